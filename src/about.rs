@@ -1,4 +1,4 @@
-//! What this agent tells servers of itself, over the session of its node.
+//! Host information and profiles of this agent, served to servers over the node's session.
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -9,12 +9,13 @@ use songline_rpc::{AskMonitor, AskProfile, Profile, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// This process.
+/// Description of this process.
 #[derive(Debug)]
 pub(crate) struct OwnProcess {
-    /// Whether machine and profiles are shown: where callers show tokens, those decide; elsewhere an operator has to allow it.
+    /// Whether machine details and profiles are shown: with ACLs the caller's token decides, without ACLs an operator
+    /// has to allow it.
     pub(crate) tells: bool,
-    /// Ends what is told of the log.
+    /// Ends the streaming of log lines.
     pub(crate) closing: CancellationToken,
 }
 

@@ -1,4 +1,5 @@
-//! One agent: a server, a node, or both, and their HTTP port. Starting and stopping in the right order is all there is here.
+//! One agent: a server, a node, or both, and their HTTP port. This module starts and stops the parts in the right
+//! order.
 
 mod guard;
 mod lone;
@@ -31,10 +32,10 @@ use crate::task_api::OwnApi;
 use lone::Lone;
 use relay::Relay;
 
-/// The version of the reference whose interface this agent has.
+/// Version of the reference whose interface this agent implements.
 pub const REFERENCE_VERSION: &str = "1.6.5";
 
-/// How long a stopping agent waits for its own loops.
+/// Longest wait of a stopping agent for its own loops.
 const LET_GO_WAIT: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// A running agent.
@@ -42,22 +43,23 @@ pub struct Agent {
     config: AgentConfig,
     server: Option<Arc<Core>>,
     client: Option<Arc<Client<Core>>>,
-    /// A node that meets its servers over the network: that of an agent without a server, or with one of several.
+    /// A node that reaches its servers over the network: in an agent without a server, or beside one of several
+    /// servers.
     lone: Option<Arc<Lone>>,
     http: SocketAddr,
     listener: JoinHandle<()>,
     closing: CancellationToken,
-    /// The directory of a dev agent, gone when the agent is.
+    /// Temporary directory of a dev agent; deleted with the agent.
     temporary: Option<tempfile::TempDir>,
 }
 
 impl Agent {
-    /// Starts everything that the configuration names. The HTTP port answers when this returns.
+    /// Starts everything that the configuration names. The HTTP port answers when this function returns.
     pub async fn start(config: AgentConfig) -> anyhow::Result<Self> {
         Self::start_on(config, Arc::new(RealDisk)).await
     }
 
-    /// The same, with the log of its server in another file system than the machine's.
+    /// Like [`Self::start`], with the log of its server in another file system than the machine's.
     pub async fn start_on(config: AgentConfig, disk: Arc<dyn Disk>) -> anyhow::Result<Self> {
         let temporary = match &config.data_dir {
             Some(_) => None,
@@ -104,7 +106,8 @@ impl Agent {
                 server.add_local_node(node.node_id(), Arc::clone(&node));
                 client = Some(node);
             } else {
-                // Beside one server of several a node is a node like any other: who leads changes, and it has to outlive its own server's troubles.
+                // A node beside one of several servers uses the network as other nodes do: leadership moves, and the
+                // node has to outlive its own server's failures.
                 let mut addresses = vec![server.cluster().address().into()];
                 addresses.extend(config.server_addresses());
                 let node = Arc::new(Lone::start(told, addresses, server.dialer().clone(), config.acl.enabled).await?);
@@ -115,7 +118,7 @@ impl Agent {
         Ok(Self { config, server: Some(server), client, lone, http, listener, closing, temporary })
     }
 
-    /// A node whose servers are elsewhere.
+    /// Starts a node whose servers are in other processes.
     async fn start_lone(
         config: AgentConfig,
         data_dir: PathBuf,
@@ -137,7 +140,7 @@ impl Agent {
         Ok(Self { config, server: None, client: None, lone: Some(lone), http, listener, closing, temporary })
     }
 
-    /// `http://host:port` of this agent, or `https`.
+    /// Base URL of this agent: `http://host:port` or `https://host:port`.
     pub fn http_addr(&self) -> String {
         let ip = if self.http.ip().is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { self.http.ip() };
         let scheme = if self.config.tls.http { "https" } else { "http" };
@@ -149,12 +152,12 @@ impl Agent {
         self.server.as_ref()
     }
 
-    /// What it was told.
+    /// Configuration that the agent was started with.
     pub fn config(&self) -> &AgentConfig {
         &self.config
     }
 
-    /// Returns when the log has failed for good: the process should end, for a supervisor to start it anew.
+    /// Returns when the log has failed for good: the process should then end, so that a supervisor restarts it.
     pub async fn failed(&self) -> String {
         match &self.server {
             Some(server) => server.failed().await,
@@ -162,7 +165,7 @@ impl Agent {
         }
     }
 
-    /// Leaves in good order, to be stopped then: a server lets another lead and ceases to be a member of its cluster.
+    /// Leaves the cluster before a stop: a server transfers leadership and ceases to be a member.
     pub async fn leave(&self) {
         if let Some(server) = &self.server {
             server.leave().await;
@@ -172,7 +175,7 @@ impl Agent {
     /// Ends streams, tasks of a dev agent, and the log, in this order.
     pub async fn stop(self) {
         if let Some(client) = &self.client {
-            // A dev agent's directory goes with it, so nothing may be left that runs in there.
+            // A dev agent's directory is deleted at the end, so no task may be left that runs in it.
             client.shutdown(self.config.dev).await;
         }
         if let Some(lone) = &self.lone {
@@ -182,13 +185,14 @@ impl Agent {
             server.shutdown_token().cancel();
         }
         self.closing.cancel();
-        // The listener ends by itself once told; one that panicked has said so.
+        // The listener ends by itself after the cancellation; a panic in it was logged already.
         let _ = self.listener.await;
         drop(self.client);
         if let Some(server) = self.server {
             server.remove_local_nodes();
             server.stop().await;
-            // The stores are closed when the last of the loops has let go of them; a directory must not go before.
+            // The stores are closed when the last loop drops its reference to the server; their directory must not be
+            // deleted before.
             let deadline = tokio::time::Instant::now() + LET_GO_WAIT;
             while Arc::strong_count(&server) > 1 && tokio::time::Instant::now() < deadline {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -198,7 +202,7 @@ impl Agent {
     }
 }
 
-/// What the node of an agent is told: its own block, and what the agent says for all.
+/// Configuration of the agent's node: its own block, completed with the settings of the whole agent.
 fn told(config: &AgentConfig, settings: &ClientConfig, data_dir: &Path, http: SocketAddr, closing: &CancellationToken) -> ClientConfig {
     let about = OwnProcess { tells: config.acl.enabled || config.enable_debug, closing: closing.clone() };
     ClientConfig {
@@ -236,7 +240,7 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
     }
 }
 
-/// The configuration in the reference's shape, as far as it exists here. There are no secrets in it.
+/// The configuration in the reference's shape, as far as its keys exist here. It holds no secrets.
 fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
     let path = |dir: PathBuf| dir.display().to_string();
     let expected = config.server.as_ref().map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });

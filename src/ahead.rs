@@ -1,5 +1,5 @@
-//! Reading a state on more than one processor: blocks are decoded on threads of their own while those before them are put in.
-//! What a block is, is `projections`' business.
+//! Reading a state on more than one processor: threads decode blocks while earlier blocks are inserted. The format of
+//! a block is defined in `projections`.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 
 use songline_projections::{Ahead, CheckpointError, Done, Piece, State};
 
-/// More threads than these would wait for the one that puts rows in.
+/// Largest number of decoding threads. More would wait for the thread that inserts the rows.
 const THREADS_MAX: usize = 4;
-/// So many blocks may be under way for each thread: what is held is a few megabytes.
+/// Number of blocks in flight for each thread; together they take a few megabytes.
 const BLOCKS_EACH: usize = 3;
 
-/// Reads a state back as fast as this machine can. What follows it is left unread.
+/// Reads a state back as fast as this machine can. Input after the state is left unread.
 pub fn read_state(input: &mut dyn Read) -> Result<State, CheckpointError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).min(THREADS_MAX);
     match Threads::start(threads) {
@@ -21,7 +21,7 @@ pub fn read_state(input: &mut dyn Read) -> Result<State, CheckpointError> {
     }
 }
 
-/// Threads that take turns.
+/// Decoding threads that take turns.
 struct Threads {
     workers: Vec<Worker>,
     given: usize,
@@ -35,7 +35,7 @@ struct Worker {
 }
 
 impl Threads {
-    /// `None`: there are none, or none can be had.
+    /// Starts the threads. `None` when none are wanted or none can be spawned.
     fn start(threads: usize) -> Option<Self> {
         let workers: std::io::Result<Vec<_>> = (0..threads).map(|_| Worker::start()).collect();
         let workers = workers.ok().filter(|workers| !workers.is_empty())?;
@@ -85,7 +85,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         for worker in &mut self.workers {
             worker.pieces = None;
-            // An answer that nobody takes any more must not keep its worker waiting.
+            // Drain the answers: a worker that is blocked on sending could not be joined.
             while worker.done.recv().is_ok() {}
             if let Some(thread) = worker.thread.take()
                 && thread.join().is_err()

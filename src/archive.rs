@@ -1,7 +1,8 @@
 //! Snapshot archives: one self-contained, verified file that holds a whole state.
 //!
-//! The container is the reference's: a gzip-compressed tar of exactly `meta.json`, `state.bin` and `SHA256SUMS`. The content of
-//! `state.bin` is a checkpoint of ours, which carries its own digests. What the state means is not known here.
+//! The container is the reference's: a gzip-compressed tar of exactly `meta.json`, `state.bin` and `SHA256SUMS`. The
+//! content of
+//! `state.bin` is our checkpoint, which carries its own digests. This module does not interpret the state.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -20,37 +21,37 @@ const META: &str = "meta.json";
 const STATE: &str = "state.bin";
 const SUMS: &str = "SHA256SUMS";
 
-/// The largest description and list of sums that is read: a bound for archives that claim nonsense.
+/// Largest `meta.json` and `SHA256SUMS` that are read, in bytes: a bound against archives with false sizes.
 const SMALL_BYTES_MAX: u64 = 16 << 20;
 
-/// What an archive says about itself, in the reference's shape.
+/// The archive's description of itself, in the reference's shape.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Meta {
-    /// 1.
+    /// Format version: 1.
     pub version: u32,
     /// `term-index-unix milliseconds`.
     #[serde(rename = "ID")]
     pub id: String,
-    /// Index of the last entry that the state has.
+    /// Raft index of the last entry that the state contains.
     pub index: u64,
-    /// Its term.
+    /// Raft term of that entry.
     pub term: u64,
     /// Base64 of the msgpack list of the servers' addresses.
     pub peers: String,
-    /// Who was in the cluster.
+    /// Members of the cluster.
     pub configuration: Configuration,
-    /// Index of the entry that set it.
+    /// Index of the entry that set the configuration.
     pub configuration_index: u64,
-    /// Bytes of `state.bin`.
+    /// Size of `state.bin` in bytes.
     pub size: u64,
 }
 
-/// The members of a cluster.
+/// Members of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Configuration {
-    /// One a server.
+    /// One member for each server.
     pub servers: Vec<Member>,
 }
 
@@ -58,39 +59,39 @@ pub struct Configuration {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Member {
-    /// 0 votes.
+    /// Suffrage; 0 is a voter.
     pub suffrage: u32,
-    /// Its id.
+    /// Server id.
     #[serde(rename = "ID")]
     pub id: String,
-    /// Its address.
+    /// Server address.
     pub address: String,
 }
 
-/// Why bytes are not an archive.
+/// Reasons to reject bytes as an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Not gzip.
+    /// The bytes are not gzip.
     #[error("failed to decompress snapshot: {0}")]
     Compression(String),
-    /// The bytes inside end too early or are damaged.
+    /// The content ends too early or is damaged.
     #[error("failed to read snapshot file: failed to read or write snapshot data: {0}")]
     Content(String),
-    /// A member that does not belong there.
+    /// The tar has a member that does not belong there.
     #[error("failed to read snapshot file: unexpected file {0:?} in snapshot")]
     Unexpected(String),
-    /// A member is not there, or not what was written.
+    /// A member is missing or its checksum does not match.
     #[error("failed to read snapshot file: failed checking integrity of snapshot: {0}")]
     Integrity(String),
-    /// `meta.json` is none.
+    /// `meta.json` cannot be parsed.
     #[error("failed to read snapshot file: failed to decode snapshot metadata: {0}")]
     Meta(#[from] serde_json::Error),
-    /// The content could not be kept.
+    /// The content could not be written to its destination.
     #[error("keeping the content of the snapshot")]
     Keep(#[source] io::Error),
 }
 
-/// Passes bytes on and sums them up.
+/// Passes bytes through and computes their size and SHA-256.
 pub struct Summed<W> {
     inner: W,
     sha256: Sha256,
@@ -98,21 +99,21 @@ pub struct Summed<W> {
 }
 
 impl<W> Summed<W> {
-    /// Around a writer or a reader.
+    /// Wraps a writer or a reader.
     pub fn new(inner: W) -> Self {
         Self { inner, sha256: Sha256::new(), bytes: 0 }
     }
 
-    /// How many bytes passed, and their sum.
+    /// Returns the wrapped stream and the sum of all bytes that passed.
     pub fn finish(self) -> (W, Sum) {
         (self.inner, Sum { bytes: self.bytes, sha256: self.sha256.finalize().into() })
     }
 }
 
-/// What some bytes were.
+/// Size and SHA-256 of a byte sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum {
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
     /// Their SHA-256.
     pub sha256: [u8; 32],
@@ -131,8 +132,8 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-/// Writes an archive. `state` gives what goes into `state.bin`, which was summed before: an archive names the size of a member before its
-/// bytes. `meta` is its description without the size.
+/// Writes an archive. `state` gives the content of `state.bin`, whose size and sum were computed before, because a
+/// tar names the size of a member before its bytes. `meta` is the description without the size.
 pub fn write(mut meta: Meta, state: impl Read, sum: Sum, unix_secs: u64, out: impl Write) -> io::Result<()> {
     meta.size = sum.bytes;
     let mut description = serde_json::to_vec(&meta)?;
@@ -153,10 +154,12 @@ pub fn write(mut meta: Meta, state: impl Read, sum: Sum, unix_secs: u64, out: im
     tar.into_inner()?.finish()?.flush()
 }
 
-/// Reads and verifies an archive: answers its description, and writes its state to `state`, which is worth nothing when this fails.
+/// Reads and verifies an archive: returns its description and writes its state to `state`. On an error the bytes
+/// written to
+/// `state` have to be discarded.
 pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveError> {
     let mut magic = Vec::new();
-    // Go reads the ten bytes of the header before it looks at them.
+    // Go reads the ten bytes of the gzip header before it checks them; the texts of the errors follow that.
     input.by_ref().take(10).read_to_end(&mut magic).map_err(|error| ArchiveError::Compression(error.to_string()))?;
     match magic.len() {
         0 => return Err(ArchiveError::Compression("EOF".into())),
@@ -169,8 +172,9 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
     let (mut meta, mut sums) = (None, None);
     let mut found = BTreeMap::new();
     let mut tar = tar::Archive::new(GzDecoder::new(magic.chain(input)));
-    // Raw: the extensions of tar are members like others here, and so foreign. Long names and extended headers would be read into memory
-    // however long they are, and holes of sparse files would be filled up to whatever length a header of 512 bytes claims.
+    // Raw entries: tar extensions count as foreign members here. Without `raw`, long names and extended headers would
+    // be read into memory at any length, and holes of sparse files would be filled up to the length that a header of
+    // 512 bytes claims.
     for entry in tar.entries().map_err(content)?.raw(true) {
         let mut entry = entry.map_err(content)?;
         let name = entry.path().map_err(content)?.to_string_lossy().into_owned();
@@ -178,7 +182,7 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
             META => &mut meta,
             SUMS => &mut sums,
             STATE => {
-                // A second one is as foreign as any other file.
+                // A second `state.bin` is rejected like any other foreign file.
                 let state = state.take().ok_or(ArchiveError::Unexpected(name))?;
                 found.insert(STATE, pour(entry, state)?);
                 continue;
@@ -192,7 +196,7 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
         entry.read_to_end(&mut bytes).map_err(content)?;
         *slot = Some(bytes);
     }
-    // What a tar is filled up with, and the checksum of the gzip stream: only its end tells whether it is whole.
+    // Read the tar's padding and the gzip checksum: only the end of the stream proves that it is whole.
     let mut rest = Vec::new();
     tar.into_inner().take(SMALL_BYTES_MAX).read_to_end(&mut rest).map_err(content)?;
     if rest.iter().any(|byte| *byte != 0) {
@@ -213,7 +217,7 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
     Ok(serde_json::from_slice(&meta)?)
 }
 
-/// Copies a member and answers its sum in hexadecimal.
+/// Copies a member and returns its SHA-256 in hexadecimal.
 fn pour(mut from: impl Read, to: impl Write) -> Result<String, ArchiveError> {
     let mut to = Summed::new(to);
     let mut block = vec![0; 256 * 1024];
@@ -235,7 +239,7 @@ pub fn digest_header(sha256: &[u8; 32]) -> String {
     format!("sha-256={}", STANDARD.encode(sha256))
 }
 
-/// Go's word for a stream that ends too early: clients show it.
+/// Go's text for a stream that ends too early: clients show it.
 fn content_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "unexpected EOF".into(),
@@ -273,7 +277,7 @@ mod tests {
         read(bytes, &mut state).map(|meta| (meta, state))
     }
 
-    /// An archive of these members, whatever they are.
+    /// Builds an archive of these members, valid or not.
     fn packed(members: &[(&str, &[u8])]) -> Vec<u8> {
         let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::new(1)));
         for (name, bytes) in members {
@@ -304,7 +308,7 @@ mod tests {
         }
     }
 
-    /// A header of GNU's tar.
+    /// A header in GNU tar format.
     fn gnu(name: &str, kind: tar::EntryType, size: u64) -> tar::Header {
         let mut header = tar::Header::new_gnu();
         header.set_path(name).expect("is short");
@@ -318,7 +322,7 @@ mod tests {
     fn a_hole_in_a_sparse_state_is_not_filled() {
         let mut header = gnu(STATE, tar::EntryType::GNUSparse, 0);
         let sparse = header.as_gnu_mut().expect("is of GNU's");
-        // One block of nothing, 64 MiB behind the start. A header could as well name 8 GiB.
+        // One empty block, 64 MiB behind the start. A header could as well name 8 GiB.
         sparse.sparse[0].offset.copy_from_slice(b"00400000000\0");
         sparse.sparse[0].numbytes.copy_from_slice(b"00000000000\0");
         sparse.realsize.copy_from_slice(b"00400000000\0");

@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and which command it is. Each command is a file below `cli/`.
+//! The command line: parses arguments and runs the selected command. Each command is a file below `cli/`.
 
 mod acl;
 mod agent;
@@ -89,10 +89,10 @@ pub(crate) struct Target {
     ca_cert: Option<http::Trusted>,
 }
 
-/// Runs what the process was started with.
+/// Runs the command from the process's arguments.
 pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    // A task's supervisor is this same program: it must do nothing but that.
+    // A task's executor is this same program: this process must do nothing else.
     if args.get(1).is_some_and(|arg| arg == "executor") {
         return songline_client::executor_main(args.into_iter().skip(2));
     }
@@ -120,7 +120,7 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has seen enough.
+        // The reader of the output has closed the pipe and needs no more.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");
@@ -132,7 +132,7 @@ pub fn main() -> ExitCode {
 fn version() -> ExitCode {
     let (own, reference) = (env!("CARGO_PKG_VERSION"), crate::agent::REFERENCE_VERSION);
     let name = std::env::args_os().next().map(PathBuf::from);
-    // Whoever put it where `nomad` was has scripts that read the first line.
+    // Scripts of users who installed this program as `nomad` parse the first line.
     if name.is_some_and(|name| name.file_name().is_some_and(|name| name == "nomad")) {
         println!("Nomad v{reference}");
         println!("Songline v{own}");
@@ -146,7 +146,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// People who know the reference type long options with one dash: `-dev`, `-config=FILE`. One letter is short: `-t=false`.
+/// Accepts long options with one dash, as the reference does: `-dev`, `-config=FILE`. One letter is short:
+/// `-t=false`.
 fn two_dashes(arg: OsString) -> OsString {
     match arg.to_str() {
         Some(text)

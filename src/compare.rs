@@ -1,6 +1,8 @@
-//! Comparing a replay with what was written while it happened: a difference names the table and between which indexes it came in.
+//! Compares a replay with digests that were recorded while the log was written. A difference names the table and the
+//! two indexes between which it arose.
 //!
-//! Not here: replaying. Digests of the last indexes are kept, because a leader tells a digest some entries after it was taken.
+//! Replaying is not done here. Digests of the last indexes are kept, because a leader records a digest some entries
+//! after its index.
 
 use std::collections::VecDeque;
 
@@ -8,26 +10,26 @@ use anyhow::bail;
 use songline_commands::CheckDigest;
 use songline_projections::{Digest, State, Table};
 
-/// How many indexes back a told digest may be. A leader's is a handful of entries old.
+/// Number of indexes for which digests are kept. A leader's digest is a handful of entries old.
 const KEPT: usize = 4096;
 
-/// What a replay has given so far, and how far it is known to be right.
+/// Digests of a replay so far, and the last index at which they agreed with the recorded ones.
 pub(crate) struct Comparison {
     /// Digests by index, newest last.
     seen: VecDeque<(u64, Vec<(Table, Digest)>)>,
     /// The last index at which everything agreed.
     agreed: u64,
-    /// How many digests of the leader agreed.
+    /// Number of the leader's digests that agreed.
     pub(crate) told: usize,
 }
 
 impl Comparison {
-    /// Begins with a state that is taken as right.
+    /// Begins with a state that is assumed to be right.
     pub(crate) fn new(state: &State) -> Self {
         Self { seen: VecDeque::from([(state.applied_index(), state.table_digests())]), agreed: state.applied_index(), told: 0 }
     }
 
-    /// Notes the state after an entry.
+    /// Records the digests of the state after an entry.
     pub(crate) fn replayed(&mut self, state: &State) {
         if self.seen.len() == KEPT {
             self.seen.pop_front();
@@ -35,7 +37,7 @@ impl Comparison {
         self.seen.push_back((state.applied_index(), state.table_digests()));
     }
 
-    /// Compares with the tables of `source` at an index.
+    /// Compares with the table digests of `source` at an index. An error names the table and the indexes.
     pub(crate) fn compare(&mut self, index: u64, theirs: &[(Table, Digest)], source: &str) -> anyhow::Result<()> {
         let Some(ours) = self.at(index) else { return Ok(()) };
         let differing: Vec<_> = theirs.iter().filter(|digest| !ours.contains(digest)).map(|(table, _)| table.name()).collect();
@@ -46,7 +48,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Compares with what a leader told. One of an older version told no tables.
+    /// Compares with a digest that a leader recorded. A digest of an older version has no tables.
     pub(crate) fn compare_told(&mut self, told: &CheckDigest) -> anyhow::Result<()> {
         let source = "the digest in the log";
         let Some(ours) = self.at(told.through) else { return Ok(()) };
@@ -66,7 +68,7 @@ impl Comparison {
     }
 
     fn at(&self, index: u64) -> Option<&Vec<(Table, Digest)>> {
-        // An entry that holds no command leaves the index: the newest state of an index counts.
+        // An entry without a command keeps the index: the newest state at an index counts.
         self.seen.iter().rev().find(|(seen, _)| *seen == index).map(|(_, digests)| digests)
     }
 

@@ -1,4 +1,4 @@
-//! What an agent is told: the typed configuration. Reading files is in `config/file.rs`, flags are the command line's.
+//! The agent's typed configuration. `config/file.rs` reads files; the command line parses flags.
 
 pub mod file;
 pub mod network;
@@ -16,124 +16,129 @@ use songline_scheduler::leader::root_keys::RootKeyAges;
 
 use network::{Addresses, DEFAULT_RPC_PORT, EncryptKey, JoinConfig, TlsConfig};
 
-/// Everything that an agent can be told.
+/// All settings of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// Region.
     pub region: String,
-    /// Datacenter of server and node.
+    /// Datacenter of the server and the node.
     pub datacenter: String,
-    /// Name of the node; with the region, that of the server.
+    /// Name of the node; with the region appended, the name of the server.
     pub name: String,
-    /// Where everything durable is. Absent with `dev`: a temporary directory that goes on a clean exit.
+    /// Directory of everything durable. Absent with `dev`, which uses a temporary directory that is deleted on a
+    /// clean exit.
     pub data_dir: Option<PathBuf>,
-    /// A server and a node in memory of one machine.
+    /// Dev mode: a server and a node on one machine, with data in a temporary directory.
     pub dev: bool,
     /// Address to listen on.
     pub bind_addr: String,
-    /// Port of HTTP; 0 takes a free one.
+    /// HTTP port; 0 takes a free one.
     pub http_port: u16,
-    /// Port of the node RPC and of the servers among each other; 0 takes a free one.
+    /// Port of the node RPC and of server-to-server traffic; 0 takes a free one.
     pub rpc_port: u16,
-    /// A second port for the same, which configurations for the reference name when they name a server to join; 0 takes a free one.
+    /// Second port for the same protocols as `rpc_port`. Configurations for the reference name it to join a server; 0
+    /// takes a free one.
     pub serf_port: u16,
-    /// Addresses to listen on where `bind_addr` is not meant.
+    /// Addresses to listen on that override `bind_addr`.
     pub addresses: Addresses,
-    /// What others are told to dial, `host` or `host:port`, where that is not what is listened on.
+    /// Addresses that others dial, `host` or `host:port`, where they differ from the listening addresses.
     pub advertise: Addresses,
-    /// Certificates, and what they are for.
+    /// TLS certificates and their use.
     pub tls: TlsConfig,
-    /// Whether a server that is interrupted leaves the cluster first.
+    /// Whether an interrupted server (SIGINT) leaves the cluster first.
     pub leave_on_interrupt: bool,
-    /// Whether a server that is terminated leaves the cluster first.
+    /// Whether a terminated server (SIGTERM) leaves the cluster first.
     pub leave_on_terminate: bool,
-    /// `trace` to `error`.
+    /// Log level, `trace` to `error`.
     pub log_level: String,
-    /// Log lines as JSON.
+    /// Whether log lines are JSON.
     pub log_json: bool,
-    /// Whether routes for debugging answer.
+    /// Whether debugging routes are enabled.
     pub enable_debug: bool,
-    /// Headers on every answer.
+    /// Headers added to every HTTP answer.
     pub response_headers: BTreeMap<String, String>,
-    /// Whether callers have to show who they are.
+    /// ACL settings: whether callers have to authenticate.
     pub acl: AclSettings,
-    /// The server, if there is one.
+    /// The server's settings; `None` runs no server.
     pub server: Option<ServerConfig>,
-    /// The node, if there is one.
+    /// The node's settings; `None` runs no node.
     pub client: Option<ClientConfig>,
-    /// Which servers the node joins, beside those of `client.servers`.
+    /// Servers that the node joins, in addition to those of `client.servers`.
     pub client_join: JoinConfig,
-    /// Whether rate counters tell callers apart.
+    /// Whether rate counters are labelled by caller.
     pub rpc_rate_labels: bool,
-    /// Whether summaries of dispatched jobs are among the metrics.
+    /// Whether the metrics include summaries of dispatched jobs.
     pub dispatched_metrics: bool,
-    /// Whether Prometheus may ask.
+    /// Whether the metrics are available in Prometheus format.
     pub prometheus_metrics: bool,
-    /// How many connections of HTTP one address may have; 0 is no bound.
+    /// Largest number of HTTP connections from one address; 0 is no bound.
     pub http_max_conns_per_client: usize,
-    /// How long a handshake of TLS may take on the HTTP port.
+    /// Timeout of a TLS handshake on the HTTP port.
     pub https_handshake_timeout: Dur,
-    /// How long a connection to the servers' port may keep silent before it says what it is, and how long a handshake of TLS may take.
+    /// Timeout of a connection to the servers' port until its protocol byte has arrived, and of its TLS handshake.
     pub rpc_handshake_timeout: Dur,
-    /// How many connections to the servers' port one address may have; 0 is no bound.
+    /// Largest number of connections to the servers' port from one address; 0 is no bound.
     pub rpc_max_conns_per_client: usize,
 }
 
-/// What a server is told.
+/// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// How many evaluations are worked on at a time; 0 takes the number of processors.
+    /// Number of evaluations that are processed concurrently; 0 takes the number of processors.
     pub num_schedulers: usize,
-    /// How often nodes show up.
+    /// Heartbeat TTLs and rates of nodes.
     pub heartbeats: HeartbeatLimits,
-    /// How old garbage gets.
+    /// Ages at which objects are garbage-collected.
     pub gc: GcAges,
-    /// How often garbage is collected.
+    /// Interval of garbage collection.
     pub gc_interval: Dur,
-    /// How old root keys get.
+    /// Ages at which root keys are rotated and collected.
     pub root_keys: RootKeyAges,
-    /// How often root keys are looked after.
+    /// Interval of root key rotation and collection.
     pub root_key_gc_interval: Dur,
-    /// Whether there is an event stream.
+    /// Whether the event stream is enabled.
     pub enable_event_broker: bool,
-    /// How many batches a plain subscriber can go back.
+    /// Number of event batches that a plain subscriber can go back.
     pub event_buffer_size: usize,
-    /// Highest priority of a job.
+    /// Highest priority that a job may have.
     pub job_max_priority: i64,
-    /// Largest kept source of a job, in bytes.
+    /// Largest job source that is kept, in bytes.
     pub job_max_source_bytes: u64,
-    /// How many versions of a job are kept.
+    /// Number of versions that are kept of a job.
     pub job_tracked_versions: u64,
-    /// How long log segments are kept.
+    /// Age until which log segments are kept.
     pub log_retention_age: Dur,
-    /// How many bytes of log segments are kept.
+    /// Total size up to which log segments are kept, in bytes.
     pub log_retention_bytes: u64,
-    /// How many of the newest entries of the log are always kept, because consensus needs them. Not a key of configuration files.
+    /// Number of the newest log entries that are always kept, because consensus needs them. Not a key of
+    /// configuration files.
     pub log_retention_entries_min: u64,
-    /// How the cluster schedules until somebody says otherwise.
+    /// Scheduler configuration of a new cluster, until an operator changes it.
     pub default_scheduler_config: SchedulerConfiguration,
-    /// How many servers, this one counted, must have found each other before they elect the first leader of a new cluster; 0 joins a
-    /// cluster that there is.
+    /// Number of servers, including this one, that must have found each other before they elect the first leader of a
+    /// new cluster; 0 joins an existing cluster.
     pub bootstrap_expect: usize,
-    /// Whom to join.
+    /// Servers to join.
     pub join: JoinConfig,
-    /// What servers prove to each other that they have.
+    /// Shared key by which servers authenticate each other.
     pub encrypt: Option<EncryptKey>,
-    /// Whether other servers are accepted that prove nothing: for clusters that are being moved to certificates or an `encrypt` key.
+    /// Whether unauthenticated servers are accepted: for clusters that are migrating to certificates or an `encrypt`
+    /// key.
     pub allow_unauthenticated_peers: bool,
-    /// Whether this server only follows: it has all that the others have, and no vote.
+    /// Whether this server is a non-voting member, which replicates everything and has no vote.
     pub non_voting_server: bool,
-    /// Whether a server that has left joins again when it is started.
+    /// Whether a server that has left the cluster joins again at its next start.
     pub rejoin_after_leave: bool,
 }
 
 impl ServerConfig {
-    /// Whether this server is a cluster of its own from the start: it was told so, or it was told of nobody else.
+    /// Whether this server forms a cluster of its own at start: `bootstrap_expect` is 1, or no other server is
+    /// configured.
     pub fn starts_alone(&self) -> bool {
         self.bootstrap_expect == 1 || (self.bootstrap_expect == 0 && self.join.is_empty())
     }
 
-    /// Whether this server was told of no other: it expects none and joins none.
+    /// Whether no other server is configured: this server expects none and joins none.
     pub fn is_lone(&self) -> bool {
         self.bootstrap_expect <= 1 && self.join.is_empty()
     }
@@ -167,7 +172,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// How a new cluster schedules: binpack, and system jobs may evict others.
+/// Scheduler configuration of a new cluster: binpack, and system jobs may preempt other jobs.
 pub fn default_scheduler_config() -> SchedulerConfiguration {
     let mut config = SchedulerConfiguration::default();
     config.preemption_config.system_scheduler_enabled = true;
@@ -211,7 +216,7 @@ impl Default for AgentConfig {
 }
 
 impl AgentConfig {
-    /// A server and a node for one machine, with every driver, everything in a temporary directory.
+    /// A server and a node on one machine, with every driver and all data in a temporary directory.
     pub fn dev() -> Self {
         let client = ClientConfig::dev(PathBuf::new());
         Self {
@@ -227,22 +232,22 @@ impl AgentConfig {
 }
 
 impl AgentConfig {
-    /// Where to listen for HTTP.
+    /// Listening address of HTTP.
     pub fn http_bind(&self) -> (&str, u16) {
         (self.addresses.http.as_deref().unwrap_or(&self.bind_addr), self.http_port)
     }
 
-    /// Where to listen for the node RPC and for other servers.
+    /// Listening address of the node RPC and of other servers.
     pub fn rpc_bind(&self) -> (&str, u16) {
         (self.addresses.rpc.as_deref().unwrap_or(&self.bind_addr), self.rpc_port)
     }
 
-    /// Where to listen for the same again, for those who know the port of membership only.
+    /// Listening address of the second port, for configurations that know the reference's membership port only.
     pub fn serf_bind(&self) -> (&str, u16) {
         (self.addresses.serf.as_deref().unwrap_or(&self.bind_addr), self.serf_port)
     }
 
-    /// The servers that the node is told of, `host:port`, each once.
+    /// Addresses of the servers configured for the node, `host:port`, without duplicates.
     pub fn server_addresses(&self) -> Vec<Str> {
         let told = self.client.iter().flat_map(|client| &client.servers).map(|address| network::with_port(address, DEFAULT_RPC_PORT));
         let mut addresses: Vec<Str> = Vec::new();
@@ -254,7 +259,7 @@ impl AgentConfig {
         addresses
     }
 
-    /// Says what is missing or contradicts itself.
+    /// Validates the settings. An error names a missing or contradicting setting.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.server.is_none() && self.client.is_none() {
             anyhow::bail!("Must specify either server, client or dev mode for the agent.");
@@ -302,7 +307,7 @@ impl AgentConfig {
     }
 }
 
-/// A text whose line breaks and other controls are blanks: what an error may quote.
+/// The text with line breaks and other control characters replaced by blanks, so that an error may quote it.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! Bytes as people write them in files.
+//! Bytes as hexadecimal text.
 
 use std::fmt::Write as _;
 

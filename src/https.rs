@@ -1,4 +1,5 @@
-//! HTTPS of the agent's HTTP port: certificates from files, and the handshake. Certificates among servers are not here.
+//! HTTPS of the agent's HTTP port: certificates from files, and the handshake. TLS between servers is configured
+//! elsewhere.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::network::{TlsConfig, TlsVersion};
 
-/// What makes connections to the HTTP port safe; `None` where that is not asked for.
+/// TLS set-up of the HTTP port; `None` where HTTPS is not configured.
 pub(crate) fn secure(tls: &TlsConfig, handshake_within: Dur) -> anyhow::Result<Option<Secure>> {
     if !tls.http {
         return Ok(None);
@@ -51,7 +52,7 @@ fn server_config(tls: &TlsConfig) -> anyhow::Result<ServerConfig> {
     let key_file = tls.key_file.as_deref().context("tls.key_file is needed")?;
     let key = PrivateKeyDer::from_pem_file(key_file).with_context(|| format!("reading tls.key_file {}", key_file.display()))?;
     let mut config = builder.with_single_cert(certificates(tls.cert_file.as_deref(), "cert_file")?, key).context("tls.cert_file")?;
-    // Sessions in tasks upgrade their connection, which the second version of HTTP has no way for that clients know.
+    // Exec sessions upgrade their connection, and clients know no way to do that in HTTP/2.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -73,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers everything in the same way.
+    /// Answers every request in the same way.
     #[derive(Clone)]
     struct Greeter;
 
@@ -97,7 +98,7 @@ mod tests {
         }
     }
 
-    /// What a client hears that trusts our signer, over TLS and without.
+    /// Answers to a client that trusts our CA, over TLS and without.
     async fn heard(tls: &TlsConfig) -> (Option<String>, Option<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("is bound");
@@ -105,7 +106,7 @@ mod tests {
         let limits = songline_api::Limits::default();
         let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, secure, limits, closing.clone()));
         let ca = std::fs::read_to_string(file("ca.pem")).expect("is there");
-        // The certificate is that of a server of the region, whatever its address.
+        // The certificate names a server of the region, independent of its address.
         let name = "server.global.nomad";
         let client = songline_client::tls::http_client_trusting(&[ca]).expect("is a certificate").resolve(name, address).build();
         let client = client.expect("is a client");

@@ -16,13 +16,13 @@ pub mod server;
 mod task_api;
 mod trust;
 
-/// What a request asks of a server, for tools that ask without HTTP.
+/// A proposed command, for tools that use a server without HTTP.
 pub use songline_api::Proposal;
-/// The verbs, for the same.
+/// Typed commands of the log, for the same tools.
 pub use songline_commands as commands;
-/// The nouns, for those who build on this library.
+/// Objects such as jobs and nodes, for users of this library.
 pub use songline_model as model;
 /// The tables, for tools that measure them.
 pub use songline_projections as projections;
-/// What nodes and servers say to each other, for simulated nodes.
+/// Wire types between nodes and servers, for simulated nodes.
 pub use songline_rpc as rpc;

@@ -1,4 +1,5 @@
-//! The ports that an agent with a server has beside HTTP: bound before anything starts, so that a port of 0 is known in time.
+//! The ports of an agent with a server, except HTTP. They are bound before anything starts, because the actual number
+//! of a port configured as 0 is needed early.
 
 use std::net::SocketAddr;
 
@@ -11,17 +12,17 @@ use crate::config::network::{TlsVersion, advertised};
 use crate::server::Ports;
 use crate::trust;
 
-/// What is bound, and where.
+/// The bound sockets and their ports.
 pub(crate) struct Bound {
-    /// For the server.
+    /// Sockets for the server.
     pub(crate) ports: Ports,
     /// Port of the node RPC.
     pub(crate) rpc_port: u16,
-    /// Port of membership.
+    /// Second port, announced as the membership port.
     pub(crate) serf_port: u16,
 }
 
-/// Binds both ports. The same is spoken on them.
+/// Binds both ports. The same protocols are spoken on both.
 pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
     let (rpc, rpc_addr) = bound(config.rpc_bind()).await?;
     let (serf, serf_addr) = bound(config.serf_bind()).await?;
@@ -46,7 +47,7 @@ pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
     Ok(Bound { ports, rpc_port: rpc_addr.port(), serf_port: serf_addr.port() })
 }
 
-/// What connections between agents are made safe with, if they are to be.
+/// TLS for connections between agents; `None` where it is not configured.
 pub(crate) fn tls(config: &AgentConfig) -> anyhow::Result<Option<Tls>> {
     let told = &config.tls;
     if !told.rpc {

@@ -1,4 +1,4 @@
-//! Where log lines go: to standard error, and to those who listen over HTTP. Nothing is formatted for listeners while there are none.
+//! Log output: standard error, and listeners over HTTP. Lines are formatted for listeners only while there are some.
 
 use std::fmt::Debug;
 use std::time::SystemTime;
@@ -15,24 +15,24 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::AgentConfig;
 
-/// Starts logging. Standard output is left alone: it says where the agent is.
+/// Starts logging. Standard output is not used: the agent prints its address there.
 pub(crate) fn start(config: &AgentConfig) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("error,{}", ours(&config.log_level.to_lowercase()))));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = if config.log_json { lines.json().with_filter(filter).boxed() } else { lines.with_filter(filter).boxed() };
-    // A second call, in a test, keeps the first.
+    // A second call, in a test, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(lines).with(ToListeners.with_filter(Wanted)).try_init();
 }
 
-/// The level for our own crates; libraries say only what went wrong.
+/// Filter with this level for our own crates; libraries log errors only.
 fn ours(level: &str) -> String {
     let crates =
         ["songline", "songline_api", "songline_client", "songline_log", "songline_projections", "songline_scheduler", "songline_sim"];
     crates.map(|name| format!("{name}={level}")).join(",")
 }
 
-/// Lets through what somebody listens to.
+/// Passes events that match the level of some listener.
 struct Wanted;
 
 impl Wanted {
@@ -40,7 +40,7 @@ impl Wanted {
         Self::may_want(meta) && *meta.level() <= Monitor::of_this_process().level()
     }
 
-    /// Whether some listener might.
+    /// Whether some listener's level could match this event.
     fn may_want(meta: &Metadata<'_>) -> bool {
         meta.target().starts_with("songline") || *meta.level() == Level::ERROR
     }
@@ -52,7 +52,8 @@ impl<S> Filter<S> for Wanted {
     }
 
     fn callsite_enabled(&self, meta: &'static Metadata<'static>) -> Interest {
-        // The level changes when listeners come: a place that is first reached in that moment would go by the old one for ever.
+        // `never` would be cached for good: a call site that is first reached just before a listener connects would
+        // stay silent.
         if Self::may_want(meta) { Interest::sometimes() } else { Interest::never() }
     }
 
@@ -61,7 +62,7 @@ impl<S> Filter<S> for Wanted {
     }
 }
 
-/// Gives lines to the monitor.
+/// Sends log lines to the listeners of `agent/monitor`.
 struct ToListeners;
 
 impl<S: Subscriber> Layer<S> for ToListeners {
@@ -85,7 +86,7 @@ impl<S: Subscriber> Layer<S> for ToListeners {
     }
 }
 
-/// What an event says.
+/// Message and fields of an event.
 #[derive(Default)]
 struct Said {
     message: String,

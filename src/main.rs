@@ -1,4 +1,4 @@
-//! The `songline` program. Everything is in the library.
+//! The `songline` program. All code is in the library.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Passing HTTP requests on to other agents, over their one port: connections that are kept, bodies that stream both ways, upgrades.
-//! To whom a request goes and whether it is asked again is not decided here.
+//! Request forwarding: HTTP requests to other agents over their one port, with kept connections, bodies that stream
+//! both ways, and upgrades. The caller chooses the target and decides about retries.
 
 mod body;
 mod headers;
@@ -17,28 +17,28 @@ use songline_rpc::port::{Dialer, FirstByte};
 use body::Lent;
 use pool::{Pool, Sender};
 
-/// How long a connection may take to be made: whoever asks wants to ask somebody else in time.
+/// Connect timeout: short, so that the caller can try another server in time.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// How long a kept connection may still be busy with the end of its last request.
+/// Longest wait until a kept connection has finished its last request.
 const READY_WITHIN: Duration = Duration::from_millis(100);
 
-/// Why a request got no answer.
+/// Reasons why a forwarded request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum PassError {
-    /// Nobody could be reached, so nothing of it was sent.
+    /// No connection could be made, so no part of the request was sent.
     #[error("{why}")]
     NotSent {
-        /// The request, whole.
+        /// The complete request.
         request: Box<Request<Body>>,
-        /// The reason.
+        /// Reason of the failure.
         why: String,
     },
-    /// The connection broke after it may have been sent: what it asks for may or may not have happened.
+    /// The connection broke after the request may have been sent: its effects may or may not have happened.
     #[error("{0}")]
     Lost(String),
 }
 
-/// Passes requests on. Clones share the connections.
+/// Forwards requests. Clones share the connections.
 #[derive(Clone)]
 pub struct Passing {
     dialer: Dialer,
@@ -47,25 +47,26 @@ pub struct Passing {
 }
 
 impl Passing {
-    /// Passes requests from one server to another.
+    /// Forwarder from one server to another.
     pub fn of_server(dialer: Dialer) -> Self {
         Self { dialer, first: FirstByte::Http, pool: Pool::default() }
     }
 
-    /// Passes requests from an agent without a server. Servers believe nothing about such a request but what its caller shows.
+    /// Forwarder of an agent without a server. Servers trust nothing about such a request but the token that its
+    /// caller shows.
     pub fn of_node(dialer: Dialer) -> Self {
         Self { dialer, first: FirstByte::HttpOfNodes, pool: Pool::default() }
     }
 
-    /// Sends a request to the agent whose port is at `address` and answers what it answers, with its headers and a body that streams.
-    /// Whoever drops the future or the body ends the connection, and with it the request.
+    /// Sends a request to the agent whose port is at `address` and returns the answer with its headers and a
+    /// streaming body. Dropping the future or the body closes the connection and so aborts the request.
     pub async fn pass(&self, address: &str, mut request: Request<Body>) -> Result<Response<Body>, PassError> {
         let upgrade = headers::for_sending(&mut request);
         if let Some(mut sender) = self.kept(address).await {
             match sender.try_send_request(request).await {
                 Ok(response) => return Ok(self.answer(address, sender, response, upgrade)),
                 Err(mut failed) => {
-                    // Others that are kept are as old as this one.
+                    // The other kept connections are as old as this one and probably dead, too.
                     self.pool.forget(address);
                     request = failed.take_message().ok_or_else(|| PassError::Lost(failed.into_error().to_string()))?;
                 }
@@ -85,7 +86,7 @@ impl Passing {
         }
     }
 
-    /// A connection that has done its last request, if one is kept.
+    /// A kept idle connection to `address`, if there is one.
     async fn kept(&self, address: &str) -> Option<Sender> {
         let mut sender = self.pool.take(address)?;
         let ready = tokio::time::timeout(READY_WITHIN, sender.ready()).await;
@@ -124,10 +125,10 @@ impl Passing {
     }
 }
 
-/// Copies between two connections that have become something else than HTTP, until both directions have ended.
+/// Copies between two upgraded connections until both directions have ended.
 async fn join(ours: OnUpgrade, theirs: OnUpgrade) {
     let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) else { return };
-    // How it ends is between those who speak over it.
+    // Errors belong to the upgraded protocol; its two ends handle them.
     let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await;
 }
 

@@ -1,6 +1,6 @@
-//! One server: the log, the state that it drives, and everything that lives on what it applies.
+//! One server: the log, the state that the log drives, and everything that reads the applied state.
 //!
-//! Wiring only: what a command does is in `projections`, what is decided in `scheduler`, how bytes are kept in `log`.
+//! Wiring only: commands are applied in `projections`, decisions are made in `scheduler`, bytes are kept in `log`.
 
 mod api;
 mod apply_times;
@@ -69,10 +69,10 @@ pub use rpc::{AnyNode, Ports, RemoteNode};
 
 pub(crate) use endpoint::wall_clock;
 
-/// What reaches a node agent from here.
+/// The node agent in this process, as the server calls it.
 pub type LocalNode = songline_client::Client<Core>;
 
-/// How long a session between servers stays without a call.
+/// Idle timeout of a session between servers.
 const SERVER_SESSION_IDLE: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// A running server.
@@ -91,47 +91,48 @@ pub struct Core {
     log: OnceLock<Log<Machine>>,
     applied: watch::Sender<u64>,
     queues: Mutex<EvalQueues>,
-    /// Told when the queues may have something to work on.
+    /// Notified when the queues may have evaluations to work on.
     work: Notify,
-    /// Told when long work may be under way.
+    /// Notified when long work may be pending.
     work_opened: Notify,
-    /// There while this server leads and is ready to.
+    /// This leadership term; `None` while this server does not lead or is not ready to lead.
     reign: watch::Sender<Option<Arc<leadership::Reign>>>,
     times: Mutex<TimeTable>,
-    /// How the servers fare, as the leader sees it.
+    /// Health of the servers, as the leader sees it.
     server_health: Mutex<songline_scheduler::leader::autopilot::Health>,
     fence: fence::Fence,
     room: room::Room,
     disk: disk::Disk,
-    /// What a state that takes the place of another tells the leader's machines through; gone when the server is going down.
+    /// Sender to the leader's machines, for a state machine that replaces another one; `None` while the server is
+    /// shutting down.
     reactions: Mutex<Option<machine::Reacting>>,
     apply_times: ApplyTimes,
     clock: clock::Clock,
     heartbeats: Mutex<Heartbeats>,
     workers: workers::pool::Pool,
-    /// This server itself, for those of its threads that are started later.
+    /// Weak reference to this server, for threads that are started later.
     own: Weak<Core>,
-    /// Told when a deadline of the leader's machines may have moved.
+    /// Notified when a deadline of the leader's machines may have moved.
     deadlines: Notify,
     plans: plans::PlanQueue,
     keyring: keyring::Keyring,
-    /// Told when something may be due about root keys.
+    /// Notified when root keys may be due for rotation or collection.
     root_keys_changed: Notify,
     sso: Sso,
     updates: updates::Updates,
     metrics: metrics::Metrics,
     local_nodes: RwLock<BTreeMap<NodeId, Arc<LocalNode>>>,
-    /// The node in this process that is reached like any other.
+    /// The node in this process that is reached over its session, like any other node.
     own_node: OnceLock<NodeId>,
     agent_config: serde_json::Value,
     cluster: Cluster,
-    /// Makes connections to other servers.
+    /// Dials other servers.
     dialer: Dialer,
     /// Sessions with other servers.
     pool: Pool,
-    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    /// Whether methods for nodes and servers require a certificate with a node's or server's name.
     verify_names: bool,
-    /// Sessions of nodes.
+    /// Sessions with nodes.
     sessions: rpc::Sessions,
     stable_since: Time,
     forward: forward::Forward,
@@ -140,29 +141,29 @@ pub struct Core {
     hooks: hooks::Hooks,
 }
 
-/// What a server is started with.
+/// Everything that a server is started with.
 pub struct Setup {
-    /// What it is told.
+    /// Configuration.
     pub config: ServerConfig,
-    /// What it shows of itself.
+    /// The agent's public description.
     pub info: AgentInfo,
-    /// Where everything durable is.
+    /// Directory of everything durable.
     pub dir: PathBuf,
     /// The agent's configuration as `agent/self` shows it.
     pub agent_config: serde_json::Value,
-    /// Where others reach it.
+    /// Ports that the server listens on, and their advertised addresses.
     pub ports: Ports,
-    /// The file system that its log is in.
+    /// File system that holds the log.
     pub disk: Arc<dyn songline_log::Disk>,
 }
 
-/// Why a server could not start.
+/// Reasons why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The log is damaged or in use.
     #[error("opening the log in {dir}")]
     Log {
-        /// Where.
+        /// Log directory.
         dir: PathBuf,
         #[source]
         source: songline_log::OpenError,
@@ -170,7 +171,7 @@ pub enum StartError {
     /// The server's directory cannot be made.
     #[error("making the server's directory {dir}")]
     Directory {
-        /// Where.
+        /// Server directory.
         dir: PathBuf,
         #[source]
         source: std::io::Error,
@@ -178,38 +179,38 @@ pub enum StartError {
     /// The event history cannot be opened.
     #[error("opening the event history in {dir}")]
     History {
-        /// Where.
+        /// History directory.
         dir: PathBuf,
         #[source]
         source: songline_api::event::HistoryError,
     },
-    /// The record of what entries did cannot be opened.
+    /// The touches store, the record of the objects that entries changed, cannot be opened.
     #[error("opening the record of what entries did in {dir}")]
     Touches {
-        /// Where.
+        /// Directory of the store.
         dir: PathBuf,
         #[source]
         source: songline_api::touches::TouchesError,
     },
-    /// This program's migrations cannot be right.
+    /// This program's chain of migrations is inconsistent.
     #[error("checking the migrations of this version")]
     Migrations(#[from] songline_migrations::ChainError),
-    /// The log has members that could not prove themselves to this server.
+    /// The log has members that could not authenticate to this server.
     #[error("{0}")]
     Unproven(String),
-    /// Nobody leads, though this server is alone.
+    /// This server is the only member and did not become leader.
     #[error("becoming leader: {0}")]
     Lead(String),
 }
 
 impl Core {
-    /// Opens or makes the server's directory, replays the log and takes part. A server that is alone leads when this returns; one of
-    /// several may be waiting for the others.
+    /// Opens or creates the server's directory, replays the log and joins consensus. A single server leads when this
+    /// function returns; one of several may still wait for the others.
     pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
         Self::start_with(setup, Box::new(clock::Machine::default())).await
     }
 
-    /// The same, with another clock than the machine's.
+    /// Like [`Self::start`], with another clock than the machine's.
     pub async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
         let Setup { config, info, dir, agent_config, ports, disk } = setup;
         songline_migrations::check()?;
@@ -304,7 +305,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Stops taking work, ends waiting requests and closes the log cleanly.
+    /// Stops accepting work, ends waiting requests and closes the log cleanly.
     pub async fn stop(&self) {
         self.shutdown.cancel();
         lock(&self.reactions).take();
@@ -316,17 +317,18 @@ impl Core {
         self.touches.close();
     }
 
-    /// The log. It is there from the end of `start` on, before anybody else has the server.
+    /// The log. It is set by `start` before the server is handed out.
     pub fn log(&self) -> &Log<Machine> {
         self.log.get().expect("the log is set before the server is handed out")
     }
 
-    /// Where event streams come from. It is there before anybody else has the server.
+    /// Hub of the event streams. It is set by `start` before the server is handed out.
     pub(crate) fn events(&self) -> &Arc<EventHub> {
         self.events.get().expect("the hub is started before the server is handed out")
     }
 
-    /// Starts the hub with the entry that is published first. Panics when it cannot: an entry whose events are lost must not count.
+    /// Starts the event hub at the first index to publish. Panics on failure: an entry whose events are lost must not
+    /// be applied.
     pub(crate) fn start_events(&self, first_index: u64) {
         self.events.get_or_init(|| {
             let config = HubConfig { backlog_frames: self.config.event_buffer_size, ..HubConfig::default() };
@@ -338,32 +340,32 @@ impl Core {
         });
     }
 
-    /// What every entry did to every object.
+    /// The record of the objects that each entry changed.
     pub(crate) fn touches(&self) -> &Arc<Touches> {
         &self.touches
     }
 
-    /// The newest applied state.
+    /// Newest applied state.
     pub fn view(&self) -> Arc<State> {
         self.view.load_full()
     }
 
-    /// Writes a command and answers once it is durable and applied here.
+    /// Writes a command and returns once the entry is durable and applied here.
     pub async fn write(&self, proposal: Proposal) -> Result<Written, ProposeError> {
         self.write_timed(proposal).await.map(|(written, _)| written)
     }
 
-    /// How long applying has held the state.
+    /// Histogram of the times for which applying held the state.
     pub fn apply_times(&self) -> &ApplyTimes {
         &self.apply_times
     }
 
-    /// The same, and how long applying it took here.
+    /// Like [`Self::write`], and also returns the time that applying took on this server.
     pub(crate) async fn write_timed(&self, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
         self.write_in_term(None, proposal).await
     }
 
-    /// The same, only while this server leads in `term` if one is named.
+    /// Like [`Self::write_timed`]; if `term` is given, only while this server leads in that term.
     async fn write_in_term(&self, term: Option<u64>, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
         self.room.check()?;
         let Proposal { actor, cause, idempotency, command } = proposal;
@@ -381,7 +383,7 @@ impl Core {
         Ok((Written { index: reply.index, outcome }, reply.took))
     }
 
-    /// Returns when this server has applied the entry at `index`, or says that it takes too long.
+    /// Waits until this server has applied the entry at `index`. `None` after `within`.
     pub(crate) async fn wait_for_index(&self, index: u64, within: std::time::Duration) -> Option<Arc<State>> {
         let mut applied = self.applied.subscribe();
         let reached = tokio::time::timeout(within, applied.wait_for(|at| *at >= index)).await;
@@ -392,7 +394,7 @@ impl Core {
         self.clock.now()
     }
 
-    /// The time that what waits goes by: see `clock.rs`.
+    /// Time for deadlines and waiting, steady when the wall clock is set: see `clock.rs`.
     pub(crate) fn pace(&self) -> Time {
         self.clock.pace()
     }
@@ -401,7 +403,7 @@ impl Core {
         &self.watches
     }
 
-    /// Makes connections to other servers.
+    /// Dials other servers.
     pub fn dialer(&self) -> &Dialer {
         &self.dialer
     }
@@ -414,7 +416,7 @@ impl Core {
         self.cluster.address().to_owned()
     }
 
-    /// A node showed up: the time until its next heartbeat.
+    /// Records a node's heartbeat. Returns the time until its next one.
     pub(crate) fn beat(&self, node: NodeId) -> Dur {
         let stagger = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0;
         let mut heartbeats = lock(&self.heartbeats);
@@ -432,7 +434,7 @@ impl Core {
         lock(&self.queues)
     }
 
-    /// Makes a node agent of this process known to requests that are for it.
+    /// Registers a node agent of this process for requests that address it.
     pub fn add_local_node(&self, id: NodeId, agent: Arc<LocalNode>) {
         self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).insert(id, agent);
     }
@@ -441,21 +443,22 @@ impl Core {
         self.local_nodes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the node of this process known that is reached over its session; to be called once.
+    /// Registers the node of this process that is reached over its session; to be called once.
     pub fn set_own_node(&self, id: NodeId) {
         self.own_node.get_or_init(|| id);
     }
 
-    /// Forgets the node agents of this process: they are going.
+    /// Unregisters the node agents of this process before they stop.
     pub fn remove_local_nodes(&self) {
         self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-/// What a caller is told when the log did not take an entry.
+/// The caller's error for an entry that the log did not accept.
 pub(crate) fn propose_error(error: songline_log::ProposeError) -> ProposeError {
     match error {
-        // Another may lead: why it is not this one is told when none does.
+        // Another server may lead. `NoLeader` makes the caller look for it; the reason is reported when there is
+        // none.
         songline_log::ProposeError::NotLeader { .. } | songline_log::ProposeError::Disk(_) => ProposeError::NoLeader,
         lost @ (songline_log::ProposeError::OutcomeUnknown | songline_log::ProposeError::Stopped(_)) => {
             ProposeError::OutcomeUnknown(lost.to_string())
@@ -464,7 +467,8 @@ pub(crate) fn propose_error(error: songline_log::ProposeError) -> ProposeError {
     }
 }
 
-/// A panic while the lock was held has been reported where it happened; what is behind these locks is whole between two calls.
+/// Locks a mutex and ignores poisoning: the panic was reported where it happened, and the values behind these locks
+/// are consistent between two calls.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What tasks ask over the sockets in their secrets is answered by this agent's own API.
+//! The task API: this agent's own API answers requests over the sockets in tasks' secrets directories.
 
 use std::fmt;
 

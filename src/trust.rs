@@ -1,5 +1,5 @@
-//! What this server demands of other servers, from its configuration. A server that could not tell others from strangers does not start.
-//! The proofs themselves are in `songline_rpc::port`.
+//! Authentication that this server demands of other servers, from its configuration. A server that could not
+//! authenticate others does not start. `songline_rpc::port` implements the proofs.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,8 +8,8 @@ use songline_rpc::port::{ServerKey, ServerTrust, Unproven};
 use crate::config::network::EncryptKey;
 use crate::config::{AgentConfig, ServerConfig};
 
-/// What other servers have to prove to a server that they reach at `advertised` (`host:port`). An error tells the operator what to
-/// configure.
+/// Proof that other servers have to give to a server that they reach at `advertised` (`host:port`). An error tells
+/// the operator what to configure.
 pub(crate) async fn of(config: &AgentConfig, server: &ServerConfig, advertised: &str) -> anyhow::Result<ServerTrust> {
     let key = server.encrypt.as_ref().map(server_key);
     let trust = |unproven| ServerTrust::new(&config.region, config.tls.rpc, key.clone(), unproven);
@@ -37,7 +37,7 @@ pub(crate) async fn of(config: &AgentConfig, server: &ServerConfig, advertised: 
     }
 }
 
-/// The key that servers prove to each other, derived from an `encrypt` key of any length.
+/// The shared key by which servers authenticate each other, derived from an `encrypt` key of any length.
 pub(crate) fn server_key(encrypt: &EncryptKey) -> ServerKey {
     ServerKey::new(blake3::derive_key("songline encrypt key of servers", encrypt.reveal()))
 }
@@ -49,13 +49,13 @@ async fn is_loopback(address: &str) -> bool {
     !found.is_empty() && found.iter().all(|address| address.ip().to_canonical().is_loopback())
 }
 
-/// The same for an address that is an IP address and a port.
+/// Like [`is_loopback`], for an IP address with a port.
 pub(crate) fn is_loopback_ip(address: &str) -> bool {
     let ip: Option<IpAddr> = address.parse::<SocketAddr>().ok().map(|address| address.ip());
     ip.is_some_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// What to do about servers at these addresses that prove nothing.
+/// Advice to the operator about unauthenticated servers at these addresses.
 pub(crate) fn advice(addresses: &[String], region: &str) -> String {
     format!(
         "server: there are other servers, {} is not a loopback address, and the servers have nothing to know each other by: whoever reaches \

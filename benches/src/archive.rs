@@ -1,4 +1,4 @@
-//! Writes at a steady rate while an archive of a large state is saved, and then its restore; in a server of this process.
+//! Writes at a steady rate while an archive of a large state is saved and then restored, in a server of this process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Very many blocking queries, each on a namespace of its own, while some of these are written: who wakes, and how soon.
+//! Very many blocking queries, each on a namespace of its own, while some namespaces are written: correctness and
+//! delay of the wake-ups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::http::Connection;
 use crate::report::Latencies;
 
-/// Connections that write.
+/// Number of connections that write.
 const WRITERS: u64 = 8;
 
 #[derive(Args)]
@@ -34,10 +35,11 @@ pub struct Options {
     seconds: u64,
 }
 
-/// When the write of a namespace was sent, in nanoseconds since the beginning; 0: none that its query has not answered for.
+/// Time at which the write of a namespace was sent, in nanoseconds since the beginning; 0 when no write waits for its
+/// query's answer.
 type Sent = Arc<[AtomicU64]>;
 
-/// What queries have seen.
+/// Counts of the queries' answers.
 struct Seen {
     latencies: Latencies,
     wakes: u64,
@@ -74,7 +76,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             }
         }));
     }
-    // So that every query waits before the first write.
+    // Give every query time to start waiting before the first write.
     tokio::time::sleep(Duration::from_secs(2)).await;
     println!("blocking: {} queries wait", options.queries);
     let writing = Instant::now();
@@ -85,7 +87,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         writers.push(tokio::spawn(async move {
             for n in (first..total).step_by(WRITERS as usize) {
                 tokio::time::sleep_until((writing + Duration::from_nanos(1_000_000_000 * n / rate)).into()).await;
-                // Far apart, and none again before all had their turn.
+                // Consecutive namespaces are far apart, and none is repeated before all others had their turn.
                 let object = n.wrapping_mul(7919) % objects;
                 sent[usize::try_from(object)?].store(nanos(begin), Ordering::Release);
                 connection.ok("PUT", "/v1/namespace", body(object, n + 1).as_bytes()).await?;
@@ -115,7 +117,7 @@ async fn open(options: &Options) -> anyhow::Result<Connection> {
     Ok(Connection::open(&options.addr).await?.with_token(options.token.clone()))
 }
 
-/// Asks again and again for the next change of a namespace.
+/// Repeats a blocking query for the next change of a namespace.
 async fn follow(mut connection: Connection, n: u64, sent: &Sent, begin: Instant, end: &CancellationToken) -> anyhow::Result<Seen> {
     let mut seen = Seen { latencies: Latencies::new(), wakes: 0, spurious: 0 };
     let mut index = 0;

@@ -1,5 +1,5 @@
-//! One subscriber that reads everything there is, from the first event that is kept to the newest; the writes that make a long history; and
-//! the same reader against an agent that is killed again and again.
+//! One subscriber that reads everything from the first retained event to the newest; the writes that make a long
+//! history; and the same subscriber with an agent that is killed repeatedly.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub struct Options {
     config: Option<PathBuf>,
 }
 
-/// What one reader has seen, over all its connections.
+/// Events seen by one subscriber, over all its connections.
 #[derive(Default)]
 struct Seen {
     frames: u64,
@@ -79,7 +79,7 @@ fn print(seen: &Seen, took: Duration) {
     );
 }
 
-/// Reads until the stream has caught up, or until `limit` more frames have come. True when it has caught up.
+/// Reads until the stream has caught up, or until `limit` more frames have arrived. True when it has caught up.
 async fn read(addr: &str, options: &Options, seen: &mut Seen, limit: Option<u64>) -> anyhow::Result<bool> {
     let mut stream = Connection::open(addr).await?;
     let format = options.format;
@@ -140,7 +140,7 @@ async fn fill(addr: &str, events: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads it all in one go, then again from an agent that is killed in the middle each time, and compares.
+/// Reads everything in one go, then again from an agent that is killed in the middle each time, and compares.
 async fn resume(options: &Options, binary: &Path, config: &Path) -> anyhow::Result<()> {
     let mut agent = Agent::start(binary, config).await?;
     let mut whole = Seen { last: options.after_index, ..Seen::default() };
@@ -156,7 +156,7 @@ async fn resume(options: &Options, binary: &Path, config: &Path) -> anyhow::Resu
     }
     while !read(&agent.addr, options, &mut seen, None).await? {}
     agent.process.kill().await?;
-    // A restarted server writes entries of its own, behind everything that was there before.
+    // A restarted server writes entries of its own, after all earlier ones.
     println!(
         "resume: {} kills; {} events up to index {} (in one go: {} up to {})",
         options.kills, seen.events, seen.last, whole.events, whole.last
@@ -182,7 +182,7 @@ impl Agent {
                 break addr.to_owned();
             }
         };
-        // Reads on, or the agent would one day block on a full pipe.
+        // Keep reading: otherwise the agent would block on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { process, addr })
     }

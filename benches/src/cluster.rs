@@ -1,4 +1,4 @@
-//! Three servers as processes of this machine, and durable writes through the leader and through one that follows.
+//! Three servers as processes of this machine, and durable writes through the leader and through a follower.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::commit::{self, Writes};
 use crate::http::Connection;
 
-/// How long three servers may take until one leads.
+/// Longest time until three servers have a leader.
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// How long to look away between two looks.
+/// Poll interval.
 const BETWEEN: Duration = Duration::from_millis(20);
 const SERVERS: usize = 3;
 
@@ -41,20 +41,20 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let cluster = Cluster::start(&options.servers).await?;
     let leader = cluster.leader().await?;
     commit::write("three servers, through the leader", &cluster.servers[leader].http, &options.writes).await?;
-    // It may have changed under load; what is printed must be what it says.
+    // Leadership may have moved under load; the printed label must be right.
     let follower = (cluster.leader().await? + 1) % SERVERS;
     commit::write("three servers, through a follower", &cluster.servers[follower].http, &options.writes).await
 }
 
-/// Running servers. They end when it is dropped.
+/// Running servers, killed on drop.
 pub struct Cluster {
     pub servers: Vec<Server>,
     _dir: Option<tempfile::TempDir>,
 }
 
-/// One of them.
+/// One server.
 pub struct Server {
-    /// Where its HTTP is, as `http://127.0.0.1:4646`.
+    /// HTTP address, such as `http://127.0.0.1:4646`.
     pub http: String,
     rpc: String,
     program: PathBuf,
@@ -63,7 +63,7 @@ pub struct Server {
 }
 
 impl Cluster {
-    /// Starts three servers and waits until one leads.
+    /// Starts three servers and waits for a leader.
     pub async fn start(program: &Program) -> anyhow::Result<Self> {
         let binary = match &program.binary {
             Some(binary) => binary.clone(),
@@ -82,7 +82,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The server that at least two of the three name as their leader. Waits for it.
+    /// The server that at least two of the three name as the leader. Waits for it.
     pub async fn leader(&self) -> anyhow::Result<usize> {
         let deadline = Instant::now() + START_WITHIN;
         loop {
@@ -122,7 +122,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts its process on what the last one wrote.
+    /// Restarts its process on the data of the previous one.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         let mut command = Command::new(&self.program);
         command.args(["agent", "-config"]).arg(&self.config).stdin(Stdio::null()).stdout(Stdio::null());
@@ -131,7 +131,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it at once, as a power cut would.
+    /// Kills the process at once, as a power cut would.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill().context("killing a server")?;
@@ -140,7 +140,7 @@ impl Server {
         Ok(())
     }
 
-    /// Who it thinks leads.
+    /// The leader as this server sees it.
     async fn leader(&self) -> anyhow::Result<String> {
         let mut connection = Connection::open(&self.http).await?;
         let said: Value = serde_json::from_slice(&connection.ok("GET", "/v1/status/leader", &[]).await?)?;
@@ -154,7 +154,7 @@ impl Drop for Server {
     }
 }
 
-/// Ports that nobody listens on just now.
+/// Ports that are currently free.
 fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
     let listeners =
         (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<Vec<_>, _>>().context("looking for free ports")?;

@@ -37,7 +37,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     write("commit", &options.addr, &options.writes).await
 }
 
-/// Writes to one agent and prints what came of it.
+/// Writes to one agent and prints rate and latencies.
 pub async fn write(what: &str, addr: &str, writes: &Writes) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(writes.seconds);
     let started = Instant::now();

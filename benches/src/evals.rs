@@ -1,4 +1,4 @@
-//! Deleting most of very many evaluations by a filter, while others write; in a server of this process.
+//! Deletes most of very many evaluations by a filter during concurrent writes, in a server of this process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ async fn delete(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::Re
     Ok(())
 }
 
-/// What applying took.
+/// Prints the times for which applying held the state.
 pub fn print_pauses(server: &Core, what: &str) {
     let times = server.apply_times();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -99,7 +99,8 @@ pub fn print_pauses(server: &Core, what: &str) {
     );
 }
 
-/// Writes at a rate (a second, over so many connections), for a time or until the end. A write that is late counts from when it was due.
+/// Writes at a rate (per second, over `connections` connections), for a time or until the end. The latency of a late
+/// write counts from the time at which it was due.
 pub async fn write(
     (rate, connections): (u32, u32),
     addr: &str,

@@ -1,4 +1,5 @@
-//! The leader of three servers is killed under load, again and again: how long does nobody get a write acknowledged?
+//! The leader of three servers is killed repeatedly under load: measures the longest time without an acknowledged
+//! write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +14,11 @@ use crate::cluster::{Cluster, Program};
 use crate::http::Connection;
 use crate::report::Latencies;
 
-/// How long an answer may take before a writer goes to another server.
+/// Timeout of an answer, after which a writer uses another server.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long writing may take to go on.
+/// Longest time until writes continue.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
-/// How many writes in a row say that it goes on.
+/// Number of acknowledged writes in a row after which writing counts as continued.
 const SETTLED: usize = 200;
 
 #[derive(Args)]
@@ -46,7 +47,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     for _ in 0..options.kills {
         writes += settle(&mut acknowledged).await?.0;
         let leader = cluster.leader().await?;
-        // What was acknowledged until now is no news.
+        // Discard the writes that were acknowledged before the kill.
         while acknowledged.try_recv().is_ok() {
             writes += 1;
         }
@@ -66,7 +67,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until writing goes on, and gives how many writes were seen, and the longest time between two of them.
+/// Waits until writes continue, and returns the number of writes seen and the longest time between two of them.
 async fn settle(acknowledged: &mut UnboundedReceiver<Instant>) -> anyhow::Result<(usize, Duration)> {
     let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
     for _ in 0..SETTLED {
@@ -78,14 +79,14 @@ async fn settle(acknowledged: &mut UnboundedReceiver<Instant>) -> anyhow::Result
     Ok((SETTLED, longest))
 }
 
-/// Writes until told to stop, on any server that lets it.
+/// Writes until told to stop, on any server that accepts the writes.
 async fn write(addresses: Vec<String>, n: usize, stop: Arc<AtomicBool>, tell: UnboundedSender<Instant>) {
     let body = format!(r#"{{"Name":"failover-{n}","Description":"written again and again"}}"#).into_bytes();
     let mut server = n;
     while !stop.load(Ordering::SeqCst) {
         let address = &addresses[server % addresses.len()];
         server += 1;
-        // Whatever goes wrong here is what is being measured: the next server has its turn.
+        // Any failure here is part of the measured outage: try the next server.
         let Ok(Ok(mut connection)) = timeout(PATIENCE, Connection::open(address)).await else {
             tokio::task::yield_now().await;
             continue;

@@ -1,4 +1,5 @@
-//! Many subscribers of the event stream while jobs are written at a steady rate: does everybody get everything, and how soon.
+//! Many subscribers of the event stream while jobs are written at a steady rate: completeness and latency of the
+//! events.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::http::Connection;
 use crate::report::Latencies;
 
-/// Connections that write.
+/// Number of connections that write.
 const WRITERS: u64 = 16;
 
 #[derive(Args)]
@@ -50,7 +51,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let each = (resident_bytes(pid)? - before) / options.subscribers.max(1) as i64;
         println!("fanout: a subscriber that waits costs {each} bytes of the agent's memory");
     }
-    // Several, so that a write that is answered late does not hold up the next one: the rate is what was asked for.
+    // Several writers, so that a late answer does not delay the next write: the rate is kept.
     let (started, mut writers) = (Instant::now(), Vec::new());
     for first in 0..WRITERS.min(total) {
         let (mut writer, prefix, sent, rate) =
@@ -94,7 +95,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads until every job's event has come, once each; how often, and how soon after its write was sent.
+/// Reads until every job's event has arrived, once each; records the number of events and the latencies since the
+/// writes were sent.
 async fn follow(
     mut stream: Connection,
     prefix: Arc<str>,
@@ -113,7 +115,8 @@ async fn follow(
             if line.last() != Some(&b'\n') {
                 break;
             }
-            // A frame of one event begins with its key: reading the whole of it would cost the tool more than the agent spends on it.
+            // A frame of one event begins with its key: parsing the whole frame would cost the tool more than the
+            // agent spends on it.
             if let Some(n) = job_of(&line, &prefix) {
                 ensure!(!std::mem::replace(&mut seen[n], true), "the event of job {n} came twice");
                 latencies.record(Duration::from_nanos(now.saturating_sub(sent[n].load(Ordering::Relaxed))));
@@ -125,7 +128,7 @@ async fn follow(
     Ok((latencies, (sent.len() - missing) as u64))
 }
 
-/// The number of the job whose event a frame is.
+/// Number of the job in a frame's event.
 fn job_of(line: &[u8], prefix: &str) -> Option<usize> {
     let head = std::str::from_utf8(line.get(..line.len().min(200))?).ok()?;
     let (_, key) = head.split_once("\"Key\":\"")?;
@@ -141,7 +144,7 @@ fn job(id: &str) -> Value {
     }})
 }
 
-/// What a process has in memory.
+/// Resident memory of a process, in bytes.
 fn resident_bytes(pid: u32) -> anyhow::Result<i64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;

@@ -1,5 +1,5 @@
-//! Cuts what an event stream sends into frames, reading as little of them as possible: the tool must not be slower than the agent.
-//! It knows JSON lines and the part of msgpack that event streams use.
+//! Splits an event stream into frames, and parses as little of them as possible: the tool must not be slower than the
+//! agent. Supports JSON lines and the part of msgpack that event streams use.
 
 use anyhow::{Context, bail};
 
@@ -13,7 +13,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The value of the query parameter.
+    /// Value of the query parameter.
     pub fn word(self) -> &'static str {
         match self {
             Format::Json => "json",
@@ -22,21 +22,21 @@ impl Format {
     }
 }
 
-/// What a frame says.
+/// Content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// So many events of the entry at this index.
+    /// Events of the entry at this index.
     Events {
         index: u64,
         events: u64,
     },
-    /// The oldest index that is left.
+    /// A gap: the oldest available index.
     Gap(u64),
     CaughtUp(u64),
     Other,
 }
 
-/// Bytes that are not yet whole frames.
+/// Bytes that are not complete frames yet.
 pub struct Frames {
     format: Format,
     rest: Vec<u8>,
@@ -47,7 +47,7 @@ impl Frames {
         Self { format, rest: Vec::new() }
     }
 
-    /// Hands every frame that is whole after `chunk` to `each`.
+    /// Passes every frame that `chunk` completes to `each`.
     pub fn push(&mut self, chunk: &[u8], mut each: impl FnMut(Frame)) -> anyhow::Result<()> {
         // Most chunks begin and end with a frame: then nothing is copied.
         if self.rest.is_empty() {
@@ -132,7 +132,7 @@ fn msgpack(bytes: &[u8]) -> anyhow::Result<Option<(Frame, usize)>> {
     Ok(Some((Frame::Events { index: u64::from_be_bytes(*index), events: u64::from(events) }, at + 15)))
 }
 
-/// Passes over one value; false when it is not whole.
+/// Skips one value; false when it is incomplete.
 fn skip(bytes: &[u8], at: &mut usize) -> anyhow::Result<bool> {
     let mut values = 1_usize;
     while values > 0 {

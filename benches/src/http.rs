@@ -1,4 +1,5 @@
-//! HTTP/1.1 over one keep-alive connection, with as little work of its own as possible: the tool shares its processors with the agent.
+//! HTTP/1.1 over one keep-alive connection with minimal overhead, because the tool shares its processors with the
+//! agent.
 
 use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,21 +11,21 @@ pub struct Connection {
     host: String,
     buffer: Vec<u8>,
     filled: usize,
-    /// The header with the token, with its end of line.
+    /// Header line with the token, with its line end.
     token: String,
 }
 
-/// An answer, whole.
+/// A complete answer.
 pub struct Answer {
     /// Status code.
     pub status: u16,
     /// The body, unchunked.
     pub body: Vec<u8>,
-    /// Where the next page begins.
+    /// Token of the next page.
     pub next_token: Option<String>,
 }
 
-/// `http://host:port` to `host:port`.
+/// Strips `http://host:port` to `host:port`.
 pub fn host_of(addr: &str) -> String {
     addr.trim_start_matches("http://").trim_end_matches('/').to_owned()
 }
@@ -37,7 +38,7 @@ impl Connection {
         Ok(Self { stream, host, buffer: vec![0; 16 * 1024], filled: 0, token: String::new() })
     }
 
-    /// The same, and every request has this token.
+    /// Adds this token to every request.
     pub fn with_token(self, token: Option<String>) -> Self {
         Self { token: token.map(|token| format!("X-Nomad-Token: {token}\r\n")).unwrap_or_default(), ..self }
     }
@@ -58,7 +59,7 @@ impl Connection {
         Ok(Answer { status: head.status, body, next_token: head.next_token })
     }
 
-    /// The same, and an error unless the status is 200.
+    /// Like [`Self::request`], and an error unless the status is 200. Returns the body.
     pub async fn ok(&mut self, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
         let answer = self.request(method, path, body).await?;
         if answer.status != 200 {
@@ -67,7 +68,7 @@ impl Connection {
         Ok(answer.body)
     }
 
-    /// Starts an answer without end; its pieces come from [`Self::chunk`].
+    /// Starts an endless answer, whose pieces come from [`Self::chunk`].
     pub async fn subscribe(&mut self, path: &str) -> anyhow::Result<()> {
         self.send("GET", path, &[]).await?;
         let head = self.head().await?;
@@ -164,7 +165,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The whole lines that are there after `chunk`.
+    /// The lines that `chunk` completes.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<Vec<u8>> {
         self.rest.extend_from_slice(chunk);
         let mut lines = Vec::new();

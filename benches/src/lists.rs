@@ -1,4 +1,4 @@
-//! Pages of a list of very many evaluations, by filters that few of them pass; in a server of this process.
+//! Pages of a list of very many evaluations, with filters that few of them pass, in a server of this process.
 
 use std::time::Instant;
 
@@ -80,7 +80,7 @@ async fn measure(options: &Options, cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes one evaluation of so many another: of a status, a namespace, a node and a description that no other has.
+/// Changes one of `one_of` evaluations: to a status, a namespace, a node and a description that no other has.
 fn mark(update: &mut UpdateEvals, made: u64, one_of: u64) {
     for (n, eval) in (made..).zip(&mut update.evals) {
         eval.node_id = Some(NodeId::from_bytes(spread(n % one_of)));

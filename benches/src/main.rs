@@ -1,8 +1,9 @@
-//! The load tool: puts work on an agent that speaks this HTTP API and prints rates and latencies.
+//! The load tool: puts load on an agent that implements this HTTP API and prints rates and latencies.
 //!
-//! `commit`, `place`, `fanout`, `catchup`, `blocking` and `variables` work against any agent by `--addr`; `place` and `variables` without one
-//! start a server in their own process, as `evals`, `lists`, `metrics` and `archive` always do; `commit3` and `failover` start three processes;
-//! `memory` needs no server. Nothing is asserted: what it prints is read by people.
+//! `commit`, `place`, `fanout`, `catchup`, `blocking` and `variables` run against any agent by `--addr`; `place` and
+//! `variables` without one start a server in their own process, as `evals`, `lists`, `metrics` and `archive` always
+//! do; `commit3` and `failover` start three processes; `memory` needs no server. Nothing is asserted: the output is
+//! for readers.
 
 mod archive;
 mod blocking;

@@ -1,4 +1,4 @@
-//! What very many rows cost in memory, and how long such a state takes to be saved and restored. No server: a state and nothing else.
+//! Memory that very many rows take, and the time of saving and restoring such a state. Needs no server, only a state.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -74,7 +74,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 fn apply(state: &mut State, command: impl Into<Command>) -> anyhow::Result<()> {
-    // As a server does it: through bytes, so that rows share nothing with whoever made them, and with a view held meanwhile.
+    // As in a server: decoded from bytes, so that rows share no memory with their creator, and with a view held
+    // meanwhile.
     let bytes = Envelope::new(Time::from_secs(1_700_000_000), Actor::Anonymous, command).encode()?;
     let view = state.clone();
     let raft_index = state.raft_index() + 1;
@@ -83,7 +84,7 @@ fn apply(state: &mut State, command: impl Into<Command>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An allocation as a plan makes it.
+/// An allocation as a plan has it.
 pub fn alloc(n: u64, namespace: &str, job: &str) -> Arc<Allocation> {
     let resources = AllocatedTaskResources {
         cpu: AllocatedCpuResources { cpu_shares: 100, ..AllocatedCpuResources::default() },
@@ -122,17 +123,17 @@ fn print_time(what: &str, (started, before): (Instant, f64)) -> anyhow::Result<(
     Ok(())
 }
 
-/// Processor time of this process: on a machine with other work it tells more than a clock.
+/// Processor time of this process in seconds: on a machine with other work more meaningful than elapsed time.
 pub fn processor_seconds() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     // The second field is a name that may have spaces in it.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).context("/proc/self/stat has times")?.parse::<u64>().context("times are numbers");
-    // User and system time, in the hundredths of a second that Linux shows them in.
+    // User and system time, in the hundredths of a second that Linux reports.
     Ok((ticks(11)? + ticks(12)?) as f64 / 100.0)
 }
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process, in bytes.
 fn resident() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("/proc/self/status tells VmRSS")?;

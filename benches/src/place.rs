@@ -1,4 +1,4 @@
-//! Jobs until all their allocations are placed, as the event stream tells it.
+//! Time from registering jobs until all their allocations are placed, measured by the event stream.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ async fn place(options: &Options, addr: String) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When each allocation of these jobs was placed.
+/// Times at which the allocations of these jobs were placed.
 async fn watch(mut stream: Connection, prefix: String, wanted: usize, within: Duration) -> anyhow::Result<Vec<Instant>> {
     let (mut lines, mut seen, mut ids) = (Lines::default(), Vec::new(), HashSet::new());
     let deadline = tokio::time::Instant::now() + within;
@@ -93,7 +93,7 @@ async fn watch(mut stream: Connection, prefix: String, wanted: usize, within: Du
             .context("the stream ended")?;
         let now = Instant::now();
         for line in lines.push(&chunk) {
-            // Placements are the only new allocations; the rest of an event is not looked at.
+            // Placements are the only new allocations; the rest of an event is not examined.
             let frame: Value = serde_json::from_slice(&line)?;
             for event in frame["Events"].as_array().into_iter().flatten() {
                 let alloc = &event["Payload"]["Allocation"];

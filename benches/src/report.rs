@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Output of numbers for readers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub struct Latencies(Histogram<u64>);
 
 impl Latencies {
     pub fn new() -> Self {
-        // Up to ten minutes, three digits.
+        // Up to ten minutes, with three significant digits.
         Self(Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are sound"))
     }
 
@@ -18,11 +18,11 @@ impl Latencies {
     }
 
     pub fn merge(&mut self, other: &Latencies) {
-        // Both have the same bounds.
+        // The bounds are equal, so the addition cannot fail.
         let _ = self.0.add(&other.0);
     }
 
-    /// How many there are.
+    /// Number of recorded latencies.
     pub fn len(&self) -> u64 {
         self.0.len()
     }

@@ -45,7 +45,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     outcome
 }
 
-/// A server that has just begun to lead makes its first root key; until then it writes no variable.
+/// Waits for the first root key: a server that has just begun to lead generates it, and writes no variable before.
 async fn wait_for_a_root_key(options: &Options, addr: &str) -> anyhow::Result<()> {
     let mut connection = Connection::open(addr).await?.with_token(options.token.clone());
     let until = Instant::now() + Duration::from_secs(10);

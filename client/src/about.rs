@@ -1,4 +1,5 @@
-//! What servers ask about the agent that this node is part of: machine, profiles, log. The agent knows it; here is only how it is asked.
+//! Requests of servers about the agent that contains this node: machine, profiles, log. The agent implements the
+//! trait.
 
 use std::fmt;
 
@@ -9,12 +10,12 @@ use tokio::sync::mpsc;
 
 /// Answers questions about an agent.
 pub trait AboutAgent: fmt::Debug + Send + Sync {
-    /// The machine, as the JSON of `HostData`.
+    /// Description of the machine, as the JSON of `HostData`.
     fn host(&self) -> BoxFuture<'static, Result<Bytes, RpcError>>;
 
-    /// A profile.
+    /// A CPU or memory profile.
     fn profile(&self, ask: AskProfile) -> BoxFuture<'static, Result<Profile, RpcError>>;
 
-    /// The log from now on, until nobody reads it.
+    /// Log lines from now on, until the receiver is dropped.
     fn log(&self, ask: AskMonitor) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>;
 }

@@ -1,6 +1,8 @@
-//! The node agent: registers, says that it lives, learns which allocations it should have, runs them, and tells how they fare.
+//! The node agent: registers, sends heartbeats, fetches the allocations assigned to it, runs them, and reports their
+//! status.
 //!
-//! Four loops without a common order: heartbeats, watching, sending updates, collecting. What requests ask of it is in [`crate::serve`].
+//! Four independent loops: heartbeats, watching, sending updates, garbage collection. [`crate::serve`] answers
+//! requests to the node.
 
 mod allocs;
 mod disconnect;
@@ -29,47 +31,47 @@ use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
 use crate::{driver, fingerprint, meta, options};
 
-/// How long one call is retried while there is no leader.
+/// Time for which one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
-/// In dev mode every wait after an error is this long: the only server is in the same process.
+/// Retry delay after any error in dev mode, where the only server is in the same process.
 const DEV_RETRY: Duration = Duration::from_secs(1);
-/// How often drivers are looked at.
+/// Interval at which drivers are fingerprinted.
 const FINGERPRINT_PERIOD: Duration = Duration::from_secs(30);
-/// How long events of the node wait for others.
+/// Delay of node events, in which later ones join the batch.
 const EVENT_WAIT: Dur = Dur::from_secs(5);
-/// How long stopping everything may take, beyond the longest kill timeout.
+/// Longest time of stopping all allocations, beyond the longest kill timeout.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// Why an agent does not start.
+/// Reasons why an agent does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Its directories cannot be made.
+    /// A directory of the agent cannot be created.
     #[error("creating {dir}")]
     Directory {
-        /// Which.
+        /// Path of the directory.
         dir: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// A directory of the host that jobs may mount is not there.
+    /// A host volume's directory does not exist.
     #[error("failed to validate volume {name}, err: {source}")]
     HostVolume {
-        /// Its name.
+        /// Name of the volume.
         name: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// Its state cannot be read.
+    /// The agent's stored state cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A thread that opens the state ended early.
+    /// The thread that opens the state ended early.
     #[error("opening the agent's state")]
     Interrupted(#[source] tokio::task::JoinError),
 }
 
-/// A running node agent. Dropping it lets go of the tasks without stopping them; a later agent finds them again.
+/// A running node agent. Dropping it leaves the tasks running; a later agent finds them again.
 pub struct Client<S: Servers> {
     pub(crate) inner: Arc<Inner<S>>,
     database: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -80,7 +82,7 @@ pub(crate) struct Inner<S: Servers> {
     servers: Arc<S>,
     pub(crate) auth: NodeAuth,
     pub runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>,
-    /// Could not be set up: not tried again until the servers drop them.
+    /// Allocations that could not be set up: not tried again until the servers drop them.
     invalid: Mutex<BTreeSet<AllocId>>,
     sync: Mutex<AllocSync>,
     sync_wake: Notify,
@@ -90,16 +92,17 @@ pub(crate) struct Inner<S: Servers> {
     collect: Notify,
     events: Mutex<Vec<NodeEvent>>,
     events_wake: Notify,
-    /// When the servers last heard this node.
+    /// Time at which the servers last answered this node.
     heard_at: Mutex<Option<Time>>,
-    /// The address book as the servers last gave it; a transport uses it.
+    /// Server addresses as the servers last sent them; a transport uses them.
     servers_known: Mutex<Vec<songline_model::Str>>,
-    /// Held while a change is written, so that two changes do not overtake each other on the disk.
+    /// Locked while a change is written, so that changes reach the disk in order.
     meta: tokio::sync::Mutex<Layers>,
 }
 
 impl<S: Servers> Client<S> {
-    /// Starts an agent: restores what an earlier one left in the data directory, then meets the servers.
+    /// Starts an agent: restores the state that an earlier one left in the data directory, then connects to the
+    /// servers.
     pub async fn start(config: ClientConfig, servers: Arc<S>) -> Result<Self, StartError> {
         let clock = Clock::start();
         options::warn_of_unknown(&config);
@@ -179,23 +182,24 @@ impl<S: Servers> Client<S> {
         self.inner.auth.id
     }
 
-    /// The node as it describes itself now.
+    /// The node's current description of itself.
     pub fn node(&self) -> Arc<Node> {
         self.inner.node()
     }
 
-    /// The allocations that are here, with their status.
+    /// The allocations on this node, with their client status.
     pub fn allocs(&self) -> BTreeMap<AllocId, AllocClientStatus> {
         self.inner.all().into_iter().map(|(id, runner)| (id, runner.view().status())).collect()
     }
 
-    /// The servers' addresses as they last gave them.
+    /// The servers' addresses as they last sent them.
     pub fn known_servers(&self) -> Vec<songline_model::Str> {
         lock(&self.inner.servers_known).clone()
     }
 
-    /// Ends the agent. With `stop_tasks` (dev mode) every task is stopped and every directory removed first; otherwise tasks run
-    /// on and a later agent with the same data directory finds them. Returns when all is written and the directory is free.
+    /// Stops the agent. With `stop_tasks` (dev mode) every task is stopped and every directory removed first;
+    /// otherwise tasks keep running and a later agent with the same data directory finds them. Returns when all state
+    /// is written and the directory is free.
     pub async fn shutdown(&self, stop_tasks: bool) {
         let shared = &self.inner.shared;
         if stop_tasks {
@@ -216,7 +220,7 @@ impl<S: Servers> Client<S> {
         self.inner.shared.state.close();
         let thread = lock(&self.database).take();
         if let Some(thread) = thread {
-            // It has nothing to say; it ends once everything is written.
+            // The thread returns nothing; it ends once everything is written.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }
@@ -246,7 +250,7 @@ impl<S: Servers> Inner<S> {
         self.meta.lock().await.shown()
     }
 
-    /// Writes a change of the node's meta down, then shows it, then tells the servers.
+    /// Writes a change of the node's metadata to disk, then applies it, then reports it to the servers.
     pub async fn change_meta(&self, change: Dynamic) -> Result<NodeMeta, RpcError> {
         meta::check(&change)?;
         let mut layers = self.meta.lock().await;
@@ -260,12 +264,12 @@ impl<S: Servers> Inner<S> {
         Ok(layers.shown())
     }
 
-    /// A wait after an error, spread; in dev mode always the same.
+    /// Delay after an error, with jitter; in dev mode constant.
     fn retry_wait(&self, base: Dur) -> Duration {
         if self.shared.config.dev { DEV_RETRY.min(base.to_std()) } else { Jitter::new(rand::random()).stretched(base).to_std() }
     }
 
-    /// Makes a call, again and again while there is no leader, for a while.
+    /// Makes a call, and repeats it while there is no leader, for at most `RPC_HOLD`.
     async fn call<T, F: Future<Output = Result<T, RpcError>>>(&self, mut make: impl FnMut() -> F) -> Result<T, RpcError> {
         let until = tokio::time::Instant::now() + RPC_HOLD;
         loop {
@@ -343,7 +347,7 @@ impl<S: Servers> Inner<S> {
         }
     }
 
-    /// Tells the servers of all that runs, though they may know it: they asked in the only way they have.
+    /// Reports all running allocations again: the servers may know their status, but requested it.
     fn say_again(&self) {
         let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
         let known: Vec<AllocUpdate> = lock(&self.runners).values().map(|runner| runner.view().update.clone()).filter(runs).collect();
@@ -351,12 +355,12 @@ impl<S: Servers> Inner<S> {
         self.sync_wake.notify_one();
     }
 
-    /// Collects what runners tell.
+    /// Collects the runners' messages.
     async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<News>) {
         while let Some(news) = inbox.recv().await {
             match news {
                 News::Update(update) => {
-                    // One that the servers have dropped has nothing to tell them.
+                    // An allocation that the servers have dropped has nothing to report.
                     if lock(&self.runners).contains_key(&update.id) {
                         lock(&self.sync).put(self.now(), *update);
                         self.sync_wake.notify_one();
@@ -382,7 +386,7 @@ impl<S: Servers> Inner<S> {
             }
             let acknowledged = lock(&self.sync).on_sent(self.now(), sent.is_ok());
             for update in acknowledged {
-                // The bucket of one that was destroyed meanwhile must not come back.
+                // The state of an allocation that was destroyed meanwhile must not be stored again.
                 if lock(&self.runners).get(&update.id).is_some_and(|runner| !runner.view().destroyed) {
                     self.shared.state.put_acknowledged(&update);
                 }
@@ -421,7 +425,7 @@ impl<S: Servers> Inner<S> {
     fn emit(&self, event: NodeEvent) {
         let mut events = lock(&self.events);
         events.push(event);
-        // What cannot be told in time is dropped, oldest first: it is of use to people only.
+        // Surplus events are dropped, oldest first: they only inform operators.
         let surplus = events.len().saturating_sub(11);
         events.drain(..surplus);
         self.events_wake.notify_one();
@@ -472,7 +476,8 @@ fn first_node(config: &ClientConfig, auth: &NodeAuth, drivers: &BTreeMap<songlin
 
 type AwaitEnd = Box<dyn Fn(AllocId) -> driver::Boxed<'static, Option<AllocDir>> + Send + Sync>;
 
-/// How a runner waits for an allocation before it: one of this node is watched, others are asked for.
+/// Builds the function by which a runner waits for the end of a previous allocation: local ones are watched, remote
+/// ones are polled through the servers.
 fn await_end<S: Servers>(runners: &Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>, servers: &Arc<S>, auth: &NodeAuth, dev: bool) -> AwaitEnd {
     let (runners, servers, auth) = (Arc::downgrade(runners), Arc::clone(servers), auth.clone());
     Box::new(move |id| {

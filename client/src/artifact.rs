@@ -26,7 +26,7 @@ use crate::allocdir::PRIVATE;
 use crate::beneath::{Dir, Owner};
 use child::{Answer, Request, Staged};
 
-/// Number of artifacts of a task that are fetched at a time.
+/// Number of artifacts of one task that are fetched concurrently.
 const WORKERS: usize = 3;
 /// Longest time that fetching one artifact may take, from the start of its process to its end.
 const FETCH_MAX: Duration = Duration::from_mins(35);
@@ -38,48 +38,48 @@ const FILES_MAX: u64 = 4096;
 const DEPTH_MAX: u64 = 64;
 /// Largest part of a fetching process's answer that the agent reads, in bytes.
 const ANSWER_MAX: u64 = 64 << 10;
-/// The file in a task's private directory that says which have been fetched.
+/// File in a task's private directory that lists the fetched artifacts.
 const DONE: &str = "artifacts.done";
 
-/// Why an artifact could not be had.
+/// Reasons why an artifact could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArtifactError {
-    /// What the job says cannot be meant.
+    /// The job's specification of the artifact is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The other side has another opinion.
+    /// The server answered with this HTTP status.
     #[error("bad response code: {0}")]
     Status(u16),
-    /// It did not get here.
+    /// The transfer failed.
     #[error("error downloading: {0}")]
     Http(String),
-    /// It is more than may be.
+    /// A limit was exceeded.
     #[error("{what} is more than {most}")]
     TooMuch {
-        /// What was counted.
+        /// Limited quantity.
         what: &'static str,
-        /// How much may be.
+        /// Limit.
         most: u64,
     },
-    /// It is not what the job wants.
+    /// The file does not have the checksum in the job.
     #[error("Checksums did not match. Expected: {expected} Got: {got}")]
     Checksum {
-        /// In hexadecimal digits.
+        /// Checksum in the job, in hexadecimal digits.
         expected: String,
-        /// In hexadecimal digits.
+        /// Actual checksum, in hexadecimal digits.
         got: String,
     },
-    /// The disk, or an archive that is none.
+    /// An I/O error, or a file that is no archive.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// Failed operation.
         doing: &'static str,
-        /// Why it failed.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// Names what was being done when something failed.
+/// Adds the operation to an I/O error.
 fn doing(doing: &'static str) -> impl Fn(io::Error) -> ArtifactError {
     move |source| ArtifactError::Io { doing, source }
 }
@@ -89,12 +89,12 @@ fn within(what: &'static str, count: u64, most: u64) -> Result<(), ArtifactError
     if count > most { Err(ArtifactError::TooMuch { what, most }) } else { Ok(()) }
 }
 
-/// Directories that the artifacts of a task go to.
+/// Directories that the artifacts of a task are placed in.
 #[derive(Debug, Clone)]
 pub(crate) struct Dirs {
-    /// The allocation's directory, which nothing leaves.
+    /// The allocation's directory. No artifact is placed outside of it.
     pub alloc: PathBuf,
-    /// The task's name. The task's directory is below `alloc`, and destinations begin in it.
+    /// The task's name. The task's directory is below `alloc`, and destinations are relative to it.
     pub task: Str,
 }
 
@@ -103,25 +103,25 @@ impl Dirs {
         self.alloc.join(self.task.as_str())
     }
 
-    /// Opens the task's private directory, which only the agent enters. Makes it if it is missing.
+    /// Opens the task's private directory, which only the agent may enter. Creates it if it is missing.
     fn private(&self) -> io::Result<Dir> {
         Dir::open(&self.alloc)?.dir(self.task.as_str())?.make_private(PRIVATE, 0o700, None)
     }
 }
 
-/// An artifact whose texts are replaced by what they stand for on this node.
+/// An artifact whose variables are interpolated for this node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
-    /// As the job has it: what people know it by.
+    /// Name as in the job, for messages.
     pub named: String,
-    /// What is meant.
+    /// Interpolated artifact.
     pub artifact: TaskArtifact,
 }
 
-/// Which of these have not been fetched before, each with its name in the task's notes.
+/// Artifacts that were not fetched before, each with its key in the task's list of fetched artifacts.
 pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<(String, Wanted)> {
     let mut known = String::new();
-    // Without these notes every artifact is fetched again.
+    // Without the list every artifact is fetched again.
     let _ = dirs.private().and_then(|private| private.read(DONE)).and_then(|mut notes| notes.read_to_string(&mut known));
     wanted.map(|wanted| (key(&wanted.artifact), wanted)).filter(|(key, _)| !known.lines().any(|line| line == key)).collect()
 }
@@ -137,7 +137,7 @@ pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs, execu
     results.into_iter().collect()
 }
 
-/// Names an artifact whatever its place in the job.
+/// Key of an artifact, independent of its place in the job.
 fn key(artifact: &TaskArtifact) -> String {
     hex(&Sha256::digest(serde_json::to_vec(artifact).unwrap_or_default()))
 }
@@ -166,8 +166,8 @@ async fn fetch(artifact: &TaskArtifact, dirs: &Dirs, at: usize, executor: &[Path
     placed.await.map_err(|error| ArtifactError::Invalid(error.to_string()))?
 }
 
-/// Makes an empty staging directory that belongs to the user of the fetching process, in the task's private directory, which no task
-/// enters. Returns the private directory and the staging directory.
+/// Creates an empty staging directory that belongs to the user of the fetching process, in the task's private
+/// directory, which no task may enter. Returns the private directory and the staging directory.
 fn staging(dirs: &Dirs, name: &str) -> Result<(Dir, Dir), ArtifactError> {
     let private = dirs.private().map_err(doing("opening the task's private directory"))?;
     private.remove_all(name).map_err(doing("clearing up"))?;

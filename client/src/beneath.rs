@@ -3,7 +3,8 @@
 //!
 //! - The agent's own steps ([`Dir::dir`], [`Dir::make_dir`], [`Dir::write`], ..) follow no link at all, in no part of a path.
 //! - Paths that callers of the API name ([`Dir::find`]) may pass links that stay below the directory; a link that leads out is an error.
-//! - A file is looked at before it is opened: only regular files and directories are opened, never a pipe or a device, so no call blocks.
+//! - A file is examined before it is opened: only regular files and directories are opened, never a pipe or a device,
+//!   so no call blocks.
 //! - Results hold descriptors, not paths, so that the file that was checked is the file that is used.
 //!
 //! This needs `openat2` (Linux 5.6) and `/proc`. Which caller may read which file is decided elsewhere.

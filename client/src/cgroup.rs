@@ -1,5 +1,6 @@
-//! The cgroups of a task: made with their limits, joined, read, emptied and removed. Where on the machine they lie, and in which of the
-//! kernel's two layouts, is [`hierarchy`]'s; this is the same for both. Nothing here knows of allocations or drivers.
+//! The cgroups of a task: created with limits, joined, read, emptied and removed. [`hierarchy`] knows their mounts
+//! and which of the kernel's two layouts is in use; this module is the same for both. Nothing here knows of
+//! allocations or drivers.
 
 mod devices;
 pub mod hierarchy;
@@ -19,14 +20,14 @@ use serde::{Deserialize, Serialize};
 
 pub use usage::CgroupUsage;
 
-/// How long everything in a task's cgroups may take to be gone after it was killed.
+/// Longest wait until all processes in a task's cgroups are gone after they were killed.
 const EMPTY_MAX: Duration = Duration::from_secs(5);
-/// How long processes may take to stand still before they are killed as they run.
+/// Longest wait until processes are frozen, before they are killed without that.
 const FREEZE_MAX: Duration = Duration::from_millis(200);
-/// How often the kernel is asked how far it is.
+/// Interval at which the kernel's progress is polled.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Where one task's processes are.
+/// Cgroups of one task's processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cgroups {
     /// One directory, in the unified layout (version 2).
@@ -35,23 +36,23 @@ pub enum Cgroups {
     PerController(BTreeMap<String, PathBuf>),
 }
 
-/// What is written into a file of a cgroup before its first process.
+/// A value that is written to a file of a cgroup before its first process enters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The file.
+    /// Name of the file.
     pub file: PathBuf,
-    /// What it gets.
+    /// Written value.
     pub value: String,
-    /// Whether a task must not start without it.
+    /// Whether a failure to write it prevents the task's start.
     pub needed: bool,
 }
 
 /// The cgroups of a task that is to be started, with its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewCgroups {
-    /// Where they are.
+    /// The cgroups.
     pub at: Cgroups,
-    /// Its limits, in the order in which they are written.
+    /// Limits, in the order in which they are written.
     pub settings: Vec<Setting>,
     /// Devices that the task may use, for the unified layout, which has no settings for devices; empty means all devices.
     #[serde(default)]
@@ -59,10 +60,10 @@ pub struct NewCgroups {
 }
 
 impl NewCgroups {
-    /// Makes them, without anything that an earlier run of the task may have left there.
+    /// Creates the cgroups, and removes leftovers of an earlier run of the task first.
     pub(crate) fn make(&self) -> io::Result<()> {
         if self.at.dirs().iter().any(|dir| dir.exists()) {
-            // Counters of what happened to an earlier run must not be taken for this one's.
+            // An earlier run's counters must not be taken for this run's.
             self.at.end();
         }
         for dir in self.at.dirs() {
@@ -82,11 +83,11 @@ impl NewCgroups {
 }
 
 impl Cgroups {
-    /// Every directory of it, once.
+    /// All directories of the cgroups, each once.
     pub fn dirs(&self) -> BTreeSet<&Path> {
         match self {
             Cgroups::Unified(dir) => BTreeSet::from([dir.as_path()]),
-            // Controllers may be mounted together.
+            // Several controllers may share a mount and so a directory.
             Cgroups::PerController(dirs) => dirs.values().map(PathBuf::as_path).collect(),
         }
     }
@@ -98,13 +99,13 @@ impl Cgroups {
         }
     }
 
-    /// Puts a process into them.
+    /// Moves a process into the cgroups.
     pub(crate) fn join(&self, pid: u32) -> io::Result<()> {
         self.dirs().into_iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), pid.to_string()))
     }
 
-    /// Lets a command's process go there before it is the command's, so that nothing it starts is outside. `needed`: it does not start
-    /// where the kernel refuses that.
+    /// Makes a command's process enter the cgroups before its `exec`, so that nothing it starts is outside. With
+    /// `needed` the command fails where the kernel refuses that.
     pub(crate) fn enter_first(&self, command: &mut Command, needed: bool) -> io::Result<()> {
         let lists: io::Result<Vec<File>> =
             self.dirs().into_iter().map(|dir| OpenOptions::new().write(true).open(dir.join("cgroup.procs"))).collect();
@@ -114,7 +115,7 @@ impl Cgroups {
         };
         let enter = move || {
             for list in &lists {
-                // 0 is whoever writes it.
+                // 0 is the writing process.
                 match rustix::io::write(list, b"0") {
                     Err(error) if needed => return Err(error.into()),
                     Ok(_) | Err(_) => {}
@@ -130,14 +131,14 @@ impl Cgroups {
         Ok(())
     }
 
-    /// The processes in them and in all cgroups below.
+    /// The processes in the cgroups and in all cgroups below them.
     pub fn members(&self) -> BTreeSet<i32> {
         let lists = self.dirs().into_iter().flat_map(tree).filter_map(|dir| fs::read_to_string(dir.join("cgroup.procs")).ok());
-        // A process that the machine's own view does not show is told as 0.
+        // A process outside of this process's PID namespace is listed as 0.
         lists.flat_map(|list| list.lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()).filter(|pid| *pid > 0).collect()
     }
 
-    /// How many processes the kernel has killed because they wanted more memory than there was for them.
+    /// Number of processes that the kernel has killed for lack of memory.
     pub fn oom_kills(&self) -> u64 {
         let file = match self {
             Cgroups::Unified(dir) => Some(dir.join("memory.events")),
@@ -147,17 +148,18 @@ impl Cgroups {
         told.unwrap_or(0)
     }
 
-    /// What its processes use and have used.
+    /// Current and accumulated resource usage.
     pub fn usage(&self) -> Option<CgroupUsage> {
         usage::read(self)
     }
 
-    /// Kills every process in them. May take a moment, and gives up on what even the kernel cannot end.
+    /// Kills every process in the cgroups. Blocks for a short time, and gives up on processes that the kernel cannot
+    /// end.
     pub(crate) fn kill(&self) {
         let until = Instant::now() + EMPTY_MAX;
         while !self.members().is_empty() && Instant::now() < until {
             if !self.kill_at_once() {
-                // Standing still they cannot start others faster than they are found.
+                // Frozen processes cannot fork faster than they are found.
                 self.freeze();
                 for pid in self.members().into_iter().filter_map(Pid::from_raw) {
                     let _ = kill_process(pid, Signal::KILL);
@@ -171,18 +173,18 @@ impl Cgroups {
         }
     }
 
-    /// Kills what is in them, and removes them.
+    /// Kills all processes in the cgroups, and removes the cgroups.
     pub(crate) fn end(&self) {
         self.kill();
         self.remove();
     }
 
-    /// Removes them, with those below that the task has made itself. One that is not empty stays.
+    /// Removes the cgroups, and those that the task has created below them. A cgroup that is not empty stays.
     pub(crate) fn remove(&self) {
         let until = Instant::now() + EMPTY_MAX;
         for root in self.dirs() {
             for dir in tree(root).into_iter().rev() {
-                // Processes that have just ended keep it busy for a moment.
+                // Processes that have just ended keep a cgroup busy for a moment.
                 while fs::remove_dir(&dir).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) && Instant::now() < until {
                     thread::sleep(POLL);
                 }
@@ -219,7 +221,7 @@ impl Cgroups {
     }
 }
 
-/// A cgroup and all below it, those above first.
+/// A cgroup and all cgroups below it, parents first.
 fn tree(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     let mut next = 0;

@@ -1,4 +1,4 @@
-//! What an agent is told before it starts.
+//! Configuration of a node agent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,25 +12,25 @@ use crate::task_api::TaskApi;
 /// Configuration of a node agent.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// A server and a node in one process on one machine: nothing waits long, `raw_exec` is on.
+    /// Dev mode: a server and a node in one process on one machine, with short delays and `raw_exec` enabled.
     pub dev: bool,
-    /// Name of the node; empty is the host's name.
+    /// Name of the node; empty takes the host's name.
     pub name: Str,
-    /// Its datacenter.
+    /// Datacenter of the node.
     pub datacenter: Str,
-    /// Its region; tasks see it.
+    /// Region of the node; tasks see it.
     pub region: Str,
-    /// Its node pool.
+    /// Node pool.
     pub node_pool: Str,
-    /// Its class, free to choose.
+    /// Node class, a free text.
     pub node_class: Str,
-    /// What jobs may select by; `unique.` keys do not enter the computed class.
+    /// Metadata that jobs may select by; `unique.` keys do not enter the computed class.
     pub meta: BTreeMap<Str, Str>,
-    /// Where everything durable is: `state` and `alloc` below it.
+    /// Directory of everything durable, with `state` and `alloc` below it.
     pub data_dir: PathBuf,
-    /// Where HTTP requests for this node are answered, `host:port`.
+    /// Address of the HTTP interface for this node, `host:port`.
     pub http_addr: Str,
-    /// The servers that it meets first, `host` or `host:port`; what they answer replaces this.
+    /// Initial servers, `host` or `host:port`; the servers' answers replace this list.
     pub servers: Vec<Str>,
     /// Options by driver name, as in `plugin "raw_exec" { config { .. } }`.
     pub plugins: BTreeMap<Str, serde_json::Map<String, serde_json::Value>>,
@@ -38,37 +38,38 @@ pub struct ClientConfig {
     pub options: BTreeMap<Str, Str>,
     /// Directories of this host that jobs may mount.
     pub host_volumes: BTreeMap<Str, ClientHostVolumeConfig>,
-    /// What is kept back from jobs.
+    /// Resources that are reserved for the host.
     pub reserved: NodeReservedResources,
-    /// The interface whose address jobs get; empty is that of the default route.
+    /// Network interface whose address jobs get; empty takes the interface of the default route.
     pub network_interface: Str,
-    /// Processor capacity in MHz, instead of what the machine says.
+    /// Processor capacity in MHz, in place of the fingerprinted one.
     pub cpu_total_compute: Option<i64>,
-    /// Memory in MB, instead of what the machine says.
+    /// Memory in MB, in place of the fingerprinted one.
     pub memory_total_mb: Option<i64>,
-    /// Disk in MB, instead of what the machine says.
+    /// Disk in MB, in place of the fingerprinted one.
     pub disk_total_mb: Option<i64>,
-    /// Lowest port that is handed out.
+    /// Lowest dynamic port.
     pub min_dynamic_port: i64,
-    /// Highest port that is handed out.
+    /// Highest dynamic port.
     pub max_dynamic_port: i64,
-    /// The longest a task may take to end.
+    /// Upper bound of tasks' kill timeouts.
     pub kill_timeout_max: Dur,
-    /// The cgroup, below the mounts, that has those of all tasks; empty is the usual one.
+    /// Cgroup below the mounts that is the parent of all tasks' cgroups; empty takes the default one.
     pub cgroup_parent: Str,
-    /// How often terminal allocations are looked through.
+    /// Interval of garbage collection of terminal allocations.
     pub gc_interval: Dur,
-    /// How many allocations stay on this node before the oldest terminal ones are collected.
+    /// Number of allocations on this node above which the oldest terminal ones are collected.
     pub gc_allocs_max: usize,
     /// Percent of the disk in use above which the oldest terminal allocations are collected.
     pub gc_disk_usage_percent: f64,
-    /// Whether nobody may run commands in tasks of this node.
+    /// Whether running commands in tasks of this node is disabled.
     pub disable_remote_exec: bool,
-    /// The program that supervises tasks, with its first arguments; empty is this program and `executor`.
+    /// The executor program, which supervises tasks, with its first arguments; empty takes this program and
+    /// `executor`.
     pub executor: Vec<PathBuf>,
-    /// Answers what tasks ask over the socket in their secrets. `None`: they have no such socket.
+    /// Answers requests of tasks over the socket in their secrets directories. `None`: tasks have no such socket.
     pub task_api: Option<Arc<dyn TaskApi>>,
-    /// Answers what servers ask about the agent. `None`: there is nothing to be told.
+    /// Answers servers' requests about the agent. `None`: such requests are refused.
     pub about: Option<Arc<dyn AboutAgent>>,
 }
 
@@ -109,12 +110,12 @@ impl Default for ClientConfig {
 }
 
 impl ClientConfig {
-    /// The defaults of `agent -dev`.
+    /// Defaults of `agent -dev`.
     pub fn dev(data_dir: PathBuf) -> Self {
         Self { dev: true, data_dir, gc_interval: Dur::from_mins(10), gc_disk_usage_percent: 99.0, ..Self::default() }
     }
 
-    /// A boolean option of a driver; `otherwise` when nothing is said.
+    /// A boolean option of a driver; `otherwise` when it is not set.
     pub(crate) fn plugin_flag(&self, driver: &str, option: &str, otherwise: bool) -> bool {
         match self.plugins.get(driver).and_then(|options| options.get(option)) {
             Some(serde_json::Value::Bool(flag)) => *flag,
@@ -123,22 +124,22 @@ impl ClientConfig {
         }
     }
 
-    /// Where the agent's own state is.
+    /// Directory of the agent's own state.
     pub fn state_dir(&self) -> PathBuf {
         self.data_dir.join("state")
     }
 
-    /// Where allocations have their directories.
+    /// Parent of the allocations' directories.
     pub fn alloc_dir(&self) -> PathBuf {
         self.data_dir.join("alloc")
     }
 
-    /// Where executors and the agent meet, one directory per run of a task.
+    /// Parent of the directories that the agent shares with executors, one for each run of a task.
     pub(crate) fn runs_dir(&self) -> PathBuf {
         self.data_dir.join("state").join("runs")
     }
 
-    /// The command that starts an executor.
+    /// Command that starts an executor.
     pub(crate) fn executor_command(&self) -> std::io::Result<Vec<PathBuf>> {
         if self.executor.is_empty() { Ok(vec![std::env::current_exe()?, "executor".into()]) } else { Ok(self.executor.clone()) }
     }

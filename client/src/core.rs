@@ -1,7 +1,7 @@
-//! The node agent's decisions without its hands: machines that take events and times and answer with effects.
+//! The node agent's decisions without IO: state machines that take events and times and return effects.
 //!
-//! Nothing here reads a clock, a file or a random source, starts a thread or waits. The shell beside it carries the effects out and
-//! feeds back what came of them; a simulated node drives the same machines with a pretended driver.
+//! Nothing here reads a clock, a file or a random source, starts a thread or blocks. The shell beside it carries the
+//! effects out and feeds their results back. A simulated node drives the same machines with a mock driver.
 
 mod alloc;
 mod coordinator;

@@ -1,4 +1,4 @@
-//! Drivers: what starts a task's process and gets hold of it again. When to do so is decided in [`crate::core`].
+//! Drivers: start tasks' processes and find them again. [`crate::core`] decides when.
 
 mod cgroup;
 pub mod exec;
@@ -21,23 +21,23 @@ use crate::core::{ExitResult, StartFailure};
 use crate::stats::TaskUsage;
 pub use session::{Command, CommandEnd, Ends};
 
-/// A future in a box: drivers are chosen at run time.
+/// A boxed future: drivers are chosen at run time.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A way to run tasks.
 pub trait Driver: Send + Sync + 'static {
-    /// Whether it can be used here, and why not.
+    /// Whether the driver can be used here, and the reason if not.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Checks a task's `config` block after interpolation. The text is what people read as the reason.
+    /// Checks a task's `config` block after interpolation. The error is the reason shown to users.
     fn validate(&self, config: &Map<String, Value>) -> Result<(), String>;
 
-    /// Whether tasks see their directories at `/alloc`, `/local` and `/secrets` rather than where they are on the host.
+    /// Whether tasks see their directories at `/alloc`, `/local` and `/secrets` rather than at their host paths.
     fn has_own_root(&self) -> bool {
         false
     }
 
-    /// As whom tasks run that do not say; empty is the agent's own user.
+    /// User of tasks that do not name one; empty is the agent's own user.
     fn default_user(&self) -> &'static str {
         ""
     }
@@ -45,55 +45,57 @@ pub trait Driver: Send + Sync + 'static {
     /// Starts a task.
     fn start(&self, task: TaskConfig) -> Boxed<'_, Result<Arc<dyn Process>, StartFailure>>;
 
-    /// Finds the process of a run again, of which the handle may be missing. `Ok(None)`: it was never started.
+    /// Finds the process of a run again; its handle may be missing. `Ok(None)` when the run was never started.
     fn recover(&self, run: RunId, handle: Option<Blob>) -> Boxed<'_, Result<Option<Arc<dyn Process>>, String>>;
 
-    /// Removes whatever is left of a run, running or not.
+    /// Removes all remains of a run, running or not.
     fn destroy(&self, run: RunId) -> Boxed<'_, ()>;
 }
 
-/// A task that was started: running, or ended and remembered.
+/// A started task: running, or ended and remembered.
 pub trait Process: Send + Sync + 'static {
-    /// What it takes to find it again.
+    /// Handle by which the driver finds the task again.
     fn handle(&self) -> Blob;
 
-    /// Waits for its end; may be called any number of times.
+    /// Waits for the task's end; may be called any number of times.
     fn wait(&self) -> Boxed<'_, ExitResult>;
 
-    /// Asks it to end with `signal` (empty is the driver's own) and makes it after `timeout`; returns when it has ended.
+    /// Signals the task with `signal` (empty is the driver's default) and kills it after `timeout`; returns when it
+    /// has ended.
     fn stop(&self, signal: &str, timeout: Dur) -> Boxed<'_, Result<(), String>>;
 
     /// Sends a signal.
     fn signal(&self, signal: &str) -> Result<(), String>;
 
-    /// Runs a command where the task runs, and returns when that has ended. Dropped earlier, the command ends, and all it has started.
+    /// Runs a command in the task's environment, and returns when the command has ended. Dropping the future kills
+    /// the command and all processes that it has started.
     fn exec(&self, command: Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>>;
 
-    /// What it uses, if that can be known.
+    /// Resource usage, if it is known.
     fn usage(&self) -> Option<TaskUsage>;
 }
 
-/// One run of one task.
+/// Identifies one run of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunId {
-    /// Of this allocation.
+    /// Allocation.
     pub alloc: AllocId,
-    /// Its name.
+    /// Task name.
     pub task: Str,
-    /// Which run.
+    /// Number of the run.
     pub run: u64,
 }
 
-/// What a driver is told of a task.
+/// Description of a task for its driver.
 #[derive(Debug, Clone)]
 pub struct TaskConfig {
-    /// Which run.
+    /// The run.
     pub id: RunId,
     /// The `config` block, interpolated.
     pub config: Map<String, Value>,
     /// The whole environment.
     pub env: BTreeMap<String, String>,
-    /// As whom it runs; empty is the driver's own choice.
+    /// User of the task; empty is the driver's default.
     pub user: String,
     /// The task's directory on the host.
     pub task_dir: PathBuf,
@@ -103,56 +105,56 @@ pub struct TaskConfig {
     pub log_dir: PathBuf,
     /// The allocation's directory on the host.
     pub alloc_dir: PathBuf,
-    /// How many log files are kept.
+    /// Number of log files that are kept.
     pub log_files_max: u64,
-    /// How large one becomes, in bytes.
+    /// Largest size of a log file, in bytes.
     pub log_file_bytes_max: u64,
-    /// Whether nothing is logged.
+    /// Whether logging is disabled.
     pub log_disabled: bool,
     /// Processor share in MHz.
     pub cpu_shares: i64,
-    /// Memory in MB that it has asked for.
+    /// Requested memory, in MB.
     pub memory_mb: i64,
-    /// Memory in MB that it may use at most; 0 is as much as it has asked for.
+    /// Memory limit in MB; 0 means `memory_mb`.
     pub memory_max_mb: i64,
-    /// Processors of its own.
+    /// Reserved cores.
     pub cores: Vec<u64>,
-    /// Directories of the host to be seen inside: from, to, whether read-only.
+    /// Host directories to mount in the task: source, destination, whether read-only.
     pub mounts: Vec<(PathBuf, PathBuf, bool)>,
 }
 
-/// What a driver says of itself.
+/// Result of fingerprinting a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fingerprint {
-    /// Whether it is there at all.
+    /// Whether the driver is present.
     pub detected: bool,
-    /// Whether it can be used.
+    /// Whether the driver can be used.
     pub healthy: bool,
-    /// Why, or why not.
+    /// Reason.
     pub description: Str,
-    /// Attributes of the node while it is there.
+    /// Node attributes while the driver is present.
     pub attributes: BTreeMap<Str, Str>,
 }
 
 impl Fingerprint {
-    /// Usable.
+    /// A usable driver.
     pub(crate) fn healthy(name: &str) -> Self {
         let attributes = BTreeMap::from([(format!("driver.{name}").into(), "true".into())]);
         Self { detected: true, healthy: true, description: "Healthy".into(), attributes }
     }
 
-    /// Not there.
+    /// A driver that is not present.
     pub(crate) fn undetected(why: &str) -> Self {
         Self { description: why.into(), ..Self::default() }
     }
 
-    /// There, but not usable.
+    /// A driver that is present but not usable.
     pub(crate) fn unhealthy(why: &str) -> Self {
         Self { detected: true, description: why.into(), ..Self::default() }
     }
 }
 
-/// The drivers of an agent by name.
+/// All drivers of an agent by name.
 pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
     let allowed = |name: &str| {
         let listed = |key: &str| config.options.get(key).map(|list| list.split(',').any(|item| item.trim() == name));
@@ -166,7 +168,7 @@ pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
     drivers.into_iter().filter(|(name, _)| allowed(name)).collect()
 }
 
-/// The texts of a list in a `config` block.
+/// Texts of a list in a `config` block.
 pub(crate) fn texts(config: &Map<String, Value>, key: &str) -> Vec<String> {
     let list = config.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     list.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect()

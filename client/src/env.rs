@@ -1,5 +1,5 @@
-//! The environment of a task (`NOMAD_*` and its own) and the replacing of `${..}` in what a job file says about it.
-//! Pure: all it knows is handed in.
+//! The environment of a task (`NOMAD_*` and its own) and the interpolation of `${..}` in its part of a job file.
+//! Pure: all inputs are arguments.
 
 pub(crate) mod host;
 
@@ -9,48 +9,49 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 use songline_model::{Allocation, Node, Secret, Str, Task, TaskGroup};
 
-/// Where a task finds its directories, as it sees them.
+/// Paths of a task's directories, as the task sees them.
 #[derive(Debug, Clone)]
 pub struct TaskPaths {
-    /// What the tasks of the allocation share.
+    /// Directory shared by the tasks of the allocation.
     pub alloc: PathBuf,
-    /// Its own.
+    /// The task's own `local` directory.
     pub local: PathBuf,
-    /// Its secrets.
+    /// The task's secrets directory.
     pub secrets: PathBuf,
 }
 
-/// What a task's environment is made of.
+/// Sources of a task's environment.
 pub struct Sources<'a> {
-    /// Its allocation.
+    /// The allocation.
     pub alloc: &'a Allocation,
     /// The task.
     pub task: &'a Task,
-    /// The node it runs on.
+    /// The node that runs the task.
     pub node: &'a Node,
     /// The node's region.
     pub region: &'a str,
-    /// Its directories.
+    /// The task's directories.
     pub paths: &'a TaskPaths,
-    /// The agent's own environment, without what tasks must not see.
+    /// The agent's own environment, without the variables that tasks must not see.
     pub host: &'a BTreeMap<String, String>,
-    /// Its workload identity, where it has one.
+    /// The task's workload identity token, if it has one.
     pub token: Option<&'a Secret>,
 }
 
-/// A task's environment, and what `${..}` stands for.
+/// A task's environment, and the values for interpolation.
 #[derive(Debug, Clone, Default)]
 pub struct TaskEnv {
-    /// What the process gets.
+    /// Environment variables of the process.
     pub vars: BTreeMap<String, String>,
     node: BTreeMap<String, String>,
 }
 
-/// Names under which something unfit for a variable name is rewritten.
+/// Prefixes of variables in which characters unfit for a variable name are replaced.
 const CLEANED: &[&str] = &["NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"];
 
 impl TaskEnv {
-    /// Gathers it. What comes later wins: identity and ports, meta, the host's variables where still unset, the task's own.
+    /// Builds the environment. Later sources override earlier ones: identity and ports, meta, the host's variables
+    /// where still unset, the task's own.
     pub fn build(from: &Sources<'_>) -> Self {
         let mut env = TaskEnv { vars: BTreeMap::new(), node: node_names(from.node, from.region) };
         env.identity(from);
@@ -118,7 +119,8 @@ impl TaskEnv {
         for port in resources.shared.ports.iter().flatten() {
             self.port("", &port.label, &port.host_ip, port.value, port.to);
         }
-        // Ports of a task's own network, a form of old jobs: without a prefix for itself, with one for the others.
+        // Ports of a task's own network, a form of old jobs: without a prefix for the task itself, with one for the
+        // others.
         for (name, task_resources) in resources.tasks.iter().flatten() {
             let prefix = if *name == task.name { String::new() } else { format!("{name}_") };
             for network in task_resources.networks.iter().flatten() {
@@ -158,7 +160,7 @@ impl TaskEnv {
         }
     }
 
-    /// Rewrites names that could not be variables of a shell.
+    /// Replaces characters in names that could not be variables of a shell.
     fn clean(&mut self) {
         self.vars = std::mem::take(&mut self.vars)
             .into_iter()
@@ -170,7 +172,7 @@ impl TaskEnv {
             .collect();
     }
 
-    /// Replaces every `${name}` that is known; others, and `$${name}`, stay as they are.
+    /// Replaces every known `${name}`; unknown ones, and `$${name}`, stay as they are.
     pub fn replace(&self, text: &str) -> String {
         let (mut out, mut rest) = (String::with_capacity(text.len()), text);
         while let Some(at) = rest.find("${") {
@@ -201,7 +203,7 @@ impl TaskEnv {
         self.vars.get(name).or_else(|| self.node.get(name)).map(String::as_str)
     }
 
-    /// Replaces inside a driver's `config` block, where an unknown name is an error and `$${x}` means `${x}`.
+    /// Interpolates a driver's `config` block, where an unknown name is an error and `$${x}` means `${x}`.
     pub fn replace_config(&self, config: &BTreeMap<Str, Value>) -> Result<Map<String, Value>, String> {
         config.iter().map(|(key, value)| Ok((key.to_string(), self.replace_value(value)?))).collect()
     }
@@ -256,7 +258,7 @@ impl TaskEnv {
     }
 }
 
-/// What `${node..}`, `${attr..}` and `${meta..}` stand for. `${node.pool}` is for constraints only.
+/// Values of `${node..}`, `${attr..}` and `${meta..}`. `${node.pool}` is for constraints only.
 fn node_names(node: &Node, region: &str) -> BTreeMap<String, String> {
     let mut names = BTreeMap::from([
         ("node.unique.id".to_owned(), node.id.to_string()),

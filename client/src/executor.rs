@@ -1,9 +1,9 @@
-//! The executor: a small process of its own per task, between agent and task. It outlives the agent.
+//! The executor: a small process for each task, between agent and task. It outlives the agent.
 //!
-//! It starts the task in a process group of its own, pumps and rotates its logs, obeys orders that come through a pipe in its directory,
-//! and leaves the exit code in a file there. It holds a lock (its standard input) for as long as it lives, from before it exists: the agent
-//! takes the lock and passes it on, so that no moment is left in which a task could run unknown to a later agent. It knows nothing of
-//! allocations, restarts or servers.
+//! It starts the task in a process group of its own, pumps and rotates its logs, obeys orders that come through a
+//! pipe in its directory, and writes the exit code to a file there. It holds a lock (its standard input) for its
+//! whole life: the agent takes the lock before it starts the executor and passes it on, so that at no moment a task
+//! could run unknown to a later agent. It knows nothing of allocations, restarts or servers.
 
 pub mod capabilities;
 mod confine;
@@ -33,7 +33,7 @@ use crate::rotate::RotatingFile;
 use crate::signal;
 use place::{Exit, Order, Place, Spec, Started};
 
-/// How long the pipes of a task that has ended may stay open, held by a process that left the task's group, before they are given up.
+/// Longest wait for the pipes of an ended task that a process outside of the task's group keeps open.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `artifact DIR` fetches an artifact into a staging directory, `init
@@ -68,7 +68,7 @@ fn keep_streams_only() {
     // SAFETY: no descriptor is closed or changes owner; each is only marked to end when another program starts.
     let marked = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if marked != 0 {
-        // Kernels before 5.11 cannot do this; on them no task is isolated either.
+        // Kernels before 5.11 do not support this; on them no task is isolated either.
         eprintln!("marking open files: {}", io::Error::last_os_error());
     }
 }
@@ -84,7 +84,8 @@ fn start_again(verb: &str, count: usize) -> io::Error {
 }
 
 fn supervise(place: &Place) -> ExitCode {
-    // The agent may be started from a terminal: its signals are not for the tasks. Fails only when this already leads a session.
+    // The agent may be started from a terminal, whose signals must not reach tasks. Fails only when this process
+    // already leads a session.
     let _ = rustix::process::setsid();
     let started = start(place);
     let answer = match &started {
@@ -92,7 +93,7 @@ fn supervise(place: &Place) -> ExitCode {
         Err(error) => Started { error: Some(error.to_string()), ..Started::default() },
     };
     if place.write_started(&answer).is_err() {
-        // Nobody could ever find it again, so it must not run.
+        // A task that no later agent could find must not run.
         if let Ok(running) = &started {
             running.kill_all();
         }
@@ -106,7 +107,7 @@ fn supervise(place: &Place) -> ExitCode {
     }
 }
 
-/// A task that runs.
+/// A running task.
 struct Running {
     child: Child,
     started: Started,
@@ -114,7 +115,7 @@ struct Running {
     cgroups: Option<Cgroups>,
 }
 
-/// What the threads know of each other.
+/// State shared by the threads.
 #[derive(Default)]
 struct Shared {
     state: Mutex<Ended>,
@@ -132,7 +133,8 @@ fn start(place: &Place) -> io::Result<Running> {
     let Some(cgroups) = &spec.cgroups else { return start_in(place, &spec) };
     let made = cgroups.make().map_err(|error| io::Error::new(error.kind(), format!("failed to create cgroup for task: {error}")));
     let started = match (made, spec.isolation.is_some()) {
-        // Without isolation they only serve to find strays at the end; a kernel that refuses them still runs the task.
+        // Without isolation the cgroups only serve to find strays at the end; if the kernel refuses them the task
+        // still runs.
         (Ok(()), _) | (Err(_), false) => start_in(place, &spec),
         (Err(error), true) => Err(error),
     };
@@ -203,7 +205,7 @@ fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(raw).expect("a child's process id is not zero")
 }
 
-/// Copies what the task prints into its log, until nobody can print there any more.
+/// Copies the task's output into its log, until no process holds the pipe open for writing.
 fn pump(from: Option<impl Read + Send + 'static>, mut to: RotatingFile, shared: &Arc<Shared>) {
     let Some(mut from) = from else { return };
     lock(shared).pumps += 1;
@@ -213,7 +215,7 @@ fn pump(from: Option<impl Read + Send + 'static>, mut to: RotatingFile, shared: 
         loop {
             match from.read(&mut buffer) {
                 Ok(0) => break,
-                // A full disk must not stop the task: what cannot be written is lost.
+                // A full disk must not stop the task: output that cannot be written is lost.
                 Ok(n) => drop(to.write(&buffer[..n])),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => break,
@@ -269,10 +271,10 @@ impl Running {
         kill_everything(pid_of(&self.child), self.cgroups.as_ref());
     }
 
-    /// Waits for the end, removes strays, and writes down how it ended once its logs are complete.
+    /// Waits for the task's end, kills strays, and writes the result once the logs are complete.
     fn finish(mut self, place: &Place) -> ExitCode {
         let task = pid_of(&self.child);
-        // Not reaped yet: the group's id stays taken until everything in it is gone.
+        // The task is not reaped yet: the group's id stays taken until everything in the group is gone.
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(task), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {}
         self.kill_all();
         let status = {
@@ -289,7 +291,8 @@ impl Running {
         let exit = match status {
             Ok(status) => {
                 let signal = status.signal().unwrap_or(0);
-                // A task that went on without the part of it that was killed, and ended well, was not ended by that.
+                // The OOM killer may have killed only a part of the task. A task that ended well was not ended by
+                // that.
                 let oom_killed = oom_kills > 0 && !status.success();
                 Exit { code: status.code().unwrap_or(128 + signal), signal, oom_killed, error: None }
             }
@@ -306,7 +309,7 @@ fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, Ended> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until `done`, at most this long.
+/// Waits until `done`, for at most `most`.
 fn wait_for(shared: &Shared, most: Duration, done: impl Fn(&Ended) -> bool) {
     drop(shared.news.wait_timeout_while(lock(shared), most, |ended| !done(ended)));
 }
@@ -318,7 +321,7 @@ fn open_both_ways(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    /// Whether the test runs as root. Otherwise says why it is skipped, and fails where it must not be.
+    /// Whether the test runs as root. Otherwise prints why it is skipped, or panics where `CI` is set.
     pub fn is_root(why: &str) -> bool {
         let is_root = rustix::process::geteuid().is_root();
         if !is_root {
@@ -327,7 +330,7 @@ pub(crate) mod tests {
         is_root
     }
 
-    /// Says why a test is skipped, which is a failure where `CI` is set.
+    /// Prints why a test is skipped; panics where `CI` is set.
     pub fn skip(why: &str) {
         eprintln!("skipped: {why}");
         let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());

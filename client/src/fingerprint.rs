@@ -1,4 +1,5 @@
-//! What this node is and has: attributes, resources, networks, from /proc, /sys and a few files. Drivers speak for themselves.
+//! The node's fingerprint: attributes, resources and networks, from /proc, /sys and a few files. Drivers add their
+//! own attributes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +16,13 @@ use crate::config::ClientConfig;
 use crate::driver::Fingerprint;
 use crate::{procfs, signal, stats};
 
-/// The version of the reference whose wire and behaviour this node speaks: servers gate features on it.
+/// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
-/// Capacity of a machine that does not say how fast it is, in MHz.
+/// Capacity in MHz of a machine that does not report its processor speed.
 const CPU_FALLBACK_MHZ: i64 = 1000;
 const MB: u64 = 1 << 20;
 
-/// Everything but identity and drivers.
+/// The node's description without identity and drivers.
 pub(crate) fn node(config: &ClientConfig) -> Node {
     let mut attributes = BTreeMap::new();
     let mut put = |key: &str, value: String| {
@@ -106,7 +107,8 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
     }
 }
 
-/// Puts a driver's word into the node. Returns whether the node has changed, and whether the driver's health has.
+/// Adds a driver's fingerprint to the node. Returns whether the node has changed, and whether the driver's health
+/// has.
 pub(crate) fn apply_driver(node: &mut Node, name: &Str, print: &Fingerprint, now: Time) -> (bool, bool) {
     let mut attributes = node.attributes.as_deref().cloned().unwrap_or_default();
     let mut own: BTreeMap<Str, Str> = print.attributes.clone();
@@ -155,7 +157,7 @@ fn default_meta() -> BTreeMap<Str, Str> {
     ])
 }
 
-/// The name that Go gives this architecture.
+/// Go's name of this architecture.
 fn arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -208,7 +210,8 @@ struct Network {
 }
 
 impl Network {
-    /// The interface that jobs get addresses of: the configured one, in dev mode the machine itself, else that of the default route.
+    /// The interface whose addresses jobs get: the configured one; in dev mode the loopback interface; otherwise the
+    /// default route's.
     fn read(config: &ClientConfig) -> Self {
         let loopback = || ("lo".to_owned(), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let (device, ip) = match config.network_interface.as_str() {
@@ -253,10 +256,11 @@ impl Network {
     }
 }
 
-/// Interface and address that reach the outside.
+/// Interface and source address of the default route.
 fn default_route() -> Option<(String, IpAddr)> {
     let device = routes().into_iter().find(|route| route.mask == 0)?.device;
-    // Connecting a datagram socket sends nothing; it only asks the kernel for the way. The address is one kept for documentation.
+    // Connecting a UDP socket sends nothing; the kernel only chooses a route. The target address is reserved for
+    // documentation.
     let socket = UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).ok()?;
     socket.connect(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9))).ok()?;
     Some((device, socket.local_addr().ok()?.ip()))
@@ -280,7 +284,7 @@ fn routes() -> Vec<Route> {
         .collect()
 }
 
-/// The addresses of an interface: those of this machine that lie in a network which the interface leads to.
+/// The addresses of an interface: those of this machine in a network that is routed through the interface.
 fn addresses_of(device: &str) -> Vec<Ipv4Addr> {
     if device == "lo" {
         return vec![Ipv4Addr::LOCALHOST];

@@ -1,4 +1,4 @@
-//! The node agent: takes up the allocations that the servers give this node, runs their tasks and says how they fare.
+//! The node agent: runs the tasks of the allocations that the servers assign to this node, and reports their status.
 //!
 //! [`core`] decides; everything else here is the shell that carries decisions out.
 

@@ -1,14 +1,14 @@
-//! Meta of the node that is set while it runs: what is laid over the configuration's, and which keys are taken.
+//! Dynamic node metadata: set at run time and overlaid on the configured metadata; with the rules for valid keys.
 
 use std::collections::BTreeMap;
 
 use songline_model::Str;
 use songline_rpc::{NodeMeta, RpcError};
 
-/// What was set while the node ran. `None` hides a key of the configuration.
+/// Metadata that was set at run time. `None` hides a configured key.
 pub(crate) type Dynamic = BTreeMap<Str, Option<Str>>;
 
-/// The meta of a node in its two layers.
+/// The metadata of a node in its two layers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {
     fixed: BTreeMap<Str, Str>,
@@ -16,18 +16,19 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// The configuration's, and what an earlier agent was told. What hides a key that is there no more is dropped.
+    /// Creates the layers from the configuration and an earlier agent's dynamic metadata. An entry that hides a key
+    /// that is no longer configured is dropped.
     pub fn new(fixed: BTreeMap<Str, Str>, mut dynamic: Dynamic) -> Self {
         dynamic.retain(|key, value| value.is_some() || fixed.contains_key(key));
         Self { fixed, dynamic }
     }
 
-    /// What was set while the node ran.
+    /// Metadata that was set at run time.
     pub fn dynamic(&self) -> &Dynamic {
         &self.dynamic
     }
 
-    /// Lays a change over.
+    /// Applies a change to the dynamic layer.
     pub fn apply(&mut self, change: Dynamic) {
         for (key, value) in change {
             if value.is_none() && !self.fixed.contains_key(&key) {
@@ -38,7 +39,7 @@ impl Layers {
         }
     }
 
-    /// What the node has.
+    /// The effective metadata.
     pub fn merged(&self) -> BTreeMap<Str, Str> {
         let mut meta = self.fixed.clone();
         for (key, value) in &self.dynamic {
@@ -50,13 +51,13 @@ impl Layers {
         meta
     }
 
-    /// As it is answered.
+    /// The layers as the API shows them.
     pub fn shown(&self) -> NodeMeta {
         NodeMeta { meta: self.merged(), dynamic: self.dynamic.clone(), fixed: self.fixed.clone() }
     }
 }
 
-/// Refuses a change that is none, or one of keys that job files could not name.
+/// Refuses an empty change, or one of keys that job files could not refer to.
 pub(crate) fn check(change: &Dynamic) -> Result<(), RpcError> {
     let refuse = |text: String| Err(RpcError::Coded { code: 400, text });
     if change.is_empty() {

@@ -3,33 +3,34 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Clock ticks a second that /proc counts processor time in: fixed in the kernel's interface on all our platforms.
+/// Clock ticks per second in which /proc counts processor time: fixed in the kernel's interface on all supported
+/// platforms.
 pub const TICKS_PER_SECOND: u64 = 100;
-/// Bytes of a page that /proc counts memory in.
+/// Size in bytes of a page, in which /proc counts memory.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// One process as /proc shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// Ticks after boot at which it started: with its id it names a process for good.
+    /// Start time in ticks after boot. Together with the process id it identifies a process for good.
     pub start_ticks: u64,
-    /// Its process group.
+    /// Process group.
     pub group: i32,
-    /// Its session.
+    /// Session id.
     pub session: i32,
-    /// Its parent.
+    /// Parent process id.
     pub parent: i32,
-    /// Whether it has ended and only its exit code is left.
+    /// Whether the process has ended and is not reaped yet.
     pub zombie: bool,
     /// Processor time in user mode, in ticks.
     pub user_ticks: u64,
     /// Processor time in the kernel, in ticks.
     pub system_ticks: u64,
-    /// Memory in use, in pages.
+    /// Resident memory, in pages.
     pub rss_pages: u64,
 }
 
-/// A process, if there is one of this id.
+/// The process with this id, if it exists.
 pub fn process(pid: i32) -> Option<ProcessStat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -50,17 +51,17 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// Whether the process that once started at `start_ticks` under this id still runs.
+/// Whether the process with this id still runs and is the one that started at `start_ticks`.
 pub fn is_alive(pid: i32, start_ticks: u64) -> bool {
     process(pid).is_some_and(|stat| stat.start_ticks == start_ticks && !stat.zombie)
 }
 
-/// Every process of this group.
+/// All processes of this group.
 pub fn in_group(group: i32) -> BTreeMap<i32, ProcessStat> {
     all_where(|stat| stat.group == group)
 }
 
-/// Every process of this session.
+/// All processes of this session.
 pub fn in_session(session: i32) -> BTreeMap<i32, ProcessStat> {
     all_where(|stat| stat.session == session)
 }

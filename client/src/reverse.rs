@@ -1,7 +1,8 @@
-//! What servers ask of this node over the sessions that it has opened: methods and streams by name, in the reference's forms.
+//! Calls of servers to this node over the sessions that the node has opened: methods and streams by name, in the
+//! reference's forms.
 //!
-//! Servers have asked who the user is and whether that one may before they call. Where callers show tokens the node asks once more (see
-//! [`Guard`]), as nodes of the reference do.
+//! Servers authorize the user before they call. With ACLs enabled the node authorizes again (see [`Guard`]), as nodes
+//! of the reference do.
 
 mod frames;
 mod guard;
@@ -24,7 +25,7 @@ use songline_rpc::{AskMonitor, AskProfile, NodeAgent, RpcError};
 
 pub use guard::{Asked, Guard, Right};
 
-/// The node's side of its sessions. It is there before the node is, as the node's first call makes the first session.
+/// The node's side of its sessions. Created before the node, because the node's first call opens the first session.
 pub struct NodeCalls<N: NodeAgent> {
     node: OnceLock<Weak<N>>,
     guard: OnceLock<Arc<dyn Guard>>,
@@ -37,12 +38,13 @@ impl<N: NodeAgent> Default for NodeCalls<N> {
 }
 
 impl<N: NodeAgent> NodeCalls<N> {
-    /// From now on calls are for this node. The first one told stays.
+    /// Sets the node that answers calls. Only the first one set stays.
     pub fn set(&self, node: &Arc<N>) {
         self.node.get_or_init(|| Arc::downgrade(node));
     }
 
-    /// From now on callers need what this guard says. The first one told stays; without one, whoever calls may all.
+    /// Sets the guard that authorizes callers. Only the first one set stays; without a guard every caller is
+    /// authorized.
     pub fn guard(&self, guard: Arc<dyn Guard>) {
         self.guard.get_or_init(|| guard);
     }
@@ -50,17 +52,17 @@ impl<N: NodeAgent> NodeCalls<N> {
     async fn let_in(&self, method: &str, body: &[u8]) -> Result<(), Refusal> {
         match (self.guard.get(), guard::right_for(method)) {
             (Some(guard), Some(right)) => Ok(guard.may(right, msgpack::from_slice(body)?).await?),
-            // Whether there is such a method is told to anybody.
+            // An unknown method is reported as such to every caller.
             (None, _) | (Some(_), None) => Ok(()),
         }
     }
 
-    /// Serves every session that a pool makes.
+    /// Serves every session that a pool opens.
     pub fn on_session(self: &Arc<Self>) -> OnSession {
         let calls = Arc::clone(self);
         Arc::new(move |address, session| {
             let calls = Arc::clone(&calls);
-            // Only logs show it; an address that is a name has none.
+            // Used in logs only. An address that is a name has no IP address here.
             let from = address.parse().unwrap_or_else(|_| std::net::SocketAddr::from(([0, 0, 0, 0], 0)));
             tokio::spawn(serve_session(session, true, Caller::plain(from), calls));
         })
@@ -166,7 +168,8 @@ impl<N: NodeAgent> Dispatch for NodeCalls<N> {
     }
 }
 
-/// The data of an allocation as a tar, in pieces. Ours alone: nodes of the reference fetch that from each other over HTTP.
+/// The data of an allocation as a tar, in pieces. Our own method: nodes of the reference fetch the data from each
+/// other over HTTP.
 pub const SNAPSHOT: &str = "Allocations.Snapshot";
 
 /// A stream that has begun.
@@ -177,7 +180,7 @@ enum Begun {
 }
 
 impl<N: NodeAgent> NodeCalls<N> {
-    /// Reads what is asked of a streaming method and has the node begin.
+    /// Reads the request of a streaming method and begins the stream on the node.
     async fn begin(&self, node: Arc<N>, method: &str, channel: &mut Channel) -> Result<Begun, RpcError> {
         let request = channel.next().await.map_err(|error| RpcError::Lost(error.to_string()))?;
         let request = request.ok_or_else(|| RpcError::Lost("nothing was asked".to_owned()))?;
@@ -234,7 +237,7 @@ pub(crate) fn encoded<T: Serialize>(value: &T) -> Result<Bytes, RpcError> {
     msgpack::to_vec(value).map(Bytes::from).map_err(|error| RpcError::Remote(error.to_string()))
 }
 
-/// A JSON document as a value of the wire.
+/// A JSON document as a msgpack value.
 fn tree(json: &[u8]) -> Result<RawValue, RpcError> {
     let value: serde_json::Value = serde_json::from_slice(json).map_err(|error| RpcError::Remote(error.to_string()))?;
     RawValue::of(&value).map_err(|error| RpcError::Remote(error.to_string()))

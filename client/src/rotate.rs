@@ -1,5 +1,6 @@
-//! Log files of a task that rotate: `<task>.stdout.0`, `.1`, .. each up to a size, the oldest removed. The files are in a directory of the
-//! agent that no task can change. They have hard links in the directory where tasks look for them. Reading them is elsewhere.
+//! Rotating log files of a task: `<task>.stdout.0`, `.1`, .. each up to a size, the oldest removed. The files are in
+//! a directory of the agent that no task can change. They have hard links in the directory where tasks look for them.
+//! Other modules read them.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! The shell of one allocation: a task that feeds its machine ([`AllocRunner`]) and carries its effects out with drivers, directories and
-//! the database. It decides nothing.
+//! The shell of one allocation: an async task that feeds the state machine ([`AllocRunner`]) and carries its effects
+//! out with drivers, directories and the database. It decides nothing.
 
 mod setup;
 pub(crate) mod validate;
@@ -26,12 +26,12 @@ use crate::state::{NotWritten, StateDb};
 use crate::stats::TaskUsage;
 use crate::task_api;
 
-/// How often stopping a task is tried before it counts as gone.
+/// Number of attempts to stop a task before the task counts as gone.
 const KILL_TRIES: u32 = 5;
 const KILL_RETRY: Duration = Duration::from_secs(5);
 const KILL_RETRY_MAX: Duration = Duration::from_secs(120);
 
-/// What all runners of an agent share.
+/// State shared by all runners of an agent.
 pub(crate) struct Shared {
     pub config: ClientConfig,
     pub clock: Clock,
@@ -40,25 +40,26 @@ pub(crate) struct Shared {
     pub node: Mutex<Arc<Node>>,
     pub cancel: CancellationToken,
     pub tracker: TaskTracker,
-    /// Where the news of allocations go.
+    /// Receives the runners' messages.
     pub news: mpsc::UnboundedSender<News>,
-    /// Waits until an allocation of this or another node has ended; gives its directory when it is here.
+    /// Waits until an allocation of this or another node has ended; returns its directory when it is here.
     pub await_end: Box<dyn Fn(AllocId) -> Boxed<'static, Option<AllocDir>> + Send + Sync>,
-    /// Where services are announced.
+    /// Registers services.
     pub registrar: Arc<dyn Registrar>,
-    /// Places for commands that callers run in tasks.
+    /// Permits for exec sessions.
     pub sessions: Arc<Semaphore>,
 }
 
-/// What a runner tells the agent.
+/// A runner's message to the agent.
 pub(crate) enum News {
-    /// What the servers are to be told.
+    /// An update for the servers.
     Update(Box<AllocUpdate>),
-    /// It has ended, or its directory is gone: there may be something to collect, or room.
+    /// The allocation has ended, or its directory is gone: garbage collection may have something to collect, or there
+    /// is room.
     Ended,
 }
 
-/// What can be asked of a runner from outside.
+/// An order to a runner from outside.
 enum Order {
     Input(Input),
     Reconnect(Arc<Allocation>),
@@ -66,20 +67,20 @@ enum Order {
     Signal { task: Str, signal: Str, reply: oneshot::Sender<Result<(), String>> },
 }
 
-/// What everybody may see of a runner.
+/// Public state of a runner.
 #[derive(Clone)]
 pub(crate) struct View {
     /// The servers' copy.
     pub alloc: Arc<Allocation>,
-    /// What the servers are told.
+    /// Client status as reported to the servers.
     pub update: AllocUpdate,
-    /// When all its tasks had ended for good.
+    /// Time at which all its tasks had ended for good.
     pub done_at: Option<Time>,
     /// Whether its directory and records are gone.
     pub destroyed: bool,
 }
 
-/// A runner as the agent holds it.
+/// The agent's handle of a runner.
 pub(crate) struct Runner {
     orders: mpsc::UnboundedSender<Order>,
     view: watch::Receiver<View>,
@@ -90,7 +91,7 @@ pub(crate) struct Runner {
 #[derive(Default)]
 struct Processes {
     running: Mutex<BTreeMap<Str, Arc<dyn Process>>>,
-    /// What those that ended used when they were last looked at.
+    /// Final usage of ended tasks, as of their last reading.
     ended: Mutex<BTreeMap<Str, TaskUsage>>,
 }
 
@@ -118,16 +119,16 @@ impl Processes {
     }
 }
 
-/// How a runner begins.
+/// Beginning of a runner.
 pub(crate) enum Begin {
-    /// New to this node.
+    /// The allocation is new to this node.
     Start,
-    /// Left by an earlier agent.
+    /// The allocation was left by an earlier agent.
     Restore { tasks: BTreeMap<Str, TaskRecord>, health: Option<songline_model::AllocDeploymentStatus> },
 }
 
 impl Runner {
-    /// Lets a machine run.
+    /// Spawns a runner for a state machine.
     pub fn spawn(shared: Arc<Shared>, machine: AllocRunner, begin: Begin) -> Arc<Self> {
         let (orders, queue) = mpsc::unbounded_channel();
         let alloc = Arc::clone(machine.alloc());
@@ -148,18 +149,18 @@ impl Runner {
             restored: matches!(begin, Begin::Restore { .. }),
         };
         let tracker = shell.shared.tracker.clone();
-        // The task holds a sender from the start: when the runner is given up before its first step, orders that were sent until then are
-        // still carried out.
+        // The async task holds a sender from the start: when the runner is dropped before its first step, orders that
+        // were sent until then are still carried out.
         tracker.spawn(shell.run(begin, queue, orders.clone()));
         Arc::new(Self { orders, view, processes, dir })
     }
 
-    /// Tells it what has happened.
+    /// Sends an input to the state machine.
     pub fn tell(&self, input: Input) {
         let _ = self.orders.send(Order::Input(input));
     }
 
-    /// The servers see this node again.
+    /// Records that the servers reconnected to this node.
     pub fn reconnect(&self, update: Arc<Allocation>) {
         let _ = self.orders.send(Order::Reconnect(update));
     }
@@ -178,23 +179,23 @@ impl Runner {
         answer.await.unwrap_or_else(|_| Err("the node is shutting down".to_owned()))
     }
 
-    /// How it is now.
+    /// Current state.
     pub fn view(&self) -> View {
         self.view.borrow().clone()
     }
 
-    /// Waits until something of it is so.
+    /// Waits until the state satisfies a condition, or the runner is gone.
     pub async fn wait_for(&self, is_so: impl FnMut(&View) -> bool) {
-        // It fails when the runner is gone, and then nothing more will come.
+        // An error means that the runner is gone, so no further state will come.
         let _ = self.view.clone().wait_for(is_so).await;
     }
 
-    /// The process of a task that has been started and is not done with.
+    /// Process of a task that was started and not destroyed yet.
     pub fn process(&self, task: &str) -> Option<Arc<dyn Process>> {
         self.processes.get(task)
     }
 
-    /// What a task uses, or used when it ended; `None` when it has not been started.
+    /// Current usage of a task, or its last usage when it has ended; `None` when it was never started.
     pub fn usage(&self, task: &str) -> Option<TaskUsage> {
         self.processes.usage(task)
     }
@@ -203,16 +204,17 @@ impl Runner {
 struct Shell {
     shared: Arc<Shared>,
     machine: AllocRunner,
-    /// Weak, because spawned work holds copies and may outlive the runner. `Shell::run` keeps the queue open while orders are carried out.
+    /// Weak, because spawned work holds copies and may outlive the runner. `Shell::run` keeps the queue open while
+    /// orders are carried out.
     back: mpsc::WeakUnboundedSender<Order>,
     dir: AllocDir,
     processes: Arc<Processes>,
-    /// What set-up has made of each task, for its start.
+    /// Prepared driver configuration of each task, for its start.
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
     setup: Option<AbortHandle>,
-    /// Made when there is something to announce or to withdraw: most allocations have nothing.
+    /// Created when there is something to announce or to withdraw: most allocations have no services.
     announcer: Option<Announcer>,
-    /// Withdrawals that are not known to be done.
+    /// Withdrawals that may still be pending.
     withdrawing: Vec<oneshot::Receiver<()>>,
     show: watch::Sender<View>,
     restored: bool,
@@ -318,7 +320,8 @@ impl Shell {
                         errors.push(format!("Failed to signal task: {task}, err: {error}"));
                     }
                 }
-                // The directory of the run is the only record of the run's end. It is removed with the allocation.
+                // The directory of the run is the only record of the run's end, so it stays until the allocation is
+                // removed.
                 Effect::DestroyTask { task, .. } if unrecorded => self.processes.remove(&task),
                 Effect::DestroyTask { task, run } => self.destroy_task(task, run),
                 Effect::TaskDone { task } => {
@@ -342,7 +345,7 @@ impl Shell {
         self.machine.alloc().id
     }
 
-    /// Starts work that ends with the agent, wherever it stands: a later agent finds out how far it came.
+    /// Spawns work that is aborted with the agent: a later agent finds out how far it came.
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let cancel = self.shared.cancel.clone();
         let task = self.shared.tracker.spawn(async move {
@@ -355,7 +358,8 @@ impl Shell {
         RunId { alloc: self.id(), task: task.clone(), run }
     }
 
-    /// Lets everybody see the newest copy, whether or not it changed anything: its index says what need not be fetched again.
+    /// Publishes the newest copy, whether or not it changed anything: its index shows that it need not be fetched
+    /// again.
     fn show_alloc(&self) {
         let alloc = self.machine.alloc();
         self.show.send_if_modified(|view| {
@@ -375,12 +379,12 @@ impl Shell {
     fn set_up(&mut self) {
         let (shared, dir, back) = (Arc::clone(&self.shared), self.dir.clone(), self.back.clone());
         let alloc = Arc::clone(self.machine.alloc());
-        // What was there before an agent's restart has been waited for.
+        // After an agent's restart the earlier allocations were already waited for.
         let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
         let handle = self.spawn(async move {
             let outcome = setup::set_up_alloc(&shared, &alloc, &dir, awaited).await;
             let outcome = outcome.map_err(|error| format!("pre-run hook \"alloc_dir\" failed: {error}"));
-            // A group whose services nobody could find does not start.
+            // A group with services that cannot be registered does not start.
             let outcome = outcome.and_then(|()| match setup::registrations(&shared, &alloc, &dir, &Workload::Group) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("pre-run hook \"group_services\" failed: {error}")),
@@ -419,7 +423,7 @@ impl Shell {
         self.withdrawing.push(done);
     }
 
-    /// Waits until what was withdrawn is, for a while: nobody should be sent to a task that ends.
+    /// Waits a bounded time until withdrawals are done, so that clients are not sent to a task that ends.
     async fn until_withdrawn(&mut self) {
         if self.withdrawing.is_empty() {
             return;
@@ -507,7 +511,7 @@ impl Shell {
                     wait = (wait * 4).min(KILL_RETRY_MAX);
                 }
                 match process.stop(&signal, timeout).await {
-                    // Its end is told by whoever waits for it.
+                    // The task that waits for the process reports its end.
                     Ok(()) => return,
                     Err(error) => last = error,
                 }
@@ -529,7 +533,7 @@ impl Shell {
         self.shared.state.forget(&id).await;
         let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir());
         let removed = tokio::task::spawn_blocking(move || {
-            // The directory of runs is missing before a task has run.
+            // The directory of runs does not exist before a task has run.
             let _ = Dir::open(&runs).and_then(|runs| runs.remove_all(id.to_string()));
             dir.remove()
         })
@@ -541,7 +545,7 @@ impl Shell {
         let _ = self.shared.news.send(News::Ended);
     }
 
-    /// Whose a task's secrets are, where it does not run as the agent's own user.
+    /// Owner of a task's secrets directory; `None` if the task runs as the agent's own user.
     fn owner(&self, task: &str) -> Option<(u32, u32)> {
         setup::owner(self.machine.alloc().group()?.task(task)?, &*self.driver(task)?)
     }
@@ -552,7 +556,7 @@ impl Shell {
     }
 }
 
-/// Opens the socket on which a task asks the API. A task can do without one.
+/// Opens the socket on which a task reaches the API. A failure is no error of the task.
 fn socket(shared: &Shared, dir: &AllocDir, task: &str, owner: Option<(u32, u32)>) -> Option<DropGuard> {
     let api = shared.config.task_api.as_deref()?;
     task_api::serve(api, dir, task, owner)
@@ -560,7 +564,7 @@ fn socket(shared: &Shared, dir: &AllocDir, task: &str, owner: Option<(u32, u32)>
         .ok()
 }
 
-/// The answer of something that was started; nobody may be there to hear it any more.
+/// Sends the result of spawned work; the runner may be gone.
 fn send(back: &mpsc::WeakUnboundedSender<Order>, input: Input) {
     if let Some(back) = back.upgrade() {
         let _ = back.send(Order::Input(input));
@@ -568,17 +572,17 @@ fn send(back: &mpsc::WeakUnboundedSender<Order>, input: Input) {
 }
 
 impl View {
-    /// Whether its node is done with it.
+    /// Whether its client status is terminal, or it is destroyed.
     pub fn is_terminal(&self) -> bool {
         self.update.client_status.is_terminal() || self.destroyed
     }
 
-    /// Whether a task of it has ever run.
+    /// Whether this task has ever run.
     pub fn was_started(&self, task: &str) -> bool {
         self.update.task_states.get(task).is_some_and(|state| state.started_at.is_some() || state.state == TaskRunState::Running)
     }
 
-    /// The status that the servers are told.
+    /// Client status as reported to the servers.
     pub fn status(&self) -> AllocClientStatus {
         self.update.client_status
     }

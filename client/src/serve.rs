@@ -1,4 +1,4 @@
-//! What servers and requests ask of this node: files, logs, restarts, signals, statistics.
+//! Requests of servers and the HTTP API to this node: files, logs, restarts, signals, statistics.
 
 mod exec;
 mod files;
@@ -26,21 +26,21 @@ use crate::stats::{self, CpuTimes, Interval, TaskUsage};
 
 pub(crate) use exec::SESSIONS_MAX;
 
-/// Frames that wait for a slow reader.
+/// Number of frames that are buffered for a slow reader.
 const FRAMES_MAX: usize = 16;
-/// How long processor use is looked at for one answer.
+/// Interval over which processor usage is measured for one answer.
 const USAGE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a stream of frames is answered with.
+/// Frames of an answer.
 type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
 
 impl<S: Servers> Client<S> {
-    /// An allocation that this node has, as the servers last told of it.
+    /// The servers' last copy of an allocation on this node.
     pub fn alloc(&self, id: AllocId) -> Option<Arc<Allocation>> {
         self.inner.all().get(&id).map(|runner| runner.view().alloc)
     }
 
-    /// Whether a token is that of an allocation's move from this node.
+    /// Whether a token is the migration token of an allocation on this node.
     pub fn is_migrate_token(&self, token: &str, alloc: AllocId) -> bool {
         migrate_token::is_of(token, alloc, &self.inner.auth.secret)
     }
@@ -55,7 +55,7 @@ impl<S: Servers> Client<S> {
         runner.ok_or_else(|| RpcError::Coded { code: 404, text: format!("Unknown allocation \"{id}\"") })
     }
 
-    /// A runner whose directory is still there.
+    /// Runner of an allocation whose directory still exists.
     fn present(&self, id: AllocId) -> Result<Arc<Runner>, RpcError> {
         let runner = self.runner(id)?;
         if runner.view().destroyed {

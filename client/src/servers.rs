@@ -1,7 +1,7 @@
-//! Servers on the network: which of them is asked, how often, and what is made of one that does not answer.
+//! Servers on the network: the choice of the server to ask, retries, and failover from a server that does not answer.
 //!
-//! What calls say is in `rpc`; the order of the servers is decided by [`ServerList`]. What servers ask of the node over the same sessions is
-//! in [`crate::reverse`].
+//! Crate `rpc` defines the calls; [`ServerList`] decides the order of the servers; [`crate::reverse`] answers the
+//! servers' calls to the node over the same sessions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,15 +19,16 @@ use crate::clock::Clock;
 use crate::core::{Jitter, NoServers, ServerList};
 use crate::reverse::encoded;
 
-/// How long one call is tried again while there is no leader or a server goes away.
+/// Time for which one call is retried while there is no leader or a server goes away.
 const HOLD: Duration = Duration::from_secs(5);
-/// How long a heartbeat may take: less than it takes servers to give a node up, with time left to ask another server.
+/// Timeout of a heartbeat: less than the TTL after which servers mark a node as down, with time left to ask another
+/// server.
 const HEARTBEAT_WITHIN: Duration = Duration::from_secs(5);
-/// How long another call may take that does not wait for news.
+/// Timeout of other calls that do not block for changes.
 const CALL_WITHIN: Duration = Duration::from_secs(30);
-/// How long a call may take that does: as long as servers wait, and a little more.
+/// Timeout of blocking calls: the servers' longest wait, and a little more.
 const POLL_WITHIN: Duration = Duration::from_secs(330);
-/// How long a server may take to answer a ping.
+/// Timeout of a ping.
 const PING_WITHIN: Duration = Duration::from_secs(3);
 
 /// Servers that are reached over the network.
@@ -35,7 +36,7 @@ pub struct NetServers {
     calls: RemoteServers<Failover>,
 }
 
-/// Calls to whichever server answers.
+/// Calls the first server that answers.
 struct Failover {
     pool: Pool,
     list: Mutex<ServerList>,
@@ -43,16 +44,16 @@ struct Failover {
     region: Str,
 }
 
-/// Which kind of call it is: that decides whether one that broke off may be made again, and how long it may take.
+/// Kind of a call: decides whether a lost call may be repeated, and its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// May be made as often as one likes.
+    /// May be repeated any number of times.
     Read,
-    /// The same, but it waits for news.
+    /// A read that blocks for changes.
     Poll,
-    /// May have happened though nobody said so.
+    /// May have taken effect although the answer was lost.
     Write,
-    /// A write that has to be known soon.
+    /// A write with a short timeout.
     Heartbeat,
 }
 
@@ -84,9 +85,10 @@ impl Kind {
 }
 
 impl NetServers {
-    /// Servers at these addresses (`host:port`), reached through `dialer`. `on_session` gets every session, for what servers ask over it.
+    /// Servers at these addresses (`host:port`), reached through `dialer`. `on_session` gets every session, to answer
+    /// the servers' calls.
     pub fn new(addresses: Vec<Str>, region: Str, dialer: Dialer, on_session: Option<OnSession>) -> Self {
-        // The session of a node has its poll open: it does not end for want of use.
+        // A node's session always carries its blocking poll, so the idle timeout must not end it.
         let limits = PoolLimits { idle_session: Duration::from_hours(24), ..PoolLimits::default() };
         let clock = Clock::start();
         let list = Mutex::new(ServerList::new(addresses, clock.now(), Jitter::new(rand::random())));
@@ -94,27 +96,27 @@ impl NetServers {
         Self { calls: RemoteServers::new(calls, region) }
     }
 
-    /// The servers as they are known now, in the order in which they are asked.
+    /// The currently known servers, in the order in which they are asked.
     pub fn known(&self) -> Vec<Str> {
         lock(&self.calls.client().list).all().to_vec()
     }
 
-    /// Takes other servers, told by an operator.
+    /// Replaces the list of servers on an operator's request.
     pub fn replace(&self, addresses: Vec<Str>) -> Result<(), NoServers> {
         lock(&self.calls.client().list).replace(addresses)
     }
 
-    /// A server did not answer somebody who asked it in another way.
+    /// Reports a server that did not answer a request that bypassed this type.
     pub fn on_failed(&self, address: &str) {
         lock(&self.calls.client().list).on_failed(address);
     }
 
-    /// Whether a server answers at an address.
+    /// Checks that a server answers at an address.
     pub async fn ping(&self, address: &str) -> Result<(), RpcError> {
         self.calls.client().ping(address).await
     }
 
-    /// Looks for another server now and then, so that nodes spread over the servers that there are. Does not return.
+    /// Moves to another server from time to time, so that nodes spread evenly over the servers. Does not return.
     pub async fn rebalance(&self) {
         let Failover { list, clock, .. } = self.calls.client();
         loop {
@@ -133,7 +135,7 @@ impl NetServers {
         }
     }
 
-    /// Asks whatever there is to ask.
+    /// Makes any call.
     pub async fn ask<R: Call + Sync>(&self, request: &R) -> Result<R::Answer, RpcError> {
         call(self.calls.client(), request).await
     }
@@ -143,7 +145,7 @@ impl NetServers {
         self.calls.client().pool.close();
     }
 
-    /// Takes the servers that an answer names.
+    /// Adopts the servers that an answer lists.
     fn told(&self, answer: Result<NodeUpdateResponse, RpcError>) -> Result<NodeUpdateResponse, RpcError> {
         let answer = answer?;
         let list = &self.calls.client().list;
@@ -187,7 +189,7 @@ impl Servers for NetServers {
 }
 
 impl RpcClient for Failover {
-    /// Makes a call to the first server of the list, and to the next ones as far as that can do no harm.
+    /// Calls the first server of the list, and the next ones while repeating the call is safe.
     async fn call(&self, method: &str, body: Vec<u8>) -> Result<Vec<u8>, RpcError> {
         let kind = Kind::of(method);
         let until = Instant::now() + HOLD;
@@ -202,11 +204,11 @@ impl RpcClient for Failover {
             let again = match &error {
                 _ if is_no_leader(&error) => true,
                 RpcError::Lost(_) => kind.is_read(),
-                // It was understood and refused: another server would say the same.
+                // The server understood and refused the call: another server would refuse it, too.
                 RpcError::Remote(_) | RpcError::Coded { .. } | RpcError::NoLeader => return Err(error),
             };
             lock(&self.list).on_failed(&server);
-            // A list is gone through once in any case: the wait is for servers that come back.
+            // Every server is tried once in any case; the time bound is for waiting until servers come back.
             let untried = tried < lock(&self.list).all().len();
             if !again || (Instant::now() >= until && !untried) {
                 return Err(if is_no_leader(&error) { RpcError::NoLeader } else { error });
@@ -231,7 +233,7 @@ impl Failover {
         match tokio::time::timeout(kind.within(), self.pool.call(server, method, body)).await {
             Ok(answered) => answered.map(Vec::from),
             Err(_) => {
-                // Whatever else is under way over that session would wait as long.
+                // Other calls in flight over that session would time out as well.
                 self.pool.forget(server);
                 Err(RpcError::Lost(format!("{server} did not answer {method} within {} s", kind.within().as_secs())))
             }
@@ -239,7 +241,7 @@ impl Failover {
     }
 }
 
-/// The text comes behind as many `rpc error: ` as servers have passed the call on.
+/// Whether the error is a missing leader. The text follows one `rpc error: ` for each server that forwarded the call.
 fn is_no_leader(error: &RpcError) -> bool {
     match error {
         RpcError::NoLeader => true,

@@ -1,5 +1,5 @@
-//! Announcing the services of an allocation at the servers: which registrations it has, and one worker an allocation that writes them and
-//! takes them back in order. When that is due is the machine's to say.
+//! Registration of an allocation's services at the servers: builds the registrations, and runs one worker for each
+//! allocation that writes and deletes them in order. The allocation's state machine decides when.
 
 mod address;
 
@@ -15,19 +15,19 @@ use crate::core::{Jitter, Workload};
 use crate::driver::Boxed;
 use crate::env::TaskEnv;
 
-/// Wait after a call that reached no leader, and up to once more.
+/// Delay after a call that reached no leader; up to the same time is added at random.
 const RETRY: songline_model::Dur = songline_model::Dur::from_secs(1);
-/// How long stopping a task waits until nobody finds its services any more. Longer keeps requests from a task that is gone, but with
-/// servers out of reach every stop takes as long; the withdrawal itself goes on.
+/// Longest wait of a task's stop for the withdrawal of its services. A longer wait keeps requests from a task that is
+/// gone, but delays every stop while servers are unreachable; the withdrawal itself continues in any case.
 pub(crate) const WITHDRAW_WAIT: Duration = Duration::from_secs(5);
 
-/// What a worker needs of the servers.
+/// Calls of a worker to the servers.
 pub(crate) trait Registrar: Send + Sync {
     fn upsert(&self, rows: Vec<ServiceRegistration>) -> Boxed<'_, Result<u64, RpcError>>;
     fn delete(&self, namespace: NamespaceName, id: Str) -> Boxed<'_, Result<u64, RpcError>>;
 }
 
-/// The servers, asked in the name of this node.
+/// Calls to the servers in the name of this node.
 pub(crate) struct AtServers<S> {
     pub servers: Arc<S>,
     pub auth: NodeAuth,
@@ -43,7 +43,7 @@ impl<S: Servers> Registrar for AtServers<S> {
     }
 }
 
-/// The registrations of a workload. One address that cannot be told is enough for none of them.
+/// Registrations of a workload. If one address cannot be determined, the result is an error for all of them.
 pub(crate) fn registrations(alloc: &Allocation, node: &Node, env: &TaskEnv, of: &Workload) -> Result<Vec<ServiceRegistration>, String> {
     let owner = match of {
         Workload::Group => format!("group-{}", alloc.task_group),
@@ -87,25 +87,25 @@ enum Order {
     Withdraw { of: Workload, rows: Vec<ServiceRegistration>, done: oneshot::Sender<()> },
 }
 
-/// The way to the worker of an allocation. The worker ends with it, once it has done all it was told.
+/// Handle of an allocation's worker. The worker ends after the handle is dropped, once all its orders are done.
 pub(crate) struct Announcer {
     orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Announcer {
-    /// The way, and the worker, which has to be run.
+    /// Creates the handle and the worker, which the caller has to run.
     pub fn new(registrar: Arc<dyn Registrar>) -> (Self, Worker) {
         let (orders, queue) = mpsc::unbounded_channel();
         (Self { orders }, Worker { registrar, queue, announced: BTreeMap::new() })
     }
 
-    /// From now on these are what is to be found of a workload.
+    /// Makes `rows` the announced registrations of a workload.
     pub fn announce(&self, of: Workload, rows: Vec<ServiceRegistration>) {
         let _ = self.orders.send(Order::Announce { of, rows });
     }
 
-    /// Nothing of a workload is to be found any more. `rows` are those that an earlier agent may have announced. The answer comes when
-    /// the servers have it.
+    /// Withdraws all registrations of a workload. `rows` are those that an earlier agent may have announced. The
+    /// receiver resolves when the servers have withdrawn them.
     pub fn withdraw(&self, of: Workload, rows: Vec<ServiceRegistration>) -> oneshot::Receiver<()> {
         let (done, wait) = oneshot::channel();
         let _ = self.orders.send(Order::Withdraw { of, rows, done });
@@ -113,7 +113,7 @@ impl Announcer {
     }
 }
 
-/// Carries out what it is told, one after another.
+/// Carries out the orders one after another.
 pub(crate) struct Worker {
     registrar: Arc<dyn Registrar>,
     queue: mpsc::UnboundedReceiver<Order>,
@@ -141,7 +141,7 @@ impl Worker {
         }
     }
 
-    /// What is new is there before what is old goes, so that somebody always is found.
+    /// Announces new registrations before it deletes old ones, so that the service can be found at any time.
     async fn announce(&mut self, of: Workload, rows: Vec<ServiceRegistration>) {
         let before = self.announced.get(&of).map(Vec::as_slice).unwrap_or_default();
         if before == rows {
@@ -165,13 +165,13 @@ impl Worker {
     }
 }
 
-/// Calls until somebody answers. `None`: the answer was a refusal, which asking again would not change.
+/// Repeats a call until it is answered. `None` when the answer is a refusal, which a repetition would not change.
 async fn until_answered<'a>(what: &str, mut call: impl FnMut() -> Boxed<'a, Result<u64, RpcError>>) -> Option<u64> {
     loop {
         match call().await {
             Ok(index) => return Some(index),
             Err(RpcError::Remote(text) | RpcError::Coded { text, .. }) => {
-                // One that is gone already is as it should be.
+                // A registration that is already gone needs no deletion.
                 if !text.contains("service registration not found") {
                     tracing::warn!(error = text, "{what}");
                 }

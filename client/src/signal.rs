@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-/// What a task is sent to end when it does not say otherwise.
+/// Kill signal of a task that does not set one.
 pub const DEFAULT_KILL_SIGNAL: &str = "SIGINT";
 
 const SIGNALS: &[(&str, Signal)] = &[
@@ -36,17 +36,17 @@ const SIGNALS: &[(&str, Signal)] = &[
     ("SIGXFSZ", Signal::XFSZ),
 ];
 
-/// The signal of a name like `SIGHUP`.
+/// Signal by name, such as `SIGHUP`.
 pub fn by_name(name: &str) -> Option<Signal> {
     SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal)
 }
 
-/// The signal of a number.
+/// Signal by number.
 pub fn by_number(number: i32) -> Option<Signal> {
     SIGNALS.iter().find(|(_, signal)| signal.as_raw() == number).map(|(_, signal)| *signal)
 }
 
-/// All names, sorted: the node says which it knows, and the value enters the node's computed class.
+/// All names, sorted: the node publishes them as an attribute, whose value enters the node's computed class.
 pub fn names() -> String {
     SIGNALS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",")
 }

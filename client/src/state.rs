@@ -1,6 +1,7 @@
-//! What the agent must still know after it was killed: its identity, its allocations, where its tasks' processes are.
+//! The agent's durable state: its identity, its allocations, and the handles of its tasks' processes.
 //!
-//! One thread owns the database, because it may block inside any write; callers wait only where they need the disk to have it.
+//! One thread owns the database, because it may block in any write; callers wait only where they need a write to be
+//! on disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,33 +20,33 @@ const CACHE_BYTES: u64 = 4 << 20;
 const MEMTABLE_BYTES: u64 = 4 << 20;
 const JOURNAL_BYTES: u64 = 64 << 20;
 
-/// Why the agent's state cannot be read or written.
+/// Reasons why the agent's state cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The database does not open.
+    /// The database cannot be opened.
     #[error("opening the agent's state in {dir}")]
     Open {
-        /// Its directory.
+        /// Directory of the database.
         dir: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: fjall::Error,
     },
     /// Reading fails.
     #[error("failed to restore state")]
     Read(#[source] fjall::Error),
-    /// A value cannot be understood.
+    /// A value cannot be decoded.
     #[error("failed to restore state: decoding {key}")]
     Decode {
-        /// Of this key.
+        /// Key of the value.
         key: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: rmp_serde::decode::Error,
     },
 }
 
-/// An allocation as it was left.
+/// Stored state of an allocation.
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
     pub alloc: Allocation,
@@ -54,7 +55,7 @@ pub(crate) struct Left {
     pub acknowledged: Option<AllocUpdate>,
 }
 
-/// What the servers acknowledged of an allocation.
+/// Client state of an allocation that the servers have acknowledged.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Acknowledged {
@@ -67,37 +68,37 @@ struct Acknowledged {
 
 enum Write {
     Put(Vec<(String, Vec<u8>)>),
-    /// Nothing more is written.
+    /// End of the thread: nothing is written after it.
     End,
-    /// Everything that begins so.
+    /// Deletes all keys with this prefix.
     Clear(String),
 }
 
 struct Job {
     write: Write,
-    /// Whether it has to be on the disk before it counts as done.
+    /// Whether the write is complete only once it is on disk.
     sync: bool,
     done: Option<oneshot::Sender<Result<(), NotWritten>>>,
 }
 
-/// Why something was not written.
+/// Reasons why a write was not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotWritten {
-    /// The agent has ended. A later one may have the directory already, so that nothing of this one may go on.
+    /// The agent has ended. A later agent may own the directory already, so this one must not continue.
     #[error("the agent's state is closed")]
     Closed,
-    /// The disk refused it; why, was logged.
+    /// The disk refused the write; the cause was logged.
     #[error("the agent's state cannot be written")]
     Disk,
 }
 
-/// The way to the database.
+/// Handle of the database's thread.
 #[derive(Clone)]
 pub(crate) struct StateDb {
     jobs: mpsc::Sender<Job>,
 }
 
-/// The database at the start: everything in it.
+/// All stored state at the start.
 pub(crate) struct Contents {
     pub identity: Option<String>,
     pub registered: bool,
@@ -106,7 +107,7 @@ pub(crate) struct Contents {
 }
 
 impl StateDb {
-    /// Opens it and reads everything. Blocks.
+    /// Opens the database and reads everything. Blocks.
     pub fn open(dir: &Path) -> Result<(Self, Contents, std::thread::JoinHandle<()>), StateError> {
         let opening = |source| StateError::Open { dir: dir.display().to_string(), source };
         let db =
@@ -118,27 +119,28 @@ impl StateDb {
         Ok((Self { jobs }, contents, thread))
     }
 
-    /// Node id and secret. Waits for the disk; one that refuses them costs the node its identity at its next start.
+    /// Stores node id and secret, and waits for the disk. A failure costs the node its identity at the next start.
     pub async fn put_identity(&self, identity: String) {
         let _ = self.put(vec![("node/identity".to_owned(), identity.into_bytes())]).await;
     }
 
-    /// That the servers know this node.
+    /// Stores that the servers know this node.
     pub fn put_registered(&self) {
         self.put_later(vec![("node/registration".to_owned(), Vec::new())]);
     }
 
-    /// Meta that was set while the node ran. Waits for the disk; until the next start it holds though the disk refuses it.
+    /// Stores dynamic metadata, and waits for the disk. After a failure the metadata is valid until the next start
+    /// only.
     pub async fn put_meta(&self, meta: &Dynamic) {
         let _ = self.put(vec![("node/meta".to_owned(), encode(meta))]).await;
     }
 
-    /// The servers' copy of an allocation.
+    /// Stores the servers' copy of an allocation.
     pub fn put_alloc(&self, alloc: &Allocation) {
         self.put_later(vec![(key(&alloc.id, "alloc"), encode(alloc))]);
     }
 
-    /// What is durable about tasks; with `sync`, waits for the disk, and says whether it has it.
+    /// Stores the records of tasks; with `sync`, waits for the disk and returns its error.
     pub async fn put_tasks(&self, alloc: &AllocId, tasks: Vec<(Str, TaskRecord)>, sync: bool) -> Result<(), NotWritten> {
         let rows = tasks.into_iter().map(|(name, record)| (key(alloc, &format!("task-{name}")), encode(&record))).collect();
         if sync {
@@ -148,12 +150,12 @@ impl StateDb {
         Ok(())
     }
 
-    /// The health of an allocation.
+    /// Stores the health of an allocation.
     pub fn put_health(&self, alloc: &AllocId, health: Option<&AllocDeploymentStatus>) {
         self.put_later(vec![(key(alloc, "deploy_status"), encode(&health))]);
     }
 
-    /// What the servers have acknowledged.
+    /// Stores the state that the servers have acknowledged.
     pub fn put_acknowledged(&self, update: &AllocUpdate) {
         let row = Acknowledged {
             client_status: update.client_status,
@@ -165,19 +167,19 @@ impl StateDb {
         self.put_later(vec![(key(&update.id, "acknowledged_state"), encode(&row))]);
     }
 
-    /// Forgets an allocation. Waits for the disk: a directory that is gone must not be restored.
+    /// Deletes an allocation. Waits for the disk: an allocation whose directory is gone must not be restored.
     pub async fn forget(&self, alloc: &AllocId) {
         let (done, wait) = oneshot::channel();
         let _ = self.jobs.send(Job { write: Write::Clear(key(alloc, "")), sync: true, done: Some(done) });
         let _ = wait.await;
     }
 
-    /// The same without waiting. What is written of the allocation after this call stays.
+    /// Like [`Self::forget`], without waiting. Writes about the allocation after this call stay.
     pub fn forget_later(&self, alloc: &AllocId) {
         let _ = self.jobs.send(Job { write: Write::Clear(key(alloc, "")), sync: false, done: None });
     }
 
-    /// Ends the thread once everything before this is written; what is written later is dropped.
+    /// Ends the thread once all earlier writes are done; later writes are dropped.
     pub fn close(&self) {
         let _ = self.jobs.send(Job { write: Write::End, sync: false, done: None });
     }
@@ -185,7 +187,7 @@ impl StateDb {
     async fn put(&self, rows: Vec<(String, Vec<u8>)>) -> Result<(), NotWritten> {
         let (done, wait) = oneshot::channel();
         let _ = self.jobs.send(Job { write: Write::Put(rows), sync: true, done: Some(done) });
-        // The thread drops what it is given after its end.
+        // After its end the thread drops all writes and their senders.
         wait.await.unwrap_or(Err(NotWritten::Closed))
     }
 
@@ -202,13 +204,14 @@ fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(value).expect("rows encode: their keys are texts and their numbers finite")
 }
 
-/// Writes what it is given, as much in one piece as has piled up. What comes after the end is not written and told so.
+/// Writes the queued jobs, all that have accumulated in one batch. Jobs after the end are dropped, which reports them
+/// as not written.
 fn write_all(db: &Database, rows: &Keyspace, queue: &mpsc::Receiver<Job>) {
     while let Ok(first) = queue.recv() {
         let mut jobs = vec![first];
         jobs.extend(queue.try_iter());
         let end = jobs.iter().position(|job| matches!(job.write, Write::End));
-        // Dropping them tells those who wait.
+        // Dropping these jobs' senders informs the waiting callers.
         jobs.truncate(end.unwrap_or(jobs.len()));
         let written = write(db, rows, &jobs).map_err(|error| {
             tracing::error!(%error, "writing the agent's state");
@@ -225,7 +228,8 @@ fn write_all(db: &Database, rows: &Keyspace, queue: &mpsc::Receiver<Job>) {
 
 fn write(db: &Database, rows: &Keyspace, jobs: &[Job]) -> fjall::Result<()> {
     let sync = jobs.iter().any(|job| job.sync);
-    // The last word on each key: a batch does not see its own rows, so that clearing would miss those before it.
+    // Only the last write to each key goes into the batch: a batch does not see its own rows, so clearing a prefix
+    // would miss rows that were put before it.
     let mut last: BTreeMap<Vec<u8>, Option<&[u8]>> = BTreeMap::new();
     for job in jobs {
         match &job.write {
@@ -276,7 +280,7 @@ fn read(rows: &Keyspace) -> Result<Contents, StateError> {
         match left(&id, &parts) {
             Ok(Some(left)) => drop(contents.allocs.insert(id, left)),
             Ok(None) => {}
-            // One that cannot be read is only lost for itself: the servers send it again.
+            // An unreadable allocation is skipped alone: the servers send it again.
             Err(error) => tracing::error!(alloc = %id, %error, "restoring an allocation"),
         }
     }
@@ -347,7 +351,7 @@ mod tests {
         let (jobs, queue) = mpsc::channel();
         let state = StateDb { jobs };
         let other = AllocId::from_bytes([8; 16]);
-        // All of it lies in the queue before the thread begins, so that it is written in one piece.
+        // All jobs are queued before the thread begins, so that they are written in one batch.
         for id in [ID, other] {
             state.put_alloc(&Allocation { id, ..Allocation::default() });
         }

@@ -1,4 +1,5 @@
-//! What tasks and the machine use, in the reference's JSON forms. Read from /proc when asked; nothing is collected in between.
+//! Resource usage of tasks and the machine, in the reference's JSON forms. Read from /proc on request; nothing is
+//! sampled in between.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +10,7 @@ use serde::Serialize;
 use crate::cgroup::CgroupUsage;
 use crate::procfs::{self, PAGE_BYTES, ProcessStat, TICKS_PER_SECOND};
 
-/// What one task uses at one moment.
+/// Resource usage of one task at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TaskUsage {
     /// Memory, in bytes.
@@ -18,26 +19,26 @@ pub struct TaskUsage {
     pub user_ticks: u64,
     /// Processor time in the kernel, in ticks.
     pub system_ticks: u64,
-    /// The group whose processes it is; 0 when it has none.
+    /// Process group of the task; 0 when it has none.
     pub group: i32,
-    /// What its cgroups count, when they are asked instead of its processes.
+    /// Usage counted by its cgroups, if they are read instead of its processes.
     pub counted: Option<CgroupUsage>,
 }
 
 impl TaskUsage {
-    /// Of a task that has no process: only its memory is told.
+    /// Usage of a task without a process: only its memory is shown.
     pub(crate) fn pretended(rss_bytes: u64) -> Self {
         Self { rss_bytes, ..Self::default() }
     }
 
-    /// Of a task whose cgroups count for it.
+    /// Usage of a task whose cgroups count it.
     pub(crate) fn counted(counted: &CgroupUsage, group: i32) -> Self {
         let CgroupUsage { rss_bytes, user_ticks, system_ticks, .. } = *counted;
         Self { rss_bytes, user_ticks, system_ticks, group, counted: Some(*counted) }
     }
 }
 
-/// The usage of all processes of a group.
+/// Usage of all processes of a group.
 pub(crate) fn group_usage(group: i32) -> TaskUsage {
     let processes = procfs::in_group(group);
     let sum = |of: fn(&ProcessStat) -> u64| processes.values().map(of).sum();
@@ -50,7 +51,7 @@ pub(crate) fn group_usage(group: i32) -> TaskUsage {
     }
 }
 
-/// Two looks at a task's processor time become percents of one core.
+/// Converts two readings of a task's processor time to percent of one core.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interval {
     pub secs: f64,
@@ -82,7 +83,7 @@ struct ResourceUsage {
     device_stats: Option<Vec<()>>,
 }
 
-/// What of it was measured; JSON shows nothing as null.
+/// Names of the measured values; `None` is null in JSON.
 type Measured = Option<Vec<&'static str>>;
 
 #[derive(Serialize, Clone, Default)]
@@ -112,18 +113,18 @@ struct CpuStats {
     measured: Measured,
 }
 
-/// What a process tells of its memory.
+/// Memory values that are measured of processes.
 const PROCESS_MEMORY: &[&str] = &["RSS", "Swap"];
-/// What a process tells of its processor time.
+/// Processor values that are measured of processes.
 const PROCESS_CPU: &[&str] = &["System Mode", "User Mode", "Percent"];
-/// What cgroups of version 1 tell of their memory.
+/// Memory values that are measured of cgroups of version 1.
 const PER_CONTROLLER_MEMORY: &[&str] = &["RSS", "Cache", "Swap", "Usage", "Max Usage", "Kernel Usage", "Kernel Max Usage"];
-/// What cgroups of version 2 tell of their memory.
+/// Memory values that are measured of cgroups of version 2.
 const UNIFIED_MEMORY: &[&str] = &["Cache", "Swap", "Usage"];
-/// What cgroups tell of their processor time.
+/// Processor values that are measured of cgroups.
 const CGROUP_CPU: &[&str] = &["System Mode", "User Mode", "Throttled Periods", "Throttled Time", "Percent"];
 
-/// `AllocResourceUsage` of tasks that were looked at twice. Without tasks it is of no time.
+/// `AllocResourceUsage` of tasks that were read twice. Without tasks its timestamp is 0.
 pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, interval: Interval, timestamp: i64) -> Vec<u8> {
     let rows: BTreeMap<String, TaskResourceUsage> = tasks
         .iter()
@@ -137,7 +138,7 @@ pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, inte
     encode(&AllocResourceUsage { resource_usage: sum(rows.values().map(|row| &row.resource_usage)), tasks: rows, timestamp })
 }
 
-/// The usage of an allocation: of all its tasks. What any of them measured counts as measured.
+/// Usage of an allocation: the sum over its tasks. A value counts as measured if any task has it measured.
 fn sum<'a>(tasks: impl Iterator<Item = &'a ResourceUsage>) -> ResourceUsage {
     let (mut memory, mut cpu) = (MemoryStats::default(), CpuStats::default());
     for task in tasks {
@@ -237,7 +238,7 @@ fn process_usage(stat: &ProcessStat) -> ResourceUsage {
 pub(crate) struct CpuTimes(Vec<(String, [u64; 4])>);
 
 impl CpuTimes {
-    /// Now: user, system, idle, all.
+    /// Reads the current times: user, system, idle, total.
     pub fn read() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let cores = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
@@ -291,7 +292,7 @@ struct HostCpu {
     total_ticks: f64,
 }
 
-/// How full a file system is.
+/// Usage of a file system.
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct HostDisk {
@@ -304,7 +305,7 @@ pub(crate) struct HostDisk {
     pub inodes_used_percent: f64,
 }
 
-/// `HostStats`, from two looks at the processors.
+/// `HostStats`, from two readings of the processor times.
 pub(crate) fn host_usage(before: &CpuTimes, after: &CpuTimes, mhz_per_core: f64, alloc_dir: &Path, timestamp: i64) -> Vec<u8> {
     let memory = procfs::memory();
     let bytes = |name: &str| memory.get(name).copied().unwrap_or(0);
@@ -349,7 +350,7 @@ fn disks() -> Vec<HostDisk> {
     seen.into_values().collect()
 }
 
-/// The file system that a directory is on.
+/// The file system of a directory.
 pub(crate) fn disk_of(dir: &Path) -> Option<HostDisk> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let dir = dir.canonicalize().ok()?;

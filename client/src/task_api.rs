@@ -1,5 +1,5 @@
-//! The socket in a task's secrets on which it may ask the API. Who answers there is the whole agent's business; here is only where the
-//! socket is, whose it is, and that it goes with the task.
+//! The socket in a task's secrets directory through which the task reaches the API. This module creates the socket
+//! with its owner, and removes it with the task; the agent implements the API.
 
 use std::fmt;
 use std::io;
@@ -10,16 +10,16 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::allocdir::{AllocDir, PRIVATE, SECRETS};
 use crate::beneath::Owner;
 
-/// The socket's name among the secrets.
+/// Name of the socket in the secrets directory.
 const SOCKET: &str = "api.sock";
 
-/// Answers what tasks ask.
+/// Serves the API to tasks.
 pub trait TaskApi: fmt::Debug + Send + Sync {
-    /// Answers on the socket of one task until that has ended. Does not wait for it.
+    /// Serves the socket of one task until `until` is cancelled. Does not block.
     fn serve(&self, listener: UnixListener, until: CancellationToken);
 }
 
-/// Makes the socket of a task anew, and lets `api` answer on it as long as the guard lives. `owner`: the task's user.
+/// Creates the socket of a task anew, and lets `api` serve it as long as the guard lives. `owner`: the task's user.
 pub(crate) fn serve(api: &dyn TaskApi, dir: &AllocDir, task: &str, owner: Option<Owner>) -> io::Result<DropGuard> {
     let listener = bind(dir, task, owner)?;
     let until = CancellationToken::new();
@@ -29,8 +29,8 @@ pub(crate) fn serve(api: &dyn TaskApi, dir: &AllocDir, task: &str, owner: Option
 
 fn bind(dir: &AllocDir, task: &str, owner: Option<Owner>) -> io::Result<UnixListener> {
     let task = dir.open_task(task)?;
-    // The socket is made in the private directory and moved when it is complete: among the secrets the task could replace it before it has
-    // its mode. A path through a descriptor is short, as paths of sockets must be.
+    // The socket is created in the private directory and moved when it is complete: in the secrets directory the task
+    // could replace it before it has its mode. A path through a descriptor is short, as the path of a socket must be.
     let private = task.make_private(PRIVATE, 0o700, None)?;
     private.remove_all(SOCKET)?;
     let listener = UnixListener::bind(private.path_of(SOCKET))?;

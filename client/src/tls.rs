@@ -1,5 +1,5 @@
-//! What connections that this program opens trust: the certificates of the system, or only those that somebody names.
-//! Certificates of our own servers are not here.
+//! Trust of TLS connections that this program opens: the system's certificates, or only the given ones. Certificates
+//! of our own servers are handled elsewhere.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,17 +7,18 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Why a certificate is of no use.
+/// A certificate that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid CA certificate")]
 pub struct InvalidCertificate;
 
-/// A client of HTTP, whose TLS trusts the system's certificates. A machine without any can still talk without TLS.
+/// An HTTP client that trusts the system's certificates. On a machine without certificates it still works without
+/// TLS.
 pub fn http_client() -> reqwest::ClientBuilder {
     reqwest::Client::builder().tls_backend_preconfigured(config(system_roots()))
 }
 
-/// A client of HTTP, whose TLS trusts only these certificates, in PEM.
+/// An HTTP client that trusts only these certificates, in PEM.
 pub fn http_client_trusting(ca_pem: &[String]) -> Result<reqwest::ClientBuilder, InvalidCertificate> {
     let mut roots = RootCertStore::empty();
     for pem in ca_pem {
@@ -31,7 +32,7 @@ pub fn http_client_trusting(ca_pem: &[String]) -> Result<reqwest::ClientBuilder,
     Ok(reqwest::Client::builder().tls_backend_preconfigured(config(Arc::new(roots))))
 }
 
-/// Read once; a certificate that is added later counts after a restart.
+/// The system's certificates. Read once; a certificate that is added later is used after a restart.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let read = || {

@@ -1,5 +1,5 @@
-//! Checkers: whether what a cluster did, as its clients saw it, is what one sound server could have done.
-//! They read recorded histories and know nothing of how these came about: a simulation, or real processes.
+//! Checkers: whether a cluster's behaviour, as its clients saw it, is possible for one correct server. They read
+//! recorded histories, and do not depend on their source: a simulation, or real processes.
 
 mod agree;
 pub mod linear;

@@ -1,6 +1,7 @@
-//! Clusters that are not real, and the checkers that judge what any cluster did.
+//! Simulated clusters, and the checkers that judge the behaviour of any cluster.
 //!
-//! For load and for tests of the servers there is a real server whose nodes only say that they run what they are given.
+//! For load and for tests of the servers, `Cluster` runs a real server with nodes that only report their
+//! allocations as running.
 
 pub mod check;
 #[cfg(feature = "agents")]

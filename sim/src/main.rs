@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use songline_sim::simulation::{Counts, Plan, Report, run, shrink};
 
-/// How many more runs a story may take to become small.
+/// Largest number of runs that shrink a failing plan.
 const SHRINK_RUNS_MAX: u32 = 60;
 
 struct Args {
@@ -117,7 +117,7 @@ fn main() -> Result<ExitCode> {
     Ok(if sum.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A reader that has gone wants no more.
+/// Prints a line. A write error is ignored: the reader of the output may be gone.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

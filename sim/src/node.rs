@@ -1,4 +1,4 @@
-//! One simulated node: registers, beats, fetches its allocations and says at once that they run.
+//! One simulated node: registers, sends heartbeats, fetches its allocations and reports them at once as running.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use songline::model::{
 use songline::rpc::{AllocUpdate, BlockingQuery, NodeAuth, RpcError, Servers};
 use tokio_util::sync::CancellationToken;
 
-/// How long a node waits before it asks again after an error.
+/// Delay after an error.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// A node without processes.
@@ -20,25 +20,25 @@ pub struct SimNode<S> {
     auth: NodeAuth,
     name: Str,
     stop: CancellationToken,
-    /// What it has of each allocation: the servers' index when it was fetched, and whether it still "runs".
+    /// Its allocations: the servers' index when each was fetched, and whether it still "runs".
     allocs: BTreeMap<AllocId, (u64, bool)>,
 }
 
 impl<S: Servers> SimNode<S> {
-    /// The node number `n`.
+    /// Creates node number `n`.
     pub fn new(servers: Arc<S>, n: usize, stop: CancellationToken) -> Self {
         let auth = NodeAuth { id: NodeId::from(uuid::Uuid::new_v4()), secret: Secret::new(uuid::Uuid::new_v4().to_string()) };
         Self { servers, auth, name: Str::from(format!("sim-{n}")), stop, allocs: BTreeMap::new() }
     }
 
-    /// Registers and is ready for work.
+    /// Registers the node and reports it as ready.
     pub async fn join(&self) -> Result<(), RpcError> {
         self.servers.node_register(self.describe()).await?;
         self.servers.node_update_status(&self.auth, NodeStatus::Ready).await?;
         Ok(())
     }
 
-    /// Lives until it is stopped.
+    /// Runs until the node is stopped.
     pub async fn run(mut self) {
         let heart = tokio::spawn(beat(Arc::clone(&self.servers), self.auth.clone(), self.stop.clone()));
         let mut index = 0;
@@ -136,7 +136,7 @@ async fn beat<S: Servers>(servers: Arc<S>, auth: NodeAuth, stop: CancellationTok
     }
 }
 
-/// What a node says when an allocation starts, or has stopped.
+/// A node's update for an allocation that starts, or that has stopped.
 fn say(alloc: &Allocation, running: bool) -> AllocUpdate {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Time::from_nanos(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));

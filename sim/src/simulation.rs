@@ -1,9 +1,9 @@
-//! A cluster that is simulated whole, in one thread, from one seed: the real log with its consensus and its files, the real tables, on disks,
-//! clocks and a network that are not real and go wrong; and around it the scheduler's machines, and nodes with the real agent's. The same seed
-//! is the same run.
+//! Simulation of a whole cluster in one thread from one seed. The log with its consensus and files, and the tables,
+//! are the real ones; disks, clocks and network are simulated, with faults. The scheduler's machines and the node
+//! agent's machines run around them. The same seed gives the same run.
 //!
-//! The shell of a real server (`src/server`: HTTP, threads) is not in it, but a small one that drives the same machines. The event stream is the real
-//! one, over a history in memory.
+//! A small shell takes the place of the real server's (`src/server`: HTTP, threads) and drives the same machines. The
+//! event stream is the real one, over a history in memory.
 
 mod agent;
 mod client;

@@ -1,4 +1,4 @@
-//! Who may what of a node whose servers are elsewhere: the policies of whoever asks, which a server tells.
+//! Authorization on a node whose servers are in other processes: the caller's policies are fetched from a server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -13,12 +13,12 @@ use songline_model::{AclTokenKind, Allocation, Secret, Str};
 use songline_rpc::RpcError;
 use songline_rpc::message::{AclGetClaimPolicies, AclGetPolicies, AclGetRolesById, AclPolicies, AclWhoAmI, Caller, Signed, WireToken};
 
-/// How long it is remembered what a token may.
+/// Time for which a token's policies are cached.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
-/// Of how many tokens that is remembered.
+/// Largest number of tokens in the cache.
 const KNOWN_MAX: usize = 512;
 
-/// Asks servers.
+/// Authorizes callers by policies that are fetched from servers.
 pub(super) struct ByPolicies {
     servers: Arc<NetServers>,
     region: Str,
@@ -26,7 +26,7 @@ pub(super) struct ByPolicies {
     known: Mutex<Known>,
 }
 
-/// What tokens may and since when that is known, by their hashes.
+/// Cached capabilities and the time of their fetch, by the token's hash.
 type Known = BTreeMap<[u8; 32], (Instant, Arc<Acl>)>;
 
 fn denied() -> RpcError {
@@ -38,7 +38,7 @@ impl ByPolicies {
         Self { servers, region, client: OnceLock::new(), known: Mutex::default() }
     }
 
-    /// From now on it is known which allocations there are.
+    /// Sets the client whose allocations callers are authorized for.
     pub(super) fn set(&self, client: &Arc<Client<NetServers>>) {
         self.client.get_or_init(|| Arc::downgrade(client));
     }
@@ -57,7 +57,8 @@ impl ByPolicies {
         if known.len() >= KNOWN_MAX {
             known.retain(|_, (at, _)| now.duration_since(*at) < KNOWN_FOR);
         }
-        // A flood of tokens that are all young is not remembered: it only costs questions.
+        // When the cache is full of fresh tokens, new ones are not cached; that costs a request to a server at each
+        // use.
         if known.len() < KNOWN_MAX {
             known.insert(hash, (now, Arc::clone(&acl)));
         }
@@ -79,12 +80,12 @@ impl ByPolicies {
                 Ok(compiled(self.servers.ask(&ask.signed(&caller)).await?))
             }
             (None, Some(_)) => Ok(compiled(self.servers.ask(&AclGetClaimPolicies::default().signed(&caller)).await?)),
-            // Nodes have no business here.
+            // Nodes have no rights on this interface.
             (None, None) => Ok(Acl::nothing()),
         }
     }
 
-    /// The names of the policies that a token has by itself and through its roles.
+    /// Names of the policies that a token has directly and through its roles.
     async fn policies_of(&self, token: &WireToken, caller: &Caller) -> Result<Vec<Str>, RpcError> {
         let mut names = token.policies.clone().unwrap_or_default();
         let roles: Vec<_> = token.roles.iter().flatten().map(|link| link.id).collect();
@@ -109,7 +110,7 @@ impl ByPolicies {
         let acl = self.acl(&asked.auth_token).await?;
         let in_namespace = |capabilities: &[NamespaceCapability]| match self.alloc(&asked) {
             Some(alloc) => capabilities.iter().any(|capability| acl.namespace(&alloc.namespace, *capability)),
-            // That it is not here is told by whoever looks for it.
+            // The code that looks the allocation up reports that it is missing.
             None => true,
         };
         let may = match right {
@@ -132,7 +133,7 @@ impl ByPolicies {
     }
 }
 
-/// A policy that cannot be read gives no rights.
+/// Compiles policies to capabilities. A policy that cannot be parsed gives no rights.
 fn compiled(found: AclPolicies) -> Acl {
     let policies = found.policies.unwrap_or_default();
     let rules: Vec<_> = policies.values().filter_map(|policy| acl::parse(&policy.rules).ok()).collect();

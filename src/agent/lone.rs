@@ -1,4 +1,4 @@
-//! A node whose servers are in other processes: what runs for it beside the node itself.
+//! A node whose servers are in other processes, and the loops that run beside it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::ByPolicies;
 
-/// The node, and the way to its servers.
+/// The node and its connection to the servers.
 pub(super) struct Lone {
     pub(super) client: Arc<Client<NetServers>>,
     pub(super) servers: Arc<NetServers>,
@@ -19,12 +19,13 @@ pub(super) struct Lone {
 }
 
 impl Lone {
-    /// Starts a node that meets servers at these addresses. It is there before any of them answers. `acl`: whether callers have to show tokens.
+    /// Starts a node with these server addresses and does not wait for any of them to answer. `acl` says whether
+    /// callers have to show tokens.
     pub(super) async fn start(told: ClientConfig, addresses: Vec<Str>, dialer: Dialer, acl: bool) -> anyhow::Result<Self> {
         let calls = Arc::new(NodeCalls::<Client<NetServers>>::default());
         let servers = Arc::new(NetServers::new(addresses, told.region.clone(), dialer, Some(calls.on_session())));
         let guard = acl.then(|| Arc::new(ByPolicies::new(Arc::clone(&servers), told.region.clone())));
-        // Before the node makes its first session.
+        // The guard has to be set before the node opens its first session.
         if let Some(guard) = &guard {
             calls.guard(Arc::clone(guard) as Arc<dyn Guard>);
         }
@@ -44,7 +45,7 @@ impl Lone {
         Ok(Self { client, servers, closing })
     }
 
-    /// Ends it; with `stop_tasks` its tasks, too.
+    /// Stops the node; with `stop_tasks` its tasks, too.
     pub(super) async fn stop(&self, stop_tasks: bool) {
         self.client.shutdown(stop_tasks).await;
         self.closing.cancel();

@@ -1,7 +1,7 @@
-//! HTTP of an agent without a server: what is about the agent is answered here, everything else by a server.
+//! HTTP of an agent without a server: requests about the agent are answered here, all others by a server.
 //!
-//! Requests go on as they are, over the servers' port, so that servers judge them; answers come back as they are. What is answered here
-//! is judged by the same policies, which a server is asked for.
+//! Requests are forwarded unchanged over the servers' port, so that servers authorize them; answers are returned
+//! unchanged. Requests that are answered here are authorized by the same policies, fetched from a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use super::lone::Lone;
 use crate::config::network::{DEFAULT_RPC_PORT, with_port};
 use crate::passing::{PassError, Passing};
 
-/// The header of a caller's token.
+/// Header with the caller's token.
 const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
-/// The largest answer of a server that is read here, in bytes.
+/// Largest server answer that is read into memory here, in bytes.
 const READ_BYTES_MAX: usize = 1 << 20;
-/// Methods that only servers have.
+/// Paths that only agents with a server implement.
 const OF_SERVERS: [&str; 3] = ["/v1/agent/join", "/v1/agent/force-leave", "/v1/agent/keyring/"];
-/// Routes that mean the node of the agent that is asked, unless a node is named.
+/// Routes that mean the node of the asked agent, unless the request names a node.
 const OF_THE_NODE: [&str; 6] =
     ["/v1/client/stats", "/v1/client/gc", "/v1/client/metadata", "/v1/agent/host", "/v1/agent/monitor", "/v1/agent/pprof/"];
 
-/// Answers requests. Clones share all.
+/// Answers requests. Clones share all state.
 #[derive(Clone)]
 pub(super) struct Relay {
     shared: Arc<Shared>,
@@ -41,7 +41,7 @@ pub(super) struct Relay {
 struct Shared {
     lone: Arc<Lone>,
     passing: Passing,
-    /// As `agent/self` shows it.
+    /// The configuration as `agent/self` shows it.
     config: Value,
     acl_enabled: bool,
     headers: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ impl Answer for Relay {
     }
 }
 
-/// What is answered here: a document, or a status and a text.
+/// An answer given here: a document, or a status and a text.
 type Local = Result<Value, (StatusCode, String)>;
 
 impl Relay {
@@ -100,7 +100,7 @@ impl Relay {
         if wanted("client") {
             parts.insert("client".into(), json!({ "ok": knows, "message": if knows { "ok" } else { "no known servers" } }));
         }
-        // A part that does not run here is only told to somebody who asks for it by name.
+        // A part that does not run here is reported only when the caller asks for it by name.
         if asked == ["server"] {
             parts.insert("server".into(), json!({ "ok": false, "message": "server not enabled" }));
         }
@@ -131,14 +131,14 @@ impl Relay {
         }))
     }
 
-    /// The data of an allocation that was here, for the one that follows it on another node.
+    /// The data directory of an allocation that ran here, for the alloc that replaces it on another node.
     async fn data_of(&self, headers: &HeaderMap, alloc: &str) -> Result<Response, (StatusCode, String)> {
         let denied = || (StatusCode::FORBIDDEN, "Permission denied".to_owned());
         let missing = || (StatusCode::NOT_FOUND, "allocation not found".to_owned());
         let client = &self.shared.lone.client;
         let id: Option<AllocId> = alloc.parse().ok();
         if self.shared.acl_enabled {
-            // Whether there is such an allocation is nobody's business who has no token for it.
+            // A caller without a token for the allocation must not learn whether it exists.
             let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
             id.filter(|id| client.is_migrate_token(token, *id)).ok_or_else(denied)?;
         }
@@ -182,7 +182,7 @@ impl Relay {
         }
     }
 
-    /// Whether the caller's policies, which a server knows, allow what is asked of this agent.
+    /// Whether the caller's policies, which are fetched from a server, allow this access to the agent.
     async fn require(&self, headers: &HeaderMap, access: Access) -> Result<(), (StatusCode, String)> {
         if !self.shared.acl_enabled {
             return Ok(());
@@ -199,13 +199,13 @@ impl Relay {
         let mut policies = Vec::new();
         for name in listed.as_array().into_iter().flatten().filter_map(|policy| policy["Name"].as_str()) {
             let policy = self.ask(&format!("/v1/acl/policy/{name}"), token.as_ref()).await?;
-            // One that cannot be read gives no rights.
+            // A policy that cannot be parsed gives no rights.
             policies.extend(acl::parse(policy["Rules"].as_str().unwrap_or_default()));
         }
         if Acl::of(&policies).agent(access) { Ok(()) } else { Err(denied()) }
     }
 
-    /// Asks a server with a caller's token. What it refuses is refused.
+    /// Asks a server with a caller's token. A refusal of the server becomes the refusal of the request.
     async fn ask(&self, path: &str, token: Option<&HeaderValue>) -> Result<Value, (StatusCode, String)> {
         let internal = |text: String| (StatusCode::INTERNAL_SERVER_ERROR, text);
         let mut request = Request::new(Body::empty());
@@ -221,7 +221,7 @@ impl Relay {
         serde_json::from_slice(&body).map_err(|error| internal(error.to_string()))
     }
 
-    /// Passes a request on to the first server that takes it.
+    /// Forwards a request to the first server that accepts it.
     async fn pass(&self, mut request: Request) -> Response {
         self.name_node(&mut request);
         let servers = &self.shared.lone.servers;
@@ -234,7 +234,7 @@ impl Relay {
                     servers.on_failed(&address);
                     (request, why) = (*unsent, reason);
                 }
-                // It may have been carried out: to say so is for the caller, who knows whether that matters.
+                // The request may have been carried out. The caller decides whether to repeat it.
                 Err(PassError::Lost(reason)) => {
                     servers.on_failed(&address);
                     return text_response(StatusCode::INTERNAL_SERVER_ERROR, format!("rpc error: {reason}"));
@@ -244,7 +244,7 @@ impl Relay {
         text_response(StatusCode::INTERNAL_SERVER_ERROR, format!("rpc error: failed to get conn: {why}"))
     }
 
-    /// Says which node is meant where the caller means that of the agent that it asks.
+    /// Adds this agent's node id where the caller means the node of the asked agent.
     fn name_node(&self, request: &mut Request) {
         let path = request.uri().path();
         let named = ["node_id", "server_id"].iter().any(|name| !values(request.uri(), name).is_empty());
@@ -260,13 +260,13 @@ impl Relay {
     }
 }
 
-/// The allocation whose data is asked for.
+/// Id of the allocation whose data is requested.
 fn moved(request: &Parts) -> Option<&str> {
     let path = request.uri.path().strip_prefix("/v1/client/allocation/")?;
     path.strip_suffix("/snapshot").filter(|_| request.method == Method::GET)
 }
 
-/// All values of a parameter.
+/// All values of a query parameter.
 fn values(uri: &Uri, name: &str) -> Vec<String> {
     let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

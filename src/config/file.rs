@@ -1,6 +1,7 @@
-//! Configuration files in the reference's language, HCL or JSON: which keys there are, and what each sets.
+//! Configuration files in the reference's language, HCL or JSON: the keys and the setting that each one changes.
 //!
-//! A key that the reference does not know is an error that names it. One that it knows and that does nothing here gives a warning.
+//! A key that the reference does not know is an error that names the key. A key that has no effect here gives a
+//! warning.
 
 mod network;
 
@@ -14,7 +15,9 @@ use songline_model::{ClientHostVolumeConfig, Dur, SchedulerAlgorithm, Str};
 use super::network::EncryptKey;
 use super::{AgentConfig, ServerConfig};
 
-/// Reads a file, or the `*.hcl` and `*.json` files of a directory in alphabetical order, over what is there. Returns warnings.
+/// Reads a file, or the `*.hcl` and `*.json` files of a directory in alphabetical order, and overlays them on
+/// `config`. Returns
+/// warnings.
 pub fn load(path: &Path, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
     let mut warnings = Vec::new();
     for file in files(path)? {
@@ -50,7 +53,8 @@ fn document(text: &str) -> anyhow::Result<Value> {
     songline_lang::config::parse(text).map_err(|error| anyhow!("{error}"))
 }
 
-/// Sets what a document says. Empty values set nothing. An error is one line, whatever the keys and values that it names hold.
+/// Applies a document. Empty values set nothing. An error is one line, also when the keys and values in it have line
+/// breaks.
 pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
     apply_each(document, config).map_err(|error| {
         let text = format!("{error:#}");
@@ -321,10 +325,10 @@ fn host_volumes(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
     })
 }
 
-/// `plugin "raw_exec" { config { enabled = true } }`: options of drivers.
+/// Driver options: `plugin "raw_exec" { config { enabled = true } }`.
 fn plugins(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
     let Some(told) = &mut config.client else {
-        // Plugins are for nodes; a server without one has no use for them.
+        // Plugins configure nodes; an agent without a node ignores them.
         return Ok(());
     };
     each(value, &mut |name, body| {
@@ -348,7 +352,7 @@ fn acl(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Resu
             "enabled" => config.acl.enabled = flag(key, value)?,
             "token_min_expiration_ttl" => config.acl.token_ttl.min = span("acl", key, value)?,
             "token_max_expiration_ttl" => config.acl.token_ttl.max = span("acl", key, value)?,
-            // Tokens and policies are looked up in the state at every request: nothing is kept that could grow old.
+            // Tokens and policies are looked up in the state at every request: no cache could become stale.
             "token_ttl" | "policy_ttl" | "role_ttl" | "replication_token" => {
                 seen.without_effect(&format!("acl.{key}"), value);
             }
@@ -384,7 +388,8 @@ fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow
     })
 }
 
-/// Calls `then` for every member of a block. Blocks may come as objects or as lists of objects, and several of them add up.
+/// Calls `then` for every member of a block. A block may be an object or a list of objects, and several blocks are
+/// merged.
 fn each(value: &Value, then: &mut dyn FnMut(&str, &Value) -> anyhow::Result<()>) -> anyhow::Result<()> {
     match value {
         Value::Object(members) => members.iter().try_for_each(|(key, value)| then(&key.to_lowercase(), value)),
@@ -462,7 +467,7 @@ fn span(block: &str, key: &str, value: &Value) -> anyhow::Result<Dur> {
     songline_lang::duration::parse(&word).map(Dur).map_err(|_| anyhow!("{block}.{key} can't parse time duration {word}"))
 }
 
-/// Bytes: a number, or one with a decimal unit such as `1M`.
+/// A size in bytes: a number, or a number with a decimal unit such as `1M`.
 fn size(key: &str, value: &Value) -> anyhow::Result<u64> {
     let word = text(key, value)?;
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -1,5 +1,5 @@
-//! Where an agent listens, what it tells others of that, how connections are made safe, and whom a server or node joins.
-//! Binding, dialling and reading certificates is not here.
+//! Network settings of an agent: listening and advertised addresses, TLS, and the servers to join. Binding, dialling
+//! and reading certificates is done elsewhere.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -8,50 +8,51 @@ use base64::Engine;
 use ring::rand::{SecureRandom, SystemRandom};
 use songline_model::Dur;
 
-/// The port of servers when an address has none.
+/// Port of servers for addresses without a port.
 pub const DEFAULT_RPC_PORT: u16 = 4647;
 
-/// One text for each thing that an agent listens for; absent: as everything else.
+/// One address for each listener; an absent one takes the common address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
     /// HTTP.
     pub http: Option<String>,
-    /// The node RPC and the servers among each other.
+    /// The node RPC and server-to-server traffic.
     pub rpc: Option<String>,
-    /// Membership: what configurations for the reference name when they name a server to join. The same is spoken there.
+    /// The second port, which configurations for the reference name to join a server. It speaks the same protocols as
+    /// `rpc`.
     pub serf: Option<String>,
 }
 
 /// The `tls` block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// Whether HTTP is HTTPS.
+    /// Whether the HTTP port speaks TLS.
     pub http: bool,
     /// Whether the servers' port speaks TLS, with certificates on both sides.
     pub rpc: bool,
-    /// Whether a server has to show that it is one of its region: `server.<region>.nomad`.
+    /// Whether a server's certificate must name its role and region: `server.<region>.nomad`.
     pub verify_server_hostname: bool,
-    /// Whether callers of HTTPS have to show a certificate.
+    /// Whether HTTPS callers have to present a certificate.
     pub verify_https_client: bool,
-    /// Whether the servers' port takes connections without TLS all the same, while a cluster is being moved to TLS.
+    /// Whether the servers' port also accepts connections without TLS, while a cluster is being migrated to TLS.
     pub rpc_upgrade_mode: bool,
-    /// Who signs certificates, PEM.
+    /// CA certificate, PEM.
     pub ca_file: Option<PathBuf>,
     /// This agent's certificate, PEM.
     pub cert_file: Option<PathBuf>,
-    /// Its key, PEM.
+    /// The private key, PEM.
     pub key_file: Option<PathBuf>,
-    /// The oldest version of TLS that is spoken.
+    /// Oldest TLS version that is accepted.
     pub min_version: TlsVersion,
 }
 
-/// A version of TLS. Older ones are spoken by nobody here.
+/// A TLS version. Versions before 1.2 are not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TlsVersion {
-    /// 1.2
+    /// TLS 1.2.
     #[default]
     Tls12,
-    /// 1.3
+    /// TLS 1.3.
     Tls13,
 }
 
@@ -72,7 +73,7 @@ impl Default for TlsConfig {
 }
 
 impl TlsConfig {
-    /// Says what is missing for what is switched on.
+    /// Validates the block. An error names the setting that an enabled feature lacks.
     pub fn check(&self) -> anyhow::Result<()> {
         if !self.http && !self.rpc {
             return Ok(());
@@ -87,16 +88,16 @@ impl TlsConfig {
     }
 }
 
-/// Whom to join: `server_join`, or the older keys with the same names.
+/// Servers to join: `server_join`, or the older keys with the same names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinConfig {
     /// Addresses that are tried until one answers; `host` or `host:port`.
     pub retry_join: Vec<String>,
     /// Addresses that are tried once, at start: if none of them answers the agent does not start.
     pub start_join: Vec<String>,
-    /// How often `retry_join` is tried before the agent gives up; 0 is for ever.
+    /// Number of attempts at `retry_join` before the agent gives up; 0 is no bound.
     pub retry_max: u64,
-    /// How long it waits between two tries.
+    /// Delay between two attempts.
     pub retry_interval: Dur,
 }
 
@@ -107,17 +108,17 @@ impl Default for JoinConfig {
 }
 
 impl JoinConfig {
-    /// Whether there is nobody to join.
+    /// Whether no server to join is configured.
     pub fn is_empty(&self) -> bool {
         self.retry_join.is_empty() && self.start_join.is_empty()
     }
 
-    /// All addresses, with ports; one that has none gets that of servers.
+    /// All addresses with ports; an address without a port gets the servers' default port.
     pub fn addresses(&self) -> Vec<String> {
         self.start_join.iter().chain(&self.retry_join).map(|address| with_port(address, DEFAULT_RPC_PORT)).collect()
     }
 
-    /// Refuses what cannot be dialled.
+    /// Refuses addresses that cannot be dialled.
     pub fn check(&self, block: &str) -> anyhow::Result<()> {
         for address in self.start_join.iter().chain(&self.retry_join) {
             if address.contains("provider=") {
@@ -131,7 +132,7 @@ impl JoinConfig {
     }
 }
 
-/// The `encrypt` key: servers prove to each other that they have it, and seal what they say with it. Neither printed nor shown.
+/// The `encrypt` key, which servers share: it authenticates them and encrypts their traffic. Never printed or shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncryptKey(Vec<u8>);
 
@@ -142,7 +143,7 @@ impl std::fmt::Debug for EncryptKey {
 }
 
 impl EncryptKey {
-    /// Reads a key as configurations have it: base64 of 16, 24 or 32 bytes.
+    /// Parses a key as configurations hold it: base64 of 16, 24 or 32 bytes.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let bytes = base64::engine::general_purpose::STANDARD.decode(text);
         let bytes = bytes.map_err(|error| anyhow::anyhow!("Invalid encryption key: {error}"))?;
@@ -152,20 +153,20 @@ impl EncryptKey {
         Ok(Self(bytes))
     }
 
-    /// Makes a new key, in the form that configurations have.
+    /// Generates a key, in the form that configurations hold.
     pub fn generate() -> anyhow::Result<String> {
         let mut bytes = [0; 32];
         SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system has no random bytes for a key"))?;
         Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
     }
 
-    /// The key itself.
+    /// The key's bytes.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// `host:port` of an address that may have none. A bare IPv6 address gets its brackets.
+/// `host:port` of an address that may lack a port. A bare IPv6 address gets its brackets.
 pub fn with_port(address: &str, port: u16) -> String {
     if address.parse::<SocketAddr>().is_ok() {
         return address.to_owned();
@@ -177,8 +178,8 @@ pub fn with_port(address: &str, port: u16) -> String {
     }
 }
 
-/// What others are told to dial: what `advertise` says, or else where this agent listens. Somebody who listens everywhere is told by the
-/// address that packets to the world leave from.
+/// Address that others dial: the `advertise` setting, or else the listening address. An unspecified listening address
+/// (all interfaces) is replaced by the source address of outgoing packets.
 pub fn advertised(advertise: Option<&str>, bound: SocketAddr) -> String {
     match advertise {
         Some(address) => with_port(address, bound.port()),
@@ -187,9 +188,10 @@ pub fn advertised(advertise: Option<&str>, bound: SocketAddr) -> String {
     }
 }
 
-/// The address that packets to the world leave from; that of this machine alone when there is no way out.
+/// Source address of outgoing packets; the loopback address when there is no route.
 fn outward_ip() -> IpAddr {
-    // Connecting a datagram socket sends nothing: it only asks the kernel for the way. The address is one that nobody may have.
+    // Connecting a UDP socket sends nothing: the kernel only chooses a route. The target address is reserved for
+    // documentation.
     let ask = || -> std::io::Result<IpAddr> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.connect((Ipv4Addr::new(203, 0, 113, 1), 9))?;

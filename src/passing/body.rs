@@ -1,4 +1,4 @@
-//! The body of an answer. When it has been read to its end, its connection can be used again.
+//! The body of an answer. Reading a body to its end makes its connection reusable.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,10 +8,10 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::pool::{Pool, Sender};
 
-/// A body and the connection that it comes over.
+/// A body and the connection that carries it.
 pub(super) struct Lent {
     body: Incoming,
-    /// Gone when the connection was given back.
+    /// `None` after the connection was given back.
     from: Option<(Pool, Box<str>, Sender)>,
 }
 

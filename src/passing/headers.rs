@@ -1,10 +1,10 @@
-//! What of a message is about one connection only, and does not go on.
+//! Hop-by-hop headers, which are not forwarded.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, Version, header};
 use hyper::upgrade::OnUpgrade;
 
-/// Headers about a connection. `upgrade` and `connection` go on with a request that upgrades.
+/// Hop-by-hop headers. `upgrade` and `connection` are forwarded with a request that upgrades.
 const OF_A_CONNECTION: [HeaderName; 6] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -14,7 +14,7 @@ const OF_A_CONNECTION: [HeaderName; 6] = [
     header::UPGRADE,
 ];
 
-/// Makes a received request one that can be sent, and takes what the caller's connection may become.
+/// Turns a received request into one that can be sent, and takes the caller's pending upgrade out of it.
 pub(super) fn for_sending(request: &mut Request<Body>) -> Option<OnUpgrade> {
     let upgrade = request.extensions_mut().remove::<OnUpgrade>().filter(|_| request.headers().contains_key(header::UPGRADE));
     *request.version_mut() = Version::HTTP_11;
@@ -23,7 +23,7 @@ pub(super) fn for_sending(request: &mut Request<Body>) -> Option<OnUpgrade> {
         *request.uri_mut() = path.parse::<Uri>().expect("the path of an address is an address");
     }
     let headers = request.headers_mut();
-    // It has been answered by whoever received the request.
+    // The agent that received the request has answered this header.
     headers.remove(header::EXPECT);
     if upgrade.is_none() {
         OF_A_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
@@ -32,7 +32,7 @@ pub(super) fn for_sending(request: &mut Request<Body>) -> Option<OnUpgrade> {
     upgrade
 }
 
-/// Makes the headers of a received answer those of one that is sent.
+/// Turns the headers of a received answer into those of one that is sent.
 pub(super) fn of_answer(headers: &mut HeaderMap) {
     OF_A_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
 }

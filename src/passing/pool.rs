@@ -1,4 +1,4 @@
-//! Connections that wait for their next request.
+//! Idle connections that wait for their next request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,22 +10,23 @@ use hyper::client::conn::http1::SendRequest;
 /// Sends requests over one connection, one after the other.
 pub(super) type Sender = SendRequest<Body>;
 
-/// How many connections to one address wait at most. As many requests under way at once cost no new connections.
+/// Largest number of idle connections to one address. Up to this many concurrent requests need no new connections.
 const KEPT_MAX: usize = 512;
-/// How long a connection waits. Shorter than the other side waits, so that it is not the other side that ends it.
+/// Idle timeout. Shorter than the other side's, so that the other side does not close a connection that is about to
+/// be used.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
-/// A connection, and since when it waits.
+/// An idle connection, and the time since when it is idle.
 type Waiting = (Sender, Instant);
 
-/// Connections without a request, by address. Clones share them.
+/// Idle connections by address. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Pool {
     kept: Arc<Mutex<BTreeMap<Box<str>, Vec<Waiting>>>>,
 }
 
 impl Pool {
-    /// The connection that was used last: those below it get old and go.
+    /// Takes the connection that was used last; the older ones below it reach their idle timeout.
     pub(super) fn take(&self, address: &str) -> Option<Sender> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = kept.get_mut(address)?;
@@ -54,7 +55,7 @@ impl Pool {
         }
     }
 
-    /// Lets all connections to an address go.
+    /// Closes all idle connections to an address.
     pub(super) fn forget(&self, address: &str) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
     }

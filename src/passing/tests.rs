@@ -1,4 +1,4 @@
-//! Requests over real connections to a server that says what it got.
+//! Requests over real connections to a server that echoes them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Accept for Echo {
         assert_eq!(first, FirstByte::HttpOfNodes);
         self.connections.fetch_add(1, Ordering::Relaxed);
         if self.requests_per_connection == 0 {
-            // Takes the request and hangs up.
+            // Reads the start of the request and closes the connection.
             let _ = conn.read_u8().await;
             return;
         }

@@ -1,4 +1,4 @@
-//! What HTTP asks of this server.
+//! The interface between HTTP and this server.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,7 +31,7 @@ impl Server for Core {
     }
 
     async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
-        // Before that nobody has looked at what earlier terms have left.
+        // Before this term is ready, the leftovers of earlier terms have not been processed yet.
         if self.reign().is_none() {
             return Err(ProposeError::NoLeader);
         }
@@ -67,7 +67,7 @@ impl Server for Core {
     }
 
     fn contact(&self) -> Contact {
-        // Who has not heard of a leader since its start has not for as long as anybody can say.
+        // Without any contact since its start, a server reports the time since its start.
         let last_contact = self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.stable_since).to_std());
         Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact }
     }
@@ -278,7 +278,7 @@ impl Server for Core {
     fn set_scheduler_pool(&self, count: usize, enabled: Vec<&'static str>) {
         if let Some(own) = self.own.upgrade() {
             workers::replace(&own, count, Some(enabled));
-            // Those that wait are to see that there is no place for them any more.
+            // Wake the waiting workers, so that surplus ones notice that their number was reduced.
             self.work.notify_waiters();
         }
     }
@@ -304,13 +304,13 @@ impl Server for Core {
     }
 }
 
-/// For every job, how many allocations of each group a scheduler would have to leave waiting.
+/// For every job, the number of allocations of each group that a scheduler could not place now.
 fn queued_by_job(view: &State, now: Time) -> BTreeMap<JobKey, BTreeMap<Str, i64>> {
     let jobs = view.jobs().filter(|job| !job.is_periodic() && !job.is_parameterized());
     jobs.map(|job| (job.key(), songline_scheduler::dry_run::queued(view, job, seed(), now))).collect()
 }
 
-/// A seed for one look of the scheduler.
+/// Random seed for one scheduler run.
 pub(super) fn seed() -> u64 {
     let (first, _) = Uuid::new_v4().as_u64_pair();
     first

@@ -1,13 +1,13 @@
-//! How long applying holds the state: a histogram that any thread reads without a lock.
+//! Histogram of the time for which applying holds the state. Any thread reads it without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets of a hundredth of a millisecond up to 20 ms; the last one has all that took longer.
+/// Buckets of 0.01 ms up to 20 ms; the last bucket counts everything slower.
 const BUCKETS: usize = 2_000;
 const BUCKET_NANOS: u64 = 10_000;
 
-/// Times of batches: decoding, applying and publishing, in the one thread that does it.
+/// Times of batches: decoding, applying and publishing in the one applying thread.
 #[derive(Debug)]
 pub struct ApplyTimes {
     buckets: Box<[AtomicU64]>,
@@ -28,17 +28,18 @@ impl ApplyTimes {
         self.longest_nanos.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// How many batches there were.
+    /// Number of batches.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
-    /// The longest batch.
+    /// Duration of the longest batch.
     pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest_nanos.load(Ordering::Relaxed))
     }
 
-    /// The time that this share of the batches stayed within, such as 0.999; the longest one where that is beyond the buckets.
+    /// Quantile of the batch times, for a share such as 0.999; the longest time where the quantile is beyond the
+    /// buckets.
     pub fn quantile(&self, share: f64) -> Duration {
         let left_out = (self.count() as f64 * (1.0 - share)).floor() as u64;
         let mut above = 0;
@@ -52,7 +53,7 @@ impl ApplyTimes {
         Duration::ZERO
     }
 
-    /// Begins anew.
+    /// Clears the histogram.
     pub fn reset(&self) {
         self.buckets.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
         self.longest_nanos.store(0, Ordering::Relaxed);

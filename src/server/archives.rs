@@ -1,6 +1,7 @@
-//! Saving the state as an archive, and replacing it by one.
+//! Saving the state as an archive, and restoring it from one.
 //!
-//! An entry of the log only names the archive that it restores; its content lies in the server's directory, durable before the entry is.
+//! A log entry only names the archive that it restores. The archive's content is a file in the server's directory,
+//! which is durable before the entry is written.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek};
@@ -18,32 +19,32 @@ use super::{Core, lock};
 use crate::ahead::read_state;
 use crate::archive::{self, Configuration, Member, Meta, Sum, Summed};
 
-/// Files are read and written in pieces of this size.
+/// Buffer size of file reads and writes, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// The archive that was read last, until its entry is applied.
+/// The archive that was read last; kept until its entry is applied.
 pub(super) struct ReadArchive {
     digest: String,
     state: Box<State>,
 }
 
-/// Millions of rows are freed: not on a thread that answers requests.
+/// Frees millions of rows on another thread than the one that answers requests.
 fn free<T: Send + 'static>(rows: Option<T>) {
     if rows.is_some() {
         tokio::task::spawn_blocking(move || drop(rows));
     }
 }
 
-/// What is known of an archive that was read to its end.
+/// Description and digest of an archive that was read to its end.
 struct Kept {
     meta: Meta,
     state: State,
-    /// Lower-case hexadecimal BLAKE3 of its content.
+    /// Lower-case hexadecimal BLAKE3 of the archive's content.
     digest: String,
 }
 
 impl Core {
-    /// An archive of the newest state, in a file without a name. Apply goes on meanwhile.
+    /// Saves an archive of the newest state in an unnamed file. Applying continues meanwhile.
     pub(crate) async fn save_archive(&self) -> Result<SavedArchive, ProposeError> {
         let view = self.view();
         let term = self.log().leadership().borrow().term;
@@ -72,7 +73,8 @@ impl Core {
             free(Some(state));
             return Ok(report);
         }
-        // The entry is applied here in a moment: its state need not be read a second time while everybody waits.
+        // The entry is applied here soon. Keeping the decoded state avoids reading it a second time while applying
+        // waits.
         free(lock(&self.read_archive).replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
         self.spread_archive(&digest).await?;
         let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
@@ -82,7 +84,7 @@ impl Core {
         Ok(report)
     }
 
-    /// An archive that an entry names.
+    /// Opens the archive that an entry names; `None` when it is not here.
     pub(super) fn archive(&self, digest: &str) -> Option<Archive> {
         match lock(&self.read_archive).take_if(|read| read.digest == digest) {
             Some(read) => Some(Archive::Read(read.state)),
@@ -100,7 +102,7 @@ impl Core {
         load(&self.dir, digest)
     }
 
-    /// Where the content of an archive is, or would be; `None` for what cannot be a digest.
+    /// Path of an archive's content file, existing or not; `None` for a text that cannot be a digest.
     pub(super) fn archive_path(&self, digest: &str) -> Option<PathBuf> {
         let is_digest = !digest.is_empty() && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_digest.then(|| self.archives_dir().join(format!("{digest}.state")))
@@ -111,14 +113,16 @@ impl Core {
     }
 }
 
-/// The content of an archive that an entry names, from a server's directory.
+/// Content of an archive that an entry names, from a server's directory; `None` when it is missing or its digest
+/// differs.
 pub fn load(server_dir: &Path, digest: &str) -> Option<Vec<u8>> {
-    // The digest comes from the log, where only `keep` put it: it is hexadecimal.
+    // The digest comes from the log, where only `keep` put it, so it is hexadecimal and safe in a path.
     let content = std::fs::read(server_dir.join("archives").join(format!("{digest}.state"))).ok()?;
     (blake3::hash(&content).to_hex().as_str() == digest).then_some(content)
 }
 
-/// Two files, because an archive names the size of its content before the content, and HTTP the sum of the archive before the archive.
+/// Writes the state, then the archive. Two files are needed, because a tar names the size of its content before the
+/// content, and HTTP sends the archive's SHA-256 before the archive.
 fn save(view: &State, dir: &Path, term: u64, address: String, now: Time) -> io::Result<SavedArchive> {
     let mut content = Summed::new(BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(dir)?));
     view.write_checkpoint(&mut content).map_err(io::Error::other)?;
@@ -135,7 +139,7 @@ fn save(view: &State, dir: &Path, term: u64, address: String, now: Time) -> io::
     Ok(SavedArchive { file, bytes, sha256 })
 }
 
-/// Reads an archive to its end and puts its content where the log can name it. A dry run leaves nothing.
+/// Reads an archive to its end and stores its content under its digest. A dry run leaves no file.
 fn keep(dir: &Path, mut archive: File, dry_run: bool) -> Result<Kept, String> {
     let failed = |error: io::Error| format!("keeping the snapshot: {error}");
     std::fs::create_dir_all(dir).map_err(failed)?;
@@ -159,7 +163,7 @@ fn keep(dir: &Path, mut archive: File, dry_run: bool) -> Result<Kept, String> {
     Ok(Kept { meta, state, digest })
 }
 
-/// Passes bytes on and hashes them.
+/// Passes bytes through and hashes them.
 struct Hashed<R> {
     inner: R,
     hasher: blake3::Hasher,
@@ -192,7 +196,7 @@ fn report(meta: &Meta, state: &State, dry_run: bool) -> RestoreReport {
 fn describe(view: &State, term: u64, address: String, unix_ms: i64) -> Meta {
     let index = view.applied_index();
     let id = view.cluster_metadata().map_or_else(String::new, |cluster| cluster.cluster_id.to_string());
-    // A msgpack list of one binary: what old readers look for.
+    // A msgpack list of one binary, for old readers that look for it.
     let mut peers = vec![0x91, 0xa0 | u8::try_from(address.len().min(31)).unwrap_or(31)];
     peers.extend(address.bytes().take(31));
     Meta {

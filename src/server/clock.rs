@@ -1,6 +1,7 @@
-//! What time it is for this server, when the machine's clock is set: it may jump, and what is done by it must not.
+//! The server's clock. The machine's wall clock may jump when it is set; deadlines and timers of this server must
+//! not.
 //!
-//! The rule is the scheduler's `pace`; here is where the machine's clocks are read.
+//! The rule is implemented in the scheduler's `pace`; this module reads the machine's clocks.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,16 +11,16 @@ use songline_scheduler::leader::pace::Pace;
 
 use super::wall_clock;
 
-/// Where a clock reads.
+/// Source of a clock's readings.
 pub trait TimeSource: Send + Sync {
-    /// Time of day, as the machine has it.
+    /// Wall-clock time of the machine.
     fn wall(&self) -> Time;
 
-    /// Time since some moment, which nobody sets.
+    /// Monotonic time since an arbitrary moment.
     fn steady(&self) -> Duration;
 }
 
-/// The machine's own.
+/// The machine's clocks.
 #[derive(Debug)]
 pub struct Machine(Instant);
 
@@ -39,14 +40,14 @@ impl TimeSource for Machine {
     }
 }
 
-/// The clock of a server.
+/// Clock of a server.
 pub(crate) struct Clock {
     source: Box<dyn TimeSource>,
     told: Mutex<Pace>,
 }
 
 impl Clock {
-    /// A clock over this source.
+    /// Creates a clock over this source.
     pub fn new(source: Box<dyn TimeSource>) -> Self {
         let wall = source.wall();
         let told = Mutex::new(Pace::new(wall, source.steady()));
@@ -55,23 +56,25 @@ impl Clock {
 
     fn read(&self) -> Pace {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read behind the lock, so that two callers have them in the order in which they are told.
+        // The source is read while the lock is held, so that two callers' readings are recorded in the order of their
+        // reading.
         let (wall, steady) = (self.source.wall(), self.source.steady());
         told.read(wall, steady);
         *told
     }
 
-    /// The wall time. Where that was set back, time goes on at half its speed until the wall has caught up.
+    /// Wall-clock time. After the wall clock was set back, this time runs at half speed until the wall clock has
+    /// caught up.
     pub fn now(&self) -> Time {
         self.read().now
     }
 
-    /// The time that waiting goes by.
+    /// Time for waiting and deadlines: steady when the wall clock is set.
     pub fn pace(&self) -> Time {
         self.read().pace
     }
 
-    /// What is told from now on is not before `at`: another server's clock was ahead.
+    /// Makes later readings at least `at`: another server's clock was ahead.
     pub fn not_before(&self, at: Time) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.not_before(at);
@@ -84,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Whole seconds: of the wall, and of what passes.
+    /// A source in whole seconds: the wall clock, and the monotonic clock.
     #[derive(Default)]
     struct Set(Mutex<(i64, u64)>);
 
@@ -98,7 +101,9 @@ mod tests {
         }
     }
 
-    /// After each of these pairs (seconds that pass, seconds that the wall is set forward by): what is told, as seconds now and at pace.
+    /// Reads the clock after each step (elapsed seconds, seconds that the wall clock is set forward by). Expects
+    /// pairs of seconds:
+    /// `now` and `pace`.
     fn check(steps: &[(u64, i64)], expected: &[(i64, i64)]) {
         let set = Arc::new(Set(Mutex::new((10_000, 0))));
         let clock = Clock::new(Box::new(Arc::clone(&set)));

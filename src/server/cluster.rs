@@ -1,7 +1,7 @@
-//! The servers of a cluster among each other: who there is, founding a cluster, joining one, staying known in it.
+//! Cluster membership among servers: discovering servers, founding a cluster, joining one, staying a member.
 //!
-//! There is no gossip. A server greets those it was told to join and those who are members already; greetings tell of further servers. Who
-//! is a member, and where, is decided in the log alone.
+//! There is no gossip. A server greets the configured servers to join and the current members; greetings name further
+//! servers. The log alone decides about members and their addresses.
 
 mod archives;
 pub(crate) mod autopilot;
@@ -31,31 +31,31 @@ use self::peers::{Answers, Peers, Topic};
 use super::{Core, StartError, lock, watching};
 use crate::trust;
 
-/// How often a server that belongs to no cluster looks for one.
+/// Interval at which a server without a cluster looks for one.
 const SEEK_EVERY: Duration = Duration::from_millis(500);
-/// How often members greet each other.
+/// Interval of greetings between members.
 const GREET_EVERY: Duration = Duration::from_secs(2);
-/// How long a greeting may take.
+/// Timeout of a greeting.
 const GREET_WITHIN: Duration = Duration::from_secs(2);
-/// How long joining may take: the leader has to commit it.
+/// Timeout of joining, which includes the leader's commit.
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
-/// How long a server that hears no leader believes that it is still a member.
+/// Time without a leader after which a server no longer assumes that it is still a member.
 const LEADERLESS_MAX: Duration = Duration::from_secs(5);
-/// How long a server keeps its word to found a cluster with certain others, and with nobody else.
+/// Validity of a server's promise to found a cluster with one particular set of servers.
 const PROMISE_HOLDS: Duration = Duration::from_secs(30);
 
-/// This server among the others.
+/// This server's knowledge of the other servers.
 pub struct Cluster {
     id: ServerId,
     address: String,
     peers: Peers,
     known: Mutex<BTreeMap<ServerId, Known>>,
     promised: Mutex<Option<(BTreeMap<ServerId, String>, Instant)>>,
-    /// Who leads, by the last greeting that said it.
+    /// The leader, by the last greeting that named one.
     hearsay: watch::Sender<Option<ServerId>>,
-    /// This server is about to leave: it does not look for its cluster any more.
+    /// Cancelled when this server is about to leave: the server then stops looking for its cluster.
     leaving: CancellationToken,
-    /// Why servers did not answer, by their addresses: told when it becomes another reason.
+    /// Reasons why servers did not answer, by address. A reason is logged when it changes.
     silent: Mutex<BTreeMap<String, String>>,
 }
 
@@ -63,11 +63,11 @@ pub struct Cluster {
 struct Known {
     greeting: Greeting,
     heard: Instant,
-    /// When it last answered: one that only asks may not hear this server.
+    /// Time of its last answer. A server whose requests arrive may still be unable to receive ours.
     answered: Option<Instant>,
 }
 
-/// What servers tell each other of themselves.
+/// A server's description of itself to other servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Greeting {
     id: ServerId,
@@ -79,11 +79,11 @@ struct Greeting {
     serf_port: u16,
     expect: usize,
     non_voting: bool,
-    /// Whether it belongs to a cluster.
+    /// Whether the sender belongs to a cluster.
     initialized: bool,
     leader: Option<ServerId>,
     members: BTreeMap<ServerId, String>,
-    /// Where others are that it knows of.
+    /// Addresses of the servers that the sender knows.
     knows: BTreeSet<String>,
 }
 
@@ -97,34 +97,35 @@ struct JoinRequest {
 
 #[derive(Debug, Serialize, Deserialize)]
 enum JoinAnswer {
-    /// The server is a member at this address.
+    /// The server is now a member at this address.
     Welcome,
-    /// Only the leader can, and this is its address.
+    /// Only the leader can decide; this is its address.
     Ask(String),
 }
 
 /// A server as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSeen {
-    /// Its number.
+    /// Server id.
     pub id: ServerId,
-    /// Its name with its region; empty while it was not heard of since this server started.
+    /// Name with region; empty while the server was not heard of since this server started.
     pub name: String,
-    /// `host:port` of its one port.
+    /// `host:port` of the server's one port.
     pub address: String,
     /// Region.
     pub region: String,
     /// Datacenter.
     pub datacenter: String,
-    /// The reference's version whose interface it has.
+    /// Version of the reference whose interface the server implements.
     pub version: String,
     /// Port of membership, as announced.
     pub serf_port: u16,
-    /// Whether it votes.
+    /// Whether the server is a voter.
     pub voter: bool,
-    /// Whether it leads.
+    /// Whether the server is the leader.
     pub leader: bool,
-    /// How long ago it was heard; `None`: not since this server started. Zero for this server itself.
+    /// Time since the last greeting; `None` when there was none since this server started. Zero for this server
+    /// itself.
     pub heard: Option<Duration>,
 }
 
@@ -142,12 +143,12 @@ impl Cluster {
         }
     }
 
-    /// This server's number.
+    /// This server's id.
     pub fn id(&self) -> ServerId {
         self.id
     }
 
-    /// Where others reach this server.
+    /// Address that others dial to reach this server.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -156,7 +157,7 @@ impl Cluster {
         self.peers.clone()
     }
 
-    /// Remembers what a server tells of itself, asked or not.
+    /// Records a server's greeting, received as a question or as an answer.
     fn note(&self, greeting: Greeting, is_answer: bool) {
         if greeting.id != self.id {
             let leader = greeting.leader;
@@ -168,7 +169,7 @@ impl Cluster {
         }
     }
 
-    /// Says that a server does not answer, once for every reason.
+    /// Logs that a server does not answer, once for every reason.
     fn note_silence(&self, address: &str, why: String) {
         let mut silent = lock(&self.silent);
         if silent.get(address) == Some(&why) {
@@ -180,12 +181,12 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Changes of who leads, as others say it.
+    /// Changes of the leader, as other servers report it.
     pub(super) fn hearsay(&self) -> watch::Receiver<Option<ServerId>> {
         self.hearsay.subscribe()
     }
 
-    /// Where that one is, if it was said lately. It is never this server: that would be old.
+    /// Address of the leader that others reported lately. Never this server: such a report would be outdated.
     pub(super) fn leader_of_others(&self) -> Option<String> {
         let known = lock(&self.known);
         let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX);
@@ -194,14 +195,14 @@ impl Cluster {
     }
 }
 
-/// Answers another server over a connection of first byte `Peers`.
+/// Serves another server over a connection of first byte `Peers`.
 pub(crate) async fn accept(core: &Arc<Core>, conn: Conn, from: SocketAddr) {
     if let Err(error) = peers::serve(conn, &**core).await {
         tracing::debug!(%from, %error, "a connection of another server ended");
     }
 }
 
-/// Looks for a cluster, or after the members of this one, until the server goes down.
+/// Looks for a cluster, or greets the members of this one, until the server shuts down.
 pub(crate) fn start(core: &Arc<Core>) {
     let leaving = core.cluster().leaving.clone();
     watching::until_shutdown(core, async move |own| {
@@ -217,7 +218,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     });
 }
 
-/// `None` when the server is gone; otherwise when to look again.
+/// One round of greetings. Returns the delay until the next round; `None` when the server is gone.
 async fn look_around(own: &Weak<Core>) -> Option<Duration> {
     let core = own.upgrade()?;
     if core.config.starts_alone() && core.log().members().borrow().addresses.len() <= 1 {
@@ -229,7 +230,7 @@ async fn look_around(own: &Weak<Core>) -> Option<Duration> {
     }
     core.greet_all().await;
     if core.disk_trouble().is_some() {
-        // Who leads is heard in no other way.
+        // Greetings are the only source of the leader's address then.
         return Some(SEEK_EVERY);
     }
     let initialized = core.log().is_initialized().await.unwrap_or(true);
@@ -245,13 +246,13 @@ async fn look_around(own: &Weak<Core>) -> Option<Duration> {
 }
 
 impl Core {
-    /// This server among the others.
+    /// Cluster membership of this server.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Checks that this server can tell the members in its log from strangers: a server whose configuration names no other server may have
-    /// members all the same.
+    /// Checks that this server can authenticate the members in its log: a server whose configuration names no other
+    /// server may still have members.
     pub(super) fn trust_members(&self, trust: &ServerTrust) -> Result<(), StartError> {
         let mut addresses = self.other_servers();
         if addresses.is_empty() || trust.is_settled() {
@@ -266,7 +267,7 @@ impl Core {
         Err(StartError::Unproven(trust::advice(&addresses, &self.info.region)))
     }
 
-    /// Where the leader is, if there is one.
+    /// Address of the leader, if there is one.
     pub fn leader_address(&self) -> Option<String> {
         match self.leader() {
             Leader::Here => Some(self.cluster.address.clone()),
@@ -275,15 +276,15 @@ impl Core {
         }
     }
 
-    /// Where every server of the cluster is.
+    /// Addresses of all servers of the cluster.
     pub(crate) fn server_addresses(&self) -> Vec<String> {
         let members = self.log().members();
         let addresses: Vec<String> = members.borrow().addresses.values().cloned().collect();
-        // A server that belongs to no cluster yet knows itself.
+        // A server without a cluster knows only its own address.
         if addresses.is_empty() { vec![self.cluster.address.clone()] } else { addresses }
     }
 
-    /// Every server of the cluster, by its number.
+    /// All servers of the cluster, by id.
     pub fn servers_seen(&self) -> Vec<ServerSeen> {
         let members = self.log().members().borrow().clone();
         let leader = self.log().leadership().borrow().leader;
@@ -330,7 +331,7 @@ impl Core {
         }
     }
 
-    /// Greets everybody it was told of, and remembers who answers.
+    /// Greets all configured servers and members, and records their answers.
     async fn greet_all(&self) {
         let mut addresses: BTreeSet<String> = self.config.join.addresses().into_iter().collect();
         addresses.extend(self.log().members().borrow().addresses.values().cloned());
@@ -357,12 +358,12 @@ impl Core {
         }
     }
 
-    /// Returns when the server at `address`, which leads, has left two greetings in a row without an answer.
+    /// Returns when the leader, at `address`, has left two greetings in a row unanswered.
     pub(super) async fn deaf(&self, address: &str) {
         let began = Instant::now();
         loop {
             tokio::time::sleep(GREET_WITHIN / 4).await;
-            // One that nobody has greeted for a while, because this server is busy, is not deaf.
+            // A leader without a recent greeting, because this server is busy, does not count as unresponsive.
             if !lock(&self.cluster.silent).contains_key(address) {
                 continue;
             }
@@ -373,7 +374,8 @@ impl Core {
         }
     }
 
-    /// Whether this server believes itself a member and the others know better, or have another address of it.
+    /// Whether this server believes that it is a member while the others do not list it, or list it at another
+    /// address.
     fn is_forgotten(&self) -> bool {
         let log = self.log();
         let contact = log.last_contact();
@@ -389,7 +391,7 @@ impl Core {
         })
     }
 
-    /// Tells the leader where this server is now, when the log says otherwise.
+    /// Reports this server's address to the leader when the log has another one.
     async fn keep_own_address(&self) {
         let listed = self.log().members().borrow().addresses.get(&self.cluster.id).cloned();
         if listed.is_none_or(|address| address == self.cluster.address) {
@@ -404,7 +406,7 @@ impl Core {
         }
     }
 
-    /// Asks a cluster that was heard of to let this server in. Whether there is one.
+    /// Asks a discovered cluster to admit this server. Returns whether there is such a cluster.
     async fn join_a_cluster(&self) -> bool {
         let address = {
             let known = lock(&self.cluster.known);
@@ -432,7 +434,7 @@ impl Core {
             address: self.cluster.address.clone(),
         };
         let request = encode(&request);
-        // A server that has just lost the lead sends to another; longer chains mean that nobody knows.
+        // A former leader may name its successor. A longer chain of referrals means that no server knows the leader.
         for _ in 0..3 {
             let asked = self.cluster.peers.ask(&address, Topic::Join, &request, JOIN_WITHIN).await;
             match asked.map_err(|error| error.to_string()).and_then(|answer| decode(&answer)) {
@@ -449,8 +451,8 @@ impl Core {
         }
     }
 
-    /// Founds a cluster once as many servers as are expected have found each other, if it is this one's turn: that of the lowest number.
-    /// Every one of them gives its word first, so that two sets that overlap cannot both become one.
+    /// Founds a cluster once the expected number of servers have found each other, if this server has the lowest id
+    /// of them. Every one of them promises first, so that two overlapping sets cannot both found a cluster.
     async fn found_a_cluster(&self) {
         let expect = self.config.bootstrap_expect;
         if expect == 0 || self.config.non_voting_server {
@@ -487,7 +489,7 @@ impl Core {
         }
     }
 
-    /// Gives this server's word to found a cluster with these.
+    /// Promises to found a cluster with this set of servers. Fails while a promise to another set holds.
     fn promise(&self, set: &BTreeMap<ServerId, String>) -> Result<(), String> {
         if set.get(&self.cluster.id) != Some(&self.cluster.address) {
             return Err("this server is not among them".into());
@@ -508,7 +510,7 @@ impl Core {
         }
     }
 
-    /// Lets a server in, as one that follows: whether it gets a vote is autopilot's business.
+    /// Admits a server as a learner. Autopilot decides later about its vote.
     async fn let_in(&self, request: JoinRequest) -> Result<JoinAnswer, String> {
         if request.region != self.info.region {
             return Err(format!("server {} is of region {:?}, this cluster of {:?}", request.name, request.region, self.info.region));
@@ -518,7 +520,7 @@ impl Core {
         }
         let listed = self.log().members().borrow().addresses.clone();
         if let Some(listed) = listed.get(&request.id).filter(|address| **address != request.address) {
-            // The same number at another address: it has moved, unless somebody is there.
+            // The same id at another address: the server has moved, unless its old address still answers.
             let asked = self.cluster.peers.ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
             let there = asked.ok().and_then(|answer| decode::<Greeting>(&answer).ok());
             if there.is_some_and(|there| there.id == request.id) {
@@ -530,7 +532,7 @@ impl Core {
         }
         let usurped = listed.iter().find(|(id, address)| **id != request.id && **address == request.address);
         if let Some((old, _)) = usurped {
-            // A server that was wiped comes back under its address with a new number: the old one is no more.
+            // A wiped server comes back at its address with a new id. The old id is removed.
             self.log().remove(*old).await.map_err(|error| error.to_string())?;
         }
         self.log().add_learner(request.id, &request.address).await.map_err(|error| error.to_string())?;
@@ -544,7 +546,7 @@ impl Answers for Core {
         let Some(log) = self.log.get() else { return Err("the server is starting".into()) };
         match topic {
             Topic::Consensus => {
-                // What cannot be stored is better not begun.
+                // Refuse before the disk is full: an entry that cannot be stored must not be accepted.
                 self.room.check().map_err(|error| error.to_string())?;
                 if let Some(why) = self.disk_trouble() {
                     return Err(why);

@@ -1,16 +1,18 @@
-//! Defects that a test puts into the servers of its own process, to see that they are noticed. Release builds do not have this module, and
+//! Defects that a test injects into the servers of its own process, to check that they are detected. Release builds
+//! do not have this module, and only code that is linked with the library reaches it: no option or environment
+//! variable does.
 //! only code that is linked with the library reaches it: no option or environment variable does.
 
 use std::sync::OnceLock;
 
 use songline_commands::Envelope;
 
-/// Defects of this process.
+/// Injected defects of this process.
 #[derive(Debug, Default)]
 pub struct Defects {
     /// Changes entries before they are applied, so that the state differs from that of servers without the defect.
     pub alter: Option<fn(&mut Envelope)>,
-    /// After how many entries a leader has the servers compare their states.
+    /// Number of entries after which a leader has the servers compare their states.
     pub digest_interval: Option<u64>,
 }
 

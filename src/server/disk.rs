@@ -1,7 +1,8 @@
-//! A disk that fails: what a server says meanwhile, and how it goes on by itself when the disk works again.
+//! Disk failures: the server's answers meanwhile, and its recovery when the disk works again.
 //!
-//! A write or a sync of the log that fails ends this server's part in consensus at once: nobody knows what is on the disk, so it neither votes nor
-//! leads. What it has applied stays readable. A disk that is merely about to be full is `room`'s business.
+//! A failed write or sync of the log ends this server's part in consensus at once: the content of the disk is
+//! unknown, so the server neither votes nor leads. Applied state stays readable. Module `room` handles a disk that is
+//! merely about to be full.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -16,16 +17,16 @@ use songline_model::with_sources;
 use super::machine::Machine;
 use super::{Core, lock, watching};
 
-/// How soon after its failure the disk is tried; twice as long after every time that it does not work ..
+/// Delay from a failure to the first probe of the disk; doubled after every failed probe ..
 const TRY_AFTER: Duration = Duration::from_secs(1);
-/// .. up to this. A failure this soon after it worked counts as the same one.
+/// .. up to this. A failure this soon after a recovery continues the back-off of the previous failure.
 const TRY_AFTER_MAX: Duration = Duration::from_secs(30);
-/// The file that is written to see whether the disk works.
+/// File that probes write.
 const PROBE: &str = "disk-probe";
-/// How long it is, in bytes: several pages, since a full disk may have a few left.
+/// Size of the probe file in bytes: several pages, since a full disk may have a few pages left.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// How often the disk has failed, and how often it has come back.
+/// Numbers of failures and recoveries of the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     failures: AtomicU64,
@@ -42,14 +43,14 @@ impl Disk {
     }
 }
 
-/// Looks after the log's disk for as long as the server runs.
+/// Watches the log's disk for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
     let log = core.log().clone();
     watching::until_shutdown(core, async move |own| {
         let mut wait = TRY_AFTER;
         loop {
             let since = tokio::time::Instant::now();
-            // What has failed for good ends the process: see `fence`.
+            // Any other failure is permanent and ends the process: see `fence`.
             let Failure::Disk { dir, why } = log.failed().await else { return };
             let Some(core) = own.upgrade() else { return };
             core.disk.failures.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +70,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     });
 }
 
-/// Tries until the log runs again; `None` when there is nothing to go on with.
+/// Probes the disk until the log runs again; `None` when the server is gone.
 async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
     loop {
         tokio::time::sleep(*wait).await;
@@ -106,14 +107,14 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
     }
 }
 
-/// Whether a file can be written in `dir`, kept, and removed.
+/// Whether a file in `dir` can be written, synced and removed.
 fn probe(dir: &Path) -> io::Result<()> {
     let path = dir.join(PROBE);
     let written = File::create(&path).and_then(|mut file| {
         file.write_all(&[0x5a; PROBE_BYTES])?;
         file.sync_all()
     });
-    // A file that could not be written takes up room all the same.
+    // Remove the file even if writing it failed: a partial file takes up space.
     let removed = std::fs::remove_file(&path);
     written?;
     removed?;
@@ -121,7 +122,7 @@ fn probe(dir: &Path) -> io::Result<()> {
 }
 
 impl Core {
-    /// What is wrong with the disk, and what to do, while this server does not take part because of it.
+    /// The disk's failure and the remedy, while this server is out of consensus because of it.
     pub(crate) fn disk_trouble(&self) -> Option<String> {
         match self.log.get()?.failure()? {
             failure @ Failure::Disk { .. } => {
@@ -131,17 +132,18 @@ impl Core {
         }
     }
 
-    /// Who leads as others have said lately: to a server that does not take part itself nobody else says it.
+    /// Address of the leader as others reported it lately: consensus does not report it while this server takes no
+    /// part.
     pub(super) fn leader_by_hearsay(&self) -> Option<String> {
         self.cluster.leader_of_others()
     }
 
-    /// The index up to which somebody in this process has announced what was applied.
+    /// Index up to which this process has announced applied entries to its subscribers.
     pub(super) fn announced(&self) -> u64 {
         *self.applied.borrow()
     }
 
-    /// What the leader's machines are told through.
+    /// Channel to the leader's machines.
     pub(super) fn reactions(&self) -> Option<super::machine::Reacting> {
         lock(&self.reactions).clone()
     }

@@ -1,4 +1,4 @@
-//! What node agents ask of this server, in process. The network transport will call the same functions.
+//! Requests of node agents, answered in process. The network transport calls the same functions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,8 @@ impl Servers for Core {
         loop {
             let watch = self.watches().register(&[WatchKey::NodeAllocs(from.id)]);
             let answer = client_allocs(&self.view(), from)?;
-            // Garbage collection raises no row's index: fewer rows than before count as news by the table's.
+            // Garbage collection raises no row's index. Fewer rows than before therefore count as news, at the
+            // table's index.
             let fewer = allocs_before.is_some_and(|before| answer.allocs.len() < before);
             let news = fewer || answer.index > query.min_index;
             if query.min_index == 0 || news || tokio::time::Instant::now() >= deadline {
@@ -106,18 +107,18 @@ impl Servers for Core {
 }
 
 impl Core {
-    /// What the leader alone may answer: another server's tables may be behind.
+    /// Fails unless this server leads: another server's tables may be behind.
     fn must_lead(&self) -> Result<(), RpcError> {
         self.reign().map(|_| ()).ok_or(RpcError::NoLeader)
     }
 
-    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there
-    /// was none.
+    /// Writes the status that a node asks for, if it differs from the current one, and the evaluations that follow
+    /// from it. Returns the entry's index, 0 when nothing was written.
     async fn change_node_status(&self, node: &Node, wanted: NodeStatus) -> Result<u64, RpcError> {
         let Some(command) = nodes::status_update(&self.view(), node, wanted, None, self.now()) else { return Ok(0) };
         let status = command.status;
         let index = self.propose_as(Actor::Node(node.id), None, command).await?;
-        // `apply` decides on the status: something else may have come between.
+        // `apply` decides about the status: another entry may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
         if songline_projections::node_transition_needs_evals(node.status, status) {
             self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
@@ -141,7 +142,7 @@ impl Core {
         self.write(proposal).await.map(|written| written.index).map_err(refused)
     }
 
-    /// As `propose_as`, for decisions of the leader itself: written only under its reign.
+    /// Like `propose_as`, for decisions of the leader itself: written only within its leadership term.
     pub(crate) async fn propose_under(
         &self,
         reign: &Reign,
@@ -153,7 +154,7 @@ impl Core {
         self.write_under(reign, proposal).await.map(|(written, _)| written.index).map_err(refused)
     }
 
-    /// The node that calls, as this server knows it. Its secret proves it.
+    /// The calling node's row. The node's secret authenticates it.
     fn authenticate(&self, from: &NodeAuth) -> Result<(Arc<State>, Arc<Node>), RpcError> {
         let view = self.view();
         let node = view.node(from.id).cloned().ok_or_else(|| RpcError::remote("node not found"))?;
@@ -163,7 +164,7 @@ impl Core {
         Ok((view, node))
     }
 
-    /// Answers a registration or heartbeat, and sets the time of the next one.
+    /// Answers a registration or heartbeat, and sets the deadline of the next one.
     fn answer(&self, id: NodeId, index: u64) -> Result<NodeUpdateResponse, RpcError> {
         let view = self.view();
         let node = view.node(id).ok_or_else(|| RpcError::remote("node not found"))?;
@@ -179,7 +180,7 @@ impl Core {
     }
 }
 
-/// A failed proposal as the error of a call.
+/// Converts a failed proposal to the error of a call.
 pub(super) fn refused(error: ProposeError) -> RpcError {
     match error {
         ProposeError::NoLeader => RpcError::NoLeader,
@@ -187,7 +188,7 @@ pub(super) fn refused(error: ProposeError) -> RpcError {
     }
 }
 
-/// Every alloc of the node and the index at which the servers last changed it. An unknown node has none.
+/// Every alloc of the node, and the index at which the servers last changed it. An unknown node has none.
 fn client_allocs(view: &State, from: &NodeAuth) -> Result<ClientAllocs, RpcError> {
     if view.node(from.id).is_some_and(|node| node.secret_id != from.secret) {
         return Err(RpcError::remote("node secret ID does not match"));
@@ -206,7 +207,8 @@ fn client_allocs(view: &State, from: &NodeAuth) -> Result<ClientAllocs, RpcError
     Ok(answer)
 }
 
-/// What an allocation shows another node to take over the data of the one before it, if it should.
+/// Token by which an allocation fetches its predecessor's data from another node; `None` when the data is not to be
+/// migrated.
 fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
     let wanted = alloc.group()?.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky && disk.migrate);
     if !wanted || alloc.server_terminal() {
@@ -217,14 +219,14 @@ fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
     migrate_token::of(before.id, &node.secret_id)
 }
 
-/// How long a poll without a bound waits.
+/// Longest wait of a blocking query without a bound of its own.
 const POLL_MAX: Dur = Dur::from_secs(300);
 
-/// How long a node's alloc update waits for others before it is proposed. Longer saves log entries but delays deployments by as much;
-/// nothing is dropped when more arrive.
+/// Delay of a node's alloc update, in which other updates join its batch. A longer delay saves log entries but slows
+/// deployments by as much. The batch has no size limit.
 pub(crate) const ALLOC_UPDATE_BATCH_WAIT: Duration = Duration::from_millis(50);
 
-/// The clock, as nanoseconds since 1970.
+/// Wall-clock time in nanoseconds since 1970.
 pub(crate) fn wall_clock() -> Time {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Time::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))

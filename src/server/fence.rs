@@ -1,5 +1,5 @@
-//! A server that knows of itself that its state is wrong fences itself: it serves nothing more, says why for a while, and its process ends.
-//! What is wrong is told by whoever notices; that the process ends is the agent's business.
+//! Fencing: a server that detects that its own state is wrong stops serving, reports the reason for a few seconds,
+//! and ends its process. The detecting module gives the reason; the agent ends the process.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use super::Core;
 
-/// How long a fenced server still answers that it is.
+/// Time for which a fenced server still reports that it is fenced.
 const TELL_FOR: Duration = Duration::from_secs(5);
-/// How long the workers have for what they do.
+/// Longest wait for the workers to finish.
 const WORKERS_WAIT: Duration = Duration::from_secs(1);
 
-/// Whether a server has fenced itself, and why.
+/// The reason why the server has fenced itself, if it has.
 #[derive(Debug)]
 pub(crate) struct Fence(watch::Sender<Option<String>>);
 
@@ -24,7 +24,7 @@ impl Default for Fence {
 }
 
 impl Fence {
-    /// Fences the server, for the first reason that is given.
+    /// Fences the server. Only the first reason is kept.
     pub fn set(&self, why: String) {
         tracing::error!(why, "this server fences itself");
         self.0.send_if_modified(|now| {
@@ -34,24 +34,25 @@ impl Fence {
         });
     }
 
-    /// Why the server is fenced, if it is.
+    /// The reason for the fence, if the server is fenced.
     pub fn why(&self) -> Option<String> {
         self.0.borrow().clone()
     }
 }
 
 impl Core {
-    /// Returns when this server cannot go on: fenced, and after everybody had time to hear why; or its log has failed. What is left to do is
-    /// to end the process.
+    /// Returns when this server cannot continue: it is fenced and clients had time to read the reason, or its log has
+    /// failed. The caller then has to end the process.
     pub async fn failed(&self) -> String {
         let mut fenced = self.fence.0.subscribe();
         let failure = tokio::select! {
             biased;
-            // The fence goes with the server, so somebody is always there to tell.
+            // The fence lives as long as the server, so its sender cannot be gone.
             _ = fenced.wait_for(Option::is_some) => None,
             failure = self.failed_for_good() => Some(failure),
         };
-        // Applying stops because of the fence, so the log may have said it first.
+        // The fence stops applying, so the log may have reported its failure first. The fence's reason takes
+        // precedence.
         let why = match (self.fence.why(), failure) {
             (Some(why), _) => {
                 tokio::time::sleep(TELL_FOR).await;
@@ -63,18 +64,18 @@ impl Core {
         why
     }
 
-    /// Returns when consensus has failed, and not for want of a disk that works.
+    /// Returns when consensus has failed for another reason than a failing disk.
     async fn failed_for_good(&self) -> String {
         let mut failures = self.log().failures();
         let for_good = |failure: &Option<Failure>| matches!(failure, Some(Failure::Consensus(_)));
         match failures.wait_for(for_good).await.map(|failure| failure.clone()) {
             Ok(Some(failure)) => failure.to_string(),
-            // The log lives as long as the server.
+            // Unreachable: the log lives as long as the server.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 
-    /// Their threads must not outlive the runtime that they wait in.
+    /// Stops the workers' threads, which must not outlive the runtime that they block on.
     async fn end_workers(&self) {
         self.shutdown.cancel();
         let ended = async {
@@ -83,7 +84,7 @@ impl Core {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        // One that is in the middle of something long is left behind.
+        // A worker in the middle of a long step is left behind.
         let _ = tokio::time::timeout(WORKERS_WAIT, ended).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Requests that go from server to server: what this one passes on to the leader, and what others pass on to it.
-//! Which requests those are, and when one is asked again, is `api`'s business.
+//! Request forwarding between servers: from this server to the leader, and from other servers to this one.
+//! `api` decides about the requests to forward and about retries.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -13,26 +13,27 @@ use tokio_util::sync::CancellationToken;
 use super::Core;
 use crate::passing::{PassError, Passing};
 
-/// The connections to other servers, and what answering their requests shares.
+/// Connections to other servers, and the shared parts of answering their requests.
 pub(super) struct Forward {
     passing: Passing,
     shared: OnceLock<Shared<Core>>,
 }
 
 impl Forward {
-    /// Reaches other servers by `passing`.
+    /// Forwards to other servers through `passing`.
     pub(super) fn new(passing: Passing) -> Self {
         Self { passing, shared: OnceLock::new() }
     }
 }
 
-/// Answers requests that another server passes on, until the connection ends or this server goes down.
+/// Answers requests that another server forwards, until the connection ends or this server shuts down.
 pub async fn accept(core: Arc<Core>, conn: Conn, from: SocketAddr) {
     let (api, closing) = answering(core);
     serve_passed(conn, from, api, &Limits::default(), closing).await;
 }
 
-/// As `accept`, for requests that the agent of a node passes on. The agent proves nothing, so they count as those of any caller.
+/// Like `accept`, for requests that a node's agent forwards. The agent is not authenticated, so they count as any
+/// caller's requests.
 pub async fn accept_of_node(core: Arc<Core>, conn: Conn, from: SocketAddr) {
     let (api, closing) = answering(core);
     serve_relayed(conn, from, api, &Limits::default(), closing).await;
@@ -45,10 +46,10 @@ fn answering(core: Arc<Core>) -> (Api<Core>, CancellationToken) {
 }
 
 impl Core {
-    /// Who leads, and where.
+    /// The leader and its address.
     pub(super) fn leader(&self) -> Leader {
         if self.disk_trouble().is_some() {
-            // Nobody tells this server by the way of consensus.
+            // Without a part in consensus this server learns of the leader by greetings only.
             return self.leader_by_hearsay().map_or(Leader::Nobody, |address| Leader::At(address.into()));
         }
         let now = *self.log().leadership().borrow();
@@ -63,7 +64,7 @@ impl Core {
         }
     }
 
-    /// Returns once that is another than `known`.
+    /// Returns once the leader differs from `known`.
     pub(super) async fn leader_other_than(&self, known: &Leader) {
         let (mut leadership, mut members) = (self.log().leadership(), self.log().members());
         let (mut failures, mut hearsay) = (self.log().failures(), self.cluster.hearsay());
@@ -73,13 +74,14 @@ impl Core {
                 Ok(()) = members.changed() => {}
                 Ok(()) = failures.changed() => {}
                 Ok(()) = hearsay.changed() => {}
-                // The log is closed: nothing changes any more.
+                // The log is closed: leadership does not change any more.
                 else => std::future::pending().await,
             }
         }
     }
 
-    /// Returns once this leader may judge by its view: what leaders before it acknowledged is applied, and its reign has begun.
+    /// Returns once this leader may answer from its view: every entry that earlier leaders acknowledged is applied,
+    /// and this leadership term is ready.
     pub(super) async fn ready_to_lead(&self) -> Result<(), ProposeError> {
         if self.reign().is_some() {
             return Ok(());

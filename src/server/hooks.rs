@@ -1,4 +1,4 @@
-//! Faults that tests put into a server: scheduling and checking that panic, and writes of the leader that are lost.
+//! Faults that tests inject into a server: panics in scheduling and in checking plans, and lost writes of the leader.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ pub(crate) struct Hooks {
     pub scheduling_panics: Mutex<BTreeSet<Str>>,
     /// Jobs whose plans panic when they are checked.
     pub applying_panics: Mutex<BTreeSet<Str>>,
-    /// Number of the leader's next attempts to write that are lost.
+    /// Number of the leader's next write attempts that are lost.
     pub lost_effects: AtomicU32,
     /// Subjects of the lost attempts, in order.
     pub lost: Mutex<Vec<Subject>>,

@@ -1,15 +1,15 @@
-//! Keeps the log short to replay and within its bounds: checkpoints now and then, old segments dropped after them.
+//! Bounds the log and its replay time: takes checkpoints, and drops old segments that checkpoints cover.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::{Core, watching};
 
-/// How often the log is looked at.
+/// Interval at which the log is checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(20);
-/// A checkpoint is due after so many entries ..
+/// A checkpoint is due after this number of entries ..
 const ENTRIES_MAX: u64 = 200_000;
-/// .. or, when there is anything new, after this time.
+/// .. or, if anything is new, after this time.
 const AGE_MAX: Duration = Duration::from_secs(600);
 
 /// Starts the loop; it ends with the server.
@@ -51,7 +51,7 @@ async fn run(core: Weak<Core>) {
     }
 }
 
-/// History reaches no further back than the log that it can be rebuilt from.
+/// Drops history below the oldest log entry, because it could not be rebuilt from the log.
 pub(super) fn forget_derived(core: &Core) {
     let oldest = core.log().oldest_index() + core.view().base();
     if let Err(error) = core.events().forget_before(oldest) {

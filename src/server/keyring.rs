@@ -1,6 +1,7 @@
-//! The keyring: root keys as this server can use them, unwrapped from the state by the one key that is not in it.
+//! The keyring: root keys in usable form, unwrapped from the state by the key-encryption key, which is not in the
+//! state.
 //!
-//! Which keys there are and which one is active is in the tables. Nothing here outlives the process but the key-encryption key's file.
+//! The tables say which keys exist and which one is active. Only the key-encryption key's file outlives the process.
 
 mod handing;
 mod kek;
@@ -30,19 +31,19 @@ use material::Material;
 pub use known_key::KnownKey;
 pub(crate) use leader::start;
 
-/// How long signing waits for the first key of a new cluster.
+/// Time for which signing waits for the first root key of a new cluster.
 const FIRST_KEY_WAIT: Duration = Duration::from_secs(5);
 
-/// Root keys that were unwrapped so far.
+/// Cache of unwrapped root keys.
 pub(crate) struct Keyring {
     dir: PathBuf,
-    /// Read when it is first needed, so that a file that is put there later counts without a restart.
+    /// Read on first use, so that a file that is added later is found without a restart.
     kek: Mutex<Option<Arc<Kek>>>,
     unwrapped: RwLock<BTreeMap<RootKeyId, Arc<Material>>>,
 }
 
 impl Keyring {
-    /// The keyring whose key-encryption key is, or will be, in `dir`.
+    /// Creates a keyring whose key-encryption key is, or will be, in `dir`.
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir, kek: Mutex::default(), unwrapped: RwLock::default() }
     }
@@ -57,7 +58,8 @@ impl Keyring {
         Ok(kek)
     }
 
-    /// What encrypts new root keys. A cluster without any key gets its key-encryption key here; one that lost it does not get another by itself.
+    /// The key-encryption key for new root keys. A cluster without any root key generates it here; a lost one is not
+    /// replaced.
     fn kek_for_new_keys(&self, view: &State) -> Result<Arc<Kek>, KeyringError> {
         match self.kek() {
             Err(KeyringError::KekMissing(_)) if view.root_keys().next().is_none() => Kek::make(&self.dir)?,
@@ -72,7 +74,7 @@ impl Keyring {
             return Ok(Arc::clone(known));
         }
         let kek = self.kek();
-        // A file that was replaced since it was read counts from now on.
+        // The file may have been replaced since it was read: read it again.
         let kek = match kek {
             Ok(kek) if kek.fingerprint() != row.wrapped.wrapped_by => {
                 *lock(&self.kek) = None;
@@ -85,7 +87,7 @@ impl Keyring {
         Ok(material)
     }
 
-    /// A new key that is to become active.
+    /// Generates a root key that is to become active.
     fn fresh_key(&self, view: &State, create_time: i64, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
         let kek = self.kek_for_new_keys(view)?;
         let key_id = RootKeyId::from(uuid::Uuid::new_v4());
@@ -101,7 +103,8 @@ impl Keyring {
         Ok(UpsertRootKey { meta, wrapped, rekey })
     }
 
-    /// Takes notice of what an entry did to keys: new ones are unwrapped while somebody looks at the log, deleted ones are forgotten.
+    /// Applies an entry's changes of keys: new keys are unwrapped at once, so that an error is logged before the key
+    /// is needed; deleted keys are dropped from the cache.
     pub(crate) fn follow(&self, changes: &[Change]) {
         let unwrapped = || self.unwrapped.write().unwrap_or_else(PoisonError::into_inner);
         for change in changes {
@@ -123,7 +126,7 @@ impl Keyring {
         }
     }
 
-    /// What signs new identities.
+    /// Signer of new identities, with the active root key.
     fn signer(&self, view: &State) -> Result<Signer, KeyringError> {
         let row = view.active_root_key().ok_or(KeyringError::NotInitialized)?;
         Ok(Signer { key: row.meta.key_id, material: self.material(row)? })
@@ -154,11 +157,12 @@ impl Signer {
 }
 
 impl Core {
-    /// What signs the identities of a plan. A new cluster's first key may be on its way; everything else that is missing is an error at once.
+    /// Signer of the identities of a plan. Waits for a new cluster's first key; any other missing key is an error at
+    /// once.
     pub(crate) async fn signer(&self) -> Result<Signer, KeyringError> {
         let mut applied = self.applied.subscribe();
         let first_key = applied.wait_for(|_| self.view().active_root_key().is_some());
-        // Whether it came is told by the view.
+        // After the wait, whether in time or not, the view decides.
         let _ = tokio::time::timeout(FIRST_KEY_WAIT, first_key).await;
         self.keyring.signer(&self.view())
     }

@@ -1,5 +1,6 @@
-//! The leader's loop: feeds what is applied to the machines of time, and proposes what they ask for.
-//! When a server leads, and that nothing of a reign outlives it, is `leadership.rs`'s business.
+//! The leader's loop: feeds applied entries and time to the leader's state machines, and proposes the commands they
+//! ask for.
+//! `leadership.rs` decides when a server leads, and ends all work of a leadership term with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +24,16 @@ use super::leadership::Reign;
 use super::machine::{Reaction, Reactions};
 use super::{Core, lock, panics};
 
-/// How often evaluations that ran out of attempts are tried again.
+/// Delay before evaluations that ran out of attempts are tried again.
 const RETRY_INTERVAL: Dur = Dur::from_mins(1);
-/// How often the servers compare their states, in entries.
+/// Number of entries between two comparisons of the servers' states.
 const DIGEST_INTERVAL: u64 = 10_000;
 
-/// The machines of one reign.
+/// The state machines of one leadership term.
 pub(crate) struct Leader {
     core: Arc<Core>,
     reign: Arc<Reign>,
-    /// Up to which index the machines know everything: they were filled from the state after it.
+    /// Index of the state that the machines were filled from: they already know all changes up to it.
     known: u64,
     deployments: Deployments,
     drains: Drains,
@@ -45,10 +46,10 @@ pub(crate) struct Leader {
     digests: Digests,
 }
 
-/// The outcome of an attempt to carry out an effect: the index of the entry.
+/// Outcome of an attempt to carry out an effect: the index of the entry, or an error.
 type Tried = (Ticket, Result<u64, ProposeError>);
 
-/// What the first leader of a cluster writes.
+/// Writes the initial objects of a cluster, as its first leader.
 pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), ProposeError> {
     let view = core.view();
     if view.scheduler_config().is_none() {
@@ -67,7 +68,7 @@ pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), Pro
     Ok(())
 }
 
-/// Empties everything that only a leader fills.
+/// Clears everything that only a leader fills.
 pub(crate) fn forget(core: &Core) {
     core.queues().set_enabled(false, &core.view(), core.pace());
     lock(&core.heartbeats).clear();
@@ -96,9 +97,9 @@ impl Leader {
         leader
     }
 
-    /// Goes on until the reign is over; whoever drops the future ends it as well.
+    /// Runs until the leadership term is over or the future is dropped.
     pub(crate) async fn run(mut self, reactions: &mut Reactions) {
-        // What was due before this reign began is done at once.
+        // Carry out what became due before this term began.
         self.on_time();
         loop {
             let wait = self.time_to_next();
@@ -165,8 +166,9 @@ impl Leader {
         self.core.work.notify_waiters();
     }
 
-    /// Watches a node no longer that is down or gone. It may be back by the time that this loop hears of it; then its heartbeat has set its
-    /// deadline after the newest view said so, and the lock keeps the two in order.
+    /// Stops the heartbeat timer of a node that is down or gone. The node may be back by the time this loop sees the
+    /// change: its heartbeat then set its deadline after the newest view had shown it as ready, and the lock keeps
+    /// the two in order.
     fn forget_silent(&self, id: NodeId) {
         let mut heartbeats = lock(&self.core.heartbeats);
         if self.core.view().node(id).is_none_or(|node| node.status == NodeStatus::Down) {
@@ -174,7 +176,7 @@ impl Leader {
         }
     }
 
-    /// The configuration may have paused the broker, or set it going again.
+    /// Applies a scheduler configuration, which may have paused or resumed the broker.
     fn follow_pause(&self, view: &State, now: Time) {
         let enabled = !is_paused(&self.core, view);
         let mut queues = self.core.queues();
@@ -183,7 +185,7 @@ impl Leader {
         }
     }
 
-    /// Everything may be another state: the machines begin anew from its tables, as those of a new leader do.
+    /// Refills the machines from the tables, as a new leader does: the state may have been replaced as a whole.
     fn rebuild(&mut self, view: &State, now: Time) {
         self.known = view.applied_index();
         self.core.root_keys_changed.notify_one();
@@ -213,7 +215,7 @@ impl Leader {
             let chance = uuid::Uuid::new_v4().as_bytes()[0];
             match effects::give_up(&view, &delivery, fresh(), chance, written) {
                 Some(effect) => self.decide(Some(effect)),
-                // The delivery was taken a moment ago, so it is still ours.
+                // The delivery was taken a moment ago, so its token is still valid.
                 None => drop(self.core.queues().broker.ack(delivery.eval.id, delivery.token, now)),
             }
         }
@@ -259,7 +261,7 @@ impl Leader {
         }
     }
 
-    /// Makes all attempts that are due.
+    /// Starts all attempts that are due.
     fn carry_out(&mut self, view: &State, now: Time) {
         loop {
             let core = &self.core;
@@ -278,7 +280,7 @@ impl Leader {
             let ticket = attempt.ticket;
             let tried = panics::caught(core.try_effect(&reign, attempt)).await;
             let tried = tried.unwrap_or_else(|panicked| Err(ProposeError::OutcomeUnknown(panicked.to_string())));
-            // The loop is gone only when the reign is over.
+            // The receiving loop is gone only when the leadership term is over.
             let _ = outcomes.send((ticket, tried));
         });
     }
@@ -344,7 +346,7 @@ impl Core {
         self.write_under(reign, proposal).await.map(|(written, _)| written.index)
     }
 
-    /// Drops all that is old enough, for the leader itself or for somebody who asks.
+    /// Deletes all objects older than the cutoffs, for the leader itself or for an operator's request.
     pub(crate) async fn collect_garbage(&self, reign: Option<&Reign>, cutoffs: Cutoffs, actor: &Actor) -> Result<(), ProposeError> {
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {

@@ -1,11 +1,12 @@
-//! Leadership as it comes and goes: begins a reign when this server has won a term, and ends it when the term is lost.
-//! What is done during a reign is in `lead.rs`, `work.rs`, `keyring/leader.rs`, `workers.rs` and `plans.rs`; who leads is the log's to say.
+//! Leadership terms: begins a [`Reign`] when this server has won a raft term, and ends it when the term is lost. The
+//! leader's work is in `lead.rs`, `work.rs`, `keyring/leader.rs`, `workers.rs` and `plans.rs`; elections are the
+//! log's.
 //!
-//! Whatever the leader decides on its own is proposed in the name of a reign, and the log takes it only while the reign's term is the one
-//! that this server leads in. What remains possible is an entry that was taken and whose fate is not known when the reign ends: it may
-//! still be committed by whoever leads next, or by this server when it has found its majority again within the same term. It is harmless:
-//! the next reign looks at nothing before everything that the log holds is applied, and begins only when nobody proposes in the name of
-//! the one before any more; and `apply` decides about every entry anew.
+//! Every decision of the leader itself is proposed under a reign, and the log accepts it only while this server leads
+//! in the reign's raft term. One case remains: an entry that was accepted and whose outcome is unknown when the reign
+//! ends. It may still be committed, by the next leader or by this server when it regains its majority within the same
+//! term. The case is harmless: the next reign begins only after every entry in the log is applied and after all
+//! proposals of the previous reign have ended, and `apply` checks every entry anew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +20,15 @@ use tokio_util::task::TaskTracker;
 use super::machine::Reactions;
 use super::{Core, lead};
 
-/// How long after it could not begin to lead a leader tries again.
+/// Delay before another attempt of a leader that could not begin its reign.
 const RETRY_WAIT: Duration = Duration::from_millis(500);
 
-/// One time of being leader.
+/// One leadership term of this server, from the time when it is ready to lead.
 #[derive(Debug)]
 pub(crate) struct Reign {
     term: u64,
     over: CancellationToken,
-    /// Proposals in its name.
+    /// Running proposals of this reign.
     proposals: TaskTracker,
 }
 
@@ -36,22 +37,22 @@ impl Reign {
         Arc::new(Self { term, over: shutdown.child_token(), proposals: TaskTracker::new() })
     }
 
-    /// The term that was won.
+    /// The raft term that was won.
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Whether the term is lost, or the server going down.
+    /// Whether the raft term is lost, or the server is shutting down.
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled()
     }
 
-    /// Returns when it is over.
+    /// Returns when the reign is over.
     pub fn over(&self) -> WaitForCancellationFuture<'_> {
         self.over.cancelled()
     }
 
-    /// Runs until it has ended by itself, or the reign has.
+    /// Spawns `work`, which runs until it ends by itself or the reign is over.
     pub fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let reign = Arc::clone(self);
         tokio::spawn(async move {
@@ -63,9 +64,10 @@ impl Reign {
     }
 }
 
-/// Follows leadership from now on. Returns at once, unless this server leads already: then once it has begun to.
+/// Follows leadership from now on. Returns at once, unless this server leads already: then it returns once its reign
+/// has begun.
 pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), ProposeError> {
-    // One of several that led when it went down takes itself for the leader until it hears of a later one.
+    // One of several servers that led when it went down still counts as the leader until it hears of a later term.
     let leads = core.log().is_leader() && core.log().members().borrow().addresses.len() <= 1;
     let (told, begun) = oneshot::channel();
     tokio::spawn(follow(Arc::clone(core), reactions, Some(told)));
@@ -73,13 +75,13 @@ pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), 
         return Ok(());
     }
     match begun.await.unwrap_or(Err(ProposeError::NoLeader)) {
-        // It was elected while it started, and another was before it could begin: that is how elections go.
+        // Elected during the start and deposed before its reign could begin: an ordinary course of elections.
         Err(ProposeError::NoLeader) => Ok(()),
         begun => begun,
     }
 }
 
-/// Tells, once, how the first reign began.
+/// Reports, once, the outcome of beginning the first reign.
 type Told = Option<oneshot::Sender<Result<(), ProposeError>>>;
 
 async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
@@ -99,7 +101,7 @@ async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
                 }
                 end(&core, &reign).await;
                 tell(&mut told, outcome);
-                // Losing the term is noticed at the next turn.
+                // A lost term is noticed at the next turn.
                 tokio::time::sleep(RETRY_WAIT).await;
             }
             () = lost(&mut leadership, term) => {
@@ -116,30 +118,30 @@ async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
 
 fn tell(told: &mut Told, outcome: Result<(), ProposeError>) {
     if let Some(told) = told.take() {
-        // Nobody waits for it where the server was not leader from the start.
+        // The receiver is gone when the server did not lead from the start.
         let _ = told.send(outcome);
     }
 }
 
-/// The term that this server leads in, once it does; `None` when the log is gone.
+/// Waits until this server leads and returns its raft term; `None` when the log is gone.
 async fn won(leadership: &mut watch::Receiver<Leadership>) -> Option<u64> {
     let now = leadership.wait_for(|now| now.is_leader).await.ok()?;
     Some(now.term)
 }
 
 async fn lost(leadership: &mut watch::Receiver<Leadership>, term: u64) {
-    // A log that is gone leads no more.
+    // A closed log counts as lost leadership.
     let _ = leadership.wait_for(|now| !now.is_leader || now.term != term).await;
 }
 
-/// Who does not lead lets pass what is applied. Returns when nothing more will be.
+/// Discards the reactions of a server that does not lead. Returns when the channel is closed.
 async fn pass_over(reactions: &mut Reactions) {
     while reactions.recv().await.is_some() {}
 }
 
-/// Begins a reign and goes on until the server goes down.
+/// Begins a reign and runs the leader's loop until the server shuts down.
 async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, told: &mut Told) -> Result<(), ProposeError> {
-    // Everything that earlier reigns have left is applied before anything is decided.
+    // Apply every entry that earlier terms have left before deciding anything.
     core.metrics.at.leader_barrier.of(core.log().settled()).await.map_err(super::propose_error)?;
     core.clock.not_before(core.view().applied_at());
     lead::establish(core, reign).await?;
@@ -156,7 +158,7 @@ async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, t
     Ok(())
 }
 
-/// Nothing of the reign goes on: its loops end, what waits in the queues is forgotten (the tables still have it), its plans are refused.
+/// Ends a reign: its loops stop, its queues are emptied (the tables still have everything), its plans are refused.
 async fn end(core: &Core, reign: &Reign) {
     reign.over.cancel();
     let ruled = core.reign.send_replace(None).is_some();
@@ -166,18 +168,18 @@ async fn end(core: &Core, reign: &Reign) {
         tracing::info!(term = reign.term(), "this server leads no more");
         core.metrics.at.raft_follower.add_one();
     }
-    // Each of them ends with the reign.
+    // Wait for running proposals: each of them ends with the reign.
     reign.proposals.close();
     reign.proposals.wait().await;
 }
 
 impl Core {
-    /// The reign under way. It is there once everything of earlier terms is applied and the leader's machines stand.
+    /// The current reign. Set once every entry of earlier terms is applied and the leader's machines are filled.
     pub(crate) fn reign(&self) -> Option<Arc<Reign>> {
         self.reign.borrow().clone().filter(|reign| !reign.is_over())
     }
 
-    /// Writes what the leader has decided on its own: under a reign, and never after it.
+    /// Writes a decision of the leader itself: under a reign, and never after its end.
     pub(crate) async fn write_under(&self, reign: &Reign, proposal: Proposal) -> Result<(Written, Duration), ProposeError> {
         let write = async {
             tokio::select! {

@@ -1,4 +1,4 @@
-//! The state that the log drives: applies entries and tells everybody who lives on changes.
+//! The state that the log drives: applies entries and publishes the changes.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -15,22 +15,22 @@ use tokio::sync::mpsc;
 use super::{Core, lock};
 use crate::config::ServerConfig;
 
-/// How long a checkpoint waits for the event history.
+/// Longest wait of a checkpoint for the event history.
 const HISTORY_WAIT: Duration = Duration::from_secs(60);
 
-/// How many old checkpoints are kept so that reading a past state replays a part of the log only ..
+/// Number of old checkpoints that are kept, so that reading a past state replays only a part of the log ..
 const PAST_CHECKPOINTS_MAX: usize = 24;
-/// .. and how much disk they may take, in bytes.
+/// .. and the most disk space that they may take, in bytes.
 const PAST_CHECKPOINT_BYTES_MAX: u64 = 4 << 30;
 
-/// What the proposer of an entry gets back.
+/// Result of an applied entry for its proposer.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// Index of the entry as users see it.
     pub index: u64,
-    /// What apply says.
+    /// Result of apply.
     pub result: Result<Outcome, Rejected>,
-    /// How long applying it took.
+    /// Duration of applying the entry.
     pub took: Duration,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct Reaction {
     pub changes: Arc<Vec<Change>>,
 }
 
-/// Batches of reactions, and the state after each batch.
+/// Receiver of batches of reactions, each with the state after the batch.
 pub(crate) type Reactions = mpsc::UnboundedReceiver<(Arc<State>, Vec<Reaction>)>;
 
-/// The other end of them.
+/// Sender of the same batches.
 pub(crate) type Reacting = mpsc::UnboundedSender<(Arc<State>, Vec<Reaction>)>;
 
-/// The one writer of the state.
+/// The only writer of the state.
 pub struct Machine {
     state: State,
     /// Index of the checkpoint that the state began with.
@@ -58,14 +58,14 @@ pub struct Machine {
     announced: Announced,
 }
 
-/// What another state, whose place this one takes in the same process, has told everybody.
+/// Index up to which a predecessor, a machine that this one replaces in the same process, has published entries.
 #[derive(Debug, Clone, Copy)]
 enum Announced {
-    /// There was none.
+    /// There was no predecessor.
     Nothing,
-    /// It is looked up when this one begins: until then the other may still tell.
+    /// Looked up when this machine begins: until then the predecessor may still publish.
     NotLookedUp,
-    /// What happened up to this index.
+    /// Entries up to this index were published.
     UpTo(u64),
 }
 
@@ -85,7 +85,7 @@ impl Machine {
         )
     }
 
-    /// One that takes the place of another, which has to be no more before anything is applied here.
+    /// Creates the successor of a machine. The predecessor must have stopped before this machine applies anything.
     pub(crate) fn again(core: &Arc<Core>) -> Self {
         Self {
             state: State::new(),
@@ -96,7 +96,7 @@ impl Machine {
         }
     }
 
-    /// Whether everybody knows what the last applied entry did.
+    /// Whether the last applied entry was already published by the predecessor.
     fn is_old_news(&mut self) -> bool {
         if let Announced::NotLookedUp = self.announced {
             self.announced = Announced::UpTo(self.core.upgrade().map_or(0, |core| core.announced()));
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// A state that has become what another was must be what it was.
+    /// Panics unless the rebuilt state equals the predecessor's state at the same index.
     fn compare(&self) {
         let Some(core) = self.core.upgrade() else { return };
         let view = core.view();
@@ -135,12 +135,12 @@ impl Machine {
 
     fn publish(&self, reactions: Vec<Reaction>) {
         let Some(core) = self.core.upgrade() else { return };
-        // The hub has to know with which entry it begins: behind the checkpoint, or with the first entry there ever was.
+        // The hub has to know its first entry: the one after the checkpoint, or the first entry of the log.
         core.start_events(self.installed.map_or(1, |index| index + 1));
         let view = Arc::new(self.state.clone());
         let before = core.view.swap(Arc::clone(&view));
         if reactions.iter().any(|reaction| matches!(reaction.changes[..], [Change::Restored])) {
-            // Millions of rows are freed, and nobody shall wait for that.
+            // Dropping frees millions of rows, so it is done on another thread.
             std::thread::spawn(move || drop(before));
         }
         lock(&core.times).witness(self.state.applied_index(), self.state.applied_at());
@@ -151,10 +151,10 @@ impl Machine {
             core.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
-        // Entries of consensus have no reaction, and that of a repeated write has the first write's index. A checkpoint behind either waits
-        // until the hub has passed it.
+        // Consensus entries have no reaction, and the reaction of a repeated write has the first write's index. A
+        // checkpoint after either of them waits until the hub has passed its index.
         core.events().pass(self.state.applied_index());
-        // Whoever follows leadership is gone only when the server is going down.
+        // The receiver is gone only when the server is shutting down.
         if let Some(told) = &self.reactions {
             let _ = told.send((view, reactions));
         }
@@ -177,7 +177,7 @@ fn recorded(
     AppliedEntry { index: state.applied_index(), at: state.applied_at(), kind, ending, changes }
 }
 
-/// The same for an entry of a replay.
+/// Like `recorded`, for an entry of a replay.
 pub(super) fn replayed(state: &State, kind: Kind, applied: Applied) -> AppliedEntry {
     let repeats = applied.repeated.then_some(applied.index);
     recorded(state, kind, &applied.result, repeats, Arc::new(applied.changes))
@@ -212,8 +212,8 @@ impl StateMachine for Machine {
                 if let Some(core) = self.core.upgrade() {
                     core.fence.set(why.clone());
                 }
-                // Nothing behind this entry is applied: the log takes it for a panic and stops. It is no defect of this program, so nothing
-                // is printed as of one.
+                // Nothing after this entry may be applied: the unwinding stops the log as a panic does.
+                // `resume_unwind` skips the panic hook, because this is no defect of the program.
                 std::panic::resume_unwind(Box::new(why));
             }
             let took = started.elapsed();
@@ -254,7 +254,7 @@ impl StateMachine for Machine {
             core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
             core.metrics.replaced(&self.state);
         }
-        // A server that was running has people who wait, and who follow what happens.
+        // A running server has waiting requests and subscribers, which have to see the new state.
         let running = core.filter(|core| core.events.get().is_some());
         self.publish(Vec::new());
         if let Some(core) = running {
@@ -266,17 +266,17 @@ impl StateMachine for Machine {
     }
 }
 
-/// What an entry only names.
+/// Archive that an entry names.
 pub(super) enum Archive {
-    /// Its content.
+    /// Content of the archive, not decoded.
     Content(Vec<u8>),
-    /// The state that its content was read as.
+    /// The state decoded from the content.
     Read(Box<State>),
 }
 
-/// Applies one entry of the log to a state. `None` for entries that are no commands.
+/// Applies one entry of the log to a state. `None` for entries that are not commands.
 ///
-/// Panics on an entry that cannot be read: to skip it would be to diverge from every other server.
+/// Panics on an entry that cannot be decoded: skipping it would make this server diverge from the others.
 pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Archive>) -> Option<(Kind, Applied)> {
     let raft_index = entry.position.index;
     let Payload::Command(bytes) = &entry.payload else {
@@ -289,7 +289,7 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
     };
     #[cfg(debug_assertions)]
     super::defects::alter(&mut envelope);
-    // An entry only names the archive that it restores; the content lies beside the log.
+    // An entry only names the archive that it restores; the content is a file beside the log.
     if let Command::Restore(restore) = &mut envelope.command
         && restore.archive.0.is_empty()
     {
@@ -306,8 +306,8 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
     Some((envelope.command.kind(), applied))
 }
 
-/// Applies entries in order to a state, without anybody who lives on changes: for checking a log against a state.
-/// Answers of which kind its command is.
+/// Applies one entry to a state without publishing anything: for checking a log against a state. Returns the kind of
+/// the entry's command.
 pub fn replay(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Vec<u8>>) -> Option<Kind> {
     apply_entry(state, entry, |digest| archive(digest).map(Archive::Content)).map(|(kind, _)| kind)
 }
@@ -319,7 +319,8 @@ struct Frozen {
 
 impl CheckpointSource for Frozen {
     fn write_to(self: Box<Self>, out: &mut dyn Write) -> io::Result<()> {
-        // What a checkpoint covers is not replayed, so its events have to be in the history before it counts.
+        // Entries that a checkpoint covers are not replayed, so their events have to be in the history before the
+        // checkpoint is valid.
         if let Some(core) = self.core.upgrade()
             && !core.events().write_through(self.state.applied_index(), HISTORY_WAIT).map_err(io::Error::other)?
         {
@@ -332,7 +333,7 @@ impl CheckpointSource for Frozen {
     }
 }
 
-/// How the log is kept.
+/// Configuration of the log.
 pub(crate) fn log_config(config: &ServerConfig, dir: PathBuf) -> songline_log::Config {
     let mut told = songline_log::Config::new(dir);
     told.past = PastBounds { checkpoints_max: PAST_CHECKPOINTS_MAX, bytes_max: PAST_CHECKPOINT_BYTES_MAX };

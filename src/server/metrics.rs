@@ -1,7 +1,8 @@
 //! The metrics of a server: one registry with two encoders, for the reference's JSON form and for Prometheus' text form.
 //!
-//! A measurement touches one series, and no two series share a lock. Gauges of the tables are kept as the tables change (`kept`), so a
-//! scrape reads numbers and walks no table. All metrics and their units are in `docs/metrics.md`.
+//! A measurement touches one series, and no two series share a lock. Gauges of the tables are updated as the tables
+//! change (`kept`), so a scrape reads numbers and walks no table. `docs/metrics.md` lists all metrics and their
+//! units.
 
 mod family;
 mod json;
@@ -34,15 +35,15 @@ pub(crate) use series::Timer;
 use series::{Counter, Marks, Series, Shown};
 use timers::Timers;
 
-/// Length of an interval in seconds, as in the reference. The JSON form tells the last complete one.
+/// Length of an interval in seconds, as in the reference. The JSON form shows the last complete one.
 const INTERVAL_SECONDS: i64 = 10;
-/// How often contact with the other servers is measured.
+/// Interval at which the contact with the other servers is measured.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Declares instruments: help, field, kind and name of each.
 macro_rules! instruments {
     ($(#[doc = $help:literal] $field:ident: $kind:ident = $name:literal;)*) => {
-        /// The metrics with names that are known when this is compiled.
+        /// The metrics with names that are known at compile time.
         #[derive(Debug, Default)]
         pub(crate) struct Instruments {
             $(#[doc = $help] pub(crate) $field: $kind,)*
@@ -127,7 +128,7 @@ instruments! {
     scrape: Timer = "songline.metrics.scrape";
 }
 
-/// Amounts, told as a summary.
+/// Amounts, shown as a summary.
 #[derive(Debug, Default)]
 pub(crate) struct Amount(Series);
 
@@ -171,7 +172,7 @@ pub(crate) struct Metrics {
     kept: Kept,
     rates: Rates,
     timers: Timers,
-    /// By kind of evaluation.
+    /// Timers of scheduler runs by kind of evaluation.
     invoke_scheduler: BTreeMap<&'static str, Timer>,
     process_eval: BTreeMap<&'static str, Timer>,
     /// Number of plans that wait for the applier or are being written.
@@ -184,20 +185,20 @@ pub(crate) struct Metrics {
 /// Kinds of evaluations that have schedulers.
 const SCHEDULERS: [&str; 4] = ["service", "batch", "system", "sysbatch"];
 
-/// How many totals are counted elsewhere.
+/// Number of totals that are counted elsewhere.
 const FOLLOWED: usize = 6;
 
 /// The current interval and the one before it.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
-    /// When the current one began.
+    /// Start of the current interval.
     since: Instant,
-    /// Beginning and length of the last complete interval. `None` during the first one.
+    /// Start and length of the last complete interval. `None` during the first one.
     finished: Option<(Time, Duration)>,
 }
 
 impl Metrics {
-    /// An empty registry. `dispatched`: whether summaries of dispatched jobs are told.
+    /// An empty registry. `dispatched`: whether summaries of dispatched jobs are shown.
     pub(crate) fn new(dispatched: bool) -> Self {
         let timers = || SCHEDULERS.iter().map(|kind| (*kind, Timer::default())).collect();
         Self {
@@ -224,12 +225,12 @@ impl Metrics {
         }
     }
 
-    /// Work on an evaluation panicked, in a scheduler worker or in the plan applier.
+    /// Counts a panic in work on an evaluation, in a scheduler worker or in the plan applier.
     pub(crate) fn count_panic(&self) {
         self.at.scheduling_panics.add_one();
     }
 
-    /// How often work on an evaluation has panicked.
+    /// Number of panics in work on evaluations.
     #[cfg(test)]
     pub(crate) fn panics(&self) -> u64 {
         self.at.scheduling_panics.read(Shown::Current).count
@@ -247,7 +248,7 @@ impl Metrics {
         self.rates.count(served);
     }
 
-    /// Records the time of an answer of HTTP.
+    /// Records the time of an HTTP answer.
     pub(crate) fn measure_answer(&self, route: Route, took: Duration) {
         self.timers.route(route, took);
         if let Some(rate) = route.rate.filter(|rate| !rate.timer.is_empty()) {
@@ -299,7 +300,8 @@ impl Metrics {
         PlanWaits(&self.plans_queued)
     }
 
-    /// Updates the gauges of tables from a batch of entries; `view` is the state behind it. Batches have to come in order.
+    /// Updates the gauges of tables from a batch of entries; `view` is the state after it. Batches have to arrive in
+    /// order.
     pub(crate) fn follow(&self, view: &State, batch: &[Reaction]) {
         let mut changes = batch.iter().flat_map(|reaction| reaction.changes.iter());
         if changes.clone().any(|change| matches!(change, Change::Restored)) {
@@ -309,12 +311,12 @@ impl Metrics {
         self.kept.on_changes(&mut changes);
     }
 
-    /// Counts the gauges of tables anew, for a state that replaced another one.
+    /// Recounts the gauges of tables, for a state that replaced another one.
     pub(crate) fn replaced(&self, view: &State) {
         self.kept.rebuild(view);
     }
 
-    /// Ends the interval; `now` is when.
+    /// Ends the interval at the time `now`.
     fn rotate(&self, now: Time, followed: [u64; FOLLOWED]) {
         self.at.rotate();
         self.rates.rotate();
@@ -355,7 +357,7 @@ impl Metrics {
         }
     }
 
-    /// Beginning and length in seconds of the interval that the JSON form tells.
+    /// Start and length in seconds of the interval that the JSON form shows.
     fn interval(&self, now: Time) -> (Time, f64) {
         let interval = *lock(&self.interval);
         let (began, length) = interval.finished.unwrap_or_else(|| {
@@ -441,7 +443,7 @@ impl Core {
         [self.disk.failures(), self.disk.returns(), events.frames, events.bytes, events.fell_behind, events.gaps]
     }
 
-    /// Measures how long ago this server heard of its followers, or of its leader.
+    /// Measures the time since this server last heard of its followers, or of its leader.
     fn look_at_contact(&self) {
         if self.log().is_leader() {
             let peers = self.log().peers();
@@ -516,7 +518,7 @@ fn before(now: Time, length: Duration) -> Time {
     Time::from_secs(now.secs() - i64::try_from(length.as_secs()).unwrap_or(0))
 }
 
-/// The beginning of an interval as the reference prints it: `2026-11-21 20:00:00 +0000 UTC`.
+/// Start of an interval as the reference prints it: `2026-11-21 20:00:00 +0000 UTC`.
 fn timestamp(began: Time) -> String {
     // An interval begins at a multiple of its length but ends up to a second late, so the nearest multiple is meant.
     let nearest = (began.secs() + INTERVAL_SECONDS / 2) / INTERVAL_SECONDS * INTERVAL_SECONDS;

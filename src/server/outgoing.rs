@@ -1,4 +1,4 @@
-//! Requests of this server to the world outside of the cluster: identity providers and their keys.
+//! Requests of this server to hosts outside of the cluster: identity providers and their keys.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -10,15 +10,15 @@ use songline_api::sso::{Credentials, Fetch, FetchError, FetchFuture, Fetched, Ou
 use songline_client::tls;
 use songline_model::with_sources;
 
-/// How long a connection may take to come about.
+/// Connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one request may take in all.
+/// Timeout of a whole request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Asks over HTTP and TLS.
+/// Client for HTTP and HTTPS.
 #[derive(Default)]
 pub(super) struct HttpFetch {
-    /// For whatever the system trusts. Clients that trust something of their own are made as they are needed.
+    /// Client with the system's CA certificates. Clients with other CA certificates are created for each use.
     system: OnceLock<reqwest::Client>,
 }
 
@@ -45,7 +45,7 @@ impl HttpFetch {
     }
 }
 
-/// A redirection is an answer like any other: where a secret goes is written in the configuration, not sent by whoever answers.
+/// Builds a client that does not follow redirects: the configuration alone decides which host receives a secret.
 fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, FetchError> {
     let bounded = builder.connect_timeout(CONNECT_TIMEOUT).timeout(REQUEST_TIMEOUT).redirect(reqwest::redirect::Policy::none());
     bounded.build().map_err(|error| FetchError::Failed(with_sources(&error)))
@@ -74,7 +74,7 @@ async fn send(client: &reqwest::Client, outgoing: Outgoing) -> Result<Fetched, F
     Ok(Fetched { status, body: Bytes::from(body) })
 }
 
-/// The text leaves the address out: the caller names it.
+/// Error text without the address: the caller adds it.
 fn failure(error: reqwest::Error) -> FetchError {
     let error = error.without_url();
     if error.is_timeout() {

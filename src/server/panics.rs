@@ -1,17 +1,17 @@
-//! Catches panics: one piece of work fails, and the task that does it goes on. That is sound because the work shares only data behind
-//! locks, consistent between two calls, and tables that only the log changes.
+//! Catches panics: one piece of work fails, and its task continues. This is sound because the work shares only data
+//! behind locks, consistent between two calls, and tables that only the log changes.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-/// A piece of work panicked, with this message. The panic hook has printed the place.
+/// Message of a panic in a piece of work. The panic hook has printed the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("panicked: {0}")]
 pub(crate) struct Panicked(pub String);
 
-/// Does the work. A panic in it is returned as an error.
+/// Runs the work. A panic in it is returned as an error.
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|payload| Panicked(message(&*payload)))
 }

@@ -1,7 +1,7 @@
-//! Past states, rebuilt from the nearest checkpoint and the log behind it, and kept for a while.
+//! Past states, rebuilt from the nearest checkpoint and the log entries after it, and cached for a while.
 //!
-//! States that grew out of one another share most of their rows, so a kept one costs little beside its ancestor; how many ancestors
-//! there are is bounded, because each of them may be as large as the live state.
+//! States that were derived from one another share most of their rows, so a cached state costs little beside its
+//! ancestor. The number of unrelated ancestors is bounded, because each of them may be as large as the live state.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,31 +20,31 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Core, Machine, lock, replay};
 
-/// How many states are rebuilt at a time; more wait for their turn.
+/// Number of concurrent rebuilds; further ones wait for their turn.
 const REBUILDS_MAX: usize = 2;
-/// How many states are kept.
+/// Largest number of cached states.
 const STATES_MAX: usize = 16;
-/// How many of them may have nothing in common.
+/// Largest number of lines (groups of states that share rows) in the cache.
 const LINES_MAX: usize = 2;
-/// How long a state is kept that nobody asks for.
+/// Time after which an unused state is dropped from the cache.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// How many recent live states are kept. Repeated writes ask for states of a moment ago, which are rebuilt from one of these and not from a
-/// checkpoint.
+/// Number of recent live states that are kept. Repeated writes ask for states of a moment ago, which are rebuilt from
+/// one of these instead of a checkpoint.
 const LIVE_STATES_MAX: usize = 2;
-/// The least time between two kept live states.
+/// Least time between two kept live states.
 const LIVE_APART: Duration = Duration::from_secs(60);
-/// The line of live states and of states that are rebuilt from them: they share most rows with the newest state.
+/// The line of live states and of states that are rebuilt from them; they share most rows with the newest state.
 const LIVE_LINE: u64 = 0;
 
-/// A log whose oldest entry is not above this one has lost nothing: consensus begins at 0 or 1.
+/// A log whose oldest entry is at or below this raft index is complete: consensus begins at 0 or 1.
 pub(super) const FIRST_INDEX_MAX: u64 = 1;
 
-/// What is kept of the past in memory.
+/// Cached past states.
 pub(crate) struct PastStates {
     kept: Mutex<Kept>,
-    /// Index of the last restored archive that was applied by this process. The record of touches knows older ones, and learns of
-    /// this one a moment later.
+    /// Index of the last archive restore that this process applied. The record of touches knows earlier restores, and
+    /// records this one a moment later.
     floor: AtomicU64,
     turns: Arc<Semaphore>,
 }
@@ -54,13 +54,13 @@ struct Kept {
     states: Vec<KeptState>,
     /// Live states, oldest first, with the times at which they were kept.
     live: VecDeque<(Arc<State>, Instant)>,
-    /// Number of the line that was begun last.
+    /// Number of the newest line.
     lines: u64,
 }
 
 struct KeptState {
     state: Arc<State>,
-    /// States of one line share rows: they were rebuilt from the same checkpoint.
+    /// Line of the state. States of one line share rows: they were rebuilt from the same checkpoint.
     line: u64,
     used: Instant,
 }
@@ -84,12 +84,12 @@ impl PastStates {
         }
     }
 
-    /// Lets go of states that nobody asked for lately.
+    /// Drops states that were not used lately.
     pub(crate) fn forget_unused(&self) {
         lock(&self.kept).states.retain(|kept| kept.used.elapsed() < KEPT_FOR);
     }
 
-    /// An archive was restored by the entry at `floor`, so what was before is another history.
+    /// Clears the cache: the entry at `floor` restored an archive, so earlier states belong to another history.
     pub(crate) fn begin_anew(&self, floor: u64) {
         self.floor.store(floor, Ordering::Release);
         let mut kept = lock(&self.kept);
@@ -188,7 +188,7 @@ fn commands(log: &Log<Machine>, base: u64, range: Range<u64>) -> Result<Vec<Logg
 }
 
 impl Core {
-    /// Index of the last restored archive, 0 when there was none.
+    /// Index of the last archive restore, 0 when there was none.
     fn past_floor(&self) -> u64 {
         Core::touches(self).floor().max(self.past.floor.load(Ordering::Acquire))
     }
@@ -217,7 +217,7 @@ impl Core {
         {
             return Ok(Arc::clone(state));
         }
-        // When the client goes, this future is dropped, and with it the guard.
+        // If the client disconnects, this future is dropped, and its guard cancels the rebuild.
         let gone = self.shutdown_token().child_token();
         let _guard = gone.clone().drop_guard();
         let (log, dir) = (self.log().clone(), self.dir.clone());
@@ -235,7 +235,7 @@ impl Core {
         if state.base() == base {
             return Ok(state);
         }
-        // The record of the restore has been lost, and only now it shows that there was one.
+        // The touches' record of the restore was lost; the replay is the first to find the restore.
         Err(failed(format!("index {index} was before an archive was restored")))
     }
 }
@@ -243,17 +243,17 @@ impl Core {
 enum Rebuilt {
     State {
         state: Arc<State>,
-        /// Whether it grew out of the kept state.
+        /// Whether the state was rebuilt from the cached state.
         from_kept: bool,
     },
-    /// What would be needed is gone; this is the oldest index of the log from which on it is there.
+    /// Needed checkpoints or log entries are gone; states are available from this log index on.
     BelowOldest(u64),
 }
 
-/// What a past state is rebuilt from.
+/// The log's checkpoints and entries, as far as a rebuild needs them.
 trait Files {
     fn oldest_index(&self) -> u64;
-    /// The last entries of the checkpoints, newest first.
+    /// Raft indexes of the checkpoints, newest first.
     fn checkpoints(&self) -> Result<Vec<u64>, PastError>;
     fn checkpoint(&self, index: u64) -> Result<State, String>;
     fn entries(&self, range: Range<u64>) -> Result<impl Iterator<Item = Result<Committed, PastError>>, PastError>;
@@ -278,7 +278,7 @@ impl Files for Log<Machine> {
     }
 }
 
-/// The state after the entry `wanted`. `None`: nobody wants it any more.
+/// Rebuilds the state after the entry `wanted`. `None` when the request was cancelled.
 fn rebuild(
     log: &impl Files,
     kept: Option<Arc<State>>,
@@ -289,7 +289,7 @@ fn rebuild(
     let kept_index = kept.as_ref().map(|state| state.raft_index());
     let oldest_entry = log.oldest_index();
     let mut checkpoints = log.checkpoints()?;
-    // What comes behind a checkpoint has to be in the log, up to the last entry.
+    // The log must have every entry after a usable checkpoint.
     checkpoints.retain(|index| *index + 1 >= oldest_entry);
     let usable = checkpoints.iter().copied().filter(|index| *index <= wanted && kept_index.is_none_or(|kept| kept < *index));
     let mut read = None;
@@ -299,7 +299,7 @@ fn rebuild(
                 read = Some(state);
                 break;
             }
-            // One before it does, too; it only takes longer.
+            // An earlier checkpoint works, too; it only takes longer.
             Err(error) => tracing::warn!(index, %error, "a checkpoint cannot be used for a past state"),
         }
     }

@@ -1,5 +1,6 @@
-//! The plan queue and the one applier: checks plans in order against the newest view while the one before is still being written.
-//! A plan belongs to the reign that it was made in, and is refused once that is over.
+//! The plan queue and the single plan applier: checks plans in order against the newest view, while the previous plan
+//! is being written. A plan belongs to the leadership term in which it was made, and is refused after the end of that
+//! term.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -16,10 +17,10 @@ use super::leadership::Reign;
 use super::workers::Failure;
 use super::{Core, panics};
 
-/// What is said of plans that nobody may write any more.
+/// Refusal of plans that may not be written any more.
 const DISABLED: &str = "plan queue is disabled";
 
-/// How long the applier waits for the view that a plan was made on.
+/// Longest wait of the applier for the view that a plan was made on.
 const VIEW_WAIT: Duration = Duration::from_secs(10);
 
 struct Waiting {
@@ -28,13 +29,13 @@ struct Waiting {
     done: oneshot::Sender<Result<PlanResult, Failure>>,
 }
 
-/// Where schedulers hand in plans.
+/// Sender of schedulers' plans.
 #[derive(Debug)]
 pub(crate) struct PlanQueue {
     queue: mpsc::UnboundedSender<Waiting>,
 }
 
-/// The other end.
+/// Receiver of the plan queue.
 pub(crate) struct PlanReceiver(mpsc::UnboundedReceiver<Waiting>);
 
 impl PlanQueue {
@@ -43,7 +44,7 @@ impl PlanQueue {
         (Self { queue }, PlanReceiver(receiver))
     }
 
-    /// Returns what of the plan was accepted, once that is durable and applied.
+    /// Submits a plan and returns its accepted part, once that is durable and applied.
     pub(crate) async fn submit(&self, reign: Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
         let (done, result) = oneshot::channel();
         let closed = || Failure::Told(DISABLED.to_owned());
@@ -53,7 +54,7 @@ impl PlanQueue {
 }
 
 impl Core {
-    /// Hands in a plan, and counts it as a write of the endpoint `plan`, as the reference does.
+    /// Submits a plan, and counts it as a write of the endpoint `plan`, as the reference does.
     pub(crate) async fn submit_plan(&self, reign: &Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
         let _waits = self.metrics.plan_waits();
         self.metrics.count_served(Served { endpoint: "plan", op: RateOp::Write, identity: None });
@@ -61,7 +62,7 @@ impl Core {
     }
 }
 
-/// Starts the applier on a thread of its own: checking a plan is work for a processor.
+/// Starts the applier on a thread of its own, because checking plans is CPU-bound.
 pub(crate) fn start(core: &Arc<Core>, receiver: PlanReceiver) {
     let core = Arc::downgrade(core);
     let runtime = tokio::runtime::Handle::current();
@@ -71,7 +72,7 @@ pub(crate) fn start(core: &Arc<Core>, receiver: PlanReceiver) {
     }
 }
 
-/// The apply that is under way, and the state as it will be after it.
+/// The plan that is being written, and the state as it will be after it.
 struct Outstanding {
     term: u64,
     writing: JoinHandle<Option<u64>>,
@@ -85,11 +86,11 @@ struct Pipeline {
     last_index: u64,
 }
 
-/// The result of checking a plan.
+/// Result of checking a plan.
 enum Verdict {
     /// Nothing is written; the worker gets this result.
     Answered(PlanResult),
-    /// The command is written; the state is `after` then.
+    /// The command is written; `after` is the state after it.
     Accepted { result: PlanResult, command: Box<ApplyPlan>, cause: Option<Cause>, after: Box<State> },
 }
 
@@ -130,7 +131,7 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
     }
 }
 
-/// Checks a plan against the newest state, or the state that follows from the plan that is being written.
+/// Checks a plan against the newest state, or against the expected state after the plan that is being written.
 async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipeline) -> Result<Verdict, Failure> {
     let disabled = || Failure::Told(DISABLED.to_owned());
     if reign.is_over() {
@@ -138,7 +139,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
     }
     #[cfg(test)]
     core.hooks.on_applying(plan);
-    // A plan of an earlier reign is in the view by now, or is never written.
+    // An outstanding plan of an earlier term is in the view by now, or is never written.
     if pipeline.outstanding.as_ref().is_some_and(|apply| apply.term != reign.term() || apply.writing.is_finished()) {
         pipeline.settle().await;
     }

@@ -1,6 +1,6 @@
-//! Fills the event history and the record of touches anew from the log when they were lost: a folder was deleted, or was left out when the
-//! data was moved. Both are derived from the log, so nothing else is affected; until they are complete, readers are told from which index
-//! on they are. One replay fills both, in a thread of its own.
+//! Rebuilds the event history and the record of touches from the log after they were lost: a folder was deleted, or
+//! was left out when the data was moved. Both are derived from the log, so nothing else is affected. Until they are
+//! complete, readers get the oldest available index. One replay fills both, in a thread of its own.
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ use super::machine::{Archive, apply_entry, replayed};
 use super::past::FIRST_INDEX_MAX;
 use super::{Core, lock, wall_clock, watching};
 
-/// How long after a failure a fill is tried again.
+/// Delay before another attempt after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
 
-/// Why the stores could not be filled. They stay as they are, and the fill is tried again.
+/// Reasons why the stores could not be filled. They stay as they are, and the fill is tried again.
 #[derive(Debug, thiserror::Error)]
 enum ReplayError {
     #[error("reading the log")]
@@ -35,7 +35,7 @@ enum ReplayError {
     Refill(#[from] RefillError),
 }
 
-/// When the newest attempt to fill the stores began.
+/// Start time of the newest attempt to fill the stores.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(Mutex<Option<Time>>);
 
@@ -45,11 +45,11 @@ impl Core {
         [Arc::clone(&self.history) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
     }
 
-    /// The stores that are being filled anew, with their progress.
+    /// The stores that are being rebuilt, with their progress.
     pub(crate) fn refillings(&self) -> Vec<Refilling> {
         let since = *lock(&self.refill.0);
         let lost = self.derived().into_iter().filter(|store| *store.losses().borrow());
-        // A store that cannot tell its progress is closed because its disk failed, which is reported elsewhere.
+        // A store that cannot report its progress is closed because its disk failed, which is reported elsewhere.
         lost.filter_map(|store| Some(Refilling { store: store.name(), filling: store.filling().ok()?, since })).collect()
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     let [mut events, mut touches] = core.derived().map(|store| store.losses());
     watching::until_shutdown(core, async move |own| {
         loop {
-            // The stores go with the server.
+            // The stores live as long as the server, so a closed channel ends the loop.
             let waited = tokio::select! {
                 lost = events.wait_for(|lost| *lost) => lost.is_ok(),
                 lost = touches.wait_for(|lost| *lost) => lost.is_ok(),
@@ -74,7 +74,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     });
 }
 
-/// Whether nothing is missing any more that could be had.
+/// Runs one fill. Returns whether the stores are as complete as the log allows.
 async fn fill_once(weak: &Weak<Core>) -> bool {
     let (told, done) = oneshot::channel();
     let weak = Weak::clone(weak);
@@ -88,7 +88,7 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
                 false
             }
         };
-        // Nobody waits any more where the server is going down.
+        // The receiver is gone when the server is shutting down.
         let _ = told.send(filled);
     };
     if let Err(error) = std::thread::Builder::new().name("refill".to_owned()).spawn(run) {
@@ -106,7 +106,7 @@ fn tell(store: &'static str, came_of_it: Refilled) -> bool {
     true
 }
 
-/// Replays the log into every store that was lost. `None`: the server is going down, and its next start goes on from there.
+/// Replays the log into every lost store. `None` when the server is shutting down; its next start resumes the fill.
 fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, ReplayError> {
     let Some(core) = weak.upgrade() else { return Ok(None) };
     let Some(mut refiller) = Refiller::of(core.derived())? else { return Ok(Some(Vec::new())) };
@@ -116,7 +116,7 @@ fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, Re
         return Ok(Some(refiller.end()?));
     };
     refiller.begin(Reached { index: state.applied_index(), raft_index: state.raft_index() })?;
-    // A server that goes down does not wait for this thread.
+    // Drop the reference: a server that shuts down does not wait for this thread.
     drop(core);
     for entry in entries {
         if !refiller.wants_more() {
@@ -137,15 +137,16 @@ fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, Re
     }
     let told = refiller.end()?;
     if let Some(core) = weak.upgrade() {
-        // Retention may have dropped entries of the log meanwhile that were filled in.
+        // Retention may have dropped log entries meanwhile that were filled in.
         super::keeping::forget_derived(&core);
         *lock(&core.refill.0) = None;
     }
     Ok(Some(told))
 }
 
-/// The state to replay the log from, and the entries behind it. After an interrupted fill that is the newest checkpoint that has not
-/// applied more than `resumes_after`, otherwise the oldest state there is. `None`: the log can be replayed from no state.
+/// The state to replay the log from, and the entries after it. After an interrupted fill, the state is the newest
+/// checkpoint that has not applied more than `resumes_after`; otherwise the oldest available state. `None` when there
+/// is no state to replay from.
 fn beginning(core: &Core, resumes_after: u64) -> Result<Option<(State, Entries)>, ReplayError> {
     let log = core.log();
     let oldest = log.oldest_index();

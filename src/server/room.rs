@@ -1,7 +1,8 @@
-//! Room on the disk: a server that is about to run out takes no more writes, lets another lead, and goes on when there is room again.
+//! Free disk space: a server that is about to run out refuses writes, gives up leadership, and resumes when there is
+//! space again.
 //!
-//! What stops a log for good is a write that fails half-way. So the door is closed while there is still room for everything that was let
-//! in: reads, and what is acknowledged, are not touched by a full disk.
+//! A write that fails half-way stops a log for good. The server therefore refuses writes while there is still space
+//! for every accepted one: a full disk affects neither reads nor acknowledged writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,22 +13,24 @@ use songline_api::ProposeError;
 
 use super::{Core, watching};
 
-/// How often the disk is looked at.
+/// Interval at which free space is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Below this many free bytes nothing more is taken: the next segment of the log needs 64 MiB at once, and what is derived from it the rest.
+/// Writes are refused below this number of free bytes: the next log segment needs 64 MiB at once, and the derived
+/// stores the rest.
 const FREE_BYTES_MIN: u64 = 128 << 20;
-/// It is taken again when so many bytes are free, so that the server does not go back and forth.
+/// Writes are accepted again at this number of free bytes; the distance to `FREE_BYTES_MIN` prevents flapping.
 const FREE_BYTES_AGAIN: u64 = 160 << 20;
 
-/// Whether there is room.
+/// Whether writes are accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// Free bytes when the door was closed last; 0 while it is open.
+    /// Free bytes when writes were refused last; 0 while they are accepted.
     closed_at: AtomicU64,
 }
 
 impl Room {
-    /// Notes how much is free. Whether the door was opened (`true`) or closed by it.
+    /// Records the free bytes. Returns `true` if writes are accepted from now on, `false` if they are refused, `None`
+    /// without a change.
     fn note(&self, free: u64) -> Option<bool> {
         let closed = self.closed_at.load(Ordering::Relaxed) > 0;
         if !closed && free < FREE_BYTES_MIN {
@@ -41,7 +44,7 @@ impl Room {
         None
     }
 
-    /// Refuses while there is no room.
+    /// Refuses while there is not enough free space.
     pub fn check(&self) -> Result<(), ProposeError> {
         match self.closed_at.load(Ordering::Relaxed) {
             0 => Ok(()),
@@ -54,13 +57,13 @@ impl Room {
     }
 }
 
-/// How many bytes of the disk that holds `dir` this process may still use.
+/// Number of bytes that this process may still use on the disk of `dir`.
 fn free_bytes(dir: &Path) -> std::io::Result<u64> {
     let told = rustix::fs::statvfs(dir)?;
     Ok(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
-/// Takes a first look, and goes on looking for as long as the server runs.
+/// Runs a first check, and then one each interval for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
     look(core);
     watching::every(core, LOOK_EVERY, async |core| {
@@ -79,7 +82,8 @@ fn look(core: &Core) {
 }
 
 impl Core {
-    /// Another server may have room. One that is alone stays what it is: it still answers reads.
+    /// Transfers leadership to a server that may have space. A single server stays the leader and still answers
+    /// reads.
     async fn give_up_leading_without_room(&self) {
         if self.room.check().is_ok() || !self.log().is_leader() || self.other_servers().is_empty() {
             return;

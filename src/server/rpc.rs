@@ -1,4 +1,4 @@
-//! The server's own port: who gets a connection that begins with which byte. What is said over it is in the modules that get it.
+//! The server's port: dispatches connections by their first byte to the modules that speak the protocols.
 
 mod anynode;
 mod dispatch;
@@ -27,23 +27,23 @@ use rates::Measured;
 pub use remote::RemoteNode;
 pub(super) use sessions::Sessions;
 
-/// Where servers and nodes reach a server, and how it reaches others.
+/// A server's listeners, its advertised address, and its connections to others.
 pub struct Ports {
-    /// Bound; all of them are answered alike.
+    /// Bound listeners; all of them speak the same protocols.
     pub listeners: Vec<TcpListener>,
-    /// What connections may take.
+    /// Timeouts and bounds of connections.
     pub limits: PortLimits,
-    /// What others are told to dial, `host:port`.
+    /// Address that others dial, `host:port`.
     pub advertised: String,
-    /// Makes connections to other servers.
+    /// Dials other servers.
     pub dialer: Dialer,
-    /// What other servers have to prove.
+    /// Proof that other servers have to give.
     pub trust: ServerTrust,
-    /// Whether methods that are for nodes and servers want a certificate that is one's.
+    /// Whether methods for nodes and servers require a certificate with a node's or server's name.
     pub verify_names: bool,
 }
 
-/// Answers connections on all listeners until the server goes.
+/// Accepts connections on all listeners until the server shuts down.
 pub(super) fn start(core: &Arc<Core>, listeners: Vec<TcpListener>, limits: &PortLimits) {
     let door = Arc::new(Door { core: Arc::clone(core), node_rpc: Arc::new(Measured(Arc::new(NodeRpc::new(core)))) });
     for listener in listeners {

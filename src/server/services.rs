@@ -1,4 +1,4 @@
-//! Service registrations that nodes announce: checked, and written when they are new.
+//! Service registrations that nodes announce: checked, and written if they are new.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use songline_rpc::{NodeAuth, RpcError};
 use super::Core;
 use super::endpoint::refused;
 
-/// A restarted agent announces everything again: what is known makes no entry.
+/// Writes announced registrations. A restarted agent announces all of them again: known ones make no entry.
 pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
     for service in &services {
         if service.node_id != from.id {
@@ -31,8 +31,8 @@ pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services:
     core.propose_as(Actor::Node(from.id), None, UpsertServiceRegistrations { services }).await
 }
 
-/// Deletes a registration of the calling node. A restarted agent deletes everything that an earlier one may have announced: an unknown
-/// registration makes no entry.
+/// Deletes a registration of the calling node. A restarted agent deletes everything that an earlier one may have
+/// announced: an unknown registration makes no entry.
 pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
     let stored = announced(core, &namespace, &id).await?;
     if stored.node_id != from.id {
@@ -41,7 +41,7 @@ pub(super) async fn delete(core: &Core, from: &NodeAuth, namespace: NamespaceNam
     core.propose_as(Actor::Node(from.id), None, DeleteServiceRegistration { namespace, id }).await
 }
 
-/// The same for a caller that may change the namespace's jobs.
+/// Like [`delete`], for a caller that may change the namespace's jobs.
 pub(super) async fn delete_as(core: &Core, actor: Actor, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
     announced(core, &namespace, &id).await?;
     core.propose_as(actor, None, DeleteServiceRegistration { namespace, id }).await

@@ -1,4 +1,4 @@
-//! How long the scheduler took, written into what it decided: it has no clock of its own.
+//! Adds the scheduler's running time to its decisions: the scheduler has no clock of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use songline_model::{AllocMetric, Dur, Evaluation, Str};
 use songline_scheduler::{Done, Step};
 
-/// Shares the time of a step among the placements that it tried. Metrics that have a time keep it.
+/// Divides the time of a step among the placements that it tried. Metrics that already have a time keep it.
 pub(crate) fn stamp(mut step: Step, took: Duration) -> Step {
     match &mut step {
         Step::Submit { create, plan } => {
@@ -30,13 +30,13 @@ pub(crate) fn stamp(mut step: Step, took: Duration) -> Step {
     step
 }
 
-/// The same for the groups of an evaluation that found no place.
+/// Like [`stamp`], for the groups of an evaluation that could not be placed.
 pub(crate) fn stamp_failures(eval: &mut Evaluation, took: Duration) {
     let Some(failed) = &mut eval.failed_tg_allocs else { return };
     stamp_metrics(Arc::make_mut(failed), took);
 }
 
-/// The same for bare metrics by group.
+/// Like [`stamp`], for bare metrics by group.
 pub(crate) fn stamp_metrics(failed: &mut BTreeMap<Str, AllocMetric>, took: Duration) {
     let each = share(took, failed.len());
     for metric in failed.values_mut().filter(|metric| metric.allocation_time == Dur::ZERO) {

@@ -1,4 +1,4 @@
-//! Gathers what nodes say of their allocations, so that many nodes share one log entry.
+//! Batches the nodes' alloc updates, so that many nodes share one log entry.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -12,20 +12,20 @@ use tokio::sync::{mpsc, oneshot};
 use super::Core;
 use super::endpoint::ALLOC_UPDATE_BATCH_WAIT;
 
-/// Updates of one call, and who waits for them.
+/// Updates of one call, and the channel to its waiting caller.
 struct Waiting {
     node: NodeId,
     allocs: Vec<AllocUpdate>,
     done: oneshot::Sender<Result<u64, RpcError>>,
 }
 
-/// Where updates are handed in.
+/// Sender of updates.
 #[derive(Debug)]
 pub(crate) struct Updates {
     queue: mpsc::UnboundedSender<Waiting>,
 }
 
-/// The other end; [`run`] works on it.
+/// Receiver of updates; [`run`] drains it.
 pub(crate) struct UpdateQueue(mpsc::UnboundedReceiver<Waiting>);
 
 impl Updates {
@@ -34,7 +34,7 @@ impl Updates {
         (Self { queue }, UpdateQueue(receiver))
     }
 
-    /// Returns once the update is applied and durable.
+    /// Submits updates. Returns the entry's index once it is applied and durable.
     pub(crate) async fn submit(&self, node: NodeId, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
         let (done, result) = oneshot::channel();
         let closed = || RpcError::Lost("server is shutting down".into());
@@ -43,7 +43,7 @@ impl Updates {
     }
 }
 
-/// Proposes one entry for all updates that come within the batch's time, until the server goes.
+/// Proposes one entry for all updates that arrive within the batch's delay, until the server is gone.
 pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
     while let Some(first) = queue.0.recv().await {
         tokio::time::sleep(ALLOC_UPDATE_BATCH_WAIT).await;
@@ -52,7 +52,7 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
             batch.push(more);
         }
         let Some(core) = core.upgrade() else { return };
-        // The next batch gathers while this one is being written.
+        // The next batch is gathered while this one is being written.
         tokio::spawn(async move {
             let (entry, dropped) = reports::entry(&core.view(), reports(&batch), core.now(), || EvalId::from(uuid::Uuid::new_v4()));
             if dropped > 0 {
@@ -71,14 +71,14 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
                     let refused = told.contains(&waiting.node).then(|| reports::refused_at(&view, waiting.node, index)).flatten();
                     refused.map_or(Ok(index), |why| Err(RpcError::remote(why)))
                 });
-                // Whoever no longer waits has lost interest, not the update.
+                // The update is applied even if its caller no longer waits.
                 let _ = waiting.done.send(answer);
             }
         });
     }
 }
 
-/// The reports of a batch as commands carry them.
+/// The updates of a batch in the form of the command.
 fn reports(batch: &[Waiting]) -> impl Iterator<Item = ClientAlloc> {
     batch.iter().flat_map(|waiting| {
         waiting.allocs.iter().map(|update| ClientAlloc {

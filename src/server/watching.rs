@@ -1,12 +1,12 @@
-//! What a server does beside requests, in tasks of their own for as long as it runs. They hold it weakly: waiting must not keep it alive.
-//! What belongs to a reign is not here, nor what has a thread of its own.
+//! Background tasks that run as long as the server. They hold the server weakly, so that a waiting task does not keep
+//! it alive. Tasks of a leadership term and work on threads of its own are started elsewhere.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Core;
 
-/// Does work until it is done or the server goes down, whichever is first.
+/// Runs a task until it is done or the server shuts down, whichever is first.
 pub(super) fn until_shutdown<W>(core: &Arc<Core>, work: impl FnOnce(Weak<Core>) -> W)
 where
     W: Future<Output = ()> + Send + 'static,
@@ -20,7 +20,7 @@ where
     });
 }
 
-/// Looks after something with this pause before each look, until the server goes down.
+/// Calls `look` after each `pause`, until the server shuts down.
 pub(super) fn every<L>(core: &Arc<Core>, pause: Duration, look: impl Fn(Arc<Core>) -> L + Send + 'static)
 where
     L: Future<Output = ()> + Send + 'static,

@@ -1,5 +1,5 @@
-//! Carries long work on: proposes one slice after another for as long as some is under way.
-//! Which slice is next and how large it is, is the scheduler's `work` machine.
+//! Continues long work: proposes one slice after another while some is pending. The scheduler's `work` machine
+//! chooses the next slice and its size.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,21 @@ use songline_scheduler::leader::work::Pacer;
 use super::Core;
 use super::leadership::Reign;
 
-/// How long to wait after a slice that could not be written.
+/// Delay after a slice that could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// So many slices are on their way at once: while one applies, the next is made durable. More would only come in one batch, which holds
-/// everybody up for as long as all of them take.
+/// Number of slices in flight: while one is applied, the next is made durable. More would be applied as one batch,
+/// which blocks all other entries for the time of all of them.
 const SLICES_AT_ONCE: usize = 2;
 
-/// Starts the loop; it ends with the reign. What was under way before goes on.
+/// Starts the loop; it ends with the leadership term. Work that was pending before continues.
 pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
     let (core, under) = (Arc::clone(core), Arc::clone(reign));
     reign.spawn(async move { run(&core, &under).await });
 }
 
-/// Slices need no order: each goes on from where its work stands when it is applied. The last one on its way may find that all is done.
+/// Proposes slices. Their order does not matter: each continues from the state of its work when it is applied. The
+/// last slice in flight may find that everything is done.
 async fn run(core: &Core, reign: &Reign) {
     let mut pacer = Pacer::new();
     let mut on_their_way = FuturesUnordered::new();
@@ -42,19 +43,19 @@ async fn run(core: &Core, reign: &Reign) {
                     pacer.on_applied(took);
                 }
             }
-            // A piece of work that is opened after the look above leaves a permit behind.
+            // Work that is opened after the check above leaves a permit, so this returns at once.
             () = core.work_opened.notified(), if on_their_way.len() < SLICES_AT_ONCE => {}
         }
     }
 }
 
-/// Writes a slice. Answers how long applying it took, if it was.
+/// Writes a slice. Returns the duration of applying it, if it was applied.
 async fn write(core: &Core, reign: &Reign, slice: ContinueWork) -> Option<Duration> {
     let cause = Some(Cause::new(slice.work.0, Kind::EvalDelete));
     let proposal = Proposal { actor: Actor::Leader("work".into()), cause, idempotency: None, command: slice.into() };
     match core.write_under(reign, proposal).await {
         Ok((_, took)) => Some(took),
-        // It is so old that nothing is known of it.
+        // The slice is so old that its work no longer exists.
         Err(ProposeError::Rejected(_)) => None,
         Err(error) => {
             tracing::debug!(%error, "a slice of long work could not be written; it is tried again");

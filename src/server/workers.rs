@@ -1,4 +1,5 @@
-//! The workers: each takes one evaluation at a time, lets the scheduler look at a view, and carries its plans and rows to the log.
+//! Scheduler workers: each takes one evaluation at a time, runs the scheduler on a view, and writes its plans and
+//! rows to the log.
 
 pub(crate) mod pool;
 
@@ -18,18 +19,18 @@ use super::panics::{self, Panicked};
 use super::{Core, timing};
 use pool::{Doing, Worker};
 
-/// How long a worker waits for the view that its evaluation needs.
+/// Longest wait of a worker for the view that its evaluation needs.
 const VIEW_WAIT: Duration = Duration::from_secs(5);
-/// A bound on how long a worker sleeps without being woken: what was missed is found then.
+/// Longest sleep of an idle worker: bounds the delay after a missed notification.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 
-/// Why the work on an evaluation failed.
+/// Reasons why the work on an evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// A state or a plan's result was not there in time, or something could not be written.
+    /// A state or a plan's result was not available in time, or a write failed.
     #[error("{0}")]
     Told(String),
-    /// The scheduler or the plan applier has a defect.
+    /// The scheduler or the plan applier panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
 }
@@ -47,7 +48,7 @@ pub(crate) fn start(core: &Arc<Core>) {
     replace(core, count, None);
 }
 
-/// Starts other workers in place of those there are, each on a thread of its own: scheduling is work for a processor.
+/// Replaces the workers, each on a thread of its own, because scheduling is CPU-bound.
 pub(crate) fn replace(core: &Arc<Core>, count: usize, enabled: Option<Vec<&'static str>>) {
     for (n, worker) in core.workers.replace(count, enabled, core.now()).into_iter().enumerate() {
         let core = Arc::downgrade(core);
@@ -70,14 +71,15 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         let woken = core.work.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();
-        // The reign is looked at first: a delivery of a later one is given back, none of an earlier one is worked on under a later one.
+        // The reign is read before the delivery: a delivery of a later reign is given back, and one of an earlier
+        // reign is never worked on under a later one.
         let reign = core.reign();
         let asked = Instant::now();
         let delivery = reign.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.pace()));
         let Some((reign, Delivery { eval, token, .. })) = reign.zip(delivery) else {
             worker.does(Doing::Waiting);
             idle = core.reign().map_or_else(Instant::now, |_| idle);
-            // Waiting must not keep the server alive, so it is waited for in short turns.
+            // Short waits, because a waiting worker must not keep the server alive.
             let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
             continue;
         };
@@ -112,18 +114,18 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         if let Err(error) = answered {
             tracing::debug!(eval = %eval.id, %error, "the evaluation had been taken back meanwhile");
         }
-        // An answer makes the next evaluation of the job ready, or sets its time.
+        // An answer makes the next evaluation of the job ready, or sets its deadline.
         core.work.notify_one();
         core.deadlines.notify_one();
     }
 }
 
 async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<Evaluation>, token: Token) -> Result<(), Failure> {
-    // Everything that was written for this job before has to be in the view.
+    // Every entry that was written for this job before has to be in the view.
     let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
     worker.does(Doing::WaitingForView);
     let mut view = wait(core, needed.unwrap_or(0).max(eval.modify_index)).await?;
-    // The row may have changed while it waited; one that is over needs no work.
+    // The row may have changed while the evaluation waited; a terminal one needs no work.
     let current = view.eval(eval.id).unwrap_or_else(|| Arc::clone(eval));
     if current.status.is_terminal() {
         return Ok(());

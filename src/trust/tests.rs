@@ -1,4 +1,4 @@
-//! Which configurations start, and the error of those that do not.
+//! Configurations that start, and the errors of those that do not.
 
 use expect_test::expect;
 use serde_json::{Value, json};

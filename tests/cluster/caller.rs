@@ -1,25 +1,25 @@
-//! A client of all servers: it keeps one connection to each, goes on to another server when one fails it, and comes back later.
-//! Not here: what is asked, and what is made of the answers.
+//! A client of all servers: it keeps one connection to each, fails over to another server, and returns to a failed
+//! one later. Callers define the requests and interpret the answers.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::http::{Answer, Connection, Request};
 
-/// How long an answer may take before nobody waits for it any more.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// How long a server that failed is left alone.
+/// Time for which a failed server is skipped.
 const SHUNNED: Duration = Duration::from_millis(500);
-/// How many requests go to one server before the next has its turn.
+/// Number of requests to one server before the next one is used.
 const TURN: u32 = 16;
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Debug)]
 pub enum Said {
     Answer(Answer),
-    /// Nothing was sent: it has certainly not happened.
+    /// Nothing was sent: the request has certainly had no effect.
     NotSent,
-    /// It was sent, and then nothing came back.
+    /// The request was sent and not answered.
     Silence,
 }
 
@@ -37,13 +37,13 @@ struct Peer {
 }
 
 impl Caller {
-    /// A client that begins with server `first`.
+    /// Creates a client that begins with server `first`.
     pub fn new(addresses: &[SocketAddr], first: usize) -> Caller {
         let servers = addresses.iter().map(|address| Peer { address: *address, connection: None, shunned_until: None });
         Caller { servers: servers.collect(), at: first % addresses.len().max(1), turn: 0 }
     }
 
-    /// The server whose turn it is.
+    /// The server to use for the next request.
     pub fn server(&mut self) -> usize {
         self.turn += 1;
         if self.turn.is_multiple_of(TURN) {
@@ -58,13 +58,13 @@ impl Caller {
                 return n;
             }
         }
-        // All have failed lately. The one that failed first is the likeliest to have come back.
+        // All servers have failed lately. The one that failed first is the likeliest to have recovered.
         let first = (0..self.servers.len()).min_by_key(|n| self.servers[*n].shunned_until);
         self.at = first.unwrap_or_default();
         self.at
     }
 
-    /// Asks one server.
+    /// Sends a request to one server.
     pub fn call(&mut self, server: usize, request: &Request) -> Said {
         let peer = &mut self.servers[server];
         let deadline = Instant::now() + PATIENCE;

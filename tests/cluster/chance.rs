@@ -1,8 +1,8 @@
-//! Numbers that look random, the same for the same seed (xorshift).
+//! Pseudo-random numbers, reproducible from a seed (xorshift).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A source of such numbers.
+/// Pseudo-random number generator.
 #[derive(Debug, Clone)]
 pub struct Chance(u64);
 
@@ -13,7 +13,7 @@ impl Chance {
         chance
     }
 
-    /// A seed from the clock, for runs that were not told one.
+    /// A seed from the clock, for runs without a given one.
     pub fn seed_of_now() -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(1, |since| u64::from(since.subsec_nanos()))
@@ -26,7 +26,7 @@ impl Chance {
         self.0
     }
 
-    /// A number from 0 up to `bound`, which is not among them.
+    /// A number from 0 up to and excluding `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 11) % bound.max(1)
     }

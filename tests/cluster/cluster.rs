@@ -1,5 +1,5 @@
-//! Servers in namespaces that form one cluster, and the questions a test has to it as a whole.
-//! Not here: load, and what is checked of it.
+//! A cluster of servers in network namespaces, and queries to it as a whole. Not here: load, and the checks of its
+//! results.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,12 +13,13 @@ use crate::server::Server;
 use crate::switch::Faults;
 use crate::wait::until;
 
-/// How long anything may take that must come true in the end. Far more than it should take: how long it took is printed, not asserted.
+/// Timeout of everything that must happen eventually. Far more than it should take: durations are printed, not
+/// asserted.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
-/// Servers and the network between them. Dropping it ends and removes them all.
+/// Servers and the network between them. Dropping it kills and removes them all.
 pub struct Cluster {
-    // Servers end before the namespaces that they run in go.
+    // Declared before the network: servers have to end before their namespaces are removed.
     pub servers: Vec<Server>,
     /// Agents without a server of their own.
     pub nodes: Vec<Server>,
@@ -27,12 +28,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// `count` servers that are one cluster with a leader. `more` is put into the configuration of each.
+    /// Starts a cluster of `count` servers and waits for a leader. `more` is merged into the configuration of each
+    /// server.
     pub fn start(count: usize, seed: u64, more: &Value) -> Result<Cluster> {
         Self::start_with(count, 0, seed, more, |_| Ok(()))
     }
 
-    /// The same, and `nodes` agents that are no servers; `prepare` sees the servers before any of them runs.
+    /// Like [`Self::start`], with `nodes` agents that are no servers; `prepare` gets the servers before any of them
+    /// runs.
     pub fn start_with(
         count: usize,
         nodes: usize,
@@ -56,13 +59,13 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The server that more than half of all name as their leader. Waits for it.
+    /// The server that a majority names as the leader. Waits for it.
     pub fn leader(&self) -> Result<usize> {
         let mut found = None;
         let mut said = Vec::new();
         let agreed = until(Instant::now() + WITHIN, || {
             said = self.servers.iter().map(Server::leader).collect::<Vec<_>>();
-            // One alone leads when it says that anybody does.
+            // A single server leads as soon as it names any leader.
             let alone = said.len() == 1 && said[0].is_some();
             found = self
                 .servers
@@ -74,7 +77,7 @@ impl Cluster {
         found.context("a leader was found")
     }
 
-    /// Where clients find the HTTP of each.
+    /// HTTP addresses of the servers, for clients.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(|server| server.http).collect()
     }
@@ -84,7 +87,7 @@ impl Cluster {
         (0..self.servers.len()).filter(|other| *other != n).collect()
     }
 
-    /// From now on the network between the servers has these faults and no others.
+    /// Replaces the faults of the network between the servers.
     pub fn set(&self, faults: Faults) {
         self.net.set(faults);
     }
@@ -94,7 +97,7 @@ impl Cluster {
         self.servers[n].answers()
     }
 
-    /// Writes something through server `n`, again and again until it is done, and gives its index.
+    /// Writes through server `n`, repeats the write until it succeeds, and returns its index.
     pub fn write_through(&self, n: usize, name: &str) -> Result<u64> {
         let request = Request::new("PUT", "/v1/node/pools").json(&serde_json::json!({"Name": name, "Description": "written last"}));
         let mut last = String::new();
@@ -117,7 +120,7 @@ impl Cluster {
         index.context("a write answers its index")
     }
 
-    /// Waits until every running server itself has what was written at `index`.
+    /// Waits until every running server has applied the entry at `index`.
     pub fn all_reach(&mut self, index: u64) -> Result<()> {
         for server in &mut self.servers {
             if !server.is_running() {
@@ -133,13 +136,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// What all servers wrote last.
+    /// The last log lines of all servers.
     pub fn last_words(&self) -> String {
         let all: Vec<String> = self.servers.iter().map(|server| format!("{}: {}", server.name, server.last_lines())).collect();
         all.join("; ")
     }
 
-    /// Stops all servers and compares the states that follow from their logs up to `index`, which must be one.
+    /// Stops all servers and compares the digests of the states that their logs give at `index`. Returns the common
+    /// digest.
     pub fn digests_agree(&mut self, index: u64) -> Result<String> {
         for server in &mut self.servers {
             server.stop()?;

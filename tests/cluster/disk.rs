@@ -1,4 +1,4 @@
-//! Servers whose disk is full, and is not any more: the others go on without, and it comes back.
+//! Servers whose disk is full for some time: the others continue, and the server recovers.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -18,16 +18,16 @@ use crate::wait::until;
 use crate::{Run, say};
 
 const WRITERS: usize = 8;
-/// How large each server's disk is. Two segments of the log, and what is derived from them, must fit with much to spare.
+/// Size of each server's disk. Two segments of the log, and the stores derived from it, must fit with much to spare.
 const DISK: &str = "size=768m";
-/// What takes up the rest of a disk.
+/// File that takes up the free space of a disk.
 const BALLAST: &str = "ballast";
-/// How much is written while a disk is full, in bytes.
+/// Amount that is written while a disk is full, in bytes.
 const WRITTEN: u64 = 4 << 20;
-/// How long a disk stays full after the others went on.
+/// Time for which a disk stays full after the other servers have continued.
 const FULL: Duration = Duration::from_secs(1);
 
-/// A file system of its own, in memory. It goes when dropped.
+/// A file system in memory, for one server. Unmounted on drop.
 struct Disk {
     dir: PathBuf,
 }
@@ -40,10 +40,10 @@ impl Disk {
         Ok(Disk { dir: dir.to_owned() })
     }
 
-    /// Takes up all that is free.
+    /// Takes up all free space.
     fn fill(&self) -> Result<()> {
         let mut file = File::create(self.dir.join(BALLAST)).context("creating the ballast")?;
-        // Large pieces first, then the crumbs.
+        // Large pieces first, then small ones.
         for size in [1 << 20, 4096] {
             let piece = vec![0; size];
             loop {
@@ -93,19 +93,20 @@ fn one_server_alone_outlives_files_that_refuse_writes() -> Result<()> {
     fail_disks(1, 1, run.seed)
 }
 
-/// What is beyond this in a file cannot be written while a disk fails, in bytes: the log, and what is derived from it, but not what a server says.
+/// File offset in bytes beyond which writes fail while a disk fails: this concerns the log and the derived stores,
+/// but not the server's log output.
 const WRITABLE: u64 = 128 << 10;
 
 fn fail_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
     let trial = Trial::start(Cluster::start(count, seed, &json!({}))?, WRITERS, seed)?;
     let mut gaps = Times::default();
-    // The log has to be longer than what can be written.
+    // The log has to be longer than the writable part of a file.
     let filler = Filler::start(&trial.cluster.addresses())?;
     filler.written(4 * WRITABLE)?;
     filler.finish()?;
     for round in 0..rounds {
         let leader = trial.cluster.leader()?;
-        // The leader first, then one that follows.
+        // The leader first, then a follower.
         let victim = trial.cluster.others(leader).first().copied().filter(|_| round % 2 == 1).unwrap_or(leader);
         let server = &trial.cluster.servers[victim];
         let process = server.pid()?;
@@ -142,7 +143,7 @@ fn fill_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
     let mut gaps = Times::default();
     for round in 0..rounds {
         let leader = trial.cluster.leader()?;
-        // The leader first, then one that follows.
+        // The leader first, then a follower.
         let victim = trial.cluster.others(leader).first().copied().filter(|_| round % 2 == 1).unwrap_or(leader);
         let name = trial.cluster.servers[victim].name.clone();
         trial.progress().mark();
@@ -153,7 +154,7 @@ fn fill_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
             gaps.add(trial.back(30)?);
             trial.progress().over(FULL);
         } else {
-            // All that is preallocated is used up when nothing is acknowledged any more.
+            // Once nothing is acknowledged any more, the preallocated space is used up.
             ensure!(until(Instant::now() + WITHIN, || trial.progress().over(FULL) == 0), "a full disk never was full");
         }
         filler.finish()?;

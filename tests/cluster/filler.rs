@@ -1,4 +1,4 @@
-//! Writers of large variables, to make the log grow quickly. What they write nobody looks at.
+//! Writers of large variables, which make the log grow quickly. Their content is not checked.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::http::Request;
 use crate::wait::until;
 
 const CLIENTS: usize = 4;
-/// How large each variable is, in bytes.
+/// Size of each variable, in bytes.
 const SIZE: usize = 60_000;
 
 /// Running writers.
@@ -41,7 +41,7 @@ impl Filler {
         Ok(Filler { written, stop, threads })
     }
 
-    /// Waits until so many bytes were acknowledged.
+    /// Waits until `bytes` bytes were acknowledged.
     pub fn written(&self, bytes: u64) -> Result<()> {
         let there = || self.written.load(Ordering::SeqCst);
         let failed = || self.threads.iter().any(JoinHandle::is_finished);

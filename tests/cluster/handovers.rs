@@ -1,4 +1,4 @@
-//! Leadership that is handed on under load: on request, again and again, and because every server is restarted in turn.
+//! Leadership transfers under load: repeated requests, and a rolling restart of all servers.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -43,7 +43,7 @@ fn servers_are_restarted_one_after_another() -> Result<()> {
     let mut trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;
     let mut gaps = Times::default();
     for _ in 0..rounds {
-        // The leader last, as an upgrade would.
+        // The leader last, as in an upgrade.
         let leader = trial.cluster.leader()?;
         let mut order = trial.cluster.others(leader);
         order.push(leader);

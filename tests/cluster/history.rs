@@ -1,23 +1,23 @@
-//! What was acknowledged against what the event stream tells, for all writers of a run.
-//! Not here: where either comes from.
+//! Compares acknowledged writes with the event stream, for all writers of a run. Not here: collecting either of them.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::stream::PoolEvent;
 use crate::writers::UNKNOWN;
 
-/// What a check counted.
+/// Counts of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub acknowledged: u64,
-    /// Sent and never acknowledged. Each may have happened once, or not at all.
+    /// Writes that were sent and never acknowledged. Each may have taken effect once, or not at all.
     pub unknown: u64,
-    /// Of those, how many had happened.
+    /// Number of unknown writes that took effect.
     pub happened: u64,
 }
 
-/// Every acknowledged write is there once, at the index that was acknowledged; none is there twice; what one writer was told one after another
-/// happened one after the other. `outcomes` are by writer and number, `events` in the order of the stream.
+/// Checks that every acknowledged write is in the stream once, at its acknowledged index; that no write is there
+/// twice; and that a writer's acknowledged writes are in the order of their acknowledgements. `outcomes` are by
+/// writer and number, `events` in the order of the stream.
 pub fn check(outcomes: &[Vec<u64>], events: &[PoolEvent]) -> Result<Totals> {
     let mut totals = Totals::default();
     let mut found: Vec<Vec<u64>> = outcomes.iter().map(|of_writer| vec![UNKNOWN; of_writer.len()]).collect();
@@ -59,7 +59,9 @@ mod tests {
 
     use super::*;
 
-    /// Outcomes as `acknowledged indexes by number` per writer, separated by `/`, with `?` for unknown; events as `writer.number@index`.
+    /// Notation: outcomes as `acknowledged indexes by number` for each writer, separated by `/`, with `?` for
+    /// unknown; events as
+    /// `writer.number@index`.
     fn told(outcomes: &str, events: &str, expected: Expect) {
         let outcomes: Vec<Vec<u64>> =
             outcomes.split('/').map(|one| one.split_whitespace().map(|word| word.parse().unwrap_or(UNKNOWN)).collect()).collect();

@@ -1,4 +1,4 @@
-//! Servers that die under load, the leader among them, and come back on what they had written.
+//! Servers, among them the leader, are killed under load and restart on their data.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::progress::Times;
 use crate::trial::Trial;
 use crate::{Run, say};
 
-/// How many writers there are, in a short run and in a long one.
+/// Number of writers in a short run; the second constant is for a long one.
 const WRITERS: u64 = 12;
 const WRITERS_LONG: u64 = 32;
-/// So many kills one cluster goes through; after them comes a new one, for which the disk need not hold what the others wrote.
+/// Number of kills in one cluster. Then a new cluster is started, so that the disk need not hold all runs' data.
 const KILLS_OF_ONE_CLUSTER: u64 = 100;
 
 #[test]
 fn nothing_acknowledged_is_lost_or_doubled_when_servers_are_killed() -> Result<()> {
     let Some(run) = Run::begin("kills") else { return Ok(()) };
     let kills = run.count("KILLS", 50, 1000);
-    // Acknowledged between two kills at least, beside some more by chance.
+    // At least this many writes are acknowledged between two kills, plus a random number.
     let between = run.count("WRITES", 20, 5_000);
     let writers = usize::try_from(run.count("WRITERS", WRITERS, WRITERS_LONG))?;
     let (mut done, mut acknowledged, mut times) = (0, 0, Deaths::default());
@@ -41,7 +41,7 @@ fn one_server_alone_loses_nothing_either() -> Result<()> {
     Ok(())
 }
 
-/// For how long nothing was written after them.
+/// Times without acknowledged writes after kills.
 #[derive(Default)]
 struct Deaths {
     of_leader: Times,
@@ -54,14 +54,14 @@ impl std::fmt::Display for Deaths {
     }
 }
 
-/// Gives how many writes were acknowledged.
+/// Returns the number of acknowledged writes.
 fn kill_again_and_again(servers: usize, kills: u64, between: u64, writers: usize, seed: u64, times: &mut Deaths) -> Result<u64> {
     let mut chance = Chance::new(seed);
     let mut trial = Trial::start(Cluster::start(servers, seed, &json!({}))?, writers, seed)?;
     for kill in 0..kills {
         let leader = trial.cluster.leader()?;
         let followers = trial.cluster.others(leader);
-        // The leader is as likely as all the others together.
+        // The leader is chosen as often as all followers together.
         let follower = followers.get(usize::try_from(chance.below(2))?).copied();
         let victim = follower.filter(|_| chance.below(2) == 0).unwrap_or(leader);
         trial.progress().mark();
@@ -73,7 +73,7 @@ fn kill_again_and_again(servers: usize, kills: u64, between: u64, writers: usize
             let gap = trial.back(20).with_context(|| format!("after kill {kill} of {}", trial.cluster.servers[victim].name))?;
             let times = if victim == leader { &mut times.of_leader } else { &mut times.of_follower };
             times.add(gap);
-            // Sometimes it misses more than a little.
+            // Sometimes the server stays down longer, so that it misses more entries.
             trial.progress().over(Duration::from_millis(chance.below(300)));
         }
         trial.cluster.start_again(victim)?;

@@ -1,11 +1,13 @@
-//! Three servers as real processes, each in a network namespace of its own, under load, while whatever can go wrong with processes, networks
-//! and disks does. Then: nothing acknowledged lost, nothing doubled, streams without holes, registers linearizable, equal states.
+//! Three servers as real processes, each in a network namespace of its own, under load and faults of processes,
+//! networks and disks. Checks afterwards: no acknowledged write lost or duplicated, streams without gaps, registers
+//! linearizable, equal states.
 //!
-//! Needs root, network namespaces, /dev/net/tun and iproute2; without them every test here says so and passes, or fails where the
-//! environment variable CI is set. Faults of the network are made by a switch in this process, so no traffic control of the kernel is
-//! needed. One test runs at a time. `SONGLINE_FAULTS=long` runs as long as a report needs; `KILLS`, `WRITES` between two of them, `WRITERS`
-//! and `PARTITIONS` say how many; `SONGLINE_FAULTS_SEED` repeats a run as far as timing lets; `SONGLINE_FAULTS_LOGS` prints the last words
-//! of every server. Numbers are meant for a release build.
+//! Needs root, network namespaces, /dev/net/tun and iproute2; without them every test prints that and passes, or
+//! fails where the environment variable CI is set. A switch in this process makes the network faults, so no traffic
+//! control of the kernel is needed. One test runs at a time. `SONGLINE_FAULTS=long` runs as long as a report needs;
+//! `KILLS`, `WRITES` between two kills, `WRITERS` and
+//! `PARTITIONS` set numbers; `SONGLINE_FAULTS_SEED` repeats a run as far as timing permits; `SONGLINE_FAULTS_LOGS`
+//! prints the last log lines of every server. Measured times are meaningful in a release build.
 
 mod caller;
 mod chance;
@@ -42,10 +44,10 @@ use std::time::Instant;
 
 use chance::Chance;
 
-/// Clusters take all of a machine; two at a time would measure each other.
+/// Serializes the tests: a cluster uses the whole machine, so concurrent ones would distort each other's times.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// One test's turn.
+/// The right of one test to run.
 struct Run {
     name: &'static str,
     seed: u64,
@@ -54,8 +56,8 @@ struct Run {
 }
 
 impl Run {
-    /// Waits until no other test runs. `None`: this machine cannot run the test, which is printed with the reason. Panics instead where CI
-    /// is set.
+    /// Waits until no other test runs. `None` when this machine cannot run the test, which is printed with the
+    /// reason. Panics instead where CI is set.
     fn begin(name: &'static str) -> Option<Run> {
         if let Some(why) = net::missing() {
             say(&format!("{name}: skipped: {why}"));
@@ -68,7 +70,7 @@ impl Run {
         Some(Run { name, seed, began: Instant::now(), _alone: alone })
     }
 
-    /// How many times: as the environment says, or else as is usual in a short or a long run.
+    /// A count from the environment variable, or the default of a short or a long run.
     fn count(&self, variable: &str, short: u64, long: u64) -> u64 {
         from_env(variable).unwrap_or(if std::env::var("SONGLINE_FAULTS").as_deref() == Ok("long") { long } else { short })
     }
@@ -89,7 +91,7 @@ fn from_env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Past the test harness, which keeps the output of tests that pass to itself.
+/// Prints past the test harness, which captures the output of passing tests.
 fn say(text: &str) {
     let _unheard = writeln!(std::io::stderr(), "cluster: {text}");
 }

@@ -1,6 +1,7 @@
-//! Network namespaces, one for each server, and how they are wired: one card that ends in the switch, for what servers say to each other,
-//! and one cable to this process's own namespace, for clients, which no fault touches. So an isolated server can be asked what it thinks.
-//! Whatever is made here goes when it is dropped; what a run that was killed has left goes when the next begins.
+//! Network namespaces, one for each server, and their connections: a card that ends in the switch, for traffic
+//! between servers, and a virtual cable to this process's own namespace, for clients, which no fault affects. So an
+//! isolated server can still be queried. Everything is removed on drop; leftovers of a killed run are removed when
+//! the next run begins.
 
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,16 +20,16 @@ use crate::tun;
 #[cfg(test)]
 mod tests;
 
-/// What the names of all namespaces and cards of these tests begin with. The id of the process follows.
+/// Prefix of the names of all namespaces and cards of these tests. The process id follows.
 const PREFIX: &str = "slt";
 /// Largest packet between servers, in bytes.
 const MTU: &str = "9000";
-/// How many networks this process has made.
+/// Number of networks that this process has created.
 static NETWORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Why there can be no namespaces here, if there can be none.
+/// The reason why this machine cannot create namespaces, if it cannot.
 pub fn missing() -> Option<String> {
-    // Tried once: tests begin at the same time, and two that try would be in each other's way.
+    // Tried once: tests begin at the same time, and concurrent attempts would disturb each other.
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     MISSING.get_or_init(tried).clone()
 }
@@ -45,7 +46,7 @@ fn tried() -> Option<String> {
     made.err().map(|error| format!("needs network namespaces: {error:#}"))
 }
 
-/// Namespaces that are wired to each other.
+/// Connected namespaces.
 pub struct Net {
     spaces: Vec<Space>,
     switch: Switch,
@@ -54,12 +55,12 @@ pub struct Net {
 /// One namespace.
 struct Space {
     name: String,
-    /// Its address for clients, in this process's namespace.
+    /// Address of the namespace for clients in this process's namespace.
     outside: IpAddr,
 }
 
 impl Net {
-    /// Makes `count` namespaces.
+    /// Creates `count` namespaces.
     pub fn new(count: usize, seed: u64) -> Result<Net> {
         sweep();
         let network = NETWORKS.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +69,7 @@ impl Net {
         for n in 0..count {
             let stem = format!("{PREFIX}{}n{network}s{n}", std::process::id());
             ip(&["netns", "add", &stem])?;
-            // From here on it is taken down again, whatever else fails.
+            // From here on the namespace is removed on drop, also after an error.
             spaces.push(Space { name: stem.clone(), outside: outside(network, n, 2) });
             ip(&["-n", &stem, "link", "set", "lo", "up"])?;
             let card = format!("{stem}t");
@@ -93,19 +94,19 @@ impl Net {
         command
     }
 
-    /// Moves the calling thread into namespace `n`, for good: sockets it opens are in there.
+    /// Moves the calling thread into namespace `n` for good: its new sockets are opened there.
     pub fn enter(&self, n: usize) -> Result<()> {
         let path = format!("/run/netns/{}", self.spaces[n].name);
         let space = File::open(&path).with_context(|| format!("opening {path}"))?;
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).with_context(|| format!("entering {path}"))
     }
 
-    /// Where clients find `port` of namespace `n`.
+    /// Address at which clients reach `port` of namespace `n`.
     pub fn address(&self, n: usize, port: u16) -> SocketAddr {
         SocketAddr::new(self.spaces[n].outside, port)
     }
 
-    /// From now on the network between the namespaces has these faults and no others.
+    /// Replaces the faults of the network between the namespaces.
     pub fn set(&self, faults: Faults) {
         self.switch.set(faults);
     }
@@ -117,13 +118,13 @@ impl Drop for Space {
     }
 }
 
-/// The address of namespace `n` among its like.
+/// Address of namespace `n` for the other namespaces.
 pub fn inside(n: usize) -> IpAddr {
     let last = u8::try_from(n + 1).expect("few servers");
     IpAddr::V4(Ipv4Addr::new(10, 99, 0, last))
 }
 
-/// An address of the cable to namespace `n`. Other runs on this machine, in other processes, must have others.
+/// An address of the cable to namespace `n`. Concurrent runs in other processes must use other addresses.
 fn outside(network: u32, n: usize, end: u8) -> IpAddr {
     let run = std::process::id().wrapping_add(network.wrapping_mul(7919)) % (64 * 256);
     let [_, _, high, low] = run.to_be_bytes();
@@ -131,7 +132,7 @@ fn outside(network: u32, n: usize, end: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 128 + high, low, last))
 }
 
-/// Removes what runs that are gone have left: their processes, then their namespaces.
+/// Removes leftovers of runs that have ended: their processes, then their namespaces.
 fn sweep() {
     let there = Command::new("ip").args(["netns", "list"]).output().map(|out| out.stdout).unwrap_or_default();
     for line in String::from_utf8_lossy(&there).lines() {
@@ -145,7 +146,7 @@ fn sweep() {
     }
 }
 
-/// Ends what runs in a namespace, tasks of nodes too, and removes it: its cards and cables go with it.
+/// Kills all processes in a namespace, tasks of nodes too, and removes the namespace with its cards and cables.
 fn remove(name: &str) {
     let inside = Command::new("ip").args(["netns", "pids", name]).output().map(|out| out.stdout).unwrap_or_default();
     for pid in String::from_utf8_lossy(&inside).lines().filter_map(|pid| pid.parse().ok()) {

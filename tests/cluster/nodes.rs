@@ -1,5 +1,5 @@
-//! Two agents without a server of their own run jobs while the servers die one after another and the network comes and goes: their tasks never
-//! notice, and logs and commands in tasks are to be had through whatever server is left.
+//! Two agents without a server run jobs while the servers are killed one after another and the network fails. Their
+//! tasks keep running undisturbed, and logs and exec work through any remaining server.
 
 use std::process::Command;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::{Run, say};
 
 const SERVERS: usize = 3;
 const NODES: usize = 2;
-/// What each task says once.
+/// Text that each task prints once.
 const WORDS: &str = "the task was here";
 
 #[test]
@@ -33,7 +33,7 @@ fn nodes_lose_their_server_and_go_on_with_another() -> Result<()> {
     for victim in 0..SERVERS {
         cluster.servers[victim].kill()?;
         let left = cluster.others(victim);
-        // Whoever hung on this server hangs on another now: what is new is placed and runs.
+        // Nodes that were connected to the killed server have moved to another one: a new job is placed and runs.
         let job = format!("without-{victim}");
         register(&cluster, left[0], &job)?;
         running(&cluster, left[1], &job)?;
@@ -42,7 +42,7 @@ fn nodes_lose_their_server_and_go_on_with_another() -> Result<()> {
         cluster.leader()?;
     }
 
-    // A node that reaches one server only, and that the others do not reach.
+    // A partition in which a node reaches one server only.
     let node = SERVERS;
     let cut = [0, 1].into_iter().flat_map(|server| [(server, node), (node, server)]).collect();
     cluster.set(Faults { cut, ..Faults::default() });
@@ -56,7 +56,7 @@ fn nodes_lose_their_server_and_go_on_with_another() -> Result<()> {
     let restarts: Vec<&Value> = still.iter().map(|alloc| &alloc["TaskStates"]["talker"]["Restarts"]).collect();
     ensure!(restarts.iter().all(|restarts| **restarts == 0), "tasks were restarted: {restarts:?}");
     say("nodes: 2 nodes ran their tasks through the death of each of 3 servers; logs and commands through every server");
-    // Their tasks end before the namespaces do.
+    // Tasks have to end before their namespaces are removed.
     for job in ["steady", "without-0", "without-1", "without-2", "cut-off"] {
         cluster.servers[0].call(&Request::new("DELETE", &format!("/v1/job/{job}")))?;
     }
@@ -66,7 +66,7 @@ fn nodes_lose_their_server_and_go_on_with_another() -> Result<()> {
     })
 }
 
-/// A job of one task on each node.
+/// Registers a job of one task on each node.
 fn register(cluster: &Cluster, through: usize, id: &str) -> Result<()> {
     let job = json!({"Job": {
         "ID": id,
@@ -87,7 +87,7 @@ fn register(cluster: &Cluster, through: usize, id: &str) -> Result<()> {
     }});
     let request = Request::new("PUT", "/v1/jobs").json(&job).header("Idempotency-Key", id);
     let mut last = String::new();
-    // The leader may just have died.
+    // The leader may just have been killed.
     let registered = until(Instant::now() + WITHIN, || match cluster.servers[through].call(&request) {
         Ok(answer) => {
             last = format!("{} {}", answer.head.status, answer.text());
@@ -102,7 +102,7 @@ fn register(cluster: &Cluster, through: usize, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a job has a running task on each node, and gives the allocs.
+/// Waits until a job has a running task on each node, and returns the allocs.
 fn running(cluster: &Cluster, through: usize, job: &str) -> Result<Vec<Value>> {
     let mut allocs = Value::Null;
     wait(cluster, &format!("{job} runs on both nodes"), |cluster| {
@@ -112,7 +112,7 @@ fn running(cluster: &Cluster, through: usize, job: &str) -> Result<Vec<Value>> {
     allocs.as_array().cloned().context("a list of allocs")
 }
 
-/// The logs of every alloc and a command in every alloc, through each of these servers.
+/// Reads the logs of every alloc and runs a command in it, through each of these servers.
 fn everything_through(cluster: &Cluster, allocs: &[Value], servers: impl Iterator<Item = usize>) -> Result<()> {
     for server in servers {
         let name = &cluster.servers[server].name;
@@ -137,7 +137,7 @@ fn everything_through(cluster: &Cluster, allocs: &[Value], servers: impl Iterato
     Ok(())
 }
 
-/// Looks again and again until it is so. What goes wrong meanwhile only counts when it never becomes so.
+/// Polls until the condition holds. Errors are reported only if it never does.
 fn wait(cluster: &Cluster, what: &str, mut is_so: impl FnMut(&Cluster) -> Result<bool>) -> Result<()> {
     let mut last = String::from("it is not so");
     let became = until(Instant::now() + WITHIN, || match is_so(cluster) {

@@ -1,7 +1,7 @@
-//! Twelve ways in which a network between three servers may fall apart, each under load.
+//! Twelve partitions of a network between three servers, each under load.
 //!
-//! In the drawings `l` leads when the fault begins, `f` and `g` follow. `l=f` says that neither hears the other, `l>f` that nothing gets from
-//! `l` to `f` while `l` still hears `f`. What stands between semicolons comes one after another.
+//! In the notation `l` is the leader when the fault begins, `f` and `g` are followers. `l=f` cuts both directions;
+//! `l>f` cuts messages from `l` to `f`, while `l` still hears `f`. Semicolons separate consecutive steps.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::trial::Trial;
 use crate::{Run, say};
 
 const WRITERS: usize = 12;
-/// How long a step of a moving fault lasts.
+/// Duration of one step of a moving fault.
 const STEP: Duration = Duration::from_millis(400);
-/// How long a fault that nobody can write in lasts, and for how long nothing of it may be acknowledged.
+/// Duration of a fault without a working majority, in which nothing may be acknowledged.
 const SILENT: Duration = Duration::from_secs(3);
 
-/// A way to fall apart.
+/// One partition.
 struct Topology {
     name: &'static str,
     cuts: &'static str,
@@ -110,12 +110,12 @@ fn links(step: &str, leader: usize) -> BTreeSet<(usize, usize)> {
     links
 }
 
-/// The servers that `n` both hears and reaches.
+/// Servers with a working connection to `n` in both directions.
 fn talks_to(n: usize, cut: &BTreeSet<(usize, usize)>) -> Vec<usize> {
     (0..3).filter(|other| *other != n && !cut.contains(&(n, *other)) && !cut.contains(&(*other, n))).collect()
 }
 
-/// Whether two servers are left that talk to each other.
+/// Whether two servers can still talk to each other, so that a majority remains.
 fn can_write(cut: &BTreeSet<(usize, usize)>) -> bool {
     (0..3).any(|n| !talks_to(n, cut).is_empty())
 }

@@ -1,12 +1,12 @@
-//! How writing goes on: how much was acknowledged, and for how long nothing was.
-//! Not here: what was written.
+//! Progress of the writers: the number of acknowledged writes, and the longest time without one. Not here: the
+//! content of the writes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// What all writers tell, and whoever makes the faults asks.
+/// Counts that writers update and the fault injector reads.
 pub struct Progress {
     state: Mutex<State>,
     changed: Condvar,
@@ -15,7 +15,7 @@ pub struct Progress {
 struct State {
     /// Writes acknowledged since the beginning.
     acknowledged: u64,
-    /// Since when gaps count.
+    /// Start of the current measurement of gaps.
     mark: Instant,
     last: Instant,
     longest_gap: Duration,
@@ -30,7 +30,7 @@ impl Progress {
         Progress { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// A write sent to `server` at `sent` was acknowledged just now.
+    /// Records a write that was sent to `server` at `sent` and is acknowledged now.
     pub fn acknowledge(&self, server: usize, sent: Instant) {
         let mut state = self.locked();
         let now = Instant::now();
@@ -55,7 +55,7 @@ impl Progress {
         self.locked().since_mark.clone()
     }
 
-    /// From here on gaps count anew.
+    /// Starts a new measurement of gaps.
     pub fn mark(&self) {
         let mut state = self.locked();
         state.mark = Instant::now();
@@ -63,7 +63,8 @@ impl Progress {
         state.since_mark.fill(0);
     }
 
-    /// Waits for `count` writes that were sent and acknowledged since the mark, and gives the longest time since then in which none was.
+    /// Waits for `count` writes that were sent and acknowledged since the mark, and returns the longest time without
+    /// an acknowledged write.
     pub fn back(&self, count: u64, within: Duration) -> Result<Duration> {
         let state = self.wait(within, |state| state.since_mark.iter().sum::<u64>() >= count);
         if state.since_mark.iter().sum::<u64>() < count {
@@ -82,7 +83,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Waits for so much time to pass with writers at work, and gives how many writes were acknowledged in it.
+    /// Waits for this time while writers run, and returns the number of writes acknowledged in it.
     pub fn over(&self, time: Duration) -> u64 {
         let before = self.acknowledged();
         let state = self.wait(time, |_| false);
@@ -100,7 +101,7 @@ impl Progress {
     }
 }
 
-/// Times, for printing.
+/// Durations, for printing.
 #[derive(Debug, Default, Clone)]
 pub struct Times(Vec<Duration>);
 

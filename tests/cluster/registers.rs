@@ -1,5 +1,6 @@
-//! Clients that read and conditionally write a few variables through every server, and write down when they asked and what was answered.
-//! Whether one sound server could have answered so is for the checker. Half of the reads ask for consistency in so many words, half do not: both promise it.
+//! Clients that read and conditionally write a few variables through every server, and record the times and answers.
+//! The linearizability checker judges them. Half of the reads request consistency explicitly, half do not: both are
+//! consistent reads.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use crate::caller::{Caller, Said};
 use crate::chance::Chance;
 use crate::http::Request;
 
-/// How many clients there are. Few at a time keep the search for an order short.
+/// Number of clients. Few concurrent ones keep the search for an order short.
 const CLIENTS: u64 = 4;
-/// How many variables they share.
+/// Number of shared variables.
 const KEYS: u64 = 3;
-/// How long a client rests between two requests.
+/// Pause of a client between two requests.
 const REST: Duration = Duration::from_millis(8);
 
 /// Running clients.
@@ -43,7 +44,7 @@ impl Registers {
         Ok(Registers { stop, threads })
     }
 
-    /// Ends them, and gives everything that was asked and answered.
+    /// Stops the clients, and returns all their operations with the answers.
     pub fn finish(mut self) -> Result<Vec<Call>> {
         self.stop.store(true, Ordering::SeqCst);
         let mut calls = Vec::new();
@@ -66,7 +67,7 @@ struct Client {
     chance: Chance,
     began: Instant,
     calls: Vec<Call>,
-    /// The version of each variable that this client saw last.
+    /// Last version of each variable that this client has seen.
     known: [u64; KEYS as usize],
 }
 
@@ -118,7 +119,7 @@ impl Client {
     }
 }
 
-/// What an answer says of the variable.
+/// Decodes an answer about a variable. An unexpected status is an error.
 fn told(operation: &Operation, status: u16, body: &Value) -> Result<Told> {
     let held = || -> Result<Option<Held>> {
         let version = body["ModifyIndex"].as_u64().context("a variable has an index")?;

@@ -1,5 +1,5 @@
-//! One server as a process in its namespace: its configuration, its start, its signals and its end.
-//! Not here: what it is asked.
+//! One server as a process in its namespace: its configuration, its start, its signals and its end. Not here:
+//! requests to it.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -16,23 +16,23 @@ use crate::net::{self, Net};
 use crate::process;
 use crate::wait::until;
 
-/// How long a server may take from its start to its first answer. A debug build on a busy machine is slow.
+/// Longest time from a server's start to its first answer. A debug build on a busy machine is slow.
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// How long a server may take to end when it is asked to.
+/// Longest time of an orderly stop.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
-/// How long an answer to a question of a test may take.
+/// Timeout of an answer to a test's request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The servers' `encrypt` key. They need one because their addresses are not loopback.
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const HTTP: u16 = 4646;
 const RPC: u16 = 4647;
 
-/// One of the servers, or of the nodes beside them. Dropping it ends it.
+/// A server, or a node beside the servers. Dropping it kills the process.
 pub struct Server {
     pub name: String,
-    /// Where clients find its HTTP, whatever happens to the network between servers.
+    /// HTTP address for clients, which network faults do not affect.
     pub http: SocketAddr,
-    /// What the servers call it: address and port.
+    /// Address and port for the other servers.
     pub rpc: String,
     pub data: PathBuf,
     number: usize,
@@ -42,7 +42,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Server `number` of `of`, which is not started. Its files are below `dir`; `more` is put into its configuration.
+    /// Creates server `number` of `of`, not started. Its files are below `dir`; `more` is merged into its
+    /// configuration.
     pub fn new(net: &Net, number: usize, of: usize, dir: &Path, more: &Value) -> Result<Server> {
         let others = rpc_of_first(of);
         let mut config = json!({"server": {"enabled": true, "bootstrap_expect": of, "encrypt": KEY, "server_join": {"retry_join": others, "retry_interval": "1s"}}});
@@ -50,13 +51,13 @@ impl Server {
         Self::with_config(net, number, dir, config)
     }
 
-    /// An agent that is a node and no server, and knows the first `of` servers.
+    /// Creates an agent that is a node and no server, and knows the first `of` servers.
     pub fn node(net: &Net, number: usize, of: usize, dir: &Path) -> Result<Server> {
         let config = json!({
             "client": {
                 "enabled": true,
                 "servers": rpc_of_first(of),
-                // What a test looks at must not go because the disk of its machine is nearly full.
+                // Garbage collection because of a nearly full disk would remove allocations that a test examines.
                 "gc_disk_usage_threshold": 100,
                 "gc_inode_usage_threshold": 100,
             },
@@ -93,7 +94,7 @@ impl Server {
         })
     }
 
-    /// Starts it, and does not wait for anything.
+    /// Starts the process, and does not wait for anything.
     pub fn start(&mut self, net: &Net) -> Result<()> {
         ensure!(self.child.is_none(), "{} runs already", self.name);
         let stderr = File::options().create(true).append(true).open(&self.stderr).context("opening its log")?;
@@ -105,7 +106,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until it answers at all.
+    /// Waits until the process answers at all.
     pub fn answers(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_WITHIN;
         let http = self.http;
@@ -125,7 +126,7 @@ impl Server {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// Ends it at once, as a power cut would.
+    /// Kills the process at once, as a power cut would.
     pub fn kill(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill().with_context(|| format!("killing {}", self.name))?;
@@ -134,7 +135,7 @@ impl Server {
         Ok(())
     }
 
-    /// Asks it to end, as Ctrl-C does, and waits for that.
+    /// Interrupts the process, as Ctrl-C does, and waits for its end.
     pub fn stop(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         let pid = i32::try_from(child.id()).context("a process id fits in 31 bits")?;
@@ -148,24 +149,24 @@ impl Server {
         Ok(())
     }
 
-    /// Stops it in its tracks: it keeps its connections and says nothing.
+    /// Freezes the process (SIGSTOP): it keeps its connections and sends nothing.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on, as if no time had passed.
+    /// Resumes a frozen process.
     pub fn thaw(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Lets every write to a file beyond so many bytes of it fail, as on a disk that does not work. `None`: they work again.
+    /// Makes every write beyond this file offset in bytes fail, as on a broken disk. `None` removes the limit.
     pub fn limit_files(&self, bytes: Option<u64>) -> Result<()> {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(self.pid()?), Resource::Fsize, limit).with_context(|| format!("limiting the files of {}", self.name))?;
         Ok(())
     }
 
-    /// Its process, which is another one after every start.
+    /// Process id, which changes with every start.
     pub fn pid(&self) -> Result<Pid> {
         let child = self.child.as_ref().with_context(|| format!("{} does not run", self.name))?;
         i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id fits in 31 bits")
@@ -175,26 +176,26 @@ impl Server {
         kill_process(self.pid()?, signal).with_context(|| format!("sending {signal:?} to {}", self.name))
     }
 
-    /// Asks it something.
+    /// Sends a request.
     pub fn call(&self, request: &Request) -> Result<Answer> {
         http::call(self.http, request, Instant::now() + ANSWER_WITHIN)
             .with_context(|| format!("{} {} of {}", request.method, request.target, self.name))
     }
 
-    /// What it answers to a GET, and the index that it says.
+    /// Body and index of the answer to a GET.
     pub fn get(&self, target: &str) -> Result<(u64, Value)> {
         let answer = self.call(&Request::new("GET", target))?;
         ensure!(answer.head.status == 200, "GET {target} of {}: {} {}", self.name, answer.head.status, answer.text());
         Ok((answer.index().unwrap_or_default(), answer.json().with_context(|| format!("GET {target} of {}", self.name))?))
     }
 
-    /// Who it thinks leads: an address of a server, if it knows one.
+    /// Address of the leader as this server sees it, if any.
     pub fn leader(&self) -> Option<String> {
         let (_, leader) = self.get("/v1/status/leader").ok()?;
         leader.as_str().filter(|leader| !leader.is_empty()).map(str::to_owned)
     }
 
-    /// Reads its log up to an entry, while it is stopped, and gives the digest of the state that follows from it.
+    /// Replays the stopped server's log up to an entry, and returns the digest of the resulting state.
     pub fn digest(&mut self, index: u64) -> Result<String> {
         ensure!(!self.is_running(), "{} runs", self.name);
         let out = Command::new(env!("CARGO_BIN_EXE_songline"))
@@ -208,13 +209,13 @@ impl Server {
         Ok(digest.with_context(|| format!("log verify says no digest: {text}"))?.to_owned())
     }
 
-    /// Forgets everything it ever wrote down.
+    /// Deletes all its data.
     pub fn wipe(&mut self) -> Result<()> {
         ensure!(!self.is_running(), "{} runs", self.name);
         fs::remove_dir_all(&self.data).with_context(|| format!("removing the data of {}", self.name))
     }
 
-    /// The end of what it wrote about itself.
+    /// The last lines of its log output.
     pub fn last_lines(&self) -> String {
         let text = fs::read_to_string(&self.stderr).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -231,17 +232,17 @@ impl Drop for Server {
     }
 }
 
-/// What the first so many servers call each other.
+/// Addresses of the first `of` servers for each other.
 fn rpc_of_first(of: usize) -> Vec<String> {
     (0..of).map(|n| format!("{}:{RPC}", net::inside(n))).collect()
 }
 
-/// `a`, `b`, `c`, ..
+/// Name of a server: `a`, `b`, `c`, ..
 pub fn name_of(number: usize) -> String {
     char::from(b'a' + u8::try_from(number).expect("few servers")).to_string()
 }
 
-/// Puts the members of one object into another, at every depth.
+/// Merges an object into another, at every depth.
 fn put_in(into: &mut Value, more: &Value) {
     let Some(members) = more.as_object() else {
         *into = more.clone();

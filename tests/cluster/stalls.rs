@@ -1,4 +1,4 @@
-//! Servers that fall silent without dying, and networks that are bad without being cut.
+//! Servers that freeze without dying, and networks that are bad without being cut.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use crate::trial::Trial;
 use crate::{Run, say};
 
 const WRITERS: usize = 12;
-/// How long a frozen server stays frozen after the others went on without it.
+/// Time for which a frozen server stays frozen after the others have continued.
 const FROZEN: Duration = Duration::from_millis(1500);
-/// How long a bad network stays bad.
+/// Duration of a bad network.
 const BAD: Duration = Duration::from_secs(3);
 
 #[test]
@@ -26,7 +26,7 @@ fn a_leader_that_stood_still_finds_that_others_went_on() -> Result<()> {
     let mut gaps = Times::default();
     for round in 0..rounds {
         let leader = trial.cluster.leader()?;
-        // Every fourth time it is one that follows.
+        // Every fourth time a follower.
         let frozen = if round % 4 == 3 { trial.cluster.others(leader)[0] } else { leader };
         trial.progress().mark();
         trial.cluster.servers[frozen].freeze()?;
@@ -59,7 +59,7 @@ fn an_archive_is_restored_while_a_server_stands_still() -> Result<()> {
     let restored = restored.with_context(|| cluster.last_words())?;
     ensure!(restored.head.status == 200, "not restored: {} {}", restored.head.status, restored.text());
 
-    // The one that stood still gets the archive too, and makes the same of it.
+    // The server that was frozen gets the archive, too, and restores the same state.
     let last = cluster.write_through(frozen, "last")?;
     cluster.all_reach(last)?;
     for server in &cluster.servers {

@@ -1,5 +1,5 @@
-//! Subscribers of the event stream: one that goes on at another server when its own fails it, and one that reads a server's stream whole.
-//! Both see to it that indexes go up and that no gap is told. Not here: comparing that with what was written.
+//! Subscribers of the event stream: one that fails over to another server, and one that reads a whole stream of one
+//! server. Both check that indexes increase and that there is no gap. Not here: comparing the events with the writes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::http::{Connection, Request};
 use crate::wait::until;
 
-/// How long a stream may be silent before another server is asked. Writers never pause for so long while they can write.
+/// Time without data after which another server is used. Writers never pause for so long while they can write.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// One write of a writer, as the stream tells it.
+/// One write of a writer, as an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolEvent {
     pub index: u64,
@@ -24,7 +24,7 @@ pub struct PoolEvent {
     pub number: u64,
 }
 
-/// A subscriber that roams between servers.
+/// A subscriber that fails over between servers.
 pub struct Roamer {
     seen: Arc<Seen>,
     stop: Arc<AtomicBool>,
@@ -39,7 +39,7 @@ struct Seen {
 }
 
 impl Roamer {
-    /// Follows the pools of `run` from the beginning, first at server `first`.
+    /// Follows the node pools of `run` from the beginning, first at server `first`.
     pub fn start(servers: &[SocketAddr], first: usize, run: &str) -> Result<Roamer> {
         let seen: Arc<Seen> = Arc::default();
         let stop: Arc<AtomicBool> = Arc::default();
@@ -50,7 +50,8 @@ impl Roamer {
         Ok(Roamer { seen, stop, thread })
     }
 
-    /// Waits until it has seen everything up to `index`, and gives that and nothing behind it, and how often it went to another server.
+    /// Waits until all events up to `index` were received, and returns these and the number of failovers. Later
+    /// events are dropped.
     pub fn finish(self, index: u64, within: Duration) -> Result<(Vec<PoolEvent>, u64)> {
         let reached = until(Instant::now() + within, || self.seen.last.load(Ordering::SeqCst) >= index || self.thread.is_finished());
         self.stop.store(true, Ordering::SeqCst);
@@ -58,7 +59,7 @@ impl Roamer {
         let last = self.seen.last.load(Ordering::SeqCst);
         ensure!(reached && last >= index, "the stream came to {last} and not to {index}");
         let mut events = std::mem::take(&mut *self.seen.events.lock().unwrap_or_else(PoisonError::into_inner));
-        // A write of which nobody knew whether it happened may happen still, behind everything that is checked.
+        // A write of unknown outcome may still take effect after everything that is checked.
         events.truncate(events.partition_point(|event| event.index <= index));
         Ok((events, self.seen.moves.load(Ordering::SeqCst)))
     }
@@ -70,7 +71,7 @@ fn roam(servers: &[SocketAddr], first: usize, run: &str, seen: &Seen, stop: &Ato
         let mut last = seen.last.load(Ordering::SeqCst);
         let silence = |_: &Seen| Instant::now() + SILENCE;
         if let Ok(mut subscription) = Subscription::start(servers[at % servers.len()], last, silence(seen)) {
-            // Whatever ends it, the next server goes on behind the last frame seen.
+            // However the connection ends, the next server continues after the last received frame.
             while let Some(line) = subscription.line(silence(seen)) {
                 let event = pool_event(&line, &mut last, run)?;
                 if let Some(event) = event {
@@ -90,12 +91,12 @@ fn roam(servers: &[SocketAddr], first: usize, run: &str, seen: &Seen, stop: &Ato
     Ok(())
 }
 
-/// Everything that one server tells of the pools of `run`, behind `after` and up to `index`.
+/// All events of one server about the node pools of `run`, after `after` and up to `index`.
 pub fn read_whole(server: SocketAddr, after: u64, index: u64, run: &str, within: Duration) -> Result<Vec<PoolEvent>> {
     let deadline = Instant::now() + within;
     let mut events = Vec::new();
     let mut last = after;
-    // A subscriber that reads too slowly is sent away, and goes on where it was.
+    // A subscriber that reads too slowly is disconnected, and continues from its cursor.
     while last < index {
         ensure!(Instant::now() < deadline, "the stream of {server} came to {last} and not to {index}");
         let mut subscription = Subscription::start(server, last, deadline)?;
@@ -107,11 +108,11 @@ pub fn read_whole(server: SocketAddr, after: u64, index: u64, run: &str, within:
     Ok(events)
 }
 
-/// One connection with a stream on it.
+/// One connection with a stream.
 struct Subscription {
     connection: Connection,
     unread: Vec<u8>,
-    /// How much of `unread` has no end of line in it.
+    /// Length of the prefix of `unread` that has no newline.
     looked_at: usize,
 }
 
@@ -126,7 +127,8 @@ impl Subscription {
         Ok(Subscription { connection, unread: Vec::new(), looked_at: 0 })
     }
 
-    /// The next whole line; `None` when none comes any more. A line cut short by the end was not seen.
+    /// The next complete line; `None` when no more comes. A line that the end of the connection cuts short is
+    /// dropped.
     fn line(&mut self, deadline: Instant) -> Option<Vec<u8>> {
         loop {
             let end = self.unread[self.looked_at..].iter().position(|byte| *byte == b'\n');
@@ -142,7 +144,7 @@ impl Subscription {
     }
 }
 
-/// The event of a frame, if it is of a pool of `run`.
+/// The event of a frame, if it is about a node pool of `run`.
 fn pool_event(line: &[u8], last: &mut u64, run: &str) -> Result<Option<PoolEvent>> {
     let frame: Value =
         serde_json::from_slice(line).with_context(|| format!("a frame of the stream: {}", String::from_utf8_lossy(line).trim()))?;

@@ -1,6 +1,6 @@
-//! The network between the servers: a switch in this process that every packet passes, and the faults it is told to have.
-//! A cut has a direction, so that anything from a pulled cable to a server that hears and is not heard can be told.
-//! Not here: cards and namespaces.
+//! The network between the servers: a switch in this process that forwards every packet, with configurable faults. A
+//! cut has a direction, so that faults range from a pulled cable to a server that can only send. Not here: cards and
+//! namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,23 +18,23 @@ use crate::chance::Chance;
 /// Largest packet, in bytes, and more than any card here sends.
 const PACKET_BYTES_MAX: usize = 64 * 1024;
 
-/// What the network does to packets.
+/// Faults of the network.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// Packets from the first to the second of these ports are lost.
+    /// Directions (from port, to port) in which packets are lost.
     pub cut: BTreeSet<(usize, usize)>,
-    /// How many of a thousand packets are lost.
+    /// Lost packets in a thousand.
     pub lost_per_thousand: u64,
-    /// How long every packet takes.
+    /// Delay of every packet.
     pub delay: Duration,
-    /// How much longer one may take; packets then overtake each other.
+    /// Largest additional random delay; packets may overtake each other.
     pub jitter: Duration,
 }
 
-/// A running switch. Dropping it pulls all cables.
+/// A running switch. Dropping it stops forwarding.
 pub struct Switch {
     faults: Arc<Mutex<Faults>>,
-    /// Its end tells the threads to end.
+    /// Closing this pipe ends the threads.
     _stop: PipeWriter,
     threads: Vec<JoinHandle<()>>,
 }
@@ -46,7 +46,7 @@ struct Late {
 }
 
 impl Switch {
-    /// Passes packets between `cards`. The owner of card `n` has an address that ends in `n + 1`.
+    /// Forwards packets between `cards`. The owner of card `n` has an address that ends in `n + 1`.
     pub fn start(cards: Vec<File>, seed: u64) -> Result<Switch> {
         let faults: Arc<Mutex<Faults>> = Arc::default();
         let cards = Arc::new(cards);
@@ -63,7 +63,7 @@ impl Switch {
         Ok(Switch { faults, _stop: stop, threads })
     }
 
-    /// From now on the network has these faults and no others.
+    /// Replaces the faults of the network.
     pub fn set(&self, faults: Faults) {
         *locked(&self.faults) = faults;
     }
@@ -73,7 +73,7 @@ impl Drop for Switch {
     fn drop(&mut self) {
         let (_, other) = match std::io::pipe() {
             Ok(pipe) => pipe,
-            // Without a pipe to put in its place the threads end with the process.
+            // Without a replacement pipe the threads end with the process.
             Err(_) => return,
         };
         drop(std::mem::replace(&mut self._stop, other));
@@ -87,7 +87,7 @@ fn locked(faults: &Mutex<Faults>) -> MutexGuard<'_, Faults> {
     faults.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Passes on what one card sends, until the switch ends.
+/// Forwards the packets of one card, until the switch ends.
 fn pass(port: usize, cards: &[File], faults: &Mutex<Faults>, stop: &PipeReader, late: &Sender<Late>, mut chance: Chance) {
     let mut card = &cards[port];
     let mut space = vec![0; PACKET_BYTES_MAX];
@@ -101,7 +101,7 @@ fn pass(port: usize, cards: &[File], faults: &Mutex<Faults>, stop: &PipeReader, 
                 Ok(size) => size,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // The card is gone, with its namespace.
+                // The card was removed with its namespace.
                 Err(_) => return,
             };
             let packet = &space[..size];
@@ -116,7 +116,7 @@ fn pass(port: usize, cards: &[File], faults: &Mutex<Faults>, stop: &PipeReader, 
                 continue;
             }
             if delay.is_zero() {
-                // A receiver that is gone or full loses it, as on any network.
+                // A receiver that is gone or full loses the packet, as on any network.
                 let _lost = (&cards[to]).write(packet);
             } else {
                 let _ended = late.send(Late { due: Instant::now() + delay, to, packet: packet.to_vec() });
@@ -125,7 +125,7 @@ fn pass(port: usize, cards: &[File], faults: &Mutex<Faults>, stop: &PipeReader, 
     }
 }
 
-/// Passes on what was held back, when it is due, until nobody can send any more.
+/// Forwards delayed packets when they are due, until all senders are gone.
 fn pass_late(cards: &[File], waiting: &Receiver<Late>) {
     let mut held: BTreeMap<(Instant, u64), Late> = BTreeMap::new();
     let mut count = 0;
@@ -151,7 +151,7 @@ fn pass_late(cards: &[File], waiting: &Receiver<Late>) {
     }
 }
 
-/// The port that an IPv4 packet goes to.
+/// Destination port of an IPv4 packet.
 fn destination(packet: &[u8]) -> Option<usize> {
     let version = packet.first()? >> 4;
     let last = usize::from(*packet.get(19)?);

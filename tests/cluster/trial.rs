@@ -1,5 +1,6 @@
-//! A cluster under load, and everything that must hold of it in the end whatever was done to it meanwhile: nothing acknowledged is lost,
-//! nothing happened twice, the stream is without a hole also for who changed servers, and all servers tell the same stream and have the same state.
+//! A cluster under load, and the final checks after any faults: no acknowledged write is lost, none took effect
+//! twice, streams have no gap, also for a subscriber that changed servers, and all servers have the same stream and
+//! the same state.
 
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use crate::stream::{Roamer, read_whole};
 use crate::switch::Faults;
 use crate::writers::Writers;
 
-/// The pools of the writers begin with it.
+/// Prefix of the writers' node pools.
 const RUN: &str = "load";
-/// How long reading a whole stream may take.
+/// Timeout of reading a whole stream.
 const READ_WITHIN: Duration = Duration::from_secs(600);
 
 /// A cluster, writers, clients of registers and a subscriber.
@@ -26,12 +27,12 @@ pub struct Trial {
     writers: Writers,
     registers: Registers,
     roamer: Roamer,
-    /// By server: the index behind which its stream must have everything.
+    /// By server: the index after which its stream must be complete.
     since: Vec<u64>,
 }
 
 impl Trial {
-    /// Puts `writers` writers on a cluster, and waits until all servers take writes.
+    /// Starts `writers` writers on a cluster, and waits until all servers accept writes.
     pub fn start(cluster: Cluster, writers: usize, seed: u64) -> Result<Trial> {
         let addresses = cluster.addresses();
         let roamer = Roamer::start(&addresses, 1, RUN)?;
@@ -47,24 +48,24 @@ impl Trial {
         &self.writers.progress
     }
 
-    /// From now on gaps count anew; waits until each server has acknowledged something.
+    /// Starts a new measurement of gaps, and waits until each server has acknowledged a write.
     pub fn all_serve(&self) -> Result<()> {
         self.progress().mark();
         let all: Vec<usize> = (0..self.cluster.servers.len()).collect();
         self.progress().back_through(&all, 3, WITHIN).with_context(|| self.cluster.last_words())
     }
 
-    /// Waits until writes go on, and gives the longest time since the mark in which none was acknowledged.
+    /// Waits until writes continue, and returns the longest time since the mark without an acknowledged write.
     pub fn back(&self, count: u64) -> Result<Duration> {
         self.progress().back(count, WITHIN).with_context(|| self.cluster.last_words())
     }
 
-    /// Of server `n` nobody expects events up to `index` any more.
+    /// Excludes events up to `index` from the check of server `n`'s stream.
     pub fn tells_since(&mut self, n: usize, index: u64) {
         self.since[n] = index;
     }
 
-    /// Ends the load and checks everything. All servers must run.
+    /// Stops the load and checks everything. All servers must run.
     pub fn finish(mut self, what: &str) -> Result<Totals> {
         self.cluster.set(Faults::default());
         let outcomes = self.writers.finish()?;

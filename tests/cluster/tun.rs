@@ -1,5 +1,5 @@
-//! A network card whose cable ends in this process: what its owner sends is read here, and what is written here is what it receives.
-//! Whole IP packets, no frames. Not here: where they go.
+//! A network card whose cable ends in this process: packets that its owner sends are read here, and packets written
+//! here are received by its owner. Whole IP packets, no frames. Not here: their routing.
 
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use rustix::fs::OFlags;
 use rustix::ioctl::{self, Setter, opcode};
 
-/// `TUNSETIFF` of the kernel: ties an open `/dev/net/tun` to a card, made for it when there is none of that name.
+/// `TUNSETIFF` of the kernel: attaches an open `/dev/net/tun` to a card, which is created if none has this name.
 const SET_CARD: ioctl::Opcode = opcode::write::<c_int>(b'T', 202);
 /// IP packets and not Ethernet frames.
 const PACKETS: i16 = 0x0001;
-/// Nothing before each packet.
+/// No header before each packet.
 const BARE: i16 = 0x1000;
-/// How long the name of a card may be, with the zero at its end.
+/// Size of a card's name in bytes, with its terminating zero.
 const NAME_BYTES: usize = 16;
 
 /// `struct ifreq` of the kernel: a name, and a union of which only the flags are used.
@@ -25,7 +25,7 @@ struct CardRequest {
     _rest_of_union: [u8; 22],
 }
 
-/// Makes a card in the namespace of this process. It goes with the file. Reads do not wait.
+/// Creates a card in the namespace of this process. The card is removed when the file is closed. Reads do not block.
 pub fn open(name: &str) -> Result<File> {
     let mut request = CardRequest { name: [0; NAME_BYTES], flags: PACKETS | BARE, _rest_of_union: [0; 22] };
     let space = request.name.get_mut(..name.len()).filter(|space| space.len() < NAME_BYTES);
@@ -40,7 +40,7 @@ pub fn open(name: &str) -> Result<File> {
     Ok(file)
 }
 
-/// Whether this process may make cards.
+/// Whether this process may create cards.
 pub fn allowed() -> bool {
     File::options().read(true).write(true).open("/dev/net/tun").is_ok()
 }

@@ -1,12 +1,12 @@
-//! Waiting for what must come true, and no longer.
+//! Polling with a deadline.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to look away between two looks.
+/// Poll interval.
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// Looks again and again until it is so; false when it still is not at `deadline`.
+/// Polls until the condition holds; false when it does not at `deadline`.
 pub fn until(deadline: Instant, mut is_so: impl FnMut() -> bool) -> bool {
     loop {
         if is_so() {

@@ -1,4 +1,4 @@
-//! A server that has lost everything it ever wrote down, and comes back to a cluster that, in a release build, no longer has the first
+//! A server that has lost all its data, and returns to a cluster that, in a release build, no longer has the first
 //! entries of its log.
 
 use anyhow::{Context, Result, ensure};
@@ -11,9 +11,10 @@ use crate::wait::until;
 use crate::{Run, say};
 
 const WRITERS: usize = 8;
-/// How much of the log is kept, in the words of the configuration.
+/// Retained size of the log, as a configuration value.
 const KEPT: &str = "64MiB";
-/// How much is written before, in bytes. In a release build the first entries are gone after that; a debug build is too slow to write so much.
+/// Amount that is written before, in bytes. In a release build the first entries are gone after that; a debug build
+/// is too slow for so much.
 const WRITTEN: u64 = if cfg!(debug_assertions) { 8 << 20 } else { 300 << 20 };
 
 #[test]
@@ -43,7 +44,7 @@ fn a_server_that_lost_everything_gets_the_state_from_the_others() -> Result<()> 
         at >= index
     });
     ensure!(reached, "{} came to {at} and not to {index}: {}", server.name, trial.cluster.last_words());
-    // What was before is not its own history any more.
+    // The wiped server has no history of earlier entries.
     trial.tells_since(victim, index);
     trial.all_serve()?;
     trial.finish("a wiped server")?;

@@ -1,6 +1,7 @@
-//! Writers that write through every server, and exactly what was acknowledged to them.
-//! Each writes a node pool of its own again and again, each time with the next number. Half of them send an idempotency key and repeat a
-//! write, through whatever server, until it is acknowledged: it must then have happened once. The others never repeat one that was sent.
+//! Writers that write through every server, and record exactly their acknowledged writes. Each writes a node pool of
+//! its own repeatedly, each time with the next number. Half of them send an idempotency key and repeat a write,
+//! through any server, until it is acknowledged: it must then have taken effect once. The others never repeat a sent
+//! write.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::caller::{Caller, Said};
 use crate::http::Request;
 use crate::progress::Progress;
 
-/// What stands for a write of which nobody knows whether it happened. No entry has this index.
+/// Marks a write of unknown outcome. No entry has this index.
 pub const UNKNOWN: u64 = 0;
 
 /// Running writers.
@@ -26,7 +27,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// `count` writers, each beginning with another server. Runs of one cluster have different names.
+    /// Starts `count` writers, each beginning with another server. Each run of a cluster needs another name.
     pub fn start(servers: &[SocketAddr], count: usize, run: &str) -> Result<Writers> {
         let progress = Arc::new(Progress::new(servers.len()));
         let stop: Arc<AtomicBool> = Arc::default();
@@ -40,7 +41,7 @@ impl Writers {
         Ok(Writers { progress, stop, threads })
     }
 
-    /// Ends them, and gives by writer and by number the index of each write that was acknowledged, or `UNKNOWN`.
+    /// Stops the writers, and returns by writer and number the index of each acknowledged write, or `UNKNOWN`.
     pub fn finish(mut self) -> Result<Vec<Vec<u64>>> {
         self.stop.store(true, Ordering::SeqCst);
         let threads = std::mem::take(&mut self.threads);
@@ -54,7 +55,7 @@ impl Drop for Writers {
     }
 }
 
-/// The pool of a writer.
+/// Node pool of a writer.
 pub fn pool_of(run: &str, writer: usize) -> String {
     format!("{run}-{writer}")
 }
@@ -68,7 +69,7 @@ fn write(mut caller: Caller, pool: &str, repeats: bool, progress: &Progress, sto
         }
         let outcome = loop {
             if stop.load(Ordering::SeqCst) {
-                // What was sent of it may still happen.
+                // A request that was sent may still take effect.
                 outcomes.push(UNKNOWN);
                 return Ok(outcomes);
             }

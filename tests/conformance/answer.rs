@@ -1,5 +1,5 @@
-//! What an answer's bytes say: unpacked, as JSON or text, as objects back to back, or as a snapshot archive.
-//! Not here: getting the bytes, and judging them.
+//! Decoding an answer's body: decompressed, as JSON or text, as concatenated objects, or as a snapshot archive. Not
+//! here: receiving the bytes, and judging them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::http::Head;
 use crate::text::dump;
 
-/// The body of an answer as it is compared.
+/// The body of an answer in the form in which it is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     Json(Value),
@@ -22,7 +22,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// JSON where it is, text where not.
+    /// Decodes JSON; other content stays text.
     pub fn decode(bytes: &[u8]) -> Content {
         if bytes.is_empty() {
             return Content::Text(String::new());
@@ -33,7 +33,7 @@ impl Content {
         }
     }
 
-    /// For a comparison with a recorded body.
+    /// The content for a comparison with a recorded body.
     pub fn as_value(&self) -> Value {
         match self {
             Content::Json(value) => value.clone(),
@@ -41,7 +41,7 @@ impl Content {
         }
     }
 
-    /// For a comparison with a recorded text.
+    /// The content for a comparison with a recorded text.
     pub fn as_text(&self) -> String {
         match self {
             Content::Json(value) => dump(value),
@@ -50,7 +50,7 @@ impl Content {
     }
 }
 
-/// Undoes the compression that the headers name.
+/// Decompresses a body as its headers say.
 pub fn unpack(head: &Head, bytes: Vec<u8>) -> Result<Vec<u8>> {
     if bytes.is_empty() {
         return Ok(bytes);
@@ -64,14 +64,14 @@ pub fn unpack(head: &Head, bytes: Vec<u8>) -> Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// The objects of a text in which they stand back to back, without the empty ones; ends at the first that is not whole.
+/// The concatenated objects of a text, without empty ones; ends at the first incomplete one.
 pub fn frames(bytes: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(bytes);
     let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     values.map_while(Result::ok).filter(|value| *value != Value::Object(Map::new())).collect()
 }
 
-/// How many bytes the `Data` of such objects hold.
+/// Total number of bytes in the `Data` of such objects.
 pub fn data_bytes(frames: &[Value]) -> Result<usize> {
     let mut total = 0;
     for frame in frames {
@@ -82,7 +82,7 @@ pub fn data_bytes(frames: &[Value]) -> Result<usize> {
     Ok(total)
 }
 
-/// What a snapshot archive holds, and whether its two kinds of checksum agree.
+/// Content of a snapshot archive, and whether its two kinds of checksums agree.
 pub fn archive(head: &Head, bytes: &[u8]) -> Result<Value> {
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut members = Vec::new();

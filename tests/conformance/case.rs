@@ -1,5 +1,5 @@
-//! A recorded case as it stands in its file: a conversation of steps, each a request and what its answer must be.
-//! Not here: sending and comparing.
+//! A recorded case as it is stored in its file: a conversation of steps, each a request with its expected answer. Not
+//! here: sending and comparing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,15 +9,15 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Which agent a case expects.
+/// The agent that a case needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// Server and client in one `-dev` agent.
     Dev,
-    /// The same with ACLs.
+    /// Like `Dev`, with ACLs.
     Acl,
-    /// The same with a data folder, not `-dev`.
+    /// Like `Dev`, with a data folder instead of `-dev`.
     Server,
 }
 
@@ -27,7 +27,7 @@ pub enum Profile {
 pub struct Case {
     /// `TOPIC/NAME`.
     pub name: String,
-    /// One line for people.
+    /// Description in one line.
     #[serde(rename = "about")]
     _about: String,
     pub profile: Profile,
@@ -39,7 +39,7 @@ impl Case {
         self.name.split('/').next().unwrap_or_default()
     }
 
-    /// Needs an agent that was never bootstrapped, and leaves one that was.
+    /// Whether the case needs an agent that was never bootstrapped, and bootstraps it.
     pub fn wants_own_agent(&self) -> bool {
         self.topic() == "acl_bootstrap"
     }
@@ -51,49 +51,49 @@ impl Case {
 pub struct Step {
     pub req: Value,
     pub res: Option<Wanted>,
-    /// Send again until the body has these values.
+    /// Values of the body until which the request is repeated.
     #[serde(default)]
     pub until: Vec<(Path, Value)>,
-    /// Seconds that `until` or a stream may take.
+    /// Timeout of `until` or a stream, in seconds.
     pub within: Option<f64>,
-    /// Values that are not compared, only required to be there.
+    /// Paths whose values are not compared, but must exist.
     #[serde(default)]
     pub ignore: Vec<Path>,
-    /// Lists whose order says nothing.
+    /// Lists whose order is not compared.
     #[serde(default)]
     pub unordered: Vec<Path>,
     pub stream: Option<StreamRules>,
     pub start: Option<String>,
     pub join: Option<String>,
-    /// Bounds on the seconds from the request to the end of its answer.
+    /// Bounds of the time from the request to the end of its answer, in seconds.
     pub took: Option<(f64, f64)>,
     pub save: Option<String>,
     pub frames: Option<Frames>,
     pub ws: Option<Websocket>,
     #[serde(default)]
     pub archive: bool,
-    /// Seconds to wait before the step.
+    /// Delay before the step, in seconds.
     pub sleep: Option<f64>,
-    /// The answer is meant to differ: values are bound from it, but it is not compared.
+    /// The answer deliberately differs: values are bound from it, but it is not compared.
     #[serde(skip)]
     pub masked: bool,
 }
 
-/// What an answer must be.
+/// The expected answer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     pub status: u16,
-    /// `None`: the header must not be there.
+    /// Expected headers. `None`: the header must be absent.
     #[serde(default)]
     pub headers: BTreeMap<String, Option<String>>,
-    /// Kept apart from absent when it is null.
+    /// Expected body. Null is distinguished from absent.
     #[serde(default, deserialize_with = "present")]
     pub body: Option<Value>,
     pub text: Option<String>,
 }
 
-/// Which frames of an event stream count, and how it ends.
+/// Frames of an event stream that count, and the end of the stream.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamRules {
@@ -103,12 +103,12 @@ pub struct StreamRules {
     pub only: Vec<(Path, Value)>,
     #[serde(default)]
     pub raw: bool,
-    /// Seconds in which no further frame may come.
+    /// Time in which no further frame may arrive, in seconds.
     pub quiet: Option<f64>,
     pub tail: Option<String>,
 }
 
-/// Objects back to back; hang up after this many bytes of their Data (0: read to the end).
+/// Concatenated objects; hang up after this many bytes of their `Data` (0: read to the end).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
@@ -127,16 +127,16 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
     Value::deserialize(value).map(Some)
 }
 
-/// One part of the way to a value inside a document.
+/// One part of a path to a value inside a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     Key(String),
     Index(usize),
-    /// Any element, in patterns only.
+    /// Any element; in patterns only.
     Any,
 }
 
-/// `$.a[*].b[0]`; a key with dots is written `$['a.b']`.
+/// A path, such as `$.a[*].b[0]`; a key with dots is written `$['a.b']`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(pub Vec<Part>);
 
@@ -166,7 +166,7 @@ impl Path {
         Path(parts)
     }
 
-    /// The value at this path; null when there is none.
+    /// The value at this path; null when it does not exist.
     pub fn look_up<'v>(&self, value: &'v Value) -> &'v Value {
         let mut at = value;
         for part in &self.0 {
@@ -183,7 +183,7 @@ impl Path {
         at
     }
 
-    /// Whether a concrete way through a document is one that this pattern means.
+    /// Whether this pattern matches a concrete path.
     pub fn matches(&self, trail: &[Part]) -> bool {
         let pairs = || self.0.iter().zip(trail);
         self.0.len() == trail.len() && pairs().all(|(p, t)| *p == Part::Any || p == t)

@@ -1,5 +1,5 @@
-//! Comparing an answer with what was recorded: the same keys, the same lists, the same values, tokens aside.
-//! Not here: how the answer was got.
+//! Compares an answer with the recording: the same keys, the same lists, the same values, except tokens. Not here:
+//! receiving the answer.
 
 use serde_json::{Map, Number, Value};
 
@@ -7,10 +7,10 @@ use crate::case::{Part, Path};
 use crate::text::{dump, shorten};
 use crate::token::{Bindings, holds_token};
 
-/// How much of a value a difference shows, in characters.
+/// Largest part of a value in a reported difference, in characters.
 const SHOWN_CHARS: usize = 300;
 
-/// What a step does not compare.
+/// Parts of an answer that a step does not compare.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Leniency<'s> {
     pub ignore: &'s [Path],
@@ -23,7 +23,7 @@ impl Leniency<'_> {
     }
 }
 
-/// What was learned so far, and every difference found.
+/// Token values learned so far, and all differences found.
 #[derive(Debug, Default)]
 pub struct Judge {
     pub bindings: Bindings,
@@ -85,7 +85,7 @@ impl Judge {
     }
 
     fn objects(&mut self, want: &Map<String, Value>, got: &Map<String, Value>, trail: &mut Vec<Part>, lenient: Leniency<'_>) {
-        // The key as it must be now, and as the case has it.
+        // The key with its tokens filled in, and the key as the case has it.
         let mut keys: Vec<(String, &String)> = want.keys().map(|key| (self.bindings.fill_text(key), key)).collect();
         self.learn_keys(&mut keys, want, got, trail, lenient);
         for (key, value) in got {
@@ -106,7 +106,7 @@ impl Judge {
         }
     }
 
-    /// Keys of tokens that are not learned yet are paired with the keys left over, by their values.
+    /// Pairs keys whose tokens are not learned yet with the remaining keys of the answer, by comparing their values.
     fn learn_keys(
         &mut self,
         keys: &mut Vec<(String, &String)>,
@@ -169,7 +169,7 @@ impl Judge {
         }
     }
 
-    /// Whether `comparison` said yes and found no difference; otherwise nothing of it is remembered.
+    /// Whether `comparison` returned true and found no difference; otherwise everything it learned is discarded.
     fn attempt(&mut self, comparison: impl FnOnce(&mut Judge) -> bool) -> bool {
         let (learned, before) = (self.bindings.learned.clone(), self.differences.len());
         if comparison(self) && self.differences.len() == before {
@@ -181,7 +181,7 @@ impl Judge {
     }
 }
 
-/// Equality of plain values; numbers are equal by value, whatever their form.
+/// Equality of plain values; numbers are compared by value, independent of their form.
 pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),

@@ -1,5 +1,6 @@
-//! Deliberate differences from the reference: one test for each line of `deliberate.txt` and `defects.txt` that needs a node. The test has
-//! the name of the line's case and shows what the line claims. Tests that need no node are in `api/tests/it/deliberate`.
+//! Deliberate differences from the reference: one test for each line of `deliberate.txt` and `defects.txt` that needs
+//! a node. The test has the name of the line's case and shows that the line is true. Tests that need no node are in
+//! `api/tests/it/deliberate`.
 
 mod files;
 mod listed;
@@ -14,7 +15,7 @@ use crate::agent::Agent;
 use crate::fleet;
 use crate::http::{self, Request};
 
-/// The longest that a test waits for anything.
+/// Timeout of every wait of a test.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// An agent, and requests to it.
@@ -63,7 +64,7 @@ impl World {
         }
     }
 
-    /// Registers a job with one task, and answers the id of its evaluation.
+    /// Registers a job with one task, and returns the id of its evaluation.
     fn run(&self, id: &str, kind: &str, group: Value, task: Value) -> Result<String> {
         let mut group = group;
         group["Name"] = json!("g");

@@ -1,5 +1,5 @@
-//! Sending what a step asks for and getting its answer: whole, as frames up to a size, as a stream of lines, or over a websocket.
-//! Not here: what the answer should have been.
+//! Sends a step's request and receives its answer: whole, as frames up to a size, as a stream of lines, or over a
+//! websocket. Not here: the expected answer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,14 +17,14 @@ use crate::compare::equal;
 use crate::http::{Answer, Connection, Head, Request};
 use crate::text::dump;
 
-/// How long one request may take.
+/// Timeout of one request.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
 
-/// An agent, and until when it may be asked.
+/// An agent's address and the case's deadline.
 #[derive(Debug, Clone, Copy)]
 pub struct Server {
     pub http: SocketAddr,
-    /// The end of the time of the whole case.
+    /// Deadline of the whole case.
     pub deadline: Instant,
 }
 
@@ -38,7 +38,7 @@ impl Server {
         Connection::open(self.http, deadline)?.call(request, deadline)
     }
 
-    /// The head of the answer, and the connection to read the rest from.
+    /// Sends a request. Returns the connection, to read the body from, and the head of the answer.
     pub fn open(&self, request: &Request) -> io::Result<(Connection, Head)> {
         let deadline = self.request_deadline();
         let mut connection = Connection::open(self.http, deadline)?;
@@ -46,7 +46,7 @@ impl Server {
         Ok((connection, head))
     }
 
-    /// Hangs up when the frames of the answer hold `bytes` of data.
+    /// Sends a request and hangs up once the frames of the answer hold `bytes` bytes of data.
     pub fn call_for_frames(&self, request: &Request, bytes: usize) -> Result<Answer> {
         let deadline = self.request_deadline();
         let (mut connection, head) = self.open(request)?;
@@ -60,7 +60,7 @@ impl Server {
         Ok(Answer { head, body })
     }
 
-    /// Handshake, the messages, and all that comes back until the server closes.
+    /// Performs the handshake, sends the messages, and returns everything received until the server closes.
     pub fn websocket(&self, mut request: Request, messages: &[Value]) -> Result<(u16, Content)> {
         let deadline = self.request_deadline();
         for (name, value) in [
@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-/// The request of a step whose tokens are filled in already.
+/// The request of a step, with its tokens filled in already.
 pub fn request(req: &Value, saved: Option<&[u8]>) -> Result<Request> {
     let text = |key: &str| req.get(key).and_then(Value::as_str);
     let mut target = percent(text("path").context("a request has a path")?, "/%~:@!$&'()*+,;=");
@@ -117,7 +117,7 @@ pub fn request(req: &Value, saved: Option<&[u8]>) -> Result<Request> {
     Ok(request)
 }
 
-/// `<repeat:x:1000>` is a thousand x, for bodies too big to write down.
+/// Expands `<repeat:x:1000>` to a thousand x, for bodies too large to be stored.
 fn repeated(raw: &str) -> String {
     let repeat = Regex::new(r"<repeat:(.):([0-9]+)>").expect("the pattern is fixed");
     let filled = repeat.replace_all(raw, |found: &Captures<'_>| found[1].repeat(found[2].parse().unwrap_or_default()));
@@ -139,7 +139,7 @@ fn query_text(query: &Map<String, Value>) -> String {
     pairs.join("&")
 }
 
-/// A value as it was put into addresses and headers when the cases were recorded.
+/// Text form of a value in addresses and headers, as in the recordings.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -163,7 +163,7 @@ fn percent(text: &str, safe: &str) -> String {
     out
 }
 
-/// The first `count` frames that count, and what followed when the server ended the stream.
+/// The first `count` frames that count, and the rest of the stream if the server ended it.
 pub fn read_stream(
     connection: &mut Connection,
     rules: &StreamRules,
@@ -183,14 +183,14 @@ pub fn read_stream(
 /// A stream of lines of which some are frames.
 struct Lines<'c> {
     connection: &'c mut Connection,
-    /// Bytes of a line whose end has not come yet.
+    /// Bytes of an incomplete line.
     rest: Vec<u8>,
     frames: Vec<Value>,
     tail: Option<String>,
 }
 
 impl Lines<'_> {
-    /// Reads until there is enough or the stream ends; false when the time was over before.
+    /// Reads until `enough` or the end of the stream; false when the deadline passed before.
     fn read(&mut self, rules: &StreamRules, deadline: Instant, enough: impl Fn(&[Value]) -> bool) -> Result<bool> {
         while !enough(&self.frames) && Instant::now() < deadline {
             let line = match self.next_line(deadline) {
@@ -215,7 +215,7 @@ impl Lines<'_> {
         Ok(true)
     }
 
-    /// With its line feed; empty at the end of the stream.
+    /// The next line with its line feed; empty at the end of the stream.
     fn next_line(&mut self, deadline: Instant) -> io::Result<Vec<u8>> {
         loop {
             if let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
@@ -243,7 +243,7 @@ fn counts(frame: &Value, rules: &StreamRules) -> bool {
     !events.is_empty() && events.iter().all(wanted)
 }
 
-/// One text message. A mask of zeros changes nothing, but a client must mask.
+/// Encodes one text message. Clients must mask; a mask of zeros leaves the payload unchanged.
 fn text_frame(payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x81];
     match u8::try_from(payload.len()) {
@@ -259,7 +259,7 @@ fn text_frame(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What comes over a websocket until the server closes, as the recordings show it.
+/// Everything received over a websocket until the server closes, in the form of the recordings.
 fn listen(connection: &mut Connection, deadline: Instant) -> Result<Value> {
     let names = ["stdout", "stderr"];
     let mut output = [Vec::new(), Vec::new()];

@@ -1,6 +1,6 @@
-//! The agents that the cases are played against: several at once, each with its share of the cases, one case after another.
-//! A case that changed something and failed leaves an agent that no other case should see: it gets a new one.
-//! Not here: what a failed case means for the test.
+//! The agents that the cases are replayed against: several at once, each with its share of the cases, one case after
+//! another. After a failed case that changed something, the agent is replaced, so that no other case sees the
+//! changes. Not here: the meaning of a failed case for the test.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZero;
@@ -19,30 +19,30 @@ use crate::player::{Outcome, Until, play};
 
 /// The management token that cases of profile `acl` expect.
 pub const TOKEN: &str = "2b778dd9-f5f1-6f29-b4b4-9a5fa948757a";
-/// How long one case may take in all; the longest recorded takes about a minute.
+/// Timeout of one whole case; the longest recorded one takes about a minute.
 const CASE_WITHIN: Duration = Duration::from_secs(240);
-/// How long an agent that listens may take until its node is ready.
+/// Longest time from an agent's first answer until its node is ready.
 const NODE_READY_WITHIN: Duration = Duration::from_secs(30);
-/// How often in a row an agent may fail to start before its cases are given up.
+/// Number of consecutive failed starts of an agent after which its cases are given up.
 const STARTS_MAX: u32 = 2;
 
-/// How one case ended.
+/// Result of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
-    /// Only on a new agent, after it had failed once.
+    /// Passed only on a new agent, after one failure.
     PassedAtSecondTry,
     Failed(Vec<String>),
 }
 
-/// How the cases are played.
+/// Parameters of the replay.
 pub struct Plan<'p> {
     pub until: Until,
-    /// Whether a case that fails deserves a second try.
+    /// Whether a failed case is tried again.
     pub again: &'p (dyn Fn(&Case) -> bool + Sync),
 }
 
-/// Plays all cases, in their order as far as one agent sees them.
+/// Replays all cases; those of one agent in their order.
 pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
     let verdicts = Mutex::new(BTreeMap::new());
     let queue_of = |profile: Profile| -> Mutex<VecDeque<&Case>> { Mutex::new(cases.iter().filter(|c| c.profile == profile).collect()) };
@@ -71,14 +71,14 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
     verdicts.into_inner().expect("no worker panicked")
 }
 
-/// A place where one agent after another is running.
+/// One sequence of agents, of which one runs at a time.
 struct Seat {
     profile: Profile,
     agent: Option<Agent>,
-    /// Where the agent of profile `server` keeps its data.
+    /// Data folder of the agent of profile `server`.
     data: Option<tempfile::TempDir>,
     failed_starts: u32,
-    /// Why no agent is tried here any more.
+    /// Reason why no further agent is started.
     given_up: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl Seat {
         Verdict::Failed(first)
     }
 
-    /// The differences.
+    /// Replays a case. Returns the differences.
     fn play(&mut self, case: &Case, until: Until) -> Vec<String> {
         let apart = case.wants_own_agent();
         if apart {
@@ -124,7 +124,7 @@ impl Seat {
         differences
     }
 
-    /// The address of the agent, started if need be.
+    /// Address of the running agent, which is started if needed.
     fn seated(&mut self, ready: bool) -> Result<std::net::SocketAddr, String> {
         loop {
             if let Some(reason) = &self.given_up {
@@ -166,7 +166,7 @@ impl Seat {
     }
 }
 
-/// An agent of profile `dev`, or with ACLs of profile `acl`, for one test alone: bootstrapped, and its node is ready.
+/// An agent of profile `dev`, or with ACLs of profile `acl`, for a single test: bootstrapped, with a ready node.
 pub fn agent(acl: bool) -> Result<Agent> {
     let agent = Agent::start(&Setup { acl, ..Setup::dev() })?;
     if acl {
@@ -176,7 +176,7 @@ pub fn agent(acl: bool) -> Result<Agent> {
     Ok(agent)
 }
 
-/// What `<env:NAME>` stands for: the management token, and all that the caller gives as CONFORM_NAME.
+/// Values of `<env:NAME>`: the management token, and the environment variables CONFORM_NAME.
 fn env() -> BTreeMap<String, String> {
     let given = std::env::vars().filter_map(|(name, value)| Some((name.strip_prefix("CONFORM_")?.to_string(), value)));
     [("TOKEN".to_string(), TOKEN.to_string())].into_iter().chain(given).collect()
@@ -189,7 +189,7 @@ fn bootstrap(http: std::net::SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the agent's node is ready; an agent that does not say is left to the cases to judge.
+/// Waits until the agent's node is ready. On a timeout or an error the cases themselves find out.
 fn wait_for_node(http: std::net::SocketAddr) {
     let deadline = Instant::now() + NODE_READY_WITHIN;
     let mut index = 0;
@@ -204,14 +204,15 @@ fn wait_for_node(http: std::net::SocketAddr) {
         if nodes.iter().any(|node| node["Status"] == "ready") {
             return;
         }
-        // Without an index there is nothing to wait on.
+        // Without an index a blocking query is not possible.
         let Some(at) = answer.index() else { return };
         index = at;
     }
 }
 
-/// Lets the node run one short job and forget it. The recordings come from a node that had run things before: its row names the index of
-/// its last alloc update. Without this, what a case sees would depend on which case its agent played before.
+/// Lets the node run one short job and purges it. The recordings come from a node that had run jobs before: its row
+/// has the index of its last alloc update. Without this, the result of a case would depend on the cases that its
+/// agent replayed before.
 fn run_something(http: std::net::SocketAddr) {
     let deadline = Instant::now() + NODE_READY_WITHIN;
     let call = |request: Request| http::call(http, &request.header("X-Nomad-Token", TOKEN), deadline).ok();
@@ -230,7 +231,7 @@ fn run_something(http: std::net::SocketAddr) {
     }
 }
 
-/// Whether the agent still says anything.
+/// Whether the agent still answers.
 fn answers(http: std::net::SocketAddr) -> bool {
     let request = Request::new("GET", "/v1/status/leader");
     http::call(http, &request, Instant::now() + Duration::from_secs(10)).is_ok()

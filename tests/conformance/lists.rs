@@ -1,6 +1,7 @@
-//! The lists beside the cases: `known.txt`, what does not pass yet, `deliberate.txt`, the steps that are meant to differ, and `defects.txt`,
-//! defects whose recordings are not among the cases. Lines are `case: reason`, or `case steps [fields]: reason` for steps;
-//! empty lines and lines that begin with `#` say nothing. Not here: running anything.
+//! The lists beside the cases: `known.txt` (cases that do not pass yet), `deliberate.txt` (steps that deliberately
+//! differ) and
+//! `defects.txt` (defects whose recordings are not among the cases). Lines are `case: reason`, or `case steps
+//! [fields]: reason` for steps; empty lines and lines that begin with `#` are ignored. Not here: running anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,11 +12,12 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::case::{Case, Path as Field};
 use crate::text::shorten;
 
-/// The reason of a case that was listed before it was ever replayed; gives way to a better one.
+/// Reason of a case that was listed before its first replay; replaced by a better one.
 const UNTRIED: &str = "not replayed yet";
-/// Longest reason that is written by itself, in characters.
+/// Longest generated reason, in characters.
 const REASON_CHARS: usize = 160;
-/// How many cases may pass only at their second try, each on a new agent. More are a defect of the cases or of the agent.
+/// Number of cases that may pass only at their second try, each on a new agent. A larger number indicates a defect of
+/// cases or agent.
 const SECOND_TRIES_MAX: usize = 3;
 const KNOWN_HEAD: &str = "\
 # Recorded cases that do not pass yet: `case: the route or the part that is missing`.
@@ -46,11 +48,11 @@ pub fn parse(text: &str) -> Result<Reasons> {
     Ok(reasons)
 }
 
-/// Steps of a case that are meant to differ.
+/// Steps of a case that deliberately differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     pub steps: Vec<usize>,
-    /// The values of the answer that differ. Empty: the whole answer does.
+    /// Values of the answer that differ. Empty: the whole answer differs.
     pub fields: Vec<Field>,
     pub reason: String,
 }
@@ -77,7 +79,7 @@ pub fn parse_masks(text: &str) -> Result<Masks> {
     Ok(masks)
 }
 
-/// `3` or `3-5`, both ends included.
+/// Parses `3` or `3-5`, both ends included.
 fn range(text: &str) -> Result<Vec<usize>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last): (usize, usize) = (first.parse()?, last.parse()?);
@@ -85,7 +87,7 @@ fn range(text: &str) -> Result<Vec<usize>> {
     Ok((first..=last).collect())
 }
 
-/// Applies masks to their cases. Returns how many steps are masked.
+/// Applies masks to their cases. Returns the number of masked steps.
 pub fn mask(cases: &mut [Case], masks: &Masks) -> Result<usize> {
     let mut masked = BTreeSet::new();
     for (name, masks) in masks {
@@ -103,7 +105,7 @@ pub fn mask(cases: &mut [Case], masks: &Masks) -> Result<usize> {
     Ok(masked.len())
 }
 
-/// The list that says what failed now: old reasons stay, new ones are the first difference.
+/// The updated list of failing cases: old reasons stay, new ones are the first difference.
 pub fn updated(old: &Reasons, failed: &BTreeMap<String, Vec<String>>) -> String {
     let mut text = KNOWN_HEAD.to_string();
     for (case, differences) in failed {
@@ -118,7 +120,8 @@ pub fn updated(old: &Reasons, failed: &BTreeMap<String, Vec<String>>) -> String 
     text
 }
 
-/// What is wrong with a run, given what may fail; empty when all is as listed. `second` are those that passed at their second try.
+/// Deviations of a run from the lists; empty when there are none. `second` are the cases that passed at their second
+/// try.
 pub fn complaints(known: &Reasons, failed: &BTreeMap<String, Vec<String>>, passed: &[String], second: &[&str]) -> Vec<String> {
     let mut complaints = Vec::new();
     if second.len() > SECOND_TRIES_MAX {

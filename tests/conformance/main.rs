@@ -1,10 +1,12 @@
 //! Replays recorded HTTP conversations against agents of the built binary and reports every difference.
 //!
-//! `cases/TOPIC/NAME.json` are the conversations, `known.txt` names those that do not pass yet and what they wait for, and
-//! `deliberate.txt` the steps that are meant to differ; the other steps of such a case are judged like any. `defects.txt` names defects
-//! of the reference whose recordings are not among the cases. Each line of these two has a test of what it claims in `deliberate`.
-//! `CONFORMANCE_ONLY=jobs,events/live` plays only what begins so, to its end, and shows every difference. `UPDATE_KNOWN=1` rewrites
-//! `known.txt`. Not here: conversations with a cluster of several servers.
+//! `cases/TOPIC/NAME.json` are the conversations. `known.txt` names those that do not pass yet, with the reason, and
+//! `deliberate.txt` the steps that deliberately differ; the other steps of such a case are compared like any.
+//! `defects.txt` names defects of the reference whose recordings are not among the cases. For each line of these two
+//! files, `deliberate` has a test that shows that the line is true.
+//! `CONFORMANCE_ONLY=jobs,events/live` replays only cases with these prefixes, to their end, and shows every
+//! difference.
+//! `UPDATE_KNOWN=1` rewrites `known.txt`. Not here: conversations with a cluster of several servers.
 
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
@@ -49,7 +51,7 @@ fn recorded_conversations_go_as_recorded() -> Result<()> {
     let masks = lists::read_masks(&folder.join("deliberate.txt"))?;
     let mut cases = case::load(&folder.join("cases"))?;
     let masked = Masked { steps: lists::mask(&mut cases, &masks)?, cases: masks.len() };
-    // Those that should pass come first, before agents have seen any that fail half-way.
+    // Cases that should pass come first, on agents that have not seen a failed case yet.
     cases.sort_by_key(|case| (known.contains_key(&case.name), case.name.clone()));
     match std::env::var("CONFORMANCE_ONLY") {
         Ok(only) => play_some(cases, &only),
@@ -120,7 +122,7 @@ fn sorted(verdicts: &BTreeMap<String, Verdict>) -> (Vec<String>, BTreeMap<String
     (passed, failed)
 }
 
-/// A line per topic.
+/// Totals, one line for each topic.
 fn totals(cases: &[Case], verdicts: &BTreeMap<String, Verdict>) -> String {
     let mut topics: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for case in cases {
@@ -137,7 +139,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")
 }
 
-/// Past the test harness, which keeps the output of tests that pass to itself.
+/// Prints past the test harness, which captures the output of passing tests.
 fn say(text: &str) {
     let _unheard = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,5 +1,5 @@
-//! The recorded conversations against the OpenAPI document: each request that was answered well is an operation of it, and what was answered
-//! has the shape that the document says. Nothing is sent to anybody.
+//! Compares the recorded conversations with the OpenAPI document: each successful request is an operation of the
+//! document, and its answer has the documented shape. Nothing is sent.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Playing one case against one agent, step by step.
-//! Not here: which agent, and what a difference means for the test.
+//! Replays one case against one agent, step by step. Not here: the choice of the agent, and the meaning of a
+//! difference for the test.
 
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};
@@ -15,30 +15,30 @@ use crate::exchange::{self, Server};
 use crate::http::{Answer, Connection, Head, Request};
 use crate::text::shorten;
 
-/// How long `until` waits before it asks again.
+/// Delay between two requests of `until`.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How long `until` asks and a stream is read where the case does not say, in seconds.
+/// Default timeout of `until` and of reading a stream, in seconds.
 const UNTIL_WITHIN_S: f64 = 20.0;
 const STREAM_WITHIN_S: f64 = 10.0;
 
-/// How far a case is played.
+/// Extent of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// The first step that differs.
+    /// Stop at the first step that differs.
     FirstDifference,
-    /// Its end, for those who mend it.
+    /// Replay to the end, for those who fix the case.
     End,
 }
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub differences: Vec<String>,
-    /// The agent answered a write with success, so it is not what it was.
+    /// Whether a write of the case succeeded, so that the agent's state has changed.
     pub changed_something: bool,
 }
 
-/// A request that was sent and whose answer is looked at later.
+/// A request that was sent and whose answer is read later.
 enum Started {
     Answer(JoinHandle<Result<(Answer, Duration)>>),
     Stream(Box<Connection>, Head),
@@ -53,7 +53,7 @@ struct Player<'c> {
     changed_something: bool,
 }
 
-/// Plays `case` against the agent at `server`.
+/// Replays `case` against the agent at `server`.
 pub fn play(case: &Case, server: Server, env: &BTreeMap<String, String>, until: Until) -> Outcome {
     let mut player =
         Player { case, server, judge: Judge::default(), saved: BTreeMap::new(), started: BTreeMap::new(), changed_something: false };
@@ -92,7 +92,7 @@ impl Player<'_> {
 
     fn step(&mut self, step: &Step, req: &Value) -> Result<()> {
         if let Some(seconds) = step.sleep {
-            // The recording waited here for something that shows in no answer.
+            // The recording waited here for a change that no answer shows.
             thread::sleep(Duration::from_secs_f64(seconds));
         }
         let saved = match req.get("saved").and_then(Value::as_str) {

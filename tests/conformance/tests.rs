@@ -1,4 +1,4 @@
-//! The replayer itself: tokens, comparison, lists, and whole cases played against a server of canned answers.
+//! Tests of the replayer: tokens, comparison, lists, and whole cases replayed against a server of canned answers.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use crate::lists;
 use crate::player::{Until, play};
 use crate::token::Bindings;
 
-/// Compares and shows the differences, then what was learned.
+/// Compares and shows the differences, then the learned values.
 fn check(want: Value, got: Value, ignore: &[&str], unordered: &[&str], expected: Expect) {
     let paths = |texts: &[&str]| -> Vec<Path> { texts.iter().map(|t| Path::parse(t)).collect() };
     let mut judge = Judge::default();
@@ -240,7 +240,8 @@ fn a_mask_names_steps_of_a_case_that_exists() {
     assert_eq!(check("a/b 2-1: backwards"), "a/b 2-1: 2-1 is no range");
 }
 
-/// Answers each connection with the next of `answers`, each character of them one byte; keeps the last one for all that follow.
+/// Answers each connection with the next of `answers`, each character as one byte; repeats the last one for all
+/// further connections.
 fn canned(answers: &[&str]) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -256,7 +257,8 @@ fn canned(answers: &[&str]) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Reads one request, sends the answer, and keeps the connection open until the client goes when the answer says `HOLD`.
+/// Reads one request and sends the answer. If the answer contains `HOLD`, keeps the connection open until the client
+/// disconnects.
 fn serve(stream: TcpStream, answer: &str) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut size = 0;
@@ -282,12 +284,12 @@ fn serve(stream: TcpStream, answer: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Plays steps against canned answers and shows the differences.
+/// Replays steps against canned answers and shows the differences.
 fn check_play(steps: Value, answers: &[&str], expected: Expect) {
     check_masked(steps, "", answers, expected);
 }
 
-/// The same with masks on some of the steps.
+/// Like `check_play`, with masks on some of the steps.
 fn check_masked(steps: Value, masks: &str, answers: &[&str], expected: Expect) {
     let case = json!({"name": "x/y", "about": "", "profile": "dev", "steps": steps});
     let mut cases: Vec<Case> = vec![serde_json::from_value(case).expect("the case of a test is well formed")];
@@ -295,7 +297,7 @@ fn check_masked(steps: Value, masks: &str, answers: &[&str], expected: Expect) {
     let case = &cases[0];
     let server = Server { http: canned(answers).expect("a port of this machine"), deadline: Instant::now() + Duration::from_secs(30) };
     let outcome = play(case, server, &BTreeMap::new(), Until::End);
-    // How long an answer took is the machine's to say.
+    // The measured time differs from run to run.
     let took = regex::Regex::new(r"got it after [0-9.]+ s").expect("a pattern");
     expected.assert_eq(&took.replace_all(&outcome.differences.join("\n"), "got it sooner"));
 }

@@ -1,4 +1,4 @@
-//! JSON as text in the form the recordings were compared in: a space after each comma and colon, all but ASCII escaped.
+//! JSON as text in the form of the recordings: a space after each comma and colon, all non-ASCII characters escaped.
 //! Sent bodies have this form too, so that their sizes are the recorded ones. Not here: parsing.
 
 use serde_json::{Number, Value};

@@ -1,5 +1,5 @@
-//! Tokens: `<uuid:1>`, `<index>`, .. stand in a case for values that differ from run to run.
-//! Here they are found, filled with what was learned, and matched against what came. Not here: walking whole documents.
+//! Tokens such as `<uuid:1>` and `<index>`, which stand in a case for values that differ from run to run. This module
+//! finds them, fills in learned values, and matches them with answers. Not here: walking whole documents.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,12 +20,12 @@ static RFC3339: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})").expect("the pattern is fixed")
 });
 
-/// What the tokens of one case stand for.
+/// Values of the tokens of one case.
 #[derive(Debug, Clone, Default)]
 pub struct Bindings {
-    /// Learned from answers, by the inside of the token: `uuid:1`.
+    /// Values learned from answers, by the inside of the token: `uuid:1`.
     pub learned: BTreeMap<String, String>,
-    /// Given by the caller, by name.
+    /// Values given by the caller, by name.
     pub env: BTreeMap<String, String>,
 }
 
@@ -34,7 +34,7 @@ pub fn holds_token(text: &str) -> bool {
 }
 
 impl Bindings {
-    /// `value` with everything known put in.
+    /// `value` with all known tokens filled in.
     pub fn fill(&self, value: &Value) -> Value {
         match value {
             Value::Object(map) => Value::Object(map.iter().map(|(key, element)| (self.fill_text(key), self.fill(element))).collect()),
@@ -62,7 +62,7 @@ impl Bindings {
         filled.into_owned()
     }
 
-    /// An integer when the whole text is the token of a learned one.
+    /// An integer if the whole text is the token of a learned integer.
     fn learned_int(&self, text: &str) -> Option<Number> {
         let kind = text.strip_prefix('<')?.strip_suffix('>')?;
         let value = self.learned.get(kind)?;
@@ -70,7 +70,7 @@ impl Bindings {
         value.parse().ok()
     }
 
-    /// Whether `got` is what `want` says, and learns what `want` says for the first time.
+    /// Whether `got` matches `want`. Tokens that occur for the first time are learned.
     pub fn same(&mut self, want: &str, got: &Value) -> bool {
         let whole = TOKEN.captures(want).filter(|found| found[0].len() == want.len());
         match got {
@@ -148,13 +148,13 @@ impl Bindings {
     }
 }
 
-/// One piece of a wanted text.
+/// One piece of an expected text.
 enum Piece {
     Literal(String),
     Shape(Shape),
-    /// What it matches is the value number so and so.
+    /// A token that occurs for the first time; its match becomes the value of this number.
     Learn(usize, Shape),
-    /// The same as that value.
+    /// A repeated token: the same as the value of this number.
     Again(usize),
 }
 
@@ -166,16 +166,16 @@ enum Shape {
     },
     Ip,
     Num,
-    /// As much as possible.
+    /// As many characters as possible.
     Text {
         min: usize,
     },
-    /// At least one character, and as few as possible.
+    /// As few characters as possible, at least one.
     Shortest,
 }
 
 impl Shape {
-    /// How many bytes of `text` it may take, the preferred choice first.
+    /// Possible lengths of the match at the start of `text` in bytes, the preferred one first.
     fn sizes(&self, text: &str) -> Vec<usize> {
         let longest_first = |min: usize, max: usize| -> Vec<usize> { (min..=max).rev().collect() };
         match self {
@@ -215,13 +215,13 @@ fn digits(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len())
 }
 
-/// The ends of all beginnings of `text` that have at least `min` characters.
+/// End positions of all prefixes of `text` with at least `min` characters.
 fn boundaries(text: &str, min: usize) -> Vec<usize> {
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     ends.skip(min).collect()
 }
 
-/// Whether `pieces` take all of `text` from `at` on; tries every choice, the preferred first.
+/// Whether `pieces` match all of `text` from `at` on; tries every possibility, the preferred one first.
 fn matches_from(pieces: &[Piece], text: &str, at: usize, learned: &mut Vec<Option<String>>) -> bool {
     let Some((piece, rest)) = pieces.split_first() else {
         return at == text.len();

@@ -1,4 +1,4 @@
-//! The cluster of the test, and its story.
+//! The cluster of the test, and the test itself.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
@@ -13,18 +13,18 @@ use songline_commands::{Command as Entry, Envelope};
 
 use crate::http::{self, Answer, Request};
 
-/// How long anything may take. A debug build on a busy machine is slow.
+/// Timeout of every step. A debug build on a busy machine is slow.
 const WITHIN: Duration = Duration::from_secs(120);
-/// How long one answer may take.
+/// Timeout of one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// States are compared after so many entries.
+/// Number of entries between two comparisons of the states.
 const DIGEST_INTERVAL: u64 = 40;
-/// The variable that makes an agent of this program a wrong one.
+/// Environment variable that gives an agent of this program the defect.
 const WRONG: &str = "SONGLINE_TEST_IS_WRONG";
-/// The pool whose description a wrong agent changes.
+/// Node pool whose description a defective agent changes.
 const POOL: &str = "pool-x";
 
-/// Runs this program as an agent with the defects of the test.
+/// Runs this program as an agent with the injected defects.
 pub fn agent() -> ExitCode {
     let alter: Option<fn(&mut Envelope)> = std::env::var_os(WRONG).is_some().then_some(describe_otherwise);
     defects::install(Defects { alter, digest_interval: Some(DIGEST_INTERVAL) });
@@ -51,7 +51,7 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody listens on now.
+/// A port that is currently free.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").context("looking for a port")?.local_addr()?.port())
 }
@@ -91,7 +91,7 @@ impl Server {
 
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -101,7 +101,7 @@ impl Server {
         http::call(self.http, request, Instant::now() + ANSWER_WITHIN).context("asking a server")
     }
 
-    /// The pool as this server itself has it.
+    /// The node pool in this server's own state.
     fn own_pool(&self) -> Option<Value> {
         let answer = self.ask(&Request::new("GET", &format!("/v1/node/pool/{POOL}?stale"))).ok()?;
         (answer.head.status == 200).then(|| answer.json().ok()).flatten()
@@ -114,7 +114,7 @@ impl Server {
     }
 }
 
-/// Looks again and again until `look` finds something.
+/// Polls until `look` returns a value.
 fn until<T>(what: &str, servers: &[Server], mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
@@ -127,7 +127,7 @@ fn until<T>(what: &str, servers: &[Server], mut look: impl FnMut() -> Option<T>)
     anyhow::bail!("{what} did not come to be; the servers' last words:\n{}", words.join("\n--\n"))
 }
 
-/// The server that leads, if all servers name the same one.
+/// The leader, if all servers name the same one.
 fn leader(servers: &[Server]) -> Option<usize> {
     let says = |server: &Server| -> Option<String> {
         let answer = server.ask(&Request::new("GET", "/v1/status/leader")).ok()?;
@@ -154,7 +154,7 @@ fn three(dir: &Path) -> Result<Vec<Server>> {
     Ok(servers)
 }
 
-/// The story that `main.rs` tells.
+/// The test that `main.rs` describes.
 pub fn story() -> Result<()> {
     let dir = tempfile::tempdir().context("making a folder")?;
     let mut servers = three(dir.path())?;
@@ -162,7 +162,7 @@ pub fn story() -> Result<()> {
     let led_by = until("one leader", &servers, || leader(&servers))?;
     let wrong = (led_by + 1) % 3;
 
-    // The state of a follower becomes another one.
+    // The state of a follower starts to differ.
     servers[wrong].kill();
     servers[wrong].start(true)?;
     write(&servers[led_by], POOL)?;
@@ -170,12 +170,12 @@ pub fn story() -> Result<()> {
     until("the difference", &servers, || differs(&servers[wrong]))?;
     ensure!(leader(&servers) == Some(led_by), "the leader stays");
 
-    // The next comparison finds it, and the server says so for as long as it lives.
+    // The next comparison detects it, and the server reports that for as long as it runs.
     let health = Request::new("GET", "/v1/agent/health?type=server");
     let mut number = 0;
     let told = until("the fence", &servers, || {
         number += 1;
-        // The others go on, whatever becomes of this one.
+        // The other servers continue, even when this one has ended.
         write(&servers[led_by], &format!("filler-{number}")).ok()?;
         let answer = servers[wrong].ask(&health).ok()?;
         (answer.head.status == 500 && answer.text().contains("digest")).then(|| answer.text())
@@ -186,7 +186,7 @@ pub fn story() -> Result<()> {
         Request::new("GET", "/v1/jobs"),
         Request::new("PUT", "/v1/node/pools").json(&json!({"Name": "from-the-fenced"})),
     ] {
-        // It may have ended meanwhile, which serves nothing either.
+        // The process may have ended meanwhile, which serves nothing either.
         let Ok(answer) = servers[wrong].ask(&request) else { continue };
         let text = answer.text();
         ensure!(answer.head.status == 500 && text.contains("serves nothing any more"), "{} {}: {text}", request.method, request.target);
@@ -204,14 +204,14 @@ pub fn story() -> Result<()> {
     ensure!(servers[wrong].last_words().contains("digest"), "it leaves a word: {}", servers[wrong].last_words());
     servers[wrong].child = None;
 
-    // The others have not noticed; then it is started with an empty directory, the old one kept.
+    // The other servers are unaffected. The fenced server is started with an empty directory; the old one is kept.
     write(&servers[led_by], "after-the-fence")?;
     let data = servers[wrong].data();
     fs::rename(&data, data.with_extension("kept")).context("putting its directory aside")?;
     servers[wrong].start(false)?;
     let is_right = |server: &Server| server.own_pool().filter(|pool| pool["Description"] == "as it should be");
     until("its return", &servers, || is_right(&servers[wrong]))?;
-    // It holds against further comparisons.
+    // Its state passes further comparisons.
     let (mut first, mut behind) = (None, 0);
     until("two more comparisons", &servers, || {
         behind += 1;

@@ -1,8 +1,9 @@
-//! Three servers as real processes on this machine. The state of one comes to differ from the others': it fences itself at the next digest,
-//! says so over HTTP, serves nothing more, ends, and rejoins as `docs/operations.md` describes.
+//! Three servers as real processes on this machine. The state of one starts to differ from the others': the server
+//! fences itself at the next digest, reports it over HTTP, serves nothing more, ends, and rejoins as
+//! `docs/operations.md` describes.
 //!
-//! The servers are this program itself, which makes the difference through `songline::server::defects`: the product's own binary cannot.
-//! Release builds have no such defects, so they skip the test.
+//! The servers are this program itself, which injects the difference through `songline::server::defects`: the
+//! product's own binary cannot. Release builds have no such defects, so they skip the test.
 
 #[cfg(debug_assertions)]
 mod cluster;

@@ -1,4 +1,4 @@
-//! `songline acl ..`, as people type it against an agent that asks for tokens. Not here: the routes behind it.
+//! `songline acl ..`, as users type it against an agent with ACLs. Not here: the routes behind it.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::agent::{Agent, Setup};
 
-/// Types commands one after another with a token, and compares what they print. Ids, times and indexes are not compared.
+/// Runs commands one after another with a token, and compares their output. Ids, times and indexes are not compared.
 fn check(agent: &Agent, token: &str, lines: &[&[&str]], expected: Expect) -> Result<()> {
     let ids = Regex::new("[0-9a-f]{8}-[0-9a-f-]{27}")?;
     let times = Regex::new(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")?;

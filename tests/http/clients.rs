@@ -1,5 +1,6 @@
-//! What clients that people have must find when they meet this agent: started under the reference's name with its test server's
-//! configuration, and asked for what came after the version whose interface it speaks. Not here: the clients, which are in `tests/clients`.
+//! Expectations of existing clients: the agent starts under the reference's name with the configuration of the
+//! reference's test server, and answers requests that are newer than the version it implements. Not here: the
+//! clients, which are in `tests/clients`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -19,9 +20,9 @@ fn as_nomad(dir: &Path) -> Result<Command> {
     Ok(Command::new(program))
 }
 
-/// What an agent says that does not start with this configuration.
+/// Error of an agent that does not start with this configuration.
 fn refusal(dir: &Path, config: &str) -> Result<String> {
-    // The reference tells the language by what is in a file, not by its name.
+    // The reference detects the language from a file's content, not from its name.
     let file = dir.join("config");
     fs::write(&file, config)?;
     let output = as_nomad(dir)?.args(["agent", "-config"]).arg(&file).output()?;
@@ -64,7 +65,7 @@ fn the_configuration_of_the_go_packages_test_server_starts_an_agent_that_warns_o
     let dir = tempfile::tempdir()?;
     let ports: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<std::io::Result<_>>()?;
     let numbers: Vec<u16> = ports.iter().map(|port| Ok(port.local_addr()?.port())).collect::<std::io::Result<_>>()?;
-    // Held open, so that the agent ends before it has done anything, but after it has read it all.
+    // These ports are held open, so that the agent reads its whole configuration and ends before it does anything.
     let config = json!({
         "name": format!("node-{}", numbers[0]), "data_dir": dir.path().join("data"), "disable_update_check": true, "log_level": "ERROR",
         "consul": {"address": "127.0.0.1:8500", "auth": "", "token": ""},

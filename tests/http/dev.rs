@@ -1,5 +1,5 @@
-//! `songline dev FILE`, README's first command: a real job runs, its events stream by, Ctrl-C leaves nothing behind.
-//! Not here: what else the command line can do.
+//! `songline dev FILE`, the README's first command: a real job runs, its events are printed, Ctrl-C leaves nothing
+//! behind. Not here: other commands.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -15,7 +15,7 @@ use crate::http::{self, Request};
 use crate::process;
 use crate::story::WITHIN;
 
-/// Ends the command and all it started, whatever happens to the test.
+/// Kills the command and all its descendants on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -99,7 +99,7 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Whether this machine has the python3 that the example's job runs. In CI it must.
+/// Whether this machine has python3, which the example's job runs. In CI it must.
 fn has_python() -> bool {
     let tried = Command::new("python3").arg("--version").output();
     let has = tried.is_ok_and(|output| output.status.success());

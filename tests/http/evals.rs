@@ -1,4 +1,5 @@
-//! Deleting evaluations by hand on a running agent, and through its restart. Not here: which may go, which the recorded conversations have.
+//! Deleting evaluations by hand on a running agent, and across its restart. Not here: which may be deleted, which
+//! recorded conversations test.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ fn pause(story: &Story, paused: bool) -> Result<()> {
     story.put("/v1/operator/scheduler/configuration", &json!({ "PauseEvalBroker": paused })).map(drop)
 }
 
-/// Each evaluation that is forced is one more of the job.
+/// Forces `count` evaluations of the job.
 fn make_evals(story: &Story, count: usize) -> Result<()> {
     story.put(
         "/v1/jobs",
@@ -52,7 +53,7 @@ fn a_deletion_in_slices_leaves_nothing_behind_and_counts_exactly() -> Result<()>
     let work = story.get("/v1/operator/pending-work")?;
     ensure!(work[0]["Status"] == "complete" && work[0]["Deleted"] == EVALS - 1 && work[0]["Total"] == EVALS, "{work}");
     ensure!(work[0]["ModifyIndex"] == answer["Index"], "{work} {answer}");
-    // More than one entry did it, unless a slice was larger than all of them.
+    // More than one entry deleted them, unless one slice was larger than all of them.
     ensure!(work[0]["ModifyIndex"].as_u64() > work[0]["CreateIndex"].as_u64(), "{work}");
 
     story.agent.interrupt()?;

@@ -1,4 +1,4 @@
-//! Stories of the event stream over HTTP: what parameters give and refuse, in JSON and in msgpack.
+//! The event stream over HTTP: results and refusals of its parameters, in JSON and in msgpack.
 
 use std::time::Instant;
 
@@ -66,9 +66,9 @@ fn a_stream_shows_what_its_parameters_ask_for() -> Result<()> {
     story.put("/v1/node/pools", &json!({"Name": "gpu", "Description": "fast \"ones\"\n"}))?;
     story.put("/v1/node/pools", &json!({"Name": "slow"}))?;
 
-    // Both formats hold the same tree, and the plain events are what the full ones begin with.
+    // Both formats hold the same tree, and the plain events are a prefix of the full ones.
     for query in ["after_index=0&namespace=*", "after_index=0&namespace=*&full=true"] {
-        // What happens between two reads is in one of them only, so the reads around must agree first.
+        // An event between two reads is in one of them only, so the reads before and after must agree.
         let (as_json, as_msgpack) = loop {
             let before = frames(&story, query, false, has_caught_up)?;
             let as_msgpack = frames(&story, query, true, has_caught_up)?;
@@ -84,7 +84,7 @@ fn a_stream_shows_what_its_parameters_ask_for() -> Result<()> {
     let filtered = frames(&story, "after_index=0&filter=Payload.NodePool.Name%20%3D%3D%20gpu", false, has_caught_up)?;
     ensure!(told(&filtered) == ["NodePool NodePoolUpserted gpu"], "{:?}", told(&filtered));
 
-    // A snapshot, and what comes after it.
+    // A snapshot, and the events after it.
     let mut stream = story.subscribe("snapshot=true&topic=NodePool&topic=Namespace&full=true", "application/json")?;
     let snapshot = frames_of(&mut stream, false, has_caught_up)?;
     let expected = ["all", "default", "gpu", "slow"].map(|name| format!("NodePool Snapshot {name}"));

@@ -1,5 +1,5 @@
-//! Commands that callers run in tasks: with a terminal and without, many at once, callers that vanish, tasks that end, and frames that are none.
-//! Not here: what is refused, which the recorded conversations have.
+//! Commands that callers run in tasks: with and without a terminal, many at once, callers that disconnect, tasks that
+//! end, invalid frames. Not here: refusals, which recorded conversations test.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -36,7 +36,7 @@ fn waiting_task(story: &Story, job: &str) -> Result<String> {
 /// A caller's side of a session.
 struct Session(WebSocket<TcpStream>);
 
-/// What a session brought, and how it ended.
+/// Output of a session, and its end.
 #[derive(Debug, Default)]
 struct Heard {
     stdout: String,
@@ -50,7 +50,7 @@ impl Session {
         Session::begin_as(story, alloc, command, tty, None)
     }
 
-    /// With this token in the request's head.
+    /// Begins a session with this token in the request's head.
     fn begin_as(story: &Story, alloc: &str, command: &[&str], tty: bool, token: Option<&str>) -> Result<Session> {
         let command = serde_json::to_string(command)?;
         let escaped: String = command.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -78,7 +78,7 @@ impl Session {
         self.say(&json!({"stdin": {"data": STANDARD.encode(text)}}))
     }
 
-    /// Reads until what was heard is enough, or the session is closed.
+    /// Reads until `enough` holds, or the session is closed.
     fn hear_until(&mut self, heard: &mut Heard, enough: impl Fn(&Heard) -> bool) -> Result<()> {
         while !enough(heard) {
             let message = match self.0.read()? {
@@ -141,7 +141,7 @@ fn a_plain_session_has_the_tasks_environment_three_streams_and_an_exit_code() ->
     let (code, reason) = missing.close.context("a close frame")?;
     ensure!(code == 1011 && reason.contains("exec: \"no-such-program\": executable file not found in $PATH"), "{code} {reason}");
 
-    // More than all buffers on the way together, both ways.
+    // More than all buffers on the way hold together, in both directions.
     let mut session = Session::begin(&story, &alloc, &["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; wc -c"], false)?;
     let mut heard = Heard::default();
     session.hear_until(&mut heard, |heard| heard.stdout.len() >= 3_000_000)?;
@@ -175,7 +175,7 @@ fn a_session_with_a_terminal_has_its_size_its_keys_and_one_stream() -> Result<()
     ensure!(heard.exit == Some(json!({"exit_code": 130, "signal": 2})), "{heard:?}");
     ensure!(heard.stderr.is_empty(), "{heard:?}");
 
-    // A shell as people use it: with jobs, and ended by the end of its input.
+    // An interactive shell: with job control, and ended by the end of its input.
     let mut shell = Session::begin(&story, &alloc, &["/bin/sh", "-i"], true)?;
     shell.type_in("sleep 77002 & echo started-$((1+1))\n")?;
     let mut heard = Heard::default();
@@ -207,7 +207,7 @@ fn a_session_ends_with_its_caller_its_task_and_its_agent() -> Result<()> {
         session.0.get_ref().shutdown(Shutdown::Both)?;
         gone([&first, &second], "caller")?;
     }
-    // One that does not read its input: its caller's end is noticed all the same.
+    // A command that does not read its input: the caller's disconnect is detected all the same.
     let (mut session, first, second) = begin(false, "7713")?;
     session.0.get_ref().set_write_timeout(Some(Duration::from_millis(300)))?;
     while session.type_in(&"z".repeat(60_000)).is_ok() {}
@@ -243,7 +243,7 @@ fn a_hundred_sessions_run_at_once() -> Result<()> {
     for nth in 0..100 {
         sessions.push(Session::begin(&story, &alloc, &["/bin/sh", "-c", script], nth % 2 == 0)?);
     }
-    // All of them wait for their input now, so all run at the same time.
+    // All commands wait for their input now, so all run at the same time.
     for (nth, session) in sessions.iter_mut().enumerate() {
         session.type_in(&format!("{nth}\n"))?;
     }
@@ -264,7 +264,7 @@ fn frames_that_are_none_end_their_session_and_nothing_else() -> Result<()> {
         wait_for_process("sleep", "77301")?;
         session.0.get_mut().write_all(frame)?;
         let mut heard = Heard::default();
-        // It may be cut without a word.
+        // The connection may end without a close frame.
         let _ = session.hear_until(&mut heard, |_| false);
         Ok(heard.close)
     };
@@ -280,7 +280,8 @@ fn frames_that_are_none_end_their_session_and_nothing_else() -> Result<()> {
     let mut huge_ping = vec![0x89, 0xfe, 0xff, 0xff, 0, 0, 0, 0];
     huge_ping.resize(8 + 0xffff, 0);
     for frame in [
-        // Not masked; of reserved kinds; longer than anything; never begun; a close frame of one byte; a huge ping.
+        // Not masked; reserved bits set; larger than any limit; a continuation without a start; a close frame of one
+        // byte; a huge ping.
         &[0x81, 0x02, b'{', b'}'][..],
         &[0xf1, 0x80, 0, 0, 0, 0],
         &[0x81, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
@@ -340,7 +341,7 @@ fn whoever_runs_commands_in_tasks_needs_the_right_for_it_all_the_time() -> Resul
     ensure!(unknown == (1011, "rpc error: Permission denied".to_owned()), "{unknown:?}");
     ensure!(refused(Some(&nodes_too))? == (1000, String::new()), "who may");
 
-    // A browser cannot set headers: it says who it is in its first message.
+    // A browser cannot set headers: it sends its token in its first message.
     let url = format!("ws://{}/v1/client/allocation/{alloc}/exec?task=t&ws_handshake=true&command=%5B%22true%22%5D", story.http());
     for (secret, close) in [(&nodes_too, (1000, "")), (&tasks_only, (1011, "Permission denied"))] {
         let mut session = Session::open(&story, &url, None)?;
@@ -349,7 +350,7 @@ fn whoever_runs_commands_in_tasks_needs_the_right_for_it_all_the_time() -> Resul
         ensure!(heard.close == Some((close.0, close.1.to_owned())), "{heard:?}");
     }
 
-    // Who loses the right loses the session.
+    // Deleting the token ends its session.
     let mut session = Session::begin_as(&story, &alloc, &["sleep", "77401"], false, Some(&nodes_too))?;
     let process = wait_for_process("sleep", "77401")?;
     ask("DELETE", &format!("/v1/acl/token/{accessor}"), &boss, &Value::Null)?;

@@ -1,4 +1,5 @@
-//! The past: states as they were, the history of one object, why an allocation is where it is, who asked for what, and writes that run once.
+//! Past states, the history of one object, explanations of placements, the actors of changes, and writes that take
+//! effect once.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ fn job(id: &str, count: u64) -> Value {
     json!({"Job": {"ID": id, "Type": "service", "TaskGroups": [{"Name": "g", "Count": count, "Tasks": [task]}]}})
 }
 
-/// Ids by their names, times and indexes by none.
+/// Replaces ids by names, and removes times and indexes.
 fn tidied(sentences: &Value, names: &BTreeMap<String, &str>) -> Result<String> {
     let lines: Vec<&str> = sentences.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut text = lines.join("\n") + "\n";
@@ -104,7 +105,7 @@ fn an_alloc_that_was_moved_because_its_node_went_down_is_explained_and_so_is_the
     Ok(())
 }
 
-/// Routes that read the state, and what is posted to them.
+/// Routes that read the state, and the bodies of those with POST.
 const READS: [(&str, Option<&str>); 19] = [
     ("/v1/jobs", None),
     ("/v1/jobs?meta=true&prefix=w", None),
@@ -133,7 +134,7 @@ fn read(story: &Story, (target, body): (&str, Option<&str>), when: &str) -> Resu
     let mut request = Request::new(if body.is_some() { "POST" } else { "GET" }, &target);
     request.body = body.map(|body| body.as_bytes().to_vec());
     let answer = crate::http::call(story.http(), &request, std::time::Instant::now() + crate::story::WITHIN)?;
-    // What a query says of itself beside its rows: the index is the state's own in a past one.
+    // Metadata of a query differs: in a past state the index is the state's own.
     let text = Regex::new(r#""(Index|LastContact)":\d+"#)?.replace_all(&answer.text(), "").into_owned();
     Ok((answer.head.status, text))
 }
@@ -143,7 +144,7 @@ fn applied(story: &Story) -> Result<u64> {
     stats["stats"]["raft"]["applied_index"].as_str().context("an index")?.parse().context("a number")
 }
 
-/// All reads at one moment, and its index. What goes on meanwhile makes it begin anew.
+/// All reads at one index, and that index. Begins again if the index changes meanwhile.
 fn read_all(story: &Story) -> Result<(u64, Vec<(u16, String)>)> {
     loop {
         let index = applied(story)?;
@@ -289,7 +290,7 @@ fn every_past_state_has_the_digest_that_it_had_whether_it_is_rebuilt_from_nothin
         let view = fleet.server.view();
         digests.insert(view.applied_index(), view.digest());
     }
-    // From new to old none can grow out of another, from old to new all but the first can.
+    // From new to old no state can be derived from the previous one; from old to new all but the first can.
     for (index, digest) in digests.iter().rev().chain(digests.iter()) {
         let state = fleet.runtime.block_on(fleet.server.state_at(*index))?;
         ensure!((state.applied_index(), state.digest()) == (*index, *digest), "the state at {index}");
@@ -376,7 +377,7 @@ fn a_write_with_a_key_runs_once_and_its_retry_gets_the_first_answer_whatever_cam
     let purge = Request::new("DELETE", "/v1/job/web?purge=true").header("Idempotency-Key", "k2");
     let first = fleet.ask(&purge)?;
     ensure!(fleet.ask(&purge)?.text() == first.text());
-    // A refused write stays refused, also when nothing is in its way any more.
+    // A repeated refused write stays refused, also when its obstacle is gone.
     fleet.put("/v1/namespace", &json!({"Name": "busy"}))?;
     fleet.put("/v1/var/there?namespace=busy", &json!({"Items": {"a": "b"}}))?;
     let refused = Request::new("DELETE", "/v1/namespace/busy").header("Idempotency-Key", "k3");

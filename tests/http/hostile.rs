@@ -1,5 +1,6 @@
-//! What the agent itself reads from strangers: configuration files, identities of workloads, snapshot archives, as the fuzzer found them.
-//! Requests are not here: `api/tests/it/hostile.rs` has those. Finding new inputs needs another toolchain: docs/fuzzing.md.
+//! Untrusted input that the agent itself reads: configuration files, workload identities, snapshot archives, as the
+//! fuzzer found them.
+//! `api/tests/it/hostile.rs` has hostile requests. Finding new inputs needs another toolchain: docs/fuzzing.md.
 
 #[path = "../../fuzz/src/corpus.rs"]
 mod corpus;

@@ -1,5 +1,5 @@
-//! A job's whole life: registered, running, scaled, changed, stopped, forgotten; and its events in two forms.
-//! Not here: what happens when nodes are lost.
+//! A job's whole life: registered, running, scaled, changed, stopped, purged; and its events in both formats. Not
+//! here: lost nodes.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::story::{Story, WITHIN, texts};
 
 const JOB: &str = "life";
 
-/// A service of `count` shells that say `word` and then wait.
+/// A service of `count` shells that print `word` and then wait.
 fn job(count: u32, word: &str) -> Value {
     json!({"Job": {
         "ID": JOB,
@@ -81,7 +81,7 @@ fn a_job_runs_grows_changes_stops_and_is_forgotten() -> Result<()> {
     let end = purged.index().context("a write tells its index")?;
     ensure!(texts(&story.get("/v1/jobs")?, "ID").is_empty());
 
-    // The purge writes an evaluation, whose event is the last that both must have.
+    // The purge writes an evaluation, whose event is the last that both streams must have.
     let lines = events_until(&mut lines, end, line)?;
     let packed = events_until(&mut packed, end, pack)?;
     ensure!(lines == packed, "{} events as lines and {} as msgpack", lines.len(), packed.len());
@@ -97,7 +97,7 @@ fn wait_for_deployment(story: &Story, version: u64) -> Result<()> {
     story.wait(&target, done).map(drop)
 }
 
-/// The events of all frames up to the one of entry `end`.
+/// The events of all frames up to and with that of entry `end`.
 fn events_until(stream: &mut Connection, end: u64, next: impl Fn(&[u8]) -> Result<Option<(Value, usize)>>) -> Result<Vec<Value>> {
     let deadline = Instant::now() + WITHIN;
     let (mut rest, mut events) = (Vec::new(), Vec::new());
@@ -135,7 +135,7 @@ pub fn pack(bytes: &[u8]) -> Result<Option<(Value, usize)>> {
     }
 }
 
-/// The same tree as JSON.
+/// Converts a msgpack value to JSON.
 fn plain(value: rmpv::Value) -> Result<Value> {
     Ok(match value {
         rmpv::Value::Nil => Value::Null,

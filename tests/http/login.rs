@@ -1,5 +1,5 @@
-//! Logins at a provider that listens on a real port, over TLS: what the server fetches, whom it trusts, and how much it reads.
-//! Not here: what a provider may say wrong, which the stories of the API have.
+//! Logins at an identity provider on a real port, over TLS: the server's requests, its trust in certificates, and its
+//! size limits. Not here: invalid answers of a provider, which tests of the API cover.
 
 mod provider;
 
@@ -15,7 +15,7 @@ use provider::{AUTHORITY, CLIENT, Provider};
 
 const REDIRECT: &str = "http://127.0.0.1:4649/oidc/callback";
 
-/// An agent that asks callers who they are, and its first token.
+/// An agent with ACLs, and its first token.
 struct Guarded {
     story: Story,
     token: String,
@@ -47,7 +47,7 @@ impl Guarded {
         Ok(http::call(self.story.http(), &request, Instant::now() + WITHIN)?)
     }
 
-    /// A method of this name, whose logins get the policy `ops` when they are in the group `ops`.
+    /// Creates an auth method whose logins get the policy `ops` if they are in the group `ops`.
     fn method(&self, name: &str, kind: &str, mut config: Value) -> Result<()> {
         config["SigningAlgs"] = json!(["ES256"]);
         config["ListClaimMappings"] = json!({"groups": "groups"});
@@ -64,7 +64,7 @@ impl Guarded {
         self.ask_as("", "POST", "/v1/acl/login", &json!({"AuthMethodName": name, "LoginToken": token}))
     }
 
-    /// Whether the answer of a login is a token that may read nodes, and jobs not.
+    /// Checks that the answer of a login is a token that may read nodes, but not jobs.
     fn is_good(&self, answer: &Answer) -> Result<()> {
         ensure!(answer.head.status == 200, "{}", answer.text());
         let token = answer.json()?;

@@ -1,5 +1,5 @@
-//! Stories of the whole: a running agent, real processes, and HTTP as people and tools use it.
-//! Not here: single routes in all their ways, which the recorded conversations of `tests/conformance` have.
+//! Tests of the whole: a running agent, real processes, and HTTP as users and tools use it. Not here: all variants of
+//! single routes, which the recorded conversations of `tests/conformance` cover.
 
 mod acl;
 #[path = "../support/agent.rs"]

@@ -1,5 +1,5 @@
-//! `/v1/metrics` of a running agent: valid text, the reference's JSON form, and numbers that match what was done.
-//! Not here: how intervals and gauges are kept, which `src/server/metrics/tests.rs` tests.
+//! `/v1/metrics` of a running agent: valid text, the reference's JSON form, and numbers that match the requests made.
+//! Not here: intervals and gauges, which `src/server/metrics/tests.rs` tests.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::exposition::Exposition;
 use crate::http::Request;
 use crate::story::{Story, WITHIN};
 
-/// How often metrics are looked at while something is waited for.
+/// Poll interval of metrics.
 const LOOK: Duration = Duration::from_millis(200);
 
 fn scrape(story: &Story) -> Result<Exposition> {
@@ -21,7 +21,7 @@ fn scrape(story: &Story) -> Result<Exposition> {
     Exposition::read(&answer.text())
 }
 
-/// Waits until the JSON form is as wanted.
+/// Waits until the JSON form satisfies a condition.
 fn wait_for_json(story: &Story, what: &str, good: impl Fn(&Value) -> bool) -> Result<Value> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
@@ -38,7 +38,7 @@ fn row<'v>(told: &'v Value, list: &str, name: &str) -> Option<&'v Value> {
     told[list].as_array()?.iter().find(|row| row["Name"] == name)
 }
 
-/// A pattern for the families in the tables of `docs/metrics.md`; `<..>` there stands for any words.
+/// A pattern for the families in the tables of `docs/metrics.md`; `<..>` in the tables stands for any words.
 fn documented() -> Result<Regex> {
     let page = include_str!("../../docs/metrics.md");
     let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
@@ -81,7 +81,7 @@ fn the_whole_text_is_valid_and_has_what_dashboards_ask_for() -> Result<()> {
         nomad_nomad_client_update_alloc nomad_nomad_client_get_client_allocs nomad_nomad_job_register nomad_nomad_eval_ack
         nomad_nomad_eval_dequeue songline_events_subscribers songline_events_frames songline_http_request songline_leader
         songline_state_rows process_resident_memory_bytes process_cpu_seconds_total process_open_fds process_max_fds";
-    // A call counts when it ends, which may be after what it wrote is seen.
+    // A call is counted when it ends, which may be after its write is visible.
     let since = Instant::now();
     let told = loop {
         let told = scrape(&story)?;

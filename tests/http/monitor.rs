@@ -1,5 +1,5 @@
-//! The agent's own log over HTTP, and what else an agent tells of itself: its workers, its threads.
-//! Not here: bad parameters, which the recorded conversations have.
+//! The agent's own log over HTTP, and other information about an agent: its workers and threads. Not here: invalid
+//! parameters, which recorded conversations test.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::http::{Connection, Request};
 use crate::story::{Story, WITHIN};
 
-/// Reads a stream until what came of it is enough.
+/// Reads a stream until the text satisfies a condition.
 fn read_until(connection: &mut Connection, enough: impl Fn(&str) -> bool) -> Result<String> {
     let deadline = Instant::now() + WITHIN;
     let mut read = Vec::new();
@@ -28,7 +28,7 @@ fn open(story: &Story, target: &str) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Something that the agent's log tells of: a job whose task cannot start.
+/// Makes the agent log a line: registers a job whose task cannot start.
 fn say_something(story: &Story, job: &str) -> Result<()> {
     let task = json!({"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "1h"}});
     let group = json!({"Name": "g", "Tasks": [task]});
@@ -52,7 +52,7 @@ fn the_agents_log_is_streamed_to_those_who_ask() -> Result<()> {
     let object: Value = serde_json::from_str(text.lines().next().context("a line")?)?;
     ensure!(object["@module"].as_str().is_some_and(|module| module.starts_with("songline")), "{object}");
     ensure!(object["@caller"].as_str().is_some_and(|place| place.contains(".rs:")), "{object}");
-    // Its frames tell that it lives when there is nothing to tell.
+    // Heartbeat frames are sent while there are no lines.
     let text = read_until(&mut frames, |text| text.contains("{}") && text.contains("Data"))?;
     let mut parts = serde_json::Deserializer::from_str(&text).into_iter::<Value>().filter_map(Result::ok);
     let frame = parts.find(|part| part["FileEvent"] == "log").context("a frame of the log")?;
@@ -73,7 +73,7 @@ fn workers_are_shown_and_can_be_others() -> Result<()> {
     let mut fewer = config.clone();
     fewer["num_schedulers"] = json!(1);
     ensure!(story.put("/v1/agent/schedulers/config", &fewer)? == fewer);
-    // It is the others' place that it works in.
+    // The one new worker replaces the earlier ones and processes evaluations.
     say_something(&story, "after")?;
     for refused in
         [json!({"num_schedulers": -1, "enabled_schedulers": ["_core"]}), json!({"num_schedulers": 1, "enabled_schedulers": ["x"]})]

@@ -1,6 +1,5 @@
-//! Stories of servers and nodes in processes of their own: a job on a node without a server, its logs and sessions through any agent, and
-//! what is left when one of the processes is killed.
-//! Not here: clusters of several servers.
+//! Servers and nodes in separate processes: a job on a node without a server, its logs and exec sessions through any
+//! agent, and the state after one of the processes is killed. Not here: clusters of several servers.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -14,7 +13,7 @@ use crate::http::{Connection, Request};
 use crate::process;
 use crate::story::{Story, texts};
 
-/// A place where a server listens, whenever it is started.
+/// Ports of a server, which stay the same across restarts.
 struct Ports {
     http: u16,
     rpc: u16,
@@ -55,7 +54,7 @@ fn node(dir: &Path, name: &str, ports: &Ports, acl: bool) -> Result<Story> {
     Ok(Story { agent: Agent::start_as(&content)? })
 }
 
-/// A service that says a word and sleeps.
+/// A service that prints a word and sleeps.
 fn job(id: &str, count: u64) -> Value {
     json!({"Job": {
         "ID": id, "Name": id, "Type": "service", "Datacenters": ["dc1"],
@@ -78,13 +77,13 @@ fn wait_for_ready(servers: &Story, count: usize) -> Result<Vec<String>> {
     Ok(texts(&nodes, "ID").into_iter().map(str::to_owned).collect())
 }
 
-/// What a task has written, once it has written something.
+/// Output of a task, once there is some.
 fn log_of(agent: &Story, alloc: &str) -> Result<String> {
     let target = format!("/v1/client/fs/logs/{alloc}?task=t&type=stdout&plain=true");
     Ok(agent.call(&Request::new("GET", &target))?.text())
 }
 
-/// A command in a task, by the command line.
+/// Runs a command in a task through the command line.
 fn exec(agent: SocketAddr, alloc: &str, command: &[&str]) -> Result<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_songline"))
         .args(["alloc", "exec", "-address", &format!("http://{agent}"), "-i=false", "-t=false", "-task", "t", alloc])
@@ -103,7 +102,7 @@ fn a_job_on_a_node_without_a_server_is_seen_from_everywhere() -> Result<()> {
     let node = node(dir.path(), "alone", &ports, false)?;
     let ids = wait_for_ready(&servers, 1)?;
 
-    // Written through the node, which passes it on.
+    // Written through the node, which forwards the request.
     node.put("/v1/jobs", &job("seen", 1))?;
     let allocs = servers.wait_for_running("seen", 1, 0)?;
     let alloc = allocs[0]["ID"].as_str().context("an id")?.to_owned();
@@ -120,7 +119,7 @@ fn a_job_on_a_node_without_a_server_is_seen_from_everywhere() -> Result<()> {
         ensure!(host["Memory"].is_object(), "{host}");
     }
 
-    // What is about the agent itself is its own affair.
+    // Requests about the agent are answered by the agent itself.
     ensure!(node.get("/v1/agent/health")? == json!({"client": {"ok": true, "message": "ok"}}));
     let own = node.get("/v1/agent/self")?;
     ensure!(own["stats"]["client"]["node_id"] == ids[0], "{own}");
@@ -156,7 +155,7 @@ fn a_server_that_is_killed_and_comes_back_finds_its_node_and_the_task_has_notice
 
     let servers = server(dir.path(), &ports, false)?;
     wait_for_ready(&servers, 1)?;
-    // The node takes up new work, so it has met the server again.
+    // The node runs a new job, so it has reconnected to the server.
     servers.put("/v1/jobs", &job("later", 1))?;
     servers.wait_for_running("later", 1, 0)?;
     let after = servers.wait_for_running("steady", 1, 0)?;
@@ -193,7 +192,7 @@ fn what_ran_on_a_node_that_is_killed_is_lost_and_runs_elsewhere() -> Result<()> 
         statuses.sort_unstable();
         statuses == ["lost", "running"]
     });
-    // The task of the dead agent runs on: nobody is there to stop it, and nobody else may after this story.
+    // The task of the dead agent keeps running: no agent can stop it, so the test has to.
     left.iter().for_each(process::Process::kill);
     let list = list?;
     let runs = list.as_array().into_iter().flatten().find(|alloc| alloc["ClientStatus"] == "running").context("one runs")?;
@@ -233,7 +232,7 @@ fn a_node_judges_by_the_policies_that_servers_know() -> Result<()> {
     ensure!(status(with("PUT", &change, &looker))? == 403);
     ensure!(status(with("PUT", &change, &management))? == 200);
     ensure!(status(Request::new("GET", "/v1/agent/health"))? == 200);
-    // Judged by the server that it is passed on to.
+    // Authorized by the server to which the request is forwarded.
     ensure!(status(with("GET", "/v1/jobs", &looker))? == 403);
     ensure!(status(with("GET", "/v1/jobs", &management))? == 200);
     Ok(())
@@ -271,14 +270,14 @@ fn users_reach_what_a_node_has_through_servers_with_their_own_tokens() -> Result
     let (alloc, id) = (alloc["ID"].as_str().context("an id")?, alloc["NodeID"].as_str().context("a node")?.to_owned());
     for agent in [&servers, &node] {
         let log = format!("/v1/client/fs/logs/{alloc}?task=t&type=stdout&plain=true");
-        // A stream that is refused says so with 500, as the reference does.
+        // A refused stream has status 500, as in the reference.
         for (token, status) in [(&management, 200), (&reader, 200), (&looker, 500)] {
             let answer = agent.ask(&with("GET", &log, token))?;
             ensure!(answer.head.status == status, "the log: {} {}", answer.head.status, answer.text());
         }
         let files = format!("/v1/client/fs/ls/{alloc}?path=/");
         ensure!(agent.ask(&with("GET", &files, &reader))?.head.status == 403, "files are not logs");
-        // What is asked of the node's agent, by whichever agent is asked.
+        // A request about the node's agent, sent to either agent.
         let host = agent.call(&with("GET", &format!("/v1/agent/host?node_id={id}"), &looker))?.json()?;
         ensure!(host["AgentID"] == id.as_str() && host["HostData"]["OS"].is_string(), "{host}");
         let denied = agent.ask(&with("GET", &format!("/v1/agent/host?node_id={id}"), &reader))?;

@@ -1,4 +1,5 @@
-//! A running agent against the document that it serves of itself: what every route for reading answers has the shape that it says.
+//! A running agent compared with its own OpenAPI document: the answer of every reading route has the documented
+//! shape.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use crate::http::Request;
 use crate::shapes::Document;
 use crate::story::Story;
 
-/// What cannot be asked of this agent: it needs a thing that nobody has made, or never ends.
+/// Routes that cannot be tested on this agent: they need an object that does not exist, or never end.
 const NOT_ASKED: [&str; 12] = [
     "/v1/agent/keyring/",
     "/v1/agent/monitor",
@@ -60,7 +61,7 @@ fn what_is_answered_has_the_shape_that_the_agent_says() -> Result<()> {
         }
         path = path.replace("{name}", if template.contains("namespace") { "n" } else { "s" });
         let query = match template.as_str() {
-            // No source is kept of the one, the others are no reads of the state.
+            // The first has no stored source, the others are not reads of the state.
             "/v1/job/{job_id}/submission"
             | "/v1/client/allocation/{alloc_id}/exec"
             | "/v1/client/allocation/{alloc_id}/gc"

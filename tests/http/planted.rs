@@ -1,5 +1,6 @@
-//! Secrets that are planted in a whole run, and then looked for wherever a run leaves traces: answers, events, audit and history, what the
-//! agent writes about itself at its most talkative, saved archives, files. `docs/secrets.md` says where each may be.
+//! Secrets are planted in a whole run, and then searched for in all traces of the run: answers, events, audit and
+//! history, the agent's log output at its most verbose level, saved archives, files. `docs/secrets.md` says where
+//! each may be.
 
 mod callers;
 
@@ -14,7 +15,7 @@ use crate::agent::{Agent, Setup};
 use crate::http::Request;
 use crate::story::{Story, WITHIN};
 
-/// What is planted: each text stands in one place only, so a find tells where from.
+/// Planted texts: each is used in one place only, so that a find identifies its origin.
 const VARIABLE: &str = "planted-item-7f3a9c";
 const VAULT: &str = "planted-vault-1b8e44";
 const CONSUL: &str = "planted-consul-90d2c7";
@@ -23,17 +24,17 @@ const MOUNT_FLAG: &str = "planted-mount-aa71b3";
 const CALLER: &str = "c0ffee00-1234-4678-9abc-def012345678";
 const BEARER: &str = "bea7e700-1234-4678-9abc-def012345678";
 
-/// The last part of a task's token.
+/// Signature of a task's token, its last part.
 fn signature(token: &str) -> Result<String> {
     Ok(token.trim().rsplit('.').next().filter(|part| part.len() > 80).context("a token has a signature")?.to_owned())
 }
 
-/// Whether a text stands in bytes, of which there may be very many.
+/// Whether a text occurs in bytes, of which there may be very many.
 fn find(haystack: &[u8], needle: &str) -> bool {
     regex::bytes::Regex::new(&regex::escape(needle)).expect("an escaped text is a pattern").is_match(haystack)
 }
 
-/// Files below that hold the text.
+/// Adds all files below `dir` that contain the text.
 fn files_with(dir: &Path, text: &str, found: &mut Vec<String>) -> Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -46,7 +47,7 @@ fn files_with(dir: &Path, text: &str, found: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is told to those who ask.
+/// Every answer and stream that callers can read.
 fn told(story: &Story, alloc: &str) -> Result<Vec<(String, Vec<u8>)>> {
     let mut out = Vec::new();
     let node = story.get("/v1/nodes")?[0]["ID"].as_str().context("a node has an id")?.to_owned();
@@ -83,7 +84,7 @@ fn told(story: &Story, alloc: &str) -> Result<Vec<(String, Vec<u8>)>> {
     for query in ["after_index=0&full=true", "snapshot=true&full=true", "index=1"] {
         for accept in ["application/json", "application/msgpack"] {
             let mut stream = story.subscribe(query, accept)?;
-            // What is looked for was written before this job, so when it has come the rest has.
+            // The secrets were written before this job, so once its event has arrived theirs have.
             let last = format!("the end of {query} as {accept}");
             let task = json!({"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}});
             let groups = json!([{"Name": "g", "Count": 0, "Tasks": [task]}]);
@@ -99,7 +100,7 @@ fn told(story: &Story, alloc: &str) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(out)
 }
 
-/// Requests that are refused for what stands beside a secret.
+/// Requests that are refused because of a field beside a secret.
 fn refused(story: &Story) -> Result<Vec<(String, Vec<u8>)>> {
     let task = json!({"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}});
     let bad_job = json!({"Job": {"ID": "bad", "Type": "nonsense", "VaultToken": VAULT, "ConsulToken": CONSUL, "TaskGroups": [{"Name": "g", "Tasks": [task]}]}});
@@ -135,7 +136,7 @@ fn what_is_planted_is_found_only_where_it_may_be() -> Result<()> {
         "ID": "planted", "Name": "planted", "PluginID": "p", "Secrets": {"key": VOLUME},
         "MountOptions": {"FSType": "ext4", "MountFlags": [MOUNT_FLAG]}, "RequestedCapabilities": [capability],
     });
-    // Without its plugin it is refused; what was sent must not lie about all the same.
+    // Without its plugin the volume is refused; the sent secrets must not be stored all the same.
     story.ask(&Request::new("PUT", "/v1/volume/csi/planted").json(&json!({"Volumes": [volume]})))?;
     let task = json!({
         "Name": "t", "Driver": "raw_exec", "Identity": {"Env": true},
@@ -165,7 +166,8 @@ fn what_is_planted_is_found_only_where_it_may_be() -> Result<()> {
         }
     }
     story.agent.interrupt()?;
-    // The node's own secret is in the log, as docs/secrets.md says; the others are not, nor in what is derived, nor in archives.
+    // The node's own secret is in the log, as docs/secrets.md says; the others are neither there nor in derived
+    // stores or archives.
     for secret in [VARIABLE, VAULT, CONSUL, VOLUME, MOUNT_FLAG, CALLER, BEARER, &kek] {
         ensure!(!find(&unpacked, secret), "the archive holds {secret}");
         let mut found = Vec::new();
@@ -183,7 +185,7 @@ fn what_is_planted_is_found_only_where_it_may_be() -> Result<()> {
     Ok(())
 }
 
-/// The secret of the node, as its own state holds it behind its id.
+/// The node's secret, which its stored state has after the node id.
 fn node_secret(dir: &Path) -> Result<String> {
     const ID: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
     let pattern = regex::bytes::Regex::new(&format!("{ID}\n({ID})"))?;

@@ -1,5 +1,5 @@
-//! Stories of requests that are refused, and of what is said: bodies, parameters and filters of routes that the recorded conversations try otherwise.
-//! Not here: what is hostile.
+//! Refused requests and their texts: bodies, parameters and filters of routes that recorded conversations test with
+//! other values. Not here: hostile requests.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::agent::{Agent, Setup};
 use crate::http::{self, Request};
 use crate::story::WITHIN;
 
-/// An agent that asks for tokens, and the one that may all.
+/// An agent with ACLs, and its management token.
 struct Guarded {
     agent: Agent,
     token: String,
@@ -26,7 +26,7 @@ impl Guarded {
         Ok(Guarded { agent, token })
     }
 
-    /// Sends requests one after another: a line for each, with the status and the text of its answer.
+    /// Sends requests one after another, and compares a line for each with the status and the text of its answer.
     fn check(&self, requests: &[(&str, &str, &str)], expected: &Expect) -> Result<()> {
         let mut out = String::new();
         for (method, target, body) in requests {

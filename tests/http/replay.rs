@@ -1,4 +1,4 @@
-//! The log is the state: replayed from its first entry it gives the digest of every table that the running server saved.
+//! The log is the state: a replay from its first entry gives the digest of every table that the running server saved.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +39,8 @@ fn a_log_replays_to_the_state_that_it_drove_and_so_does_its_archive() -> Result<
     let of_restored = inspect(dir.path(), "restored.snap", &again)?;
     let of_replay = digests(&run(&["log", "verify", "-data-dir", &data_dir.display().to_string()])?);
     ensure!(of_live.len() > 10, "there are digests: {of_live:?}");
-    // What the restore itself writes are the indexes of tables, which are no rows, and nodes that it does not know.
+    // The restore raises the indexes of tables, which are no rows. Nodes are not compared: the restored state does
+    // not know the restoring agent's node, which registers again.
     let comparable = |digests: &[String]| digests.iter().filter(|line| !line.starts_with("nodes ")).cloned().collect::<Vec<_>>();
     ensure!(comparable(&of_live) == comparable(&of_restored), "restored: {of_restored:?}, saved: {of_live:?}");
     ensure!(of_live == of_replay, "replayed: {of_replay:?}, saved: {of_live:?}");
@@ -52,7 +53,7 @@ fn inspect(dir: &Path, name: &str, archive: &[u8]) -> Result<Vec<String>> {
     Ok(digests(&run(&["snapshot", "inspect", &file.display().to_string()])?))
 }
 
-/// What the program prints.
+/// Output of the program.
 fn run(args: &[&str]) -> Result<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_songline")).args(args).output().with_context(|| format!("running songline {args:?}"))?;
     ensure!(output.status.success(), "songline {args:?}: {}", String::from_utf8_lossy(&output.stderr));

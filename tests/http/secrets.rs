@@ -1,4 +1,5 @@
-//! Variables and keys of a real server: what lies on disk is not what was written, and what happens without the key-encryption key.
+//! Variables and keys of a real server: the disk holds no plaintext; and the server's behaviour without the
+//! key-encryption key.
 
 use std::path::Path;
 use std::time::Instant;
@@ -26,7 +27,7 @@ fn ask(story: &Story, method: &str, target: &str, body: Option<Value>) -> Result
     Ok((answer.head.status, answer.text().to_string()))
 }
 
-/// Whether any file below holds the text.
+/// Whether any file below `dir` contains the text.
 fn lies_in(dir: &Path, text: &str) -> Result<bool> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -83,7 +84,7 @@ fn a_server_without_its_key_encryption_key_runs_and_says_so_until_it_has_it_agai
     let (status, text) = ask(&story, "PUT", "/v1/operator/keyring/rotate", None)?;
     ensure!(status == 500 && text.contains("the key-encryption key is missing"), "{status} {text}");
     ensure!(!kek.exists(), "a lost key is not replaced by itself");
-    // All else goes on.
+    // Everything else continues to work.
     story.put("/v1/namespace", &json!({"Name": "dev"}))?;
     ensure!(story.get("/v1/vars")?[0]["Path"] == "app/db");
 

@@ -1,4 +1,5 @@
-//! A snapshot saved on one agent and restored on an empty one; what is no archive of ours is refused and changes nothing.
+//! A snapshot saved on one agent and restored on an empty one; a file that is no valid archive is refused and changes
+//! nothing.
 
 use std::io::Write as _;
 

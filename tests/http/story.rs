@@ -1,5 +1,5 @@
-//! What stories are told with: one agent, calls that must succeed, and waiting for a state by blocking queries.
-//! Not here: any story.
+//! Support of the tests: one agent, calls that must succeed, and waiting for a state by blocking queries. Not here:
+//! any test.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::{Agent, Setup};
 use crate::http::{self, Answer, Connection, Request};
 
-/// How long anything may take that is waited for. A debug build on a busy machine is slow.
+/// Timeout of every wait. A debug build on a busy machine is slow.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Story {
@@ -18,7 +18,7 @@ pub struct Story {
 }
 
 impl Story {
-    /// A `-dev` agent.
+    /// Starts a `-dev` agent.
     pub fn begin() -> Result<Story> {
         Ok(Story { agent: Agent::start(&Setup::dev())? })
     }
@@ -27,7 +27,7 @@ impl Story {
         self.agent.http
     }
 
-    /// An answer, whatever its status.
+    /// Sends a request; any status is accepted.
     pub fn ask(&self, request: &Request) -> Result<Answer> {
         Ok(http::call(self.http(), request, Instant::now() + WITHIN)?)
     }
@@ -45,11 +45,11 @@ impl Story {
 
     pub fn put(&self, target: &str, body: &Value) -> Result<Value> {
         let answer = self.call(&Request::new("PUT", target).json(body))?;
-        // Some writes have nothing to say.
+        // Some writes have an empty answer.
         if answer.body.is_empty() { Ok(Value::Null) } else { answer.json().with_context(|| format!("PUT {target}")) }
     }
 
-    /// Waits until what `target` answers is good; asks again when it changes.
+    /// Waits until the answer of `target` satisfies a condition, by blocking queries.
     pub fn wait(&self, target: &str, good: impl Fn(&Value) -> bool) -> Result<Value> {
         let deadline = Instant::now() + WITHIN;
         let joint = if target.contains('?') { '&' } else { '?' };
@@ -66,7 +66,7 @@ impl Story {
         bail!("{target} did not become as awaited; it is {last}")
     }
 
-    /// Waits until the job has `count` running allocs of version `version`, and nothing else runs; gives them.
+    /// Waits until the job has `count` running allocs of version `version` and no others, and returns them.
     pub fn wait_for_running(&self, job: &str, count: usize, version: u64) -> Result<Vec<Value>> {
         let target = format!("/v1/job/{job}/allocations");
         let running = |list: &Value| -> Vec<Value> {
@@ -80,7 +80,7 @@ impl Story {
         Ok(running(&list))
     }
 
-    /// Subscribes to the event stream; `accept` says in which form.
+    /// Subscribes to the event stream; `accept` is the media type.
     pub fn subscribe(&self, query: &str, accept: &str) -> Result<Connection> {
         let deadline = Instant::now() + WITHIN;
         let mut connection = Connection::open(self.http(), deadline)?;
@@ -91,7 +91,7 @@ impl Story {
     }
 }
 
-/// Items of a list by a text field.
+/// A text field of each item of a list.
 pub fn texts<'v>(list: &'v Value, field: &str) -> Vec<&'v str> {
     let items = list.as_array().into_iter().flatten();
     items.filter_map(|item| item[field].as_str()).collect()

@@ -1,4 +1,4 @@
-//! The socket in a task's secrets: who may ask there, with ACLs and without.
+//! The socket in a task's secrets directory: authorization of its callers, with and without ACLs.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use crate::agent::{Agent, Setup};
 use crate::http::Request;
 use crate::story::Story;
 
-/// Asks over the socket; gives the status line's code and the body.
+/// Sends a request over the socket; returns the status code and the body.
 fn ask(socket: &Path, target: &str, token: &str) -> Result<(u16, String)> {
     let mut stream = UnixStream::connect(socket).with_context(|| format!("connecting to {}", socket.display()))?;
     let shown = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
@@ -62,7 +62,7 @@ fn play(acl: bool) -> Result<()> {
     if acl {
         ensure!(wrong == (500, "Server error authenticating request\n".to_owned()), "{wrong:?}");
         ensure!(at(&secret, "/v1/jobs")?.0 == 200, "so may people with their tokens");
-        // What an identity may is no more here than at the port.
+        // An identity has the same rights here as at the agent's port.
         let port = story.ask(&Request::new("GET", "/v1/jobs").header("X-Nomad-Token", &identity))?.head.status;
         ensure!(jobs == port, "{jobs} here, {port} at the port");
     } else {
@@ -73,7 +73,7 @@ fn play(acl: bool) -> Result<()> {
     let end = std::time::Instant::now() + crate::story::WITHIN;
     while ask(&socket, "/v1/status/leader", &identity).is_ok_and(|(code, _)| code == 200) {
         ensure!(std::time::Instant::now() < end, "the socket goes with its task");
-        // The job's own list changes when the task has ended.
+        // The job's list of allocations changes when the task has ended.
         let answer = story.call(&asked("GET", &format!("/v1/job/web/allocations?index={index}&wait=1s")))?;
         index = answer.index().context("a list has an index")?;
     }

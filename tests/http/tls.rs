@@ -1,5 +1,5 @@
-//! Stories of agents whose certificates decide who talks to whom: three servers and a node, and strangers that another authority has signed.
-//! What makes a handshake is told beside the port itself; this is about whole agents.
+//! TLS between whole agents: three servers and a node, and strangers with certificates of another CA. The tests of
+//! the port itself cover handshakes.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::http::Request;
 use crate::story::{Story, WITHIN, texts};
 
-/// Whose certificate an agent shows, and whom it trusts.
+/// An agent's certificate, and the CA that it trusts.
 #[derive(Clone, Copy)]
 struct Papers {
     certificate: &'static str,
@@ -21,7 +21,7 @@ struct Papers {
 
 const SERVER: Papers = Papers { certificate: "server", authority: "ca" };
 const CLIENT: Papers = Papers { certificate: "client", authority: "ca" };
-/// Looks like a server of the region, but another authority says so.
+/// The certificate names a server of the region, but is signed by another CA.
 const STRANGER: Papers = Papers { certificate: "stranger", authority: "other-ca" };
 
 fn tls(papers: Papers) -> Value {
@@ -81,7 +81,7 @@ fn job() -> Value {
     }})
 }
 
-/// Waits until an agent knows who leads.
+/// Waits until an agent knows the leader.
 fn wait_for_leader(agent: &Story) -> Result<()> {
     let deadline = Instant::now() + WITHIN;
     while agent.get("/v1/status/leader")? == "" {
@@ -125,7 +125,7 @@ fn servers_and_a_node_talk_with_certificates_and_strangers_are_told_apart() -> R
     let peers = servers[0].get("/v1/status/peers")?;
     ensure!(peers.as_array().is_some_and(|peers| peers.len() == 3), "{peers}");
 
-    // A server and a node of another authority come to nobody, and both sides say why.
+    // A server and a node with certificates of another CA can connect to none, and both sides log the reason.
     let outsiders = [server(dir.path(), &rpc, 3, 3, STRANGER)?, self::node(dir.path(), "outside", &rpc[..1], STRANGER)?];
     for outsider in &outsiders {
         wait_for_line(outsider, &["invalid peer certificate: UnknownIssuer"])?;

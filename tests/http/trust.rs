@@ -1,5 +1,5 @@
-//! Stories of agents whose configuration decides which servers they accept: configurations that do not start, and connections that are
-//! refused.
+//! Configurations that decide which servers an agent accepts: configurations that do not start, and refused
+//! connections.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ fn songline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_songline"))
 }
 
-/// The configuration of a server that joins others on another machine.
+/// Configuration of a server that joins servers on other machines.
 fn elsewhere(dir: &Path, more: Value) -> Value {
     let mut server = json!({"enabled": true, "bootstrap_expect": 3, "server_join": {"retry_join": ["192.0.2.1"]}});
     server.as_object_mut().into_iter().for_each(|server| server.extend(more.as_object().cloned().unwrap_or_default()));
@@ -36,7 +36,7 @@ fn started(dir: &Path, content: &Value) -> Result<Output> {
     Ok(songline().arg("agent").arg("-config").arg(&config).output()?)
 }
 
-/// Everything that a port answers to a connection that begins with `said`, until it closes the connection.
+/// Everything that a port sends to a connection that begins with `said`, until it closes the connection.
 fn answer(agent: &Agent, port: u64, said: &[u8]) -> Result<Vec<u8>> {
     let mut conn = TcpStream::connect((agent.http.ip(), u16::try_from(port)?))?;
     conn.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -83,7 +83,7 @@ fn a_dev_agent_refuses_servers_and_says_whom_it_refused() -> Result<()> {
     let log = String::from_utf8_lossy(&agent.log()?).into_owned();
     let refusals = log.lines().filter(|line| line.contains("a connection of a server was refused") && line.contains("127.0.0.1:"));
     ensure!(refusals.count() == 3, "{log}");
-    // A request that a node's agent passes on is answered as that of any caller.
+    // A request that a node's agent forwards is answered as that of any caller.
     let plain = answer(&agent, port, b"\x12GET /v1/status/leader HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
     ensure!(plain.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&plain));
     Ok(())

@@ -1,5 +1,5 @@
-//! A subscriber that goes on behind the last index it saw, and what it saw of the writers' node pools.
-//! Not here: comparing that with what was written.
+//! A subscriber that resumes after the last index it saw, and the events of the writers' node pools. Not here:
+//! comparing the events with the writes.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::http::{Connection, Request};
 
-/// One node pool written, as the stream tells it.
+/// One write of a node pool, as an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolEvent {
     pub index: u64,
@@ -26,7 +26,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Subscribes to what comes behind `after`.
+    /// Subscribes to the events after `after`.
     pub fn start(http: SocketAddr, after: u64) -> Result<Follower> {
         // Longer than any round: the kill ends the stream.
         let deadline = Instant::now() + Duration::from_secs(600);
@@ -38,7 +38,7 @@ impl Follower {
         let thread = thread::spawn(move || {
             let mut last = after;
             let mut rest = Vec::new();
-            // A broken connection ends the stream; a line cut short by it was not seen.
+            // A broken connection ends the stream; a line that it cuts short is dropped.
             while let Ok(Some(part)) = connection.read_some(deadline) {
                 rest.extend_from_slice(&part);
                 while let Some(end) = rest.iter().position(|b| *b == b'\n') {
@@ -56,14 +56,14 @@ impl Follower {
         Ok(Follower { events, thread })
     }
 
-    /// Everything up to the end of the stream.
+    /// All events up to the end of the stream.
     pub fn finish(self) -> Result<Vec<PoolEvent>> {
         let events = self.events.iter().collect();
         self.thread.join().map_err(|_| anyhow!("the follower panicked"))??;
         Ok(events)
     }
 
-    /// Everything up to the event of `index`.
+    /// All events up to that of `index`.
     pub fn until(self, index: u64, within: Duration) -> Result<Vec<PoolEvent>> {
         let deadline = Instant::now() + within;
         let mut events: Vec<PoolEvent> = Vec::new();
@@ -84,7 +84,8 @@ impl Follower {
     }
 }
 
-/// The event of a frame, if it is one of the writers' pools. Indexes must go up from frame to frame, and no gap may be told.
+/// The event of a frame, if it is about one of the writers' node pools. Fails unless indexes increase from frame to
+/// frame, and on a gap.
 fn pool_event(line: &[u8], last: &mut u64) -> Result<Option<PoolEvent>> {
     let frame: Value =
         serde_json::from_slice(line).with_context(|| format!("a frame of the stream: {}", String::from_utf8_lossy(line).trim()))?;

@@ -1,9 +1,10 @@
-//! Kills the agent under load, again and again, and looks what is left.
+//! Kills the agent under load, repeatedly, and checks what it kept.
 //!
-//! Each round starts the agent on the same data, lets 64 connections write, and kills it (SIGKILL) when a random number of writes was
-//! acknowledged. After that every acknowledged write must be there; the event stream must go on from the last index seen without a hole or
-//! a repeat; and the process of a running task must be the same one, neither lost nor doubled.
-//! `SONGLINE_KILL_ROUNDS` is the number of rounds (5), `SONGLINE_KILL_SEED` repeats a run as far as timing lets.
+//! Each round starts the agent on the same data, lets 64 connections write, and kills it (SIGKILL) once a random
+//! number of writes was acknowledged. After that every acknowledged write must be there; the event stream must
+//! continue after the last index seen without a gap or a repeat; and the process of a running task must be the same
+//! one, neither lost nor duplicated.
+//! `SONGLINE_KILL_ROUNDS` is the number of rounds (5), `SONGLINE_KILL_SEED` repeats a run as far as timing permits.
 //! Not here: damage to the files themselves, which `log` tests.
 
 #[path = "../support/agent.rs"]
@@ -34,9 +35,9 @@ use task::Task;
 use writers::{Acknowledged, Writers};
 
 const ROUNDS: u64 = 5;
-/// How many writes are acknowledged before a kill, at least and at most.
+/// Least and largest number of acknowledged writes before a kill.
 const WRITES: (u64, u64) = (100, 3000);
-/// How long anything may take that is waited for.
+/// Timeout of every wait.
 const WITHIN: Duration = Duration::from_secs(60);
 
 #[test]
@@ -67,7 +68,7 @@ fn nothing_acknowledged_is_lost_when_the_agent_is_killed() -> Result<()> {
         say(&format!("round {round}: killed after {count} writes, {} events seen in all", seen.len()));
     }
 
-    // One write more, so that both readings of the stream have an end.
+    // One more write, so that both readings of the stream have an end.
     let last = write_last(agent.http)?;
     let from = seen.last().map_or(0, |event| event.index);
     seen.extend(Follower::start(agent.http, from)?.until(last, WITHIN)?);
@@ -86,12 +87,12 @@ fn nothing_acknowledged_is_lost_when_the_agent_is_killed() -> Result<()> {
     agent.interrupt()
 }
 
-/// Everything that was acknowledged in all rounds.
+/// All acknowledged writes of all rounds.
 #[derive(Default)]
 struct Written {
-    /// The index of its write by name.
+    /// Index of the write by name.
     namespaces: BTreeMap<String, u64>,
-    /// Pool and description by index.
+    /// Node pool and description by index.
     pools: BTreeMap<u64, (String, String)>,
 }
 
@@ -124,7 +125,8 @@ impl Written {
         Ok(())
     }
 
-    /// Every acknowledged write is in the stream, at its index, and what the stream has besides was at least attempted once.
+    /// Checks that every acknowledged write is in the stream, at its index, and that every other write in the stream
+    /// was attempted.
     fn check_events(&self, seen: &[PoolEvent]) -> Result<()> {
         let by_index: BTreeMap<u64, &PoolEvent> = seen.iter().map(|event| (event.index, event)).collect();
         ensure!(by_index.len() == seen.len(), "an index came twice");
@@ -143,7 +145,7 @@ impl Written {
     }
 }
 
-/// Writes a pool that is no writer's, and gives the index.
+/// Writes a node pool that belongs to no writer, and returns the index.
 fn write_last(http: SocketAddr) -> Result<u64> {
     let body = serde_json::json!({"Name": "kill-last"});
     let request = Request::new("PUT", "/v1/node/pools").json(&body);
@@ -151,7 +153,7 @@ fn write_last(http: SocketAddr) -> Result<u64> {
     answer.index().with_context(|| format!("the last write: {}", answer.text()))
 }
 
-/// A list that the agent answers to a GET, and its index.
+/// A list from the agent's answer to a GET, and its index.
 fn get(http: SocketAddr, target: &str) -> Result<(u64, Value)> {
     let answer = http::call(http, &Request::new("GET", target), Instant::now() + WITHIN)?;
     ensure!(answer.head.status == 200, "GET {target}: {} {}", answer.head.status, answer.text());
@@ -159,7 +161,7 @@ fn get(http: SocketAddr, target: &str) -> Result<(u64, Value)> {
     Ok((answer.index().unwrap_or_default(), body))
 }
 
-/// Numbers that look random, the same for the same seed (xorshift).
+/// Pseudo-random numbers, reproducible from a seed (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -180,7 +182,7 @@ fn seed_of_now() -> u64 {
     since.map_or(1, |since| u64::from(since.subsec_nanos()))
 }
 
-/// Past the test harness, which keeps the output of tests that pass to itself.
+/// Prints past the test harness, which captures the output of passing tests.
 fn say(text: &str) {
     let _unheard = writeln!(std::io::stderr(), "kill: {text}");
 }

@@ -1,5 +1,5 @@
-//! A real task that runs through all the kills: its process is the same one from the first round to the last.
-//! Not here: how the agent finds it again.
+//! A real task that keeps running through all the kills: its process is the same one from the first round to the
+//! last. Not here: the agent's recovery of the task.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub struct Task {
 impl Task {
     /// Registers the job and waits until it runs.
     pub fn start(http: SocketAddr, seed: u64) -> Result<Task> {
-        // `sleep` adds its arguments up, so a fraction of a second can tell this one from all others.
+        // `sleep` adds its arguments up, so a fraction of a second distinguishes this process from all others.
         let marker = format!("0.{:010}{:010}", std::process::id(), seed % 10_000_000_000);
         let job = json!({"Job": {
             "ID": JOB,
@@ -52,7 +52,8 @@ impl Task {
         Ok(Task { process: process.clone(), marker })
     }
 
-    /// The agent says that the one alloc runs, was never restarted, and its process is the first one and the only one.
+    /// Checks that the agent reports the one alloc as running and never restarted, and that its process is the first
+    /// one and the only one.
     pub fn check(&self, http: SocketAddr) -> Result<()> {
         wait_until_running(http)?;
         let (_, allocs) = get(http, &format!("/v1/job/{JOB}/allocations"))?;

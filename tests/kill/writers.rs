@@ -1,5 +1,5 @@
-//! Many connections that write at once, and what was acknowledged to them before the agent died.
-//! Every write is a new one: none is tried again, so each may be there at most once. Not here: checking what is left.
+//! Many connections that write concurrently, and their acknowledged writes before the agent died. Every write is new:
+//! none is repeated, so each may be there at most once. Not here: checking the agent's data.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::http::{Connection, Request};
 
 const CONNECTIONS: u64 = 64;
 
-/// A write that the agent said is done.
+/// An acknowledged write.
 #[derive(Debug, Clone)]
 pub enum Acknowledged {
     Namespace { name: String, index: u64 },
@@ -26,7 +26,7 @@ pub enum Acknowledged {
 pub struct Writers {
     acknowledged: Receiver<Acknowledged>,
     threads: Vec<JoinHandle<Result<()>>>,
-    /// From here on a broken connection is what was meant.
+    /// Set before the kill: from then on a broken connection is expected.
     killed: Arc<AtomicBool>,
 }
 
@@ -44,7 +44,7 @@ impl Writers {
         Ok(Writers { acknowledged, threads, killed })
     }
 
-    /// Waits for `target` acknowledged writes, kills, and gives all that was acknowledged until then.
+    /// Waits for `target` acknowledged writes, kills, and returns all writes that were acknowledged until then.
     pub fn until(self, target: u64, within: Duration, kill: impl FnOnce() -> Result<()>) -> Result<Vec<Acknowledged>> {
         let deadline = Instant::now() + within;
         let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! An agent as a child process: the built binary with a configuration of its own in a folder of its own, and its end.
-//! Not here: what is asked of it.
+//! An agent as a child process: the built binary with its own configuration and folder, and its end. Not here:
+//! requests to it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -15,18 +15,18 @@ use serde_json::{Value, json};
 
 use crate::process;
 
-/// How long an agent may take from its start to the line that says where it listens. A debug build on a busy machine is slow.
+/// Longest time from an agent's start until it prints its address. A debug build on a busy machine is slow.
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// How long an agent may take to end when it is asked to.
+/// Longest time of an orderly stop.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// What an agent prints before its address.
+/// Text that an agent prints before its address.
 const READY: &str = "==> HTTP: http://";
 
-/// How an agent is to be started.
+/// Parameters of an agent's start.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub acl: bool,
-    /// Where it keeps its data; `None` for `-dev`.
+    /// Data folder; `None` for `-dev`.
     pub data_dir: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ impl Setup {
         Setup { acl: false, data_dir: None }
     }
 
-    /// What the configuration file says: every port free, `raw_exec`, and what the recorded cases expect of the node.
+    /// The configuration: free ports, `raw_exec`, and the node attributes that the recorded cases expect.
     fn config(&self) -> Value {
         let mut config = json!({
             "bind_addr": "127.0.0.1",
@@ -44,7 +44,7 @@ impl Setup {
             "client": {
                 "enabled": true,
                 "meta": {"rack": "r1"},
-                // What a test looks at must not go because the disk of its machine is nearly full.
+                // Garbage collection because of a nearly full disk would remove allocations that a test examines.
                 "gc_disk_usage_threshold": 100,
                 "gc_inode_usage_threshold": 100,
                 "host_volume": {"scratch": {"path": "/tmp"}},
@@ -61,28 +61,29 @@ impl Setup {
     }
 }
 
-/// A running agent. Dropping it ends it, and what it started.
+/// A running agent. Dropping it kills the agent and its descendants.
 pub struct Agent {
     child: Child,
     pub http: SocketAddr,
-    /// Its configuration, its output, and whatever it thinks is temporary.
+    /// Folder of its configuration, its output and its temporary files.
     dir: tempfile::TempDir,
 }
 
 impl Agent {
-    /// Starts one and waits until it says where it listens.
+    /// Starts an agent and waits until it prints its address.
     pub fn start(setup: &Setup) -> Result<Agent> {
         Self::start_with(setup, &setup.config())
     }
 
-    /// The same, and it tells of itself whatever there is to tell.
+    /// Like [`Self::start`], with the most verbose log level.
     pub fn start_talkative(setup: &Setup) -> Result<Agent> {
         let mut config = setup.config();
         config["log_level"] = json!("TRACE");
         Self::start_with(setup, &config)
     }
 
-    /// One with this configuration, and data of its own where the configuration says so: a server, a node, whatever that names.
+    /// Starts an agent with this configuration: a server, a node or both. It runs in `-dev` mode unless the
+    /// configuration names a data folder.
     pub fn start_as(content: &Value) -> Result<Agent> {
         let data_dir = content["data_dir"].as_str().map(PathBuf::from);
         Self::start_with(&Setup { acl: false, data_dir }, content)
@@ -122,7 +123,7 @@ impl Agent {
             .context("starting the agent")?;
         let lines = BufReader::new(child.stdout.take().context("its output is a pipe")?).lines();
         let (tell, told) = mpsc::channel();
-        // Reads on after the address, or the agent would one day block on a full pipe.
+        // Keep reading after the address: otherwise the agent would block on a full pipe.
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 if let Some(address) = line.strip_prefix(READY) {
@@ -150,24 +151,24 @@ impl Agent {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// All that the agent wrote about itself.
+    /// The agent's whole log output.
     pub fn log(&self) -> Result<Vec<u8>> {
         std::fs::read(self.dir.path().join("stderr")).context("reading its log")
     }
 
-    /// The end of what the agent wrote about itself.
+    /// The last lines of the agent's log output.
     pub fn last_lines(&self) -> String {
         last_lines(&self.dir.path().join("stderr"))
     }
 
-    /// Ends the agent at once, as a power cut would; what it started lives on.
+    /// Kills the agent at once, as a power cut would; its tasks keep running.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill().context("killing the agent")?;
         self.child.wait().context("waiting for the killed agent")?;
         Ok(())
     }
 
-    /// Asks the agent to end, as Ctrl-C does, and waits for it.
+    /// Interrupts the agent, as Ctrl-C does, and waits for its end.
     pub fn interrupt(mut self) -> Result<()> {
         process::interrupt(self.pid())?;
         if !self.ends_within(STOP_WITHIN) {
@@ -204,7 +205,7 @@ impl Drop for Agent {
     }
 }
 
-/// The last lines of a file, in one.
+/// The last lines of a file, as one text.
 fn last_lines(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

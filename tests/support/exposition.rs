@@ -15,7 +15,7 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Parses a text. The error tells the first wrong line.
+    /// Parses a text. The error names the first invalid line.
     pub fn read(text: &str) -> Result<Self> {
         ensure!(text.is_empty() || text.ends_with('\n'), "the last line has no end");
         let mut reader = Reader::default();
@@ -36,7 +36,7 @@ impl Exposition {
 #[derive(Debug, Default)]
 struct Reader {
     read: Exposition,
-    /// The family whose samples are being read.
+    /// Family of the samples that are being read.
     current: Option<String>,
     helped: BTreeSet<String>,
     /// Whether the current family has a sample yet.

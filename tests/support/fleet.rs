@@ -1,5 +1,5 @@
-//! A server in this process, and nodes that say what a test wants: for stories in which a node must fall silent at a chosen moment.
-//! Not here: processes. What these nodes run is only said.
+//! A server in this process, and fake nodes that report what a test wants: for tests in which a node must fall silent
+//! at a chosen moment. Not here: processes. The nodes only report their allocations.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::http::{self, Answer, Request};
 use crate::story::WITHIN;
 
-/// How often nodes have to show up, and how much later they may.
+/// Heartbeat TTL of nodes, and its grace period.
 const HEARTBEAT: Dur = Dur::from_millis(400);
 
 /// A server without a node of its own.
@@ -54,7 +54,7 @@ impl Fleet {
         Ok(Fleet { agent: Some(agent), runtime, server, http, _dir: dir })
     }
 
-    /// A node that is ready and shows up in time, until it is silenced.
+    /// Adds a node that is ready and sends heartbeats in time, until it is silenced.
     pub fn join(&self, name: &str) -> Result<FakeNode> {
         let auth = NodeAuth { id: NodeId::from(uuid::Uuid::new_v4()), secret: Secret::new("secret") };
         let server = Arc::clone(&self.server);
@@ -64,7 +64,7 @@ impl Fleet {
         Ok(FakeNode { auth, heart })
     }
 
-    /// Lets a node say that it runs an allocation.
+    /// Lets a node report an allocation as running.
     pub fn says_running(&self, node: &FakeNode, alloc: &str) -> Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let started = Time::from_nanos(i64::try_from(now.as_nanos())?);
@@ -97,7 +97,7 @@ impl Fleet {
         Ok(answer)
     }
 
-    /// Waits until what `target` answers is good; asks again when it changes.
+    /// Waits until the answer of `target` satisfies a condition, by blocking queries.
     pub fn wait(&self, target: &str, good: impl Fn(&Value) -> bool) -> Result<Value> {
         let deadline = Instant::now() + WITHIN;
         let (mut index, mut last) = (0, Value::Null);
@@ -121,7 +121,7 @@ impl Drop for Fleet {
     }
 }
 
-/// A node that only talks.
+/// A node without processes.
 pub struct FakeNode {
     auth: NodeAuth,
     heart: JoinHandle<()>,
@@ -132,7 +132,7 @@ impl FakeNode {
         self.auth.id.to_string()
     }
 
-    /// It does not show up any more.
+    /// Stops the node's heartbeats.
     pub fn silence(&self) {
         self.heart.abort();
     }

@@ -1,15 +1,15 @@
-//! A small blocking HTTP/1.1 client for tests: one connection, requests on it one after another, bodies read whole or as they come.
-//! Every call has a deadline, so that a silent server is an error and never a hang.
-//! Not here: redirects, TLS, pooling, pipelining, and the unpacking of compressed bodies.
+//! A small blocking HTTP/1.1 client for tests: one connection, sequential requests, bodies read whole or in pieces.
+//! Every call has a deadline, so that a silent server is an error and never a hang. Not here: redirects, TLS,
+//! pooling, pipelining, and decompression of bodies.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How much is asked of the socket at once, in bytes.
+/// Size of one read from the socket, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What is sent.
+/// A request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     pub method: String,
@@ -95,7 +95,7 @@ impl Answer {
     }
 }
 
-/// How the end of the body of the answer that is being read is known.
+/// Framing of the answer's body, which determines its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Framing {
     Done,
@@ -109,7 +109,7 @@ enum Framing {
 pub struct Connection {
     stream: TcpStream,
     server: SocketAddr,
-    /// Bytes that came and were not handed out yet.
+    /// Received bytes that were not returned yet.
     unread: Vec<u8>,
     framing: Framing,
 }
@@ -186,7 +186,8 @@ impl Connection {
         }
     }
 
-    /// Exactly `size` bytes, past any framing: for what follows an answer of status 101. `None` when the server closed before.
+    /// Exactly `size` bytes without framing: for the protocol after an answer of status 101. `None` when the server
+    /// closed before.
     pub fn read_raw(&mut self, size: usize, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
         while self.unread.len() < size {
             if !self.fill(deadline)? {
@@ -196,7 +197,7 @@ impl Connection {
         Ok(Some(self.unread.drain(..size).collect()))
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes without framing.
     pub fn write(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()> {
         self.stream.set_write_timeout(Some(left(deadline)?))?;
         self.stream.write_all(bytes).map_err(timed_out)
@@ -228,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// Between one and `size` bytes.
+    /// Takes between one and `size` bytes.
     fn take(&mut self, size: usize, deadline: Instant) -> io::Result<Vec<u8>> {
         if self.unread.is_empty() && !self.fill(deadline)? {
             return Err(closed());
@@ -249,7 +250,7 @@ impl Connection {
         }
     }
 
-    /// Reads what is there; false when the server closed.
+    /// Reads available bytes; false when the server closed.
     fn fill(&mut self, deadline: Instant) -> io::Result<bool> {
         self.stream.set_read_timeout(Some(left(deadline)?))?;
         let mut part = vec![0; READ_BYTES];

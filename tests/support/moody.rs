@@ -1,5 +1,5 @@
-//! A disk over the machine's file system that fails, is full or does not answer when it is told to: from then on nothing is kept, though it
-//! may look as if it was. Disks in memory are in the simulation.
+//! A disk over the machine's file system that fails, is full or hangs on command: from then on nothing is kept,
+//! though writes may seem to succeed. Disks in memory are in the simulation.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use songline_log::{Disk, DiskFile, Lock, Open, RealDisk};
 
-/// The machine's file system, until it is told to fail or to be full.
+/// The machine's file system, until a fault is set.
 #[derive(Debug, Clone, Default)]
 pub struct Moody {
     failing: Arc<AtomicBool>,
@@ -19,20 +19,20 @@ pub struct Moody {
     files: Arc<Mutex<BTreeMap<PathBuf, Pages>>>,
 }
 
-/// What was in a file before it was written to, and where.
+/// Earlier contents of overwritten parts of a file, with their offsets.
 type Before = Vec<(u64, Vec<u8>)>;
 
-/// What of a file is in memory only.
+/// Unsynced parts of a file, which only memory holds.
 #[derive(Debug, Default)]
 struct Pages {
     /// Written since the last sync.
     dirty: Before,
-    /// Written, and then a sync failed: it reads as if it was on disk, and no sync tries again.
+    /// Written before a failed sync: reads return the new content, and no later sync writes it.
     lost: Before,
 }
 
 impl Moody {
-    /// The power fails: what only memory had is as it was before.
+    /// Cuts the power: unsynced parts get their earlier content back.
     pub fn power_cut(&self) {
         for (path, pages) in std::mem::take(&mut *self.files.lock().unwrap()) {
             let file = std::fs::File::options().write(true).open(path).unwrap();
@@ -42,17 +42,17 @@ impl Moody {
         }
     }
 
-    /// From now on nothing that needs the disk to change succeeds, or all does again.
+    /// Makes all changes of the disk fail, or succeed again.
     pub fn fails(&self, failing: bool) {
         self.failing.store(failing, Ordering::SeqCst);
     }
 
-    /// From now on nothing that needs more room succeeds, or all does again.
+    /// Makes all operations that need space fail, or succeed again.
     pub fn fills(&self, full: bool) {
         self.full.store(full, Ordering::SeqCst);
     }
 
-    /// True: from now on no sync returns. False: syncs return again, those that wait included.
+    /// True: no sync returns from now on. False: syncs return again, including the waiting ones.
     pub fn holds(&self, holding: bool) {
         *self.held.0.lock().unwrap() = holding;
         self.held.1.notify_all();
@@ -149,7 +149,7 @@ impl DiskFile for MoodyFile {
         self.file.read_exact_at(bytes, offset)
     }
 
-    /// What a failing disk is given may be there afterwards.
+    /// Data written to a failing disk may still be there afterwards.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut files = self.disk.files.lock().unwrap();
         let pages = files.entry(self.path.clone()).or_default();

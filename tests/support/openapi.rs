@@ -1,28 +1,28 @@
-//! Answers against the OpenAPI document: which operation a request is, and whether what came back has the shape that the document says.
-//! The document is made elsewhere; only the keywords that it uses are known here.
+//! Compares answers with an OpenAPI document: finds the operation of a request, and checks the shape of its answer.
+//! Only the keywords that the document uses are supported.
 
 use serde_json::Value;
 
-/// A document, ready to be asked.
+/// A parsed document.
 pub struct Document(Value);
 
-/// What differs: nothing known about this request, or a value that does not fit.
+/// A difference: an unknown request, or a value that does not fit.
 pub type Fault = String;
 
 impl Document {
-    /// Of the JSON of a document.
+    /// Creates a document from its JSON.
     pub fn new(document: Value) -> Self {
         Document(document)
     }
 
-    /// The schema of the JSON that an operation answers with this status; `None`: the document promises no JSON.
+    /// The schema of an operation's JSON answer with this status; `None` when the document defines no JSON.
     pub fn schema(&self, method: &str, path: &str, status: u16) -> Result<Option<&Value>, Fault> {
         let (template, operation) = self.operation(method, path).ok_or("no operation of the document")?;
         let answer = operation["responses"].get(status.to_string()).ok_or_else(|| format!("{template} has no answer {status}"))?;
         Ok(answer.pointer("/content/application~1json/schema"))
     }
 
-    /// Whether a value fits a schema. `ignored` says of a path, as `$.a[0].b`, whether it is left out on purpose.
+    /// Whether a value fits a schema. `ignored` says whether a path, such as `$.a[0].b`, is deliberately left out.
     pub fn fit(&self, schema: &Value, value: &Value, ignored: &dyn Fn(&str) -> bool) -> Result<(), Fault> {
         let mut judge = Judge { document: &self.0, ignored, at: "$".to_owned() };
         let mut fault = None;
@@ -30,8 +30,8 @@ impl Document {
         fault.map_or(Ok(()), Err)
     }
 
-    /// The operation with the longest literal text in its path. An id may have slashes. Routes that take every verb are written down with
-    /// the one that their clients use.
+    /// The operation with the longest literal text in its path. An id may have slashes. Routes that accept every
+    /// method are documented with the one that their clients use.
     fn operation(&self, method: &str, path: &str) -> Option<(&String, &Value)> {
         let slots = || self.0["paths"].as_object().into_iter().flatten().filter(|(template, _)| path_fits(template, path));
         let best = slots().map(|(template, _)| literal(template)).max()?;
@@ -76,7 +76,8 @@ impl Judge<'_> {
         self.at.truncate(length);
     }
 
-    /// Whether a value fits a schema; the first place where it does not is told. Only the keywords that the document uses are known.
+    /// Whether a value fits a schema; reports the first place where it does not. Supports only the keywords that the
+    /// document uses.
     fn fits(&mut self, schema: &Value, value: &Value, fault: &mut Option<Fault>) {
         let rules = schema.as_object().expect("a schema is an object");
         for (keyword, rule) in rules {
@@ -154,7 +155,7 @@ impl Judge<'_> {
     }
 }
 
-/// What a value is, in the words of schemas. A recorded token stands for values of its own kinds.
+/// Types of a value, in the words of schemas. A recorded token stands for values of its own types.
 fn kinds(value: &Value) -> &'static [&'static str] {
     match value {
         Value::Null => &["null"],
@@ -167,7 +168,7 @@ fn kinds(value: &Value) -> &'static [&'static str] {
     }
 }
 
-/// What a recorded value may stand for when it is a token.
+/// Types that a recorded value may stand for when it is a token.
 fn token_kinds(text: &str) -> Option<&'static [&'static str]> {
     let token = text.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).filter(|token| !token.contains(['<', '>']))?;
     match token.split(':').next()? {

@@ -1,5 +1,5 @@
-//! The processes of this machine as the kernel lists them: who started whom, and signals to one of them.
-//! Not here: starting any.
+//! The processes of this machine as the kernel lists them: their descendants, and signals to one of them. Not here:
+//! starting any.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,16 +9,16 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-/// One process. Its start time tells it from a later one with the same id.
+/// One process. Its start time distinguishes it from a later one with the same id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
     pub pid: i32,
-    /// Clock ticks since the boot of the machine.
+    /// Start time in clock ticks since the boot of the machine.
     pub started: u64,
 }
 
 impl Process {
-    /// The process with this id, if there is one that is not a zombie.
+    /// The process with this id, if it exists and is not a zombie.
     pub fn find(pid: i32) -> Option<Process> {
         let (_, started, zombie) = stat(pid)?;
         (!zombie).then_some(Process { pid, started })
@@ -28,17 +28,17 @@ impl Process {
         Process::find(self.pid).as_ref() == Some(self)
     }
 
-    /// Waits until it ends; false when it still runs at `deadline`.
+    /// Waits for the end of the process; false when it still runs at `deadline`.
     pub fn ends_before(&self, deadline: Instant) -> bool {
         !self.is_running() || wait_for_end(self.pid, deadline) || !self.is_running()
     }
 
-    /// Kills it if it still is what it was.
+    /// Kills the process, unless its id belongs to another one now.
     pub fn kill(&self) {
         if self.is_running()
             && let Some(pid) = Pid::from_raw(self.pid)
         {
-            // It may end by itself in between, which is as good.
+            // The process may end by itself in between, which is as good.
             let _gone = kill_process(pid, Signal::KILL);
         }
     }
@@ -59,7 +59,7 @@ pub fn running(program: &str, argument: &str) -> Vec<Process> {
     found
 }
 
-/// All that `pid` started, and what that started.
+/// All descendants of `pid`.
 pub fn descendants(pid: i32) -> Vec<Process> {
     let mut family = BTreeSet::from([pid]);
     let stats: Vec<(i32, i32)> = all().filter_map(|p| stat(p).map(|(parent, ..)| (p, parent))).collect();
@@ -78,7 +78,7 @@ pub fn descendants(pid: i32) -> Vec<Process> {
     family.into_iter().filter_map(Process::find).collect()
 }
 
-/// What Ctrl-C sends.
+/// Sends the signal of Ctrl-C (SIGINT).
 pub fn interrupt(pid: i32) -> Result<()> {
     let id = Pid::from_raw(pid).context("a process id is above 0")?;
     kill_process(id, Signal::INT).with_context(|| format!("interrupting process {pid}"))
@@ -106,7 +106,7 @@ fn all() -> impl Iterator<Item = i32> {
 /// Parent, start time, and whether it is a zombie.
 fn stat(pid: i32) -> Option<(i32, u64, bool)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses and may hold anything.
+    // The name of the program is in parentheses and may hold any characters.
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
     let zombie = matches!(*fields.first()?, "Z" | "X");
     Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?, zombie))

@@ -1,5 +1,5 @@
-//! Weaknesses of the reference that `defects.txt` lists: each has a test, or waits for a part that is not built.
-//! Not here: whether a test shows what its name says.
+//! Weaknesses of the reference that `defects.txt` lists: each has a test, or waits for a part that is not built. Not
+//! here: whether a test shows what its name says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn tested() -> Result<BTreeSet<u32>> {
     Ok(names.filter_map(|(number, _)| number.parse().ok()).collect())
 }
 
-/// The numbers of the list, each with the part that it waits for.
+/// The numbers of the list, each with the missing part that it waits for.
 fn listed() -> Result<BTreeMap<u32, Option<&'static str>>> {
     let lines = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let entry = |line: &'static str| {

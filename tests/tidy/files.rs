@@ -1,14 +1,14 @@
-//! How files look: where modules stand, how long a file is, how it begins, and what may not be in it.
-//! Not here: formatting, which is rustfmt's.
+//! Form of files: place of modules, length, first line, and forbidden content. Not here: formatting, which rustfmt
+//! checks.
 
 use anyhow::Result;
 
 use crate::tree::{self, File};
 
-/// Longest source file, in lines. Long before that, look for a seam to split at.
+/// Longest source file, in lines. Split a file long before it reaches this.
 const LINES_MAX: usize = 600;
 
-/// Endings of the files that are read as text.
+/// Suffixes of the files that are read as text.
 const TEXT: &[&str] = &[".rs", ".md", ".toml", ".hcl", ".json", ".txt", ".yml", ".sh"];
 
 fn check(rule: impl Fn(&File) -> Vec<String>) -> Result<()> {
@@ -63,13 +63,13 @@ fn only_tests_unwrap() -> Result<()> {
     })
 }
 
-/// Paths and names that mean something on one machine only.
+/// Paths and names that exist on one machine only.
 #[test]
 fn nothing_names_a_machine_of_its_author() -> Result<()> {
     let words = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("../sha", "red"), concat!(".car", "go/registry")];
     let mut complaints = Vec::new();
     for file in tree::files(TEXT)? {
-        // The recordings say what the reference said, paths and all.
+        // The recordings are the reference's answers, paths included.
         if file.path.starts_with("tests/conformance/cases/") {
             continue;
         }

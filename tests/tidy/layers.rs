@@ -1,5 +1,5 @@
-//! Which folder may import which. A new edge is a decision: write an ADR first.
-//! Not here: imports inside one folder.
+//! Allowed imports between folders. A new edge is a decision: write an ADR first. Not here: imports inside one
+//! folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// The folders without IO, clock, threads and randomness.
 pub const CORE: &[&str] = &["model", "lang", "commands", "projections", "scheduler", "migrations"];
 
-/// What no core package may depend on, outside its tests: whatever brings sockets, files, tasks or chance.
+/// Packages that no core package may depend on, outside its tests: those with sockets, files, async tasks or
+/// randomness.
 const NOT_IN_CORE: &[&str] = &[
     "async-stream",
     "axum",
@@ -78,7 +79,7 @@ fn forbidden_imports(package: &Package) -> Vec<String> {
     let mut complaints = Vec::new();
     for dependency in &package.dependencies {
         let name = dependency.name.as_str();
-        // The tests of the whole judge histories with the checkers of the simulation.
+        // The tests of the whole check histories with the checkers of the simulation.
         let checkers = folder == "src" && name == "songline-sim" && dependency.kind.as_deref() == Some("dev");
         if ours(name) && !allowed.contains(name) && !checkers {
             complaints.push(format!("{folder} may not use {name}"));

@@ -1,4 +1,5 @@
-//! Lists in documents for people agree with the code. Not here: the lists of the recorded conversations, which have tests of their own.
+//! Lists in documents agree with the code. Not here: the lists of the recorded conversations, which have tests of
+//! their own.
 
 use anyhow::{Context, Result};
 use songline_scheduler::unbuilt::FEATURES;

@@ -1,5 +1,5 @@
-//! Rules of this tree that the compiler does not check: which folder imports which, that the core stays pure, how files look, and that
-//! lists for people agree with the code. Not here: what the code does.
+//! Rules of this tree that the compiler does not check: imports between folders, purity of the core, the form of
+//! files, and lists in documents that agree with the code. Not here: the code's behaviour.
 
 mod defects;
 mod files;

@@ -1,12 +1,13 @@
-//! The node agent reaches files below an allocation's directory only through `client/src/beneath`, which follows no link out of it. Modules
-//! that touch other files of the host by their paths are listed here, each with the reason. Not here: what is opened is checked by the
-//! attacks of `client/tests/agent/escapes.rs`.
+//! The node agent reaches files below an allocation's directory only through `client/src/beneath`, which follows no
+//! link out of it. Modules that access other files of the host by path are listed here, each with the reason. Not
+//! here: the opened files, which the attacks of
+//! `client/tests/agent/escapes.rs` check.
 
 use anyhow::Result;
 
 use crate::tree;
 
-/// Words of code that reaches files by path.
+/// Texts of code that accesses files by path.
 const BY_PATH: &[&str] = &[
     "std::fs",
     "tokio::fs",
@@ -28,10 +29,10 @@ const BY_PATH: &[&str] = &[
     "rustix::fs::open(",
     "rustix::fs::CWD",
 ];
-/// Words of code that uses files that are open already.
+/// Texts of code that uses open files only.
 const OPEN_ALREADY: &[&str] = &["use std::fs::File;", "std::fs::Metadata", "tokio::fs::File::from_std("];
 
-/// Modules that may reach files by path, and which files.
+/// Modules that may access files by path, and the files they access.
 const MAY: &[(&str, &str)] = &[
     ("client/src/beneath.rs", "the one way to files of allocations"),
     ("client/src/beneath/", "the one way to files of allocations"),

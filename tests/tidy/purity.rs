@@ -1,6 +1,8 @@
-//! The core reads no clock, no environment, no files, rolls no dice, starts no threads and keeps no unordered maps.
-//! In the core packages clippy enforces it by a `clippy.toml` in each; here is checked that these files exist and agree.
-//! `client/src/core` is only a part of a package, so its text is searched. Not here: which packages the core uses (`layers.rs`).
+//! The core reads no clock, environment or files, uses no randomness, starts no threads and has no unordered maps. In
+//! the core packages clippy enforces this by a `clippy.toml` in each; these tests check that the files exist and
+//! agree.
+//! `client/src/core` is only a part of a package, so its text is searched. Not here: which packages the core uses
+//! (`layers.rs`).
 
 use std::fs;
 
@@ -9,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::layers::CORE;
 use crate::tree;
 
-/// What may not stand in the sources of `client/src/core`, outside its tests.
+/// Texts that the sources of `client/src/core` must not contain, outside their tests.
 const IMPURE: &[&str] = &[
     "Instant::now",
     "SystemTime::now",

@@ -1,4 +1,4 @@
-//! The files of the repository and what cargo says of its packages. Not here: any rule.
+//! The files of the repository, and cargo's metadata of its packages. Not here: any rule.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ pub struct Package {
 #[derive(Debug, Deserialize)]
 pub struct Dependency {
     pub name: String,
-    /// `dev`, `build`, or nothing for an ordinary one.
+    /// Kind of the dependency: `dev`, `build`, or `None` for an ordinary one.
     pub kind: Option<String>,
 }
 
 impl Package {
-    /// Its folder, relative to the root; `src` for the package of the root itself.
+    /// Folder relative to the root; `src` for the package of the root itself.
     pub fn folder(&self) -> String {
         let folder = self.manifest_path.parent();
         let folder = folder.and_then(|f| f.strip_prefix(root()).ok());
@@ -60,20 +60,20 @@ pub fn packages() -> Result<Vec<Package>> {
 /// A file of the repository.
 #[derive(Debug)]
 pub struct File {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/`.
     pub path: String,
     pub text: String,
 }
 
 impl File {
-    /// Whether all of it is test code.
+    /// Whether the whole file is test code.
     pub fn is_test(&self) -> bool {
         let folders = ["tests/", "benches/"];
         let inside = |folder: &str| self.path.starts_with(folder) || self.path.contains(&format!("/{folder}"));
         self.path.ends_with("/tests.rs") || folders.iter().any(|folder| inside(folder))
     }
 
-    /// Its lines up to the first module of tests, numbered from 1.
+    /// Lines up to the first test module, numbered from 1.
     pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = if self.is_test() { "" } else { &self.text };
         let code = lines.lines().take_while(|line| line.trim() != "#[cfg(test)]");
@@ -81,7 +81,7 @@ impl File {
     }
 }
 
-/// All files with one of these endings, except what is built and what git keeps.
+/// All files with one of these suffixes, except build output and git's own files.
 pub fn files(endings: &[&str]) -> Result<Vec<File>> {
     let mut found = Vec::new();
     collect(root(), endings, &mut found)?;

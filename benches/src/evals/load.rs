@@ -7,18 +7,18 @@ use songline::commands::{Actor, Command, RegisterJob, SetSchedulerConfig, Update
 use songline::model::{EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup};
 use songline::server::Core;
 
-/// What is written next.
+/// Generator of the next evaluations.
 pub struct Load {
     jobs: usize,
     made: u64,
 }
 
-/// A proposal of nobody in particular.
+/// A proposal of an anonymous actor.
 pub fn proposal(command: Command) -> Proposal {
     Proposal { actor: Actor::Leader("load".into()), cause: None, idempotency: None, command }
 }
 
-/// Pauses the broker, registers the jobs and writes so many evaluations of them.
+/// Pauses the broker, registers the jobs and writes `evals` evaluations of them.
 pub async fn write_evals(server: &Core, jobs: usize, evals: usize) -> anyhow::Result<()> {
     let mut load = Load::new(jobs);
     for command in load.prepare() {
@@ -34,12 +34,12 @@ pub async fn write_evals(server: &Core, jobs: usize, evals: usize) -> anyhow::Re
 }
 
 impl Load {
-    /// Evaluations of so many jobs.
+    /// Creates a generator for this number of jobs.
     pub fn new(jobs: usize) -> Self {
         Self { jobs: jobs.max(1), made: 0 }
     }
 
-    /// Pauses the broker and registers the jobs.
+    /// Commands that pause the broker and register the jobs.
     pub fn prepare(&self) -> Vec<Command> {
         let config = SchedulerConfiguration { pause_eval_broker: true, ..SchedulerConfiguration::default() };
         let pause = SetSchedulerConfig { config, cas: None }.into();
@@ -47,13 +47,14 @@ impl Load {
         std::iter::once(pause).chain((0..self.jobs).map(register)).collect()
     }
 
-    /// The next so many evaluations: nine of ten are pending and of priority 50.
+    /// The next `count` evaluations: nine of ten are pending and of priority 50.
     pub fn evals(&mut self, count: usize) -> Command {
         let evals = (0..count).map(|_| self.eval()).collect();
         UpdateEvals { evals }.into()
     }
 
-    /// The next evaluation, with what those of a real cluster have: indexes, times, where it comes from, what is still to be placed.
+    /// The next evaluation, with the fields that those of a real cluster have: indexes, times, origin, allocations
+    /// still to be placed.
     fn eval(&mut self) -> Evaluation {
         let n = self.made;
         self.made += 1;
@@ -97,7 +98,7 @@ fn job(n: usize) -> Arc<Job> {
     })
 }
 
-/// 16 bytes that are spread as random ids are.
+/// 16 bytes that are distributed as in random ids.
 pub fn spread(n: u64) -> [u8; 16] {
     let mix = |seed: u64| {
         let mut z = n.wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);

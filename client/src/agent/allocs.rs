@@ -1,4 +1,5 @@
-//! Which allocations this node should have: asking, fetching, taking up, changing, giving up, and restoring what an earlier agent left.
+//! Synchronizes this node's allocations with the servers: poll, fetch, add, update, remove, and restore from an
+//! earlier agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use crate::core::{AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes,
 use crate::runner::{Begin, Runner};
 use crate::state::Left;
 
-/// Wait this long before the next round.
+/// Delay before the next round.
 struct Pause(Duration);
 
 impl<S: Servers> Inner<S> {
-    /// Learns what this node should run, for ever.
+    /// Follows the servers' allocations for this node, for ever.
     pub(super) async fn watch(self: Arc<Self>) {
         self.until_registered().await;
         let mut min_index = 0;
@@ -28,7 +29,8 @@ impl<S: Servers> Inner<S> {
         }
     }
 
-    /// One round: what the servers want, what of it has to be fetched, and doing it. Returns the index of the answer.
+    /// One round: polls the wanted allocations, fetches the changed ones, and applies the changes. Returns the index
+    /// of the answer.
     async fn poll(self: &Arc<Self>, min_index: u64) -> Result<u64, Pause> {
         let asked = tokio::time::Instant::now();
         let query = BlockingQuery { min_index, ..BlockingQuery::default() };
@@ -43,7 +45,8 @@ impl<S: Servers> Inner<S> {
             self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc.alloc_modify_index)).collect();
         let invalid = lock(&self.invalid).clone();
         let Some(wanted) = wanted(&here, &invalid, min_index, answer.index, &answer.allocs) else {
-            // Too old or a timeout. A server that answers early again and again must not keep this node busy.
+            // The answer is stale or a timeout. A server that keeps answering early must not make this node poll in a
+            // tight loop.
             let early = asked.elapsed() < DEV_RETRY;
             return Err(Pause(if early { DEV_RETRY } else { Duration::ZERO }));
         };
@@ -132,14 +135,14 @@ impl<S: Servers> Inner<S> {
         AllocRunnerConfig { kill_timeout_max: self.shared.config.kill_timeout_max, seed: rand::random() }
     }
 
-    /// Takes up what an earlier agent left.
+    /// Restores the allocations that an earlier agent left.
     pub(super) fn restore(self: &Arc<Self>, left: BTreeMap<AllocId, Left>) {
         let mut machines = Vec::new();
         for (id, left) in left {
             if left.tasks.is_empty() {
-                // The allocation never began here; the servers send it again. An allocation that ended long ago must not begin anew. The
-                // rows are removed before those of the servers' copy are written: a later removal would delete the record of its first run
-                // as well.
+                // The allocation never began here; the servers send it again. An allocation that ended long ago must
+                // not begin anew. The rows are removed before those of the servers' copy are written: a later removal
+                // would delete the record of its first run as well.
                 self.shared.state.forget_later(&id);
                 continue;
             }
@@ -163,7 +166,7 @@ impl<S: Servers> Inner<S> {
     }
 }
 
-/// What the servers are told of an allocation that cannot even be begun.
+/// Failure report for an allocation that could not be set up.
 fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocUpdate {
     let mut task_states = alloc.task_states.as_deref().cloned().unwrap_or_default();
     for task in alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten()) {

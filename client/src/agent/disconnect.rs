@@ -1,4 +1,4 @@
-//! Stopping allocations that are not to outlive the contact with the servers (`stop_after_client_disconnect`).
+//! Stops allocations that must not outlive the contact with the servers (`stop_after_client_disconnect`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use songline_rpc::Servers;
 use super::{Inner, lock};
 use crate::core::Input;
 
-/// How often it is looked.
+/// Interval of the check.
 const PERIOD: Duration = Duration::from_secs(5);
-/// What a node that was never heard since its start is given.
+/// Grace period of a node that has had no contact since its start.
 const STARTUP_GRACE: Dur = Dur::from_secs(50);
 
 impl<S: Servers> Inner<S> {

@@ -1,4 +1,4 @@
-//! Collecting allocations that are over: the oldest first, when the disk fills or there are too many.
+//! Collects terminal allocations, the oldest first, when the disk fills or there are too many.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::runner::Runner;
 use crate::stats::disk_of;
 
 impl<S: Servers> Inner<S> {
-    /// Looks now and then, and whenever an allocation has ended.
+    /// Checks at intervals, and whenever an allocation has ended.
     pub(super) async fn collect_garbage(self: Arc<Self>) {
         let interval = self.shared.config.gc_interval.to_std();
         loop {
@@ -49,7 +49,7 @@ impl<S: Servers> Inner<S> {
         None
     }
 
-    /// Makes room for new allocations: the number is a soft limit, so nothing is waited for.
+    /// Makes room for new allocations. The bound is soft, so nothing is waited for.
     pub(super) fn make_room(&self, coming: usize) {
         let count = self.all().values().filter(|runner| !runner.view().destroyed).count();
         let surplus = (count + coming).saturating_sub(self.shared.config.gc_allocs_max);
@@ -58,7 +58,7 @@ impl<S: Servers> Inner<S> {
         }
     }
 
-    /// Collects one. Returns whether it was there and over.
+    /// Collects one allocation. Returns whether it existed and was terminal.
     pub(crate) async fn collect_one(&self, id: &AllocId) -> bool {
         let Some((_, runner)) = self.ended().into_iter().find(|(ended, _)| ended == id) else { return false };
         runner.tell(Input::Destroy);
@@ -66,12 +66,12 @@ impl<S: Servers> Inner<S> {
         true
     }
 
-    /// Collects all that are over.
+    /// Collects all terminal allocations.
     pub(crate) fn collect_all(&self) {
         self.ended().into_iter().for_each(|(_, runner)| runner.tell(Input::Destroy));
     }
 
-    /// What is over and still here, oldest first.
+    /// Terminal allocations that still have a directory, oldest first.
     fn ended(&self) -> Vec<(AllocId, Arc<Runner>)> {
         let mut ended: Vec<(Time, AllocId, Arc<Runner>)> = self
             .all()

@@ -1,5 +1,6 @@
-//! The process that fetches one artifact: reads a [`Request`] from its standard input, puts up its fence, downloads and unpacks into its
-//! staging directory, and writes an [`Answer`] to its standard output. The agent trusts neither the answer nor the staged files.
+//! The process that fetches one artifact: reads a [`Request`] from its standard input, confines itself, downloads and
+//! unpacks into its staging directory, and writes an [`Answer`] to its standard output. The agent trusts neither the
+//! answer nor the staged files.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

@@ -20,7 +20,7 @@ const FETCH_MAX: Duration = Duration::from_mins(30);
 
 /// Downloads what `source` names into `to`, with the artifact's headers, and checks its size and checksum.
 pub(super) async fn download(source: &Source, artifact: &TaskArtifact, to: File) -> Result<(), ArtifactError> {
-    // Errors are told without the address, which may hold a password.
+    // Error texts leave out the address, which may hold a password.
     let failed = |error: reqwest::Error| ArtifactError::Http(with_sources(&error.without_url()));
     let client = crate::tls::http_client().connect_timeout(CONNECT_MAX).timeout(FETCH_MAX).build().map_err(failed)?;
     let mut request = client.get(source.url.clone());

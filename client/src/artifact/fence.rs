@@ -1,4 +1,4 @@
-//! The fence around the process that fetches artifacts: it takes away every right that downloading and unpacking do not need.
+//! Confinement of the process that fetches artifacts: removes every right that downloading and unpacking do not need.
 //!
 //! The process parses untrusted input (HTTP, TLS, archives). A flaw in such a parser must not reach the node: the process runs as no user
 //! of the node, cannot regain privileges, writes only below its staging directory, and reads only what name resolution and TLS need.
@@ -15,8 +15,9 @@ use rustix::thread::{Gid, Uid};
 
 use crate::beneath::Dir;
 
-/// The user and group of the fetching process of an agent that runs as root. No distribution and no service manager gives this number
-/// away (systemd's table of users has 65520 to 65533 as unused), and tasks run as others: `nobody` is 65534.
+/// User and group of the fetching process of an agent that runs as root. No distribution and no service manager
+/// assigns this number (systemd's table of users has 65520 to 65533 as unused), and tasks run as other users:
+/// `nobody` is 65534.
 pub(super) const FETCH_ID: u32 = 65533;
 /// The Landlock version whose rights are asked for; an older kernel enforces those that it knows.
 const LANDLOCK: ABI = ABI::V6;
@@ -42,7 +43,7 @@ const READABLE: [&str; 18] = [
     "/usr/lib64",
 ];
 
-/// Failure to put up the fence. Nothing may be fetched after it.
+/// Failure to confine the process. Nothing may be fetched after it.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {source}")]
 pub(super) struct FenceError {
@@ -87,7 +88,7 @@ fn drop_user() -> Result<(), FenceError> {
 /// Restricts this process with Landlock. A kernel without Landlock leaves the process with the rights of a user that owns nothing.
 fn restrict() -> Result<(), FenceError> {
     let all = AccessFs::from_all(LANDLOCK);
-    // Sockets, devices and FIFOs have no place among fetched files.
+    // Fetched files need no sockets, devices or FIFOs.
     let staged = all & !(AccessFs::MakeSock | AccessFs::MakeFifo | AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::Execute);
     let rules = || -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
         let mut rules = Ruleset::default()
@@ -123,7 +124,7 @@ mod tests {
     /// Names the staging directory to a run of this test in a process of its own.
     const STAGING: &str = "SONGLINE_TEST_STAGING";
 
-    /// The fence cannot be taken down, so this test starts itself again as a separate process and puts the fence up there.
+    /// Confinement cannot be undone, so this test starts itself again as a separate process and confines that one.
     #[test]
     fn a_fenced_process_writes_only_in_its_staging_directory_and_reads_no_file_of_the_host() {
         if let Some(staging) = std::env::var_os(STAGING) {
@@ -132,7 +133,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let staging = dir.path().join("staging");
         std::fs::create_dir(&staging).expect("makes");
-        // Every user may enter and write here, so that only the fence can refuse it.
+        // Every user may enter and write here, so that only the confinement can refuse it.
         for open in [dir.path(), &staging] {
             std::fs::set_permissions(open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("opens");
         }

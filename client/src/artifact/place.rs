@@ -11,10 +11,11 @@ use super::child::{STAGED, Staged};
 use super::{ArtifactError, DEPTH_MAX, Dirs, doing, within};
 use crate::beneath::{Dir, Entry, Owner};
 
-/// Destination of an artifact, relative to the allocation's directory. `..` is resolved; links are not looked at.
+/// Destination of an artifact, relative to the allocation's directory. `..` is resolved; links are not examined.
 pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, ArtifactError> {
     let escapes = || ArtifactError::Invalid("artifact destination path escapes alloc directory".to_owned());
-    // Variables of tasks stand for whole paths of the node; other paths begin in the task's directory, whatever they begin with.
+    // Interpolated task variables are absolute paths of the node. Any other path is relative to the task's directory,
+    // even with a leading slash.
     let path = Path::new(wanted);
     let whole = if path.starts_with(&dirs.alloc) { path.to_owned() } else { dirs.task().join(wanted.trim_start_matches('/')) };
     let below = whole.strip_prefix(&dirs.alloc).map_err(|_| escapes())?;
@@ -81,7 +82,7 @@ fn own(entry: &Entry) -> Result<(), ArtifactError> {
     entry.set_mode(entry.stat().st_mode & 0o777).map_err(doing("taking over a file"))
 }
 
-/// Owner of artifacts when the agent runs as root, whatever the task's user is.
+/// Owner of artifacts when the agent runs as root, for tasks of any user.
 const AGENT: Owner = (0, 0);
 
 /// Moves a staged directory into one that may already have content, file over file.

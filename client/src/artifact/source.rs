@@ -1,42 +1,42 @@
-//! What an artifact's source says: an address, and how what is there is to be taken. Pure; fetches nothing.
+//! Parsing of an artifact's source: its address and the options of its retrieval. Pure; fetches nothing.
 
 use reqwest::Url;
 use songline_model::Str;
 
-/// A source that can be had.
+/// A parsed source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
-    /// Where it is.
+    /// Address of the file.
     pub url: Url,
-    /// The directory of the archive that is wanted; empty is all.
+    /// Directory of the archive that is wanted; empty means all of it.
     pub subdir: String,
-    /// How it is packed.
+    /// Archive format of the file.
     pub archive: Archive,
-    /// What it must be.
+    /// Expected checksum.
     pub checksum: Option<Checksum>,
-    /// What the file is called when it is not unpacked.
+    /// Name of the file when it is not unpacked.
     pub filename: String,
 }
 
-/// How something is packed.
+/// Archive formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Archive {
-    /// Not at all.
+    /// Not an archive.
     None,
     /// `.tar`
     Tar,
     /// `.tar.gz`, `.tgz`
     TarGz,
-    /// One file, `.gz`
+    /// One compressed file, `.gz`
     Gz,
 }
 
-/// What a file must hash to.
+/// Expected checksum of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checksum {
-    /// By which function.
+    /// Hash function.
     pub kind: Kind,
-    /// In hexadecimal digits, small letters.
+    /// Lower-case hexadecimal digits.
     pub value: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     Sha512,
 }
 
-/// Endings of files that are unpacked, the longer first. What is `None` is packed in a way that is not known here.
+/// Suffixes of files that are unpacked, the longer first. `None` is an unsupported format.
 const ENDINGS: [(&str, Option<Archive>); 13] = [
     ("tar.gz", Some(Archive::TarGz)),
     ("tgz", Some(Archive::TarGz)),
@@ -66,7 +66,7 @@ const ENDINGS: [(&str, Option<Archive>); 13] = [
 ];
 
 impl Source {
-    /// Reads a source with its options. Options and the address's own query mean the same; options win.
+    /// Parses a source with its options. Options and the address's own query mean the same; options take precedence.
     pub fn parse<'a>(source: &str, options: impl IntoIterator<Item = (&'a Str, &'a Str)>) -> Result<Self, String> {
         let plain = source.strip_prefix("http::").unwrap_or(source);
         let scheme = plain.split_once("::").or_else(|| plain.split_once("://")).map(|(scheme, _)| scheme);
@@ -106,7 +106,7 @@ impl Source {
     }
 }
 
-/// Takes `//dir` out of an address.
+/// Splits `//dir` off an address.
 fn split_subdir(source: &str) -> (String, String) {
     let (path, query) = source.split_once('?').map_or((source, ""), |(path, query)| (path, query));
     let begin = path.find("://").map_or(0, |at| at + 3);

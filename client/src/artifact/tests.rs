@@ -1,4 +1,4 @@
-//! What a task gets of what it wants: sources read, files fetched from a small server, archives unpacked, and what is refused.
+//! Artifacts from source to file: parsing, fetching from a small server, unpacking, and refusals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,7 +71,7 @@ fn a_source_that_cannot_be_had_says_why() {
     );
 }
 
-/// Answers every request with these bodies by path, or with 404; a path `/secret` wants a header.
+/// Answers requests with these bodies by path, otherwise with 404. Paths `/secret` require a header.
 fn serve(files: BTreeMap<&'static str, Vec<u8>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("bound");
@@ -94,13 +94,13 @@ fn serve(files: BTreeMap<&'static str, Vec<u8>>) -> String {
     format!("http://{address}")
 }
 
-/// A packed archive of these entries: path, content; a content `-> x` is a link to x.
+/// A gzipped tar of these entries (path, content). Content `-> x` makes a link to x.
 fn tar_gz(entries: &[(&str, &str)]) -> Vec<u8> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for (path, content) in entries {
         let mut header = tar::Header::new_gnu();
         header.set_mode(0o755);
-        // Written as it is: paths that no honest program would write are what is of interest.
+        // Written without checks: paths that no honest program would write are under test.
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
         if let Some(to) = content.strip_prefix("-> ") {
             header.set_entry_type(tar::EntryType::Symlink);
@@ -117,7 +117,7 @@ fn tar_gz(entries: &[(&str, &str)]) -> Vec<u8> {
     archive.into_inner().and_then(GzEncoder::finish).expect("packs")
 }
 
-/// Everything below a directory with its content.
+/// All files below a directory with their content.
 fn listing(dir: &Path) -> String {
     let mut lines = Vec::new();
     let mut todo = vec![dir.to_owned()];
@@ -146,7 +146,8 @@ async fn fetch_here(artifact: &TaskArtifact, dirs: &Dirs) -> Result<(), Artifact
     private.remove_all("artifact-0").map_err(doing("clearing up"))
 }
 
-/// Fetches artifacts, `source -> destination` with an optional mode, one after the other into one allocation, and shows what is there.
+/// Fetches artifacts, `source -> destination` with an optional mode, one after the other into one allocation, and
+/// lists the result.
 async fn check(steps: &[&str], expected: Expect) {
     let files = BTreeMap::from([
         ("/plain", b"plain".to_vec()),

@@ -59,7 +59,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// Unpacks one member. Returns its size in bytes. Names of users and groups, and the bits for setuid, setgid and sticky, are not kept.
+    /// Unpacks one member. Returns its size in bytes. Names of users and groups, and the bits for setuid, setgid and
+    /// sticky, are not kept.
     fn add<R: Read>(&self, mut entry: Entry<'_, R>) -> Result<u64, ArtifactError> {
         let kind = entry.header().entry_type();
         if kind.is_pax_global_extensions() {
@@ -68,7 +69,7 @@ impl Tree {
         let path = inside(&entry.path().map_err(doing("unpacking"))?)?;
         let mode = entry.header().mode().unwrap_or(0o644) & 0o777;
         if kind == EntryType::Directory {
-            // The fetching process must be able to fill it.
+            // The fetching process must be able to write into the directory.
             self.dir.make_dirs(&path, mode | 0o700).map_err(doing("unpacking a directory"))?;
             return Ok(0);
         }

@@ -1,4 +1,5 @@
-//! Which entries [`Dir`] reaches and refuses, and that no entry outside is changed. Tests of other users' directories need root.
+//! Entries that [`Dir`] reaches and refuses. No entry outside is changed. Tests of other users' directories need
+//! root.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 

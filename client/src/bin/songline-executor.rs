@@ -1,4 +1,4 @@
-//! The executor as a program of its own, for agents that are not the `songline` binary: tests above all.
+//! The executor as a separate program, for agents that are not the `songline` binary, such as those in tests.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The device cgroup of the unified layout. The layout has no files for it: the kernel runs a BPF program whenever a process of the cgroup
-//! opens or makes a device. In the layout of version 1 a list of settings does the same.
+//! The device cgroup of the unified layout. The layout has no files for it: the kernel runs a BPF program whenever a
+//! process of the cgroup opens or makes a device. In the layout of version 1 a list of settings does the same.
 
 use std::fs::File;
 use std::io;
@@ -74,7 +74,8 @@ fn instruction(code: u8, to: u8, from: u8, offset: i16, number: i32) -> Instruct
     Instruction { code, registers: from << 4 | to, offset, number }
 }
 
-/// Builds the program. Register 1 points to the kernel's question: access and kind in one word, major number, minor number.
+/// Builds the program. Register 1 points to the kernel's request: access and kind in one word, major number, minor
+/// number.
 fn program(rules: &[Rule]) -> Vec<Instruction> {
     let (access, major, minor, kind, beyond) = (2, 3, 4, 5, 6);
     let mut program = vec![

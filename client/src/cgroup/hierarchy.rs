@@ -1,5 +1,5 @@
-//! Where cgroups are mounted on this machine, in which of the two layouts, and what limits are called there. Makes nothing but the parent
-//! of all tasks.
+//! The machine's cgroup mounts, their layout, and the names of limits in it. Creates no cgroup but the parent of all
+//! tasks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Cgroups, NewCgroups, Setting};
 
-/// What tasks need to be limited.
+/// Controllers without which tasks cannot be limited.
 const LIMITING: [&str; 2] = ["cpu", "memory"];
 /// Controllers of version 1 that tasks are put into. Reserved cores need `cpuset` too.
 const USED: [&str; 5] = ["cpu", "cpuacct", "memory", "freezer", "devices"];
@@ -16,7 +16,7 @@ const USED: [&str; 5] = ["cpu", "cpuacct", "memory", "freezer", "devices"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
     layout: Layout,
-    /// Below the mounts; all cgroups of tasks are made in it.
+    /// Path below the mounts; all cgroups of tasks are created in it.
     parent: PathBuf,
 }
 
@@ -26,28 +26,28 @@ enum Layout {
     PerController(BTreeMap<String, PathBuf>),
 }
 
-/// How much a task may use.
+/// Resource limits of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits<'a> {
-    /// Memory at most, in bytes; 0 is no limit.
+    /// Memory limit, in bytes; 0 is no limit.
     pub memory_bytes: u64,
-    /// Memory that it keeps while others want some too, in bytes; 0 is none.
+    /// Memory that is protected from reclaim while other tasks need memory, in bytes; 0 is none.
     pub memory_kept_bytes: u64,
-    /// Its part of the processors, in MHz.
+    /// CPU share, in MHz.
     pub cpu_shares: i64,
-    /// Processors of its own; empty is any.
+    /// Reserved cores; empty means any core.
     pub cores: &'a [u64],
     /// Devices that the task may use, in the notation of the kernel's device cgroup; empty means all devices.
     pub devices: &'a [&'a str],
 }
 
 impl Hierarchy {
-    /// Looks where cgroups are mounted. `parent` is the configured parent of all tasks; empty is the usual one.
+    /// Finds the machine's cgroup mounts. `parent` is the configured parent of all tasks; empty is the default one.
     pub fn find(parent: &str) -> Option<Self> {
         Self::read(&fs::read_to_string("/proc/self/mounts").unwrap_or_default(), parent)
     }
 
-    /// Reads it from a list of mounts. A machine that has controllers of version 1 mounted uses version 2 for other things.
+    /// Parses a list of mounts. A machine with mounted controllers of version 1 uses version 2 for other purposes.
     pub fn read(mounts: &str, parent: &str) -> Option<Self> {
         let (mut unified, mut controllers) = (None, BTreeMap::new());
         for line in mounts.lines() {
@@ -68,7 +68,7 @@ impl Hierarchy {
             Layout::Unified(_) => "nomad.slice",
             Layout::PerController(_) => "nomad",
         };
-        // A parent is a path below the mounts, however it is written.
+        // The parent is a path below the mounts, with or without a leading slash.
         let told: PathBuf = Path::new(parent).components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
         Some(Self { layout, parent: if told.as_os_str().is_empty() { usual.into() } else { told } })
     }
@@ -89,7 +89,7 @@ impl Hierarchy {
         }
     }
 
-    /// Where it is mounted; of version 1 the directory that has all the mounts.
+    /// The mount point; in version 1 the directory that contains all the mounts.
     pub fn mount(&self) -> &Path {
         match &self.layout {
             Layout::Unified(at) => at,
@@ -97,7 +97,7 @@ impl Hierarchy {
         }
     }
 
-    /// The parent of all tasks, as nodes tell it.
+    /// The parent of all tasks, as nodes report it.
     pub fn parent(&self) -> String {
         match &self.layout {
             Layout::Unified(_) => self.parent.display().to_string(),
@@ -105,7 +105,7 @@ impl Hierarchy {
         }
     }
 
-    /// The first controller that is not there although tasks cannot be limited without it. Makes the parent of all tasks to find out.
+    /// The first required controller that is missing. Creates the parent of all tasks to find out.
     pub fn lacks(&self) -> Option<&'static str> {
         match &self.layout {
             Layout::Unified(mount) => {
@@ -117,7 +117,7 @@ impl Hierarchy {
         }
     }
 
-    /// Cgroups that only say which processes are a task's. Name: the task's on this machine.
+    /// Cgroups without limits, which only group a task's processes. `name` is the task's unique name on this machine.
     pub fn unlimited(&self, name: &str) -> NewCgroups {
         let at = match &self.layout {
             Layout::Unified(mount) => Cgroups::Unified(mount.join(&self.parent).join(name)),
@@ -126,7 +126,7 @@ impl Hierarchy {
         NewCgroups { at, settings: Vec::new(), devices: Vec::new() }
     }
 
-    /// Cgroups with limits. Name: the task's on this machine.
+    /// Cgroups with limits. `name` is the task's unique name on this machine.
     pub fn limited(&self, name: &str, limits: &Limits<'_>) -> NewCgroups {
         match &self.layout {
             Layout::Unified(mount) => {
@@ -147,14 +147,14 @@ impl Hierarchy {
         wanted.map(|(controller, mount)| (controller.clone(), mount.join(&self.parent).join(name))).collect()
     }
 
-    /// Lets the cgroups of tasks have limits, where the kernel allows that below the mount.
+    /// Enables controllers for the cgroups of tasks, where the kernel allows that below the mount.
     fn offer(&self, mount: &Path) {
         let _ = fs::create_dir_all(mount.join(&self.parent));
         let mut dir = mount.to_owned();
         for below in std::iter::once(None).chain(self.parent.components().map(Some)) {
             dir.extend(below);
             for controller in ["+cpu", "+memory", "+cpuset"] {
-                // One that is refused is seen to be missing when it is asked for.
+                // A refused controller is reported as missing later, by `lacks`.
                 let _ = fs::write(dir.join("cgroup.subtree_control"), controller);
             }
         }
@@ -168,7 +168,8 @@ impl Hierarchy {
         let memory = dirs.get("memory");
         if limits.memory_bytes > 0 {
             set(memory, "memory.limit_in_bytes", limits.memory_bytes.to_string(), true);
-            // Memory and swap together: no more than memory alone, so nothing is swapped out. Only counted where the kernel counts swap.
+            // Memory and swap together: no more than memory alone, so nothing is swapped out. The file exists only if
+            // the kernel counts swap.
             set(memory, "memory.memsw.limit_in_bytes", limits.memory_bytes.to_string(), false);
         }
         set(memory, "memory.swappiness", "0".to_owned(), false);
@@ -183,7 +184,7 @@ impl Hierarchy {
             }
         }
         if let (Some(mount), Some(own)) = (at.get("cpuset"), dirs.get("cpuset")) {
-            // A new cpuset has neither processors nor memory, and its parent needs what it is to have.
+            // A new cpuset has neither processors nor memory nodes, and its parent needs all that it is to have.
             let whole = |file: &str| fs::read_to_string(mount.join(file)).unwrap_or_default().trim().to_owned();
             let mut above = mount.clone();
             for part in self.parent.components() {
@@ -204,7 +205,7 @@ fn unified_settings(dir: &Path, limits: &Limits<'_>) -> Vec<Setting> {
     let mut settings = Vec::new();
     if limits.memory_bytes > 0 {
         settings.push(set("memory.max", limits.memory_bytes.to_string(), true));
-        // Not there where the kernel does not count swap.
+        // The file is missing where the kernel does not count swap.
         settings.push(set("memory.swap.max", "0".to_owned(), false));
     }
     if limits.memory_kept_bytes > 0 {
@@ -221,7 +222,7 @@ fn list(cores: &[u64]) -> String {
     cores.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The weight that stands for a share in the unified layout.
+/// Weight in the unified layout that corresponds to a CPU share.
 fn weight(shares: i64) -> i64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }

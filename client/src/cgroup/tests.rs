@@ -1,5 +1,6 @@
-//! The cgroups of real processes on this machine: killed while they multiply, removed with what they made, limited. Only root may make
-//! cgroups: without root these tests pass with a message, or fail where the environment variable `CI` is set.
+//! The cgroups of real processes on this machine: killed while they fork, removed with all cgroups below, limited.
+//! Only root may create cgroups: without root these tests pass with a message, or fail where the environment variable
+//! `CI` is set.
 
 use std::process::{Child, Command, Stdio};
 
@@ -9,7 +10,7 @@ use super::hierarchy::{Hierarchy, Limits};
 use super::*;
 use crate::executor::tests::{is_root, skip};
 
-/// This machine's cgroups below a parent of the test's own, or why there are none.
+/// This machine's cgroups below a parent of the test's own; `None` when there are none, with a message.
 fn machine(story: &str) -> Option<Hierarchy> {
     if !is_root("only root may make cgroups") {
         return None;
@@ -22,7 +23,7 @@ fn machine(story: &str) -> Option<Hierarchy> {
     usable
 }
 
-/// A shell in cgroups, whose script begins when it is in.
+/// A shell in the cgroups. Its script begins once the shell is in.
 fn shell(cgroups: &Cgroups, script: &str) -> Child {
     let mut child = Command::new("/bin/sh")
         .args(["-c", &format!("read go; {script}")])
@@ -35,7 +36,7 @@ fn shell(cgroups: &Cgroups, script: &str) -> Child {
     child
 }
 
-/// Removes the parents as well: they are the test's.
+/// Removes the parents as well: they belong to the test.
 fn clean(cgroups: &Cgroups) {
     cgroups.end();
     let left: Vec<_> = cgroups.dirs().into_iter().filter(|dir| dir.exists()).collect();
@@ -71,7 +72,7 @@ fn cgroups_that_a_task_has_made_go_with_it() {
     let mut child = shell(&new.at, "exec sleep 1000");
     fs::write(own.join("its/own/cgroup.procs"), child.id().to_string()).expect("moves");
     assert_eq!(new.at.members().into_iter().collect::<Vec<_>>(), [i32::try_from(child.id()).expect("small")]);
-    // Its end is not waited for: what is killed leaves its cgroup by itself.
+    // No wait for its end is needed: a killed process leaves its cgroup by itself.
     new.at.end();
     assert!(!own.exists());
     child.wait().expect("ended");
@@ -89,13 +90,13 @@ fn limits_are_set_and_what_wants_more_is_killed_and_counted() {
             assert_eq!(fs::read_to_string(file).expect("readable").trim(), value, "{}", file.display());
         }
     }
-    // It keeps a line of 64 MiB in memory.
+    // `tail` keeps a line of 64 MiB in memory.
     let mut child = shell(&new.at, "head -c 67108864 /dev/zero | tr '\\0' x | tail -n 1 > /dev/null");
     assert!(!child.wait().expect("ended").success());
     assert!(new.at.oom_kills() > 0);
     let usage = new.at.usage().expect("counted");
     assert!(usage.usage_max_bytes <= 16 << 20 && usage.usage_max_bytes > 12 << 20, "{usage:?}");
-    // Made again it has forgotten that.
+    // Created anew, the cgroup has a new counter.
     new.make().expect("made again");
     assert_eq!(new.at.oom_kills(), 0);
     clean(&new.at);

@@ -1,4 +1,4 @@
-//! What the kernel counts in a cgroup, read when asked.
+//! Resource usage as the kernel counts it in a cgroup, read on request.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,38 +7,38 @@ use std::path::Path;
 use super::Cgroups;
 use crate::procfs::TICKS_PER_SECOND;
 
-/// What the processes of a cgroup use. What a layout does not count is 0.
+/// Resource usage of the processes of a cgroup. A value that the layout does not count is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CgroupUsage {
-    /// Whether it is of version 1, which counts more of the memory.
+    /// Whether the values are from version 1, which counts more of the memory.
     pub per_controller: bool,
-    /// Memory of processes alone, in bytes.
+    /// Anonymous memory of processes, in bytes.
     pub rss_bytes: u64,
-    /// Memory that keeps what is on disk, in bytes.
+    /// Page cache, in bytes.
     pub cache_bytes: u64,
     /// Memory that was swapped out, in bytes.
     pub swap_bytes: u64,
     /// Files that are mapped into memory, in bytes.
     pub mapped_bytes: u64,
-    /// All memory that is counted, in bytes.
+    /// All counted memory, in bytes.
     pub usage_bytes: u64,
-    /// The most that it was, in bytes.
+    /// Peak of `usage_bytes`, in bytes.
     pub usage_max_bytes: u64,
-    /// The kernel's part, in bytes.
+    /// Memory of the kernel, in bytes.
     pub kernel_bytes: u64,
-    /// The most that it was, in bytes.
+    /// Peak of `kernel_bytes`, in bytes.
     pub kernel_max_bytes: u64,
     /// Processor time in user mode, in ticks.
     pub user_ticks: u64,
     /// Processor time in the kernel, in ticks.
     pub system_ticks: u64,
-    /// Periods in which it was held up.
+    /// Number of periods in which the processes were throttled.
     pub throttled_periods: u64,
-    /// How long it was held up, in nanoseconds.
+    /// Total throttled time, in nanoseconds.
     pub throttled_nanos: u64,
 }
 
-/// `None` when they are gone or do not count memory.
+/// Reads the usage; `None` when the cgroups are gone or do not count memory.
 pub(super) fn read(cgroups: &Cgroups) -> Option<CgroupUsage> {
     match cgroups {
         Cgroups::Unified(dir) => unified(dir),

@@ -1,5 +1,6 @@
-//! One allocation on this node: its tasks from set-up to the last one's end, what the servers are told, and whom to stop when.
-//! Directories, drivers and the database are the shell's: it carries out [`Effect`]s and answers with [`Input`]s.
+//! One allocation on this node: its tasks from set-up to the end of the last one, its status for the servers, and the
+//! order of stopping. The shell has directories, drivers and the database: it carries out [`Effect`]s and answers
+//! with [`Input`]s.
 
 mod announce;
 mod effect;
@@ -25,12 +26,12 @@ use kill::Killing;
 pub use announce::Workload;
 pub use effect::{Effect, Input};
 
-/// What the agent's configuration says to every allocation.
+/// Settings of the agent for every allocation.
 #[derive(Debug, Clone)]
 pub struct AllocRunnerConfig {
-    /// The longest a task may take to end by itself.
+    /// Upper bound of tasks' kill timeouts.
     pub kill_timeout_max: Dur,
-    /// Seed of the spread of restart delays.
+    /// Seed of the jitter of restart delays.
     pub seed: u64,
 }
 
@@ -43,7 +44,7 @@ enum Phase {
     Done,
 }
 
-/// The machine of one allocation.
+/// State machine of one allocation.
 pub struct AllocRunner {
     alloc: Arc<Allocation>,
     config: AllocRunnerConfig,
@@ -51,7 +52,7 @@ pub struct AllocRunner {
     gates: Coordinator,
     phase: Phase,
     killing: Killing,
-    /// Whether the cascade that a dead task set off has been announced.
+    /// Whether the cascade of kills that a dead task started was announced.
     cascading: bool,
     health: Option<HealthWatcher>,
     health_started: bool,
@@ -63,7 +64,7 @@ pub struct AllocRunner {
 }
 
 impl AllocRunner {
-    /// A runner that does nothing before [`Self::start`] or [`Self::restore`].
+    /// Creates a runner that does nothing before [`Self::start`] or [`Self::restore`].
     pub fn new(alloc: Arc<Allocation>, config: AllocRunnerConfig, now: Time) -> Result<Self, String> {
         let no_group = || format!("failed to lookup task group {:?}", alloc.task_group.as_str());
         let job = alloc.job.clone().ok_or_else(no_group)?;
@@ -99,14 +100,14 @@ impl AllocRunner {
         })
     }
 
-    /// Begins with an allocation that is new to this node.
+    /// Begins an allocation that is new to this node.
     pub fn start(&mut self, now: Time) -> Vec<Effect> {
         let mut fx = Vec::new();
         self.run(now, &mut fx);
         self.finish(now, fx)
     }
 
-    /// Begins with an allocation that an earlier agent left: looks for its processes first.
+    /// Begins with an allocation that an earlier agent left: first looks for its processes.
     pub fn restore(&mut self, records: BTreeMap<Str, TaskRecord>, health: Option<AllocDeploymentStatus>, now: Time) -> Vec<Effect> {
         let mut fx = Vec::new();
         for (name, record) in records {
@@ -131,7 +132,7 @@ impl AllocRunner {
         self.finish(now, fx)
     }
 
-    /// Takes note of what has happened and says what to do.
+    /// Processes an input and returns the effects to carry out.
     pub fn on(&mut self, input: Input, now: Time) -> Vec<Effect> {
         let mut fx = Vec::new();
         match input {
@@ -193,7 +194,7 @@ impl AllocRunner {
         Ok(self.finish(now, fx))
     }
 
-    /// Restarts every task that runs, or (`all`) every one that may run again, in the order of their stages.
+    /// Restarts every running task, or with `all` every task that may run again, in the order of their stages.
     pub fn restart_tasks(&mut self, all: bool, reason: &str, now: Time) -> Result<Vec<Effect>, String> {
         let (status, _) = self.status();
         if self.alloc.terminal() || status.is_terminal() {
@@ -205,13 +206,13 @@ impl AllocRunner {
         let mut fx = Vec::new();
         for name in self.names() {
             let event = event::restart_signaled(now, reason);
-            // The only refusal is that it does not run, and those are not meant.
+            // The only refusal is that a task does not run; such tasks are skipped.
             self.with_task(&name, now, |task, around| drop(task.restart(event, false, all, around, &mut fx)));
         }
         Ok(self.finish(now, fx))
     }
 
-    /// Sends a signal to one task, or to all (`name` empty).
+    /// Sends a signal to one task, or to all with an empty `name`.
     pub fn signal(&mut self, name: &str, signal: &str, now: Time) -> Result<Vec<Effect>, String> {
         let mut fx = Vec::new();
         if !name.is_empty() {
@@ -228,7 +229,8 @@ impl AllocRunner {
         if errors.is_empty() { Ok(self.finish(now, fx)) } else { Err(errors.join("; ")) }
     }
 
-    /// The servers had lost sight of this node and see it again: says so, with fresh states, without taking their copy over.
+    /// Records a reconnect: the servers had lost contact to this node. Adds an event and reports fresh states,
+    /// without adopting the servers' copy.
     pub fn reconnect(&mut self, update: &Allocation, now: Time) -> Vec<Effect> {
         for task in self.tasks.values_mut() {
             task.append(event::new(event::RECONNECTED, now));
@@ -247,7 +249,7 @@ impl AllocRunner {
         &self.alloc
     }
 
-    /// What the servers are told of it.
+    /// Client status of the allocation as it is reported to the servers.
     pub fn update(&self) -> AllocUpdate {
         let (client_status, description) = self.status();
         let dns = self.alloc.group().and_then(|group| group.networks.as_ref()?.first()?.dns.clone());
@@ -261,32 +263,32 @@ impl AllocRunner {
         }
     }
 
-    /// The status that its tasks add up to.
+    /// Client status computed from the tasks' states.
     pub fn status(&self) -> (AllocClientStatus, &'static str) {
         client_status(self.tasks.values().map(|task| &task.state))
     }
 
-    /// What is durable about a task.
+    /// Durable record of a task.
     pub fn record(&self, task: &str) -> Option<TaskRecord> {
         self.tasks.get(task).map(|task| TaskRecord { state: task.state.clone(), local: task.local.clone() })
     }
 
-    /// Its health for its deployment.
+    /// Health of the allocation in its deployment.
     pub fn deployment_status(&self) -> Option<&AllocDeploymentStatus> {
         self.deployment_status.as_ref()
     }
 
-    /// Whether all its tasks have ended for good.
+    /// Whether all tasks have ended for good.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// The newest run of a task; 0 when it was never started.
+    /// Number of the newest run of a task; 0 when it was never started.
     pub fn task_run(&self, task: &str) -> Option<u64> {
         self.tasks.get(task).map(|task| task.local.run)
     }
 
-    /// When to send [`Input::Tick`] though nothing has happened.
+    /// Time at which [`Input::Tick`] is due if no other input comes before.
     pub fn next_deadline(&self) -> Option<Time> {
         let tasks = self.tasks.values().filter_map(TaskRunner::next_deadline);
         let delay = match self.killing {
@@ -307,7 +309,7 @@ impl AllocRunner {
             self.deployment_status = None;
             fx.push(Effect::PersistHealth);
         }
-        // Canary and index are the servers' to say.
+        // The servers decide canary and index.
         if let Some(theirs) = self.alloc.deployment_status.clone() {
             let ours = self.deployment_status.get_or_insert_default();
             ours.canary = theirs.canary;
@@ -363,7 +365,7 @@ impl AllocRunner {
         self.health = if known { None } else { HealthWatcher::new(&self.alloc, stages(&self.tasks), now) };
     }
 
-    /// Brings everything that follows from the states of the tasks about, until nothing more follows.
+    /// Applies the consequences of the tasks' states, until there are no more.
     fn finish(&mut self, now: Time, mut fx: Vec<Effect>) -> Vec<Effect> {
         loop {
             for name in self.names() {
@@ -391,15 +393,15 @@ impl AllocRunner {
         self.order(fx)
     }
 
-    /// Puts what is to be persisted first, in one piece.
+    /// Puts the persisted records first, as one effect.
     fn order(&mut self, fx: Vec<Effect>) -> Vec<Effect> {
         let dirty: Vec<Str> =
             self.tasks.iter_mut().filter_map(|(name, task)| std::mem::take(&mut task.dirty).then(|| name.clone())).collect();
         let mut ordered = Vec::with_capacity(fx.len() + 2);
         if !dirty.is_empty() && !self.destroyed {
-            // A start is recorded before it happens, so that after an agent has died in between, the next one looks for the process. The
-            // end of a run is recorded before its directory is removed; otherwise no trace would be left that the task has run, if the
-            // agent died in between.
+            // A start is recorded before it happens, so that the next agent looks for the process if this one dies in
+            // between. The end of a run is recorded before its directory is removed; otherwise, if the agent died in
+            // between, there would be no trace that the task has run.
             let sync = fx.iter().any(|effect| matches!(effect, Effect::StartTask { .. } | Effect::DestroyTask { .. }));
             ordered.push(Effect::Persist { tasks: dirty, sync });
         }
@@ -492,13 +494,13 @@ impl AllocRunner {
         }
     }
 
-    /// Which allocations have to end before this one may start here.
+    /// Allocations that have to end before this one may start here.
     pub fn awaits(&self) -> Vec<AllocId> {
         let preempted = self.alloc.preempted_allocations.iter().flatten().copied();
         self.alloc.previous_allocation.into_iter().chain(preempted).collect()
     }
 
-    /// The states of its tasks.
+    /// States of the allocation's tasks.
     pub fn task_states(&self) -> BTreeMap<Str, TaskState> {
         states(&self.tasks)
     }

@@ -1,17 +1,18 @@
-//! Which stage of an allocation's life its tasks may start in: prestart, main, poststart, poststop. A machine of gates; it starts nothing.
+//! Gates the stages of an allocation's tasks: prestart, main, poststart, poststop. A pure state machine; it starts
+//! nothing.
 
 use std::collections::BTreeMap;
 
 use songline_model::{Str, Task, TaskRunState, TaskState};
 
-/// When in the life of its allocation a task runs.
+/// Lifecycle stage of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Runs to its end before the main tasks start.
     PrestartEphemeral,
     /// Starts before the main tasks and stays.
     PrestartSidecar,
-    /// The work itself.
+    /// Main task.
     Main,
     /// Starts when the main tasks run, and ends by itself.
     PoststartEphemeral,
@@ -34,7 +35,7 @@ impl Stage {
         }
     }
 
-    /// Whether it stays for as long as the main tasks and has no work of its own.
+    /// Whether the stage's tasks run for as long as the main tasks.
     pub fn is_sidecar(self) -> bool {
         matches!(self, Stage::PrestartSidecar | Stage::PoststartSidecar)
     }
@@ -50,7 +51,7 @@ enum State {
     Poststop,
 }
 
-/// The gates of one allocation.
+/// Gates of one allocation.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
     stages: BTreeMap<Str, Stage>,
@@ -58,7 +59,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// All gates closed.
+    /// Creates the gates, all of them closed.
     pub fn new(stages: BTreeMap<Str, Stage>) -> Self {
         Self { stages, state: State::Init }
     }
@@ -77,18 +78,18 @@ impl Coordinator {
         }
     }
 
-    /// Closes all gates: every task goes back to pending and the stages begin anew.
+    /// Closes all gates: every task returns to pending and the stages begin anew.
     pub fn restart(&mut self) {
         self.state = State::Init;
     }
 
-    /// For tasks taken over from an earlier agent: they need not all be pending.
+    /// Sets the gates for tasks restored from an earlier agent: they need not all be pending.
     pub fn restore(&mut self, tasks: &BTreeMap<Str, TaskState>) {
         self.state = State::Prestart;
         self.on_states(tasks);
     }
 
-    /// Moves on as far as the states of the tasks allow.
+    /// Opens gates as far as the states of the tasks allow.
     pub fn on_states(&mut self, tasks: &BTreeMap<Str, TaskState>) {
         while let Some(next) = self.next(tasks) {
             self.state = next;

@@ -1,4 +1,4 @@
-//! Task events: what happened to a task, in exactly the wire's types, messages and details. When they happen is decided elsewhere.
+//! Task events, with exactly the wire's types, messages and details. Other modules decide when they occur.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use songline_model::{Dur, Str, TaskEvent, TaskRunState, TaskState, Time};
 
 use super::tracker::ExitResult;
 
-/// The newest events of a task that are kept.
+/// Number of the newest events of a task that are kept.
 pub const EVENTS_MAX: usize = 10;
 
 /// `Received`
@@ -60,12 +60,12 @@ pub const FAILED_ARTIFACT_DOWNLOAD: &str = "Failed Artifact Download";
 /// `Alloc Unhealthy`
 pub const ALLOC_UNHEALTHY: &str = "Alloc Unhealthy";
 
-/// An event of a type, with nothing said yet.
+/// An event of a type without details.
 pub fn new(kind: &'static str, now: Time) -> TaskEvent {
     TaskEvent { kind: kind.into(), time: now.nanos(), details: Some(BTreeMap::new()), ..TaskEvent::default() }
 }
 
-/// An event that carries a message.
+/// An event with a message.
 pub fn message(kind: &'static str, now: Time, text: &str) -> TaskEvent {
     let mut event = new(kind, now);
     event.message = text.into();
@@ -83,7 +83,7 @@ pub fn setup_failure(now: Time, reason: &str) -> TaskEvent {
     event
 }
 
-/// The task's own configuration cannot be used.
+/// The task's own configuration is invalid.
 pub fn failed_validation(now: Time, error: &str) -> TaskEvent {
     let mut event = new(FAILED_VALIDATION, now);
     event.validation_error = error.into();
@@ -91,7 +91,7 @@ pub fn failed_validation(now: Time, error: &str) -> TaskEvent {
     event
 }
 
-/// An artifact could not be had.
+/// An artifact could not be fetched.
 pub fn failed_artifact_download(now: Time, error: &str) -> TaskEvent {
     let mut event = new(FAILED_ARTIFACT_DOWNLOAD, now);
     event.download_error = error.into();
@@ -107,7 +107,7 @@ pub fn driver_failure(now: Time, error: &str) -> TaskEvent {
     event
 }
 
-/// The driver has something to tell.
+/// A message of the driver.
 pub fn driver_message(now: Time, text: &str) -> TaskEvent {
     let mut event = new(DRIVER, now);
     event.driver_message = text.into();
@@ -140,7 +140,7 @@ pub fn restarting(now: Time, delay: Dur, reason: &str) -> TaskEvent {
     event
 }
 
-/// The task has ended and stays so; fails the task.
+/// The task has ended for good; fails the task.
 pub fn not_restarting(now: Time, reason: &str) -> TaskEvent {
     let mut event = new(NOT_RESTARTING, now);
     event.restart_reason = reason.into();
@@ -149,7 +149,7 @@ pub fn not_restarting(now: Time, reason: &str) -> TaskEvent {
     event
 }
 
-/// Somebody asked for a restart.
+/// A restart was requested.
 pub fn restart_signaled(now: Time, reason: &str) -> TaskEvent {
     let mut event = new(RESTART_SIGNALED, now);
     event.restart_reason = reason.into();
@@ -157,7 +157,7 @@ pub fn restart_signaled(now: Time, reason: &str) -> TaskEvent {
     event
 }
 
-/// Somebody asked for a signal. Only the detail is set, so the display message does not name it: the reference's wording.
+/// A signal was requested. Only the detail is set, so the display message does not name it: the reference's wording.
 pub fn signaling(now: Time, signal: &str) -> TaskEvent {
     let mut event = new(SIGNALING, now);
     detail(&mut event, "signal", signal);
@@ -172,7 +172,7 @@ pub fn killing(now: Time, timeout: Dur) -> TaskEvent {
     event
 }
 
-/// The task has been stopped, or could not be.
+/// The task has been stopped, or the stop failed.
 pub fn killed(now: Time, error: Option<&str>) -> TaskEvent {
     let mut event = new(KILLED, now);
     if let Some(error) = error {
@@ -190,7 +190,7 @@ pub fn sibling_failed(now: Time, sibling: &str) -> TaskEvent {
     event
 }
 
-/// A task waits, or does not, before it is stopped.
+/// A task waits for its shutdown delay before it is stopped, or skips it.
 pub fn shutdown_delay(now: Time, delay: Dur, skipped: bool) -> TaskEvent {
     let (kind, verb) = if skipped { (SKIPPING_SHUTDOWN_DELAY, "Skipping") } else { (WAITING_SHUTDOWN_DELAY, "Waiting for") };
     let mut event = new(kind, now);
@@ -198,14 +198,14 @@ pub fn shutdown_delay(now: Time, delay: Dur, skipped: bool) -> TaskEvent {
     event
 }
 
-/// The task could not be taken over from the agent before this one.
+/// The task could not be recovered from the previous agent.
 pub fn failed_restoring(now: Time) -> TaskEvent {
     let mut event = new(FAILED_RESTORING, now);
     event.display_message = "failed to restore task; will not run until server is contacted".into();
     event
 }
 
-/// Puts an event on a task's state: keeps the newest ten, and lets failures and restarts be counted.
+/// Appends an event to a task's state: keeps the newest ten, and updates the counts of failures and restarts.
 pub fn append(state: &mut TaskState, mut event: TaskEvent) {
     if event.display_message.is_empty() {
         event.display_message = display_message(&event);
@@ -223,7 +223,7 @@ pub fn append(state: &mut TaskState, mut event: TaskEvent) {
     events.drain(..surplus);
 }
 
-/// Enters a state: the first running of a run and the first end leave their times.
+/// Enters a state. The first transition to running and the first end set their times.
 pub fn enter(state: &mut TaskState, to: TaskRunState, now: Time) {
     if to == TaskRunState::Running && state.state != TaskRunState::Running {
         state.started_at = Some(now);
@@ -243,7 +243,7 @@ fn fails_task(event: &mut TaskEvent) {
     detail(event, "fails_task", "true");
 }
 
-/// What people read of an event.
+/// Display message of an event.
 pub fn display_message(event: &TaskEvent) -> Str {
     let or = |text: &Str, otherwise: &'static str| if text.is_empty() { otherwise.into() } else { text.clone() };
     match event.kind.as_str() {

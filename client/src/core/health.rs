@@ -1,5 +1,5 @@
-//! Whether an allocation is healthy enough for its deployment or migration to go on: by the states of its tasks over time.
-//! Checks of services are not looked at here.
+//! Health of an allocation for its deployment or migration, from the states of its tasks over time. Service checks
+//! are not considered here.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use songline_model::{AllocClientStatus, Allocation, Dur, JobType, Str, TaskEvent
 use super::coordinator::Stage;
 use super::event;
 
-/// What the watcher found out. It says so once.
+/// Result of the watcher, returned once.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// All tasks ran for `min_healthy_time`.
     Healthy,
-    /// A task failed or the deadline passed; the events belong on the tasks that are to blame.
+    /// A task failed or the deadline passed; the events are for the tasks that caused it.
     Unhealthy(BTreeMap<Str, TaskEvent>),
 }
 
@@ -24,13 +24,14 @@ pub struct HealthWatcher {
     deadline: Time,
     healthy_deadline: Dur,
     min_healthy_time: Dur,
-    /// When the last task started, once all have.
+    /// Start of the last task, once all have started.
     latest_start: Option<Time>,
     due: Option<Time>,
 }
 
 impl HealthWatcher {
-    /// A watcher for an allocation whose health is not known; `None` when nobody asks for it.
+    /// A watcher for an allocation whose health is unknown; `None` when neither a deployment nor a migration needs
+    /// it.
     pub fn new(alloc: &Allocation, stages: BTreeMap<Str, Stage>, now: Time) -> Option<Self> {
         let job = alloc.job.as_ref()?;
         let group = alloc.group()?;
@@ -50,12 +51,12 @@ impl HealthWatcher {
         Some(Self { stages, deadline, healthy_deadline, min_healthy_time, latest_start: None, due: None })
     }
 
-    /// When to look again though nothing has happened.
+    /// Time of the next check if no state changes before.
     pub fn next_deadline(&self) -> Time {
         self.due.map_or(self.deadline, |due| due.min(self.deadline))
     }
 
-    /// Looks at the tasks.
+    /// Checks the tasks' states.
     pub fn look(&mut self, now: Time, status: AllocClientStatus, tasks: &BTreeMap<Str, TaskState>) -> Option<Verdict> {
         let mut blamed = BTreeMap::new();
         let (mut latest, mut waiting) = (None::<Time>, false);

@@ -1,4 +1,4 @@
-//! When the node registers and when it says that it lives. Making the calls is the shell's.
+//! Schedule of the node's registration and heartbeats. The shell makes the calls.
 
 use songline_model::{Dur, Time};
 
@@ -9,7 +9,7 @@ const FIRST_WITHIN: Dur = Dur::from_secs(10);
 const CHANGE_WAIT: Dur = Dur::from_secs(5);
 const SECOND: Dur = Dur::from_secs(1);
 
-/// What to call next.
+/// The next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextCall {
     /// `Node.Register`.
@@ -21,7 +21,7 @@ pub enum NextCall {
 /// The schedule of registration and heartbeats.
 #[derive(Debug)]
 pub struct Heartbeats {
-    /// In dev mode nothing waits long: there is one server, in the same process.
+    /// In dev mode delays are short: there is one server, in the same process.
     dev: bool,
     next: NextCall,
     at: Time,
@@ -32,12 +32,12 @@ pub struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Registers at once.
+    /// Creates a schedule that registers at once.
     pub fn new(now: Time, dev: bool, jitter: Jitter) -> Self {
         Self { dev, next: NextCall::Register, at: now, last_ok: None, ttl: Dur::ZERO, change_due: None, jitter }
     }
 
-    /// What to call, and when.
+    /// The next call and its time.
     pub fn next(&self) -> (NextCall, Time) {
         match self.change_due {
             Some(due) if due < self.at => (NextCall::Register, due),
@@ -45,38 +45,38 @@ impl Heartbeats {
         }
     }
 
-    /// When the servers last heard the node.
+    /// Time at which the servers last answered the node.
     pub fn heard_at(&self) -> Option<Time> {
         self.last_ok
     }
 
-    /// What the node says of itself has changed: registers again, soon, with whatever changes meanwhile.
+    /// The node's description has changed: registers again soon, with all changes until then.
     pub fn on_change(&mut self, now: Time) {
         let wait = if self.dev { Dur::ZERO } else { self.jitter.stretched(CHANGE_WAIT) };
         self.change_due.get_or_insert(now.plus(wait));
     }
 
-    /// The servers want the node to introduce itself again.
+    /// The servers require the node to register again.
     pub fn register_again(&mut self, now: Time) {
         self.next = NextCall::Register;
         self.at = now;
     }
 
-    /// Registered.
+    /// Registration succeeded.
     pub fn on_registered(&mut self, now: Time, ttl: Dur) {
         let first = self.last_ok.is_none();
         self.change_due = None;
         self.ttl = ttl;
         self.last_ok = Some(now);
         self.next = NextCall::Heartbeat;
-        // A node that registers again after a change keeps to its rhythm, but is heard of soon.
+        // A node that registers again after a change keeps its heartbeat interval, but sends one soon.
         self.at = match (self.dev, first) {
             (true, _) => now,
             (false, _) => now.plus(self.jitter.below(FIRST_WITHIN)),
         };
     }
 
-    /// Registering failed.
+    /// Registration failed.
     pub fn on_register_failed(&mut self, now: Time, no_servers: bool) {
         self.change_due = None;
         let base = if self.dev || no_servers { SECOND } else { REGISTER_RETRY };
@@ -84,7 +84,7 @@ impl Heartbeats {
         self.at = now.plus(if self.dev { SECOND } else { self.jitter.stretched(base) });
     }
 
-    /// The servers have heard it; the next heartbeat has to come within `ttl`.
+    /// A heartbeat succeeded; the next one is due within `ttl`.
     pub fn on_heartbeat(&mut self, now: Time, ttl: Dur) {
         self.last_ok = Some(now);
         self.ttl = ttl;
@@ -92,7 +92,7 @@ impl Heartbeats {
         self.at = now.plus(if ttl > Dur::ZERO { ttl } else { SECOND });
     }
 
-    /// The heartbeat failed.
+    /// A heartbeat failed.
     pub fn on_heartbeat_failed(&mut self, now: Time, no_leader: bool) {
         self.next = NextCall::Heartbeat;
         let wait = match (self.dev, self.last_ok) {
@@ -103,7 +103,7 @@ impl Heartbeats {
         self.at = now.plus(wait);
     }
 
-    /// The wait after a failure, `left` before the servers give the node up.
+    /// Delay after a failure, with `left` remaining until the servers mark the node as down.
     fn late(&mut self, left: Dur) -> Dur {
         let bound = if left < Dur::from_secs(-30) {
             Dur(left.nanos().saturating_abs())

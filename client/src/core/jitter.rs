@@ -1,4 +1,4 @@
-//! Spreading waits: a small generator whose whole sequence follows from its seed. Not for secrets.
+//! Jitter for delays: a small generator whose whole sequence follows from its seed. Not for secrets.
 
 use songline_model::Dur;
 
@@ -29,7 +29,7 @@ impl Jitter {
         }
     }
 
-    /// `base` and up to once more of it.
+    /// `base` plus a random part of up to `base` again.
     pub fn stretched(&mut self, base: Dur) -> Dur {
         Dur(base.nanos().saturating_add(self.below(base).nanos()))
     }

@@ -1,4 +1,4 @@
-//! Which server is asked next. Asking, and finding out whether a server lives, are the shell's.
+//! The order in which servers are asked. The shell makes the calls and pings.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,13 @@ use songline_model::{Dur, Str, Time};
 
 use super::jitter::Jitter;
 
-/// The shortest time between two rebalancings; up to once more of it is added, so that nodes do not all move at once.
+/// Shortest time between two rebalancings. Up to the same time is added at random, so that nodes do not all move at
+/// once.
 const REBALANCE_MIN: Dur = Dur::from_mins(5);
-/// How many nodes a second one server is to meet anew because of rebalancing, at most.
+/// Largest rate of nodes that reconnect to one server because of rebalancing, per second.
 const NODES_PER_SERVER_AND_SECOND: u64 = 64;
 
-/// There is no server to ask. The text is part of the wire: nodes wait less long when they read it.
+/// No server is known. The text is part of the wire: nodes that read it use a shorter delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no servers")]
 pub struct NoServers;
@@ -26,7 +27,7 @@ pub struct ServerList {
 }
 
 impl ServerList {
-    /// The list that a node starts with, in an order of its own.
+    /// The initial list of a node, in random order.
     pub fn new(servers: Vec<Str>, now: Time, jitter: Jitter) -> Self {
         let mut list = Self { order: Vec::new(), nodes: 0, rebalance_at: now, jitter };
         list.order = list.shuffled(servers);
@@ -34,32 +35,32 @@ impl ServerList {
         list
     }
 
-    /// Who is asked next.
+    /// The server that is asked next.
     pub fn first(&self) -> Result<Str, NoServers> {
         self.order.first().cloned().ok_or(NoServers)
     }
 
-    /// All of them, in the order in which they are asked.
+    /// All servers, in the order in which they are asked.
     pub fn all(&self) -> &[Str] {
         &self.order
     }
 
-    /// A server did not answer, or not as it should: others come first. One that has been moved back since is left where it is, as several
-    /// calls may fail on it at the same time.
+    /// A server did not answer, or answered wrongly: the others move before it. A server that is no longer the first
+    /// stays in its place, as several calls may fail on it at the same time.
     pub fn on_failed(&mut self, server: &str) {
         if self.order.len() > 1 && self.order[0] == server {
             self.order.rotate_left(1);
         }
     }
 
-    /// A server told which servers there are, and how many nodes. A set that is known already keeps its order, so that a node stays with
-    /// the server that it has; an empty one is not believed.
+    /// A server sent the list of servers and the number of nodes. A set that is already known keeps its order, so
+    /// that a node stays with its server; an empty list is an error and changes nothing in the order.
     pub fn on_told(&mut self, servers: Vec<Str>, nodes: u32) -> Result<(), NoServers> {
         self.nodes = nodes;
         self.replace(servers)
     }
 
-    /// An operator told which servers there are.
+    /// An operator set the list of servers.
     pub fn replace(&mut self, servers: Vec<Str>) -> Result<(), NoServers> {
         let set = |list: &[Str]| -> BTreeSet<Str> { list.iter().cloned().collect() };
         if servers.is_empty() {
@@ -71,13 +72,13 @@ impl ServerList {
         Ok(())
     }
 
-    /// When to call [`Self::on_time`] next.
+    /// Time at which [`Self::on_time`] is due.
     pub fn next_deadline(&self) -> Time {
         self.rebalance_at
     }
 
-    /// Time has come: if the node is to look for another server, those that it should try in this order. The first that answers a ping is to
-    /// be told to [`Self::on_pinged`].
+    /// Servers to ping, in this order, if rebalancing is due. The first one that answers has to be reported to
+    /// [`Self::on_pinged`].
     pub fn on_time(&mut self, now: Time) -> Option<Vec<Str>> {
         if now < self.rebalance_at {
             return None;
@@ -87,7 +88,7 @@ impl ServerList {
         others.then(|| self.shuffled(self.order.clone()))
     }
 
-    /// A server answered a ping: it is asked first from now on. One that is not in the list any more is not taken up again.
+    /// A server answered a ping: it is asked first from now on. A server that is no longer in the list is not added.
     pub fn on_pinged(&mut self, tried: Vec<Str>, server: &str) {
         let same = tried.len() == self.order.len() && tried.iter().all(|address| self.order.contains(address));
         if same {
@@ -104,7 +105,7 @@ impl ServerList {
         self.rebalance_at = now.plus(self.jitter.stretched(scaled.max(REBALANCE_MIN)));
     }
 
-    /// The same addresses, each once, in a random order.
+    /// The same addresses without duplicates, in a random order.
     fn shuffled(&mut self, mut servers: Vec<Str>) -> Vec<Str> {
         let mut seen = BTreeSet::new();
         servers.retain(|server| seen.insert(server.clone()));

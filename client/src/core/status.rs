@@ -2,7 +2,7 @@
 
 use songline_model::{AllocClientStatus, TaskRunState, TaskState};
 
-/// The status and its description. A failed task outweighs one that still runs; poststop tasks count like the others.
+/// The status and its description. A failed task outweighs a running one; poststop tasks count like the others.
 pub fn client_status<'a>(tasks: impl Iterator<Item = &'a TaskState>) -> (AllocClientStatus, &'static str) {
     let (mut failed, mut running, mut pending, mut dead) = (false, false, false, false);
     for task in tasks {

@@ -1,5 +1,5 @@
-//! Gathering what allocations have to tell the servers: ticks of 200 ms, urgent news at the next one, the rest at every fifth.
-//! Sending is the shell's; nothing here blocks a runner, because only the newest word of each allocation is kept.
+//! Batches alloc updates for the servers: ticks of 200 ms, urgent updates at the next tick, others at every fifth.
+//! The shell sends them. Nothing here blocks a runner, because only the newest update of each allocation is kept.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ const TICK: Dur = Dur::from_millis(200);
 const TYPICAL_TICKS: u64 = 5;
 const RETRY: Dur = Dur::from_secs(5);
 
-/// How much a change matters to the servers.
+/// Urgency of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// The servers know already.
+    /// The servers know it already.
     None,
-    /// May wait for others.
+    /// May wait for other updates.
     Typical,
-    /// The next tick.
+    /// Sent at the next tick.
     Urgent,
 }
 
 /// Compares an update with the last one that the servers acknowledged. Only a change of the client status is urgent.
 ///
-/// Before the first acknowledgement the servers hold what they wrote themselves, `pending`. (The reference lets a first `running` wait for
-/// the fifth tick; then a job is seen to run up to a second after it does.)
+/// Before the first acknowledgement the servers hold their own initial status, `pending`. (The reference lets a first
+/// `running` wait for the fifth tick; a job then shows as running up to a second late.)
 pub fn priority(acknowledged: Option<&AllocUpdate>, update: &AllocUpdate) -> Priority {
     match acknowledged {
         None if update.client_status == AllocClientStatus::Pending => Priority::Typical,
@@ -38,25 +38,25 @@ pub fn priority(acknowledged: Option<&AllocUpdate>, update: &AllocUpdate) -> Pri
     }
 }
 
-/// The updates of a node on their way to the servers.
+/// Pending updates of a node.
 #[derive(Debug)]
 pub struct AllocSync {
     pending: BTreeMap<AllocId, AllocUpdate>,
     acknowledged: BTreeMap<AllocId, AllocUpdate>,
     in_flight: Option<Vec<AllocUpdate>>,
-    /// Nothing is sent before the servers answered once: states from before a restart may be wrong by now.
+    /// Whether the servers have answered. Nothing is sent before: states from before a restart may be outdated.
     contacted: bool,
     started: Time,
     /// Tick number at the last send.
     last_send: u64,
-    /// Newest tick that was looked at: a fifth tick counts only once, and only if something waited for it.
+    /// Newest tick that was processed: a fifth tick counts only once, and only if an update was waiting for it.
     last_seen: u64,
     not_before: Time,
     jitter: Jitter,
 }
 
 impl AllocSync {
-    /// Ticks count from `now`.
+    /// Creates the batches; ticks count from `now`.
     pub fn new(now: Time, jitter: Jitter) -> Self {
         Self {
             pending: BTreeMap::new(),
@@ -71,17 +71,17 @@ impl AllocSync {
         }
     }
 
-    /// The servers have said which allocations this node should have.
+    /// The servers have listed the allocations of this node.
     pub fn on_contact(&mut self) {
         self.contacted = true;
     }
 
-    /// What the servers acknowledged before a restart.
+    /// Restores an update that the servers acknowledged before a restart.
     pub fn restore_acknowledged(&mut self, update: AllocUpdate) {
         self.acknowledged.insert(update.id, update);
     }
 
-    /// The newest word of an allocation.
+    /// Records the newest update of an allocation.
     pub fn put(&mut self, now: Time, update: AllocUpdate) {
         if self.pending.is_empty() {
             self.last_seen = self.last_seen.max(self.tick(now));
@@ -89,24 +89,24 @@ impl AllocSync {
         self.pending.insert(update.id, update);
     }
 
-    /// The servers had given the node up: what they acknowledged before counts no more, so all of it is said again, `known` at once. They
-    /// take the node for ready only then.
+    /// The servers had marked the node as down: earlier acknowledgements are void, so all states are sent again,
+    /// `known` at once. The servers set the node to ready only then.
     pub fn say_again(&mut self, now: Time, known: impl IntoIterator<Item = AllocUpdate>) {
         self.acknowledged.clear();
-        // What refused the last batch is over.
+        // The reason to delay a retry of the last batch is gone.
         self.not_before = now;
         for update in known {
             self.put(now, update);
         }
     }
 
-    /// The servers have dropped an allocation: nothing more is said of it.
+    /// The servers have dropped an allocation: no update is sent for it any more.
     pub fn forget(&mut self, id: &AllocId) {
         self.pending.remove(id);
         self.acknowledged.remove(id);
     }
 
-    /// When to call [`Self::on_time`] next. `None`: there is nothing to send, or it cannot be sent now.
+    /// Time at which [`Self::on_time`] is due. `None` when there is nothing to send, or nothing may be sent now.
     pub fn next_deadline(&self, now: Time) -> Option<Time> {
         if !self.contacted || self.in_flight.is_some() || self.pending.is_empty() {
             return None;
@@ -115,7 +115,7 @@ impl AllocSync {
         Some(next_tick.max(self.not_before))
     }
 
-    /// What to send now, if anything. It stays in flight until [`Self::on_sent`].
+    /// The updates to send now, if any. They stay in flight until [`Self::on_sent`].
     pub fn on_time(&mut self, now: Time) -> Option<Vec<AllocUpdate>> {
         if !self.contacted || self.in_flight.is_some() || self.pending.is_empty() || now < self.not_before {
             return None;
@@ -144,7 +144,8 @@ impl AllocSync {
         Some(batch)
     }
 
-    /// What came of the last batch. Returns what is acknowledged now; a refused batch goes back, except where there is newer news.
+    /// Result of the last batch. Returns the updates that are acknowledged now; a refused batch is pending again,
+    /// except where there is a newer update.
     pub fn on_sent(&mut self, now: Time, accepted: bool) -> Vec<AllocUpdate> {
         let batch = self.in_flight.take().unwrap_or_default();
         if !accepted {

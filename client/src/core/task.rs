@@ -1,4 +1,5 @@
-//! One task's way: gate, set-up, start, wait, kill, restart, end. It decides when; drivers and directories are the shell's.
+//! State machine of one task: gate, set-up, start, wait, kill, restart, end. The shell has the drivers and
+//! directories.
 
 use std::collections::BTreeMap;
 
@@ -11,65 +12,67 @@ use super::event;
 use super::jitter::Jitter;
 use super::tracker::{Decision, ExitResult, RestartTracker, StartFailure};
 
-/// What the agent keeps of a task for itself, beside what it tells the servers.
+/// Durable state of a task that only the agent needs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LocalState {
-    /// Number of the newest run, counted up before each start; 0 when it was never started. Names the run's place on disk.
+    /// Number of the newest run, incremented before each start; 0 when the task was never started. Names the run's
+    /// directory on disk.
     pub run: u64,
-    /// What the driver needs to find the running task again. Absent between runs, and while a start is not yet answered.
+    /// Driver handle by which the running task is found again. Absent between runs, and while a start is not yet
+    /// answered.
     pub handle: Option<Blob>,
     /// The task has ended for good and never runs again.
     pub run_complete: bool,
 }
 
-/// All that is durable about a task.
+/// All durable state of a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskRecord {
-    /// What the servers are told.
+    /// State as reported to the servers.
     pub state: TaskState,
-    /// What only this agent knows.
+    /// State that only this agent needs.
     pub local: LocalState,
 }
 
-/// Where the machine is in the loop.
+/// Phase of the task's loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    /// Not let go yet: the allocation is being set up or restored.
+    /// Not launched yet: the allocation is being set up or restored.
     New,
-    /// Its process could not be found again; what becomes of it is for the servers to say.
+    /// The process was not found again; the servers decide what happens.
     AwaitServers,
-    /// Waits for its stage.
+    /// Waits until its stage may start.
     Gate,
-    /// Directories, environment and the like are being made.
+    /// Directories, environment and so on are being created.
     SettingUp,
-    /// The driver is starting it.
+    /// The driver is starting the task.
     Starting,
-    /// Waits for its end.
+    /// The task runs.
     Running,
-    /// Is to be stopped at this time; services were told to look elsewhere.
+    /// Will be stopped at this time; its services were withdrawn so that clients use others.
     StopDelay { until: Time },
-    /// Was asked to end.
+    /// Was signalled to end.
     Stopping,
     /// Starts again at this time.
     RestartDelay { until: Time },
-    /// Has ended, and could be restarted for as long as its allocation lives.
+    /// Has ended, and can be restarted for as long as its allocation lives.
     Parked,
     /// Ended for good.
     Done,
 }
 
-/// What a task needs to know of its surroundings to take a step.
+/// The task's surroundings in one step.
 pub(super) struct Surroundings<'a> {
     pub now: Time,
     pub gates: &'a Coordinator,
-    /// The servers' copy of the allocation says that it is over on this node.
+    /// The servers' copy of the allocation has a terminal client status.
     pub client_terminal: bool,
-    /// The servers want the allocation gone.
+    /// The servers' desired status is terminal, or the allocation is being destroyed.
     pub server_terminal: bool,
     pub skip_shutdown_delay: bool,
-    /// What the agent allows tasks at most.
+    /// Upper bound of kill timeouts.
     pub kill_timeout_max: Dur,
 }
 
@@ -85,15 +88,15 @@ pub(super) struct TaskRunner {
     pub local: LocalState,
     tracker: RestartTracker,
     killed: bool,
-    /// A process that was found again but is not wanted any more is being ended; nothing is decided when it has.
+    /// A recovered process that is no longer wanted is being stopped; its end has no further consequences.
     closing: bool,
     /// Whether a process of the newest run exists.
     has_process: bool,
-    /// The end of a restored process, seen before the machine waits for it.
+    /// End of a restored process, seen before the machine waits for it.
     early_exit: Option<ExitResult>,
-    /// Something the allocation has to look at.
+    /// Whether the allocation has to check the task's state.
     pub changed: bool,
-    /// Something to write down.
+    /// Whether the record has to be persisted.
     pub dirty: bool,
 }
 
@@ -122,7 +125,7 @@ impl TaskRunner {
         }
     }
 
-    /// Takes over what an earlier agent knew.
+    /// Restores an earlier agent's record.
     pub fn restore(&mut self, record: TaskRecord) {
         self.state = record.state;
         self.local = record.local;
@@ -144,17 +147,17 @@ impl TaskRunner {
         self.phase == Phase::Done
     }
 
-    /// Whether it runs and nobody wants it to end: its services can be used.
+    /// Whether the task runs and is not being stopped: its services can be used.
     pub fn serves(&self) -> bool {
         self.has_process && !self.killed && !matches!(self.phase, Phase::StopDelay { .. } | Phase::Stopping | Phase::Done)
     }
 
-    /// Whether an earlier agent may have left a process behind.
+    /// Whether an earlier agent may have left a process.
     pub fn needs_recovery(&self) -> bool {
         self.local.run > 0 && !self.local.run_complete
     }
 
-    /// Earliest time at which something is due.
+    /// Earliest deadline.
     pub fn next_deadline(&self) -> Option<Time> {
         match self.phase {
             Phase::StopDelay { until } | Phase::RestartDelay { until } => Some(until),
@@ -162,14 +165,14 @@ impl TaskRunner {
         }
     }
 
-    /// Lets it go.
+    /// Launches the task.
     pub fn launch(&mut self, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if self.phase != Phase::New {
             return;
         }
         self.changed = true;
         if self.is_dead() {
-            // Nothing of a task that had ended may still run, and nothing is said about it: that was done when it ended.
+            // A process of a task that had ended is stopped without events: they were emitted when the task ended.
             if self.has_process {
                 self.drop_process(fx);
             }
@@ -183,7 +186,7 @@ impl TaskRunner {
         self.head(around, fx);
     }
 
-    /// The process of the newest run was found again, or could not be.
+    /// The process of the newest run was recovered, or was not found.
     pub fn on_recovered(&mut self, found: Result<Option<Blob>, Str>, around: &Surroundings<'_>, is_system: bool, fx: &mut Vec<Effect>) {
         match found {
             Ok(Some(handle)) => {
@@ -210,14 +213,14 @@ impl TaskRunner {
         }
     }
 
-    /// The servers have said what this node should run.
+    /// The servers have listed the allocations of this node.
     pub fn on_servers_contacted(&mut self, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if self.phase == Phase::AwaitServers {
             self.head(around, fx);
         }
     }
 
-    /// Its stage may have come, or a wait may be over.
+    /// Advances the task if its stage may start or a delay is over.
     pub fn step(&mut self, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         match self.phase {
             Phase::Gate => self.head(around, fx),
@@ -227,7 +230,7 @@ impl TaskRunner {
         }
     }
 
-    /// Set-up is finished.
+    /// Set-up has finished.
     pub fn on_set_up(&mut self, outcome: Result<(), StartFailure>, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if self.phase != Phase::SettingUp {
             return;
@@ -249,7 +252,7 @@ impl TaskRunner {
         fx.push(Effect::StartTask { task: self.name.clone(), run: self.local.run });
     }
 
-    /// The driver has started it, or could not.
+    /// The driver has started the task, or failed.
     pub fn on_started(&mut self, run: u64, outcome: Result<Blob, StartFailure>, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if self.phase != Phase::Starting || run != self.local.run {
             return;
@@ -268,7 +271,7 @@ impl TaskRunner {
         }
     }
 
-    /// Its process has ended.
+    /// The process has ended.
     pub fn on_exit(&mut self, run: u64, exit: ExitResult, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if run != self.local.run || !self.has_process {
             return;
@@ -290,7 +293,7 @@ impl TaskRunner {
         }
     }
 
-    /// Stops it for good. `event` says why, after the order is given.
+    /// Stops the task for good. `event` gives the reason and follows the order.
     pub fn kill(&mut self, event: Option<TaskEvent>, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if self.is_done() {
             return;
@@ -307,18 +310,18 @@ impl TaskRunner {
         }
     }
 
-    /// The order to stop the process could not be carried out: it counts as gone.
+    /// The process could not be stopped: it counts as gone.
     pub fn on_kill_failed(&mut self, run: u64, error: &str, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         self.on_exit(run, ExitResult::lost(error), around, fx);
     }
 
-    /// The whole allocation cannot be set up.
+    /// Fails the task because the allocation cannot be set up.
     pub fn fail_setup(&mut self, reason: &str, now: Time) {
         self.emit(event::setup_failure(now, reason));
         self.killed = true;
     }
 
-    /// Restarts it. `force` also restarts one that has ended but may run again.
+    /// Restarts the task. `force` also restarts a task that has ended but may run again.
     pub fn restart(
         &mut self,
         event: TaskEvent,
@@ -348,7 +351,7 @@ impl TaskRunner {
         Ok(())
     }
 
-    /// Asks for a signal.
+    /// Sends the task a signal.
     pub fn signal(&mut self, signal: &str, now: Time, fx: &mut Vec<Effect>) -> Result<(), Str> {
         if !self.has_process {
             return Err("Task not running".into());
@@ -358,13 +361,13 @@ impl TaskRunner {
         Ok(())
     }
 
-    /// Adds an event that the servers are told of.
+    /// Appends an event and reports it to the servers.
     pub fn emit(&mut self, event: TaskEvent) {
         self.append(event);
         self.changed = true;
     }
 
-    /// Adds an event that goes along with the next news.
+    /// Appends an event that is sent with the next report.
     pub fn append(&mut self, event: TaskEvent) {
         event::append(&mut self.state, event);
         self.dirty = true;
@@ -374,7 +377,7 @@ impl TaskRunner {
         around.client_terminal || (self.stage != Stage::Poststop && around.server_terminal)
     }
 
-    /// The head of the main loop.
+    /// First steps of the main loop: end, wait for the gate, or set up.
     fn head(&mut self, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if self.killed || self.should_stop(around) {
             return self.end(around, fx);
@@ -389,7 +392,7 @@ impl TaskRunner {
 
     fn running(&mut self, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         self.phase = Phase::Running;
-        // A task found again goes on as if nothing had happened, unless the agent died before it could say that it had started.
+        // A recovered task emits no event, unless the agent died before it recorded the start.
         let started = (self.state.state != TaskRunState::Running).then(|| event::new(event::STARTED, around.now));
         self.set(TaskRunState::Running, started, around.now);
         if let Some(exit) = self.early_exit.take() {
@@ -425,7 +428,7 @@ impl TaskRunner {
         });
     }
 
-    /// How long it has to end by itself.
+    /// Kill timeout, bounded by the agent's limit.
     pub fn effective_kill_timeout(&self, most: Dur) -> Dur {
         self.kill_timeout.min(most)
     }
@@ -454,13 +457,14 @@ impl TaskRunner {
                 if self.killed {
                     return self.end(around, fx);
                 }
-                // Even without a delay the restart waits for the next step, so that the states of this moment are seen by all.
+                // Even without a delay the restart waits for the next step, so that all tasks see the states of this
+                // moment.
                 self.phase = Phase::RestartDelay { until: now.plus(delay) };
             }
         }
     }
 
-    /// What follows the main loop.
+    /// Steps after the main loop.
     fn end(&mut self, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
         if self.has_process {
             self.closing = true;
@@ -495,12 +499,12 @@ impl TaskRunner {
     }
 }
 
-/// The task's own policy, else its group's.
+/// The task's own restart policy, otherwise its group's.
 fn policy(task: &Task, group: &TaskGroup) -> RestartPolicy {
     task.restart_policy.clone().or_else(|| group.restart_policy.clone()).unwrap_or_default()
 }
 
-/// States by name, as coordinator and status want them.
+/// States by task name.
 pub(super) fn states(tasks: &BTreeMap<Str, TaskRunner>) -> BTreeMap<Str, TaskState> {
     tasks.iter().map(|(name, task)| (name.clone(), task.state.clone())).collect()
 }

@@ -1,4 +1,5 @@
-//! Stories of the agent's machines. No process, no clock: a line says what happens, the answer says what follows.
+//! Tests of the agent's state machines as scripts: each line is an input, its answer the effects. No process, no
+//! clock.
 
 mod alloc;
 mod health;

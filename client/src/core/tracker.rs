@@ -1,4 +1,5 @@
-//! Whether and when a task that ended, or could not start, starts again. Counts per task; knows nothing of its neighbours.
+//! Restart decisions for a task that ended or could not start. Counts attempts for each task, independently of other
+//! tasks.
 
 use serde::{Deserialize, Serialize};
 use songline_model::{Dur, JobType, RestartPolicy, Str, Time};
@@ -6,70 +7,70 @@ use songline_model::{Dur, JobType, RestartPolicy, Str, Time};
 use super::coordinator::Stage;
 use super::jitter::Jitter;
 
-/// The reason that display messages leave out.
+/// Reason that display messages leave out.
 pub const REASON_WITHIN_POLICY: &str = "Restart within policy";
 const REASON_NO_RESTARTS: &str = "Policy allows no restarts";
 const REASON_UNRECOVERABLE: &str = "Error was unrecoverable";
 const REASON_DELAY: &str = "Exceeded allowed attempts, applying a delay";
 
-/// How a task's process ended.
+/// Result of a task's process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExitResult {
-    /// As its parent sees it; 128 and the signal when a signal ended it.
+    /// Exit code as the parent process sees it; 128 plus the signal when a signal ended it.
     pub exit_code: i64,
     /// The signal that ended it, 0 when none did.
     pub signal: i64,
-    /// Whether it was killed because it had used up its memory.
+    /// Whether the process was killed for lack of memory.
     pub oom_killed: bool,
-    /// Set when what became of the process is not known.
+    /// Set when the end of the process is unknown.
     pub error: Option<Str>,
 }
 
 impl ExitResult {
-    /// An end by itself with `code`.
+    /// An exit with `code`, without a signal.
     pub fn code(code: i64) -> Self {
         Self { exit_code: code, ..Self::default() }
     }
 
-    /// An end that nobody saw.
+    /// An end that was not observed.
     pub fn lost(error: impl Into<Str>) -> Self {
         Self { error: Some(error.into()), ..Self::default() }
     }
 
-    /// Whether it ended as programs end that did what they were to do.
+    /// Whether the exit counts as success.
     pub fn successful(&self) -> bool {
         self.exit_code == 0 && self.signal == 0 && self.error.is_none()
     }
 }
 
-/// Why a task could not be started.
+/// Reason why a task could not be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {
-    /// What people read.
+    /// Text for users.
     pub error: Str,
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub recoverable: bool,
 }
 
-/// What becomes of a task that does not run.
+/// Decision about a task that does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It was stopped on purpose.
+    /// The task was stopped on purpose.
     Killed,
-    /// It has done its work.
+    /// The task completed.
     Terminated,
-    /// It has failed for good.
+    /// The task has failed for good.
     NotRestarting(Str),
-    /// It starts again after `delay`.
+    /// The task starts again after `delay`.
     Restart {
-        /// How long to wait.
+        /// Delay before the start.
         delay: Dur,
-        /// Why, for the event.
+        /// Reason for the event.
         reason: Str,
     },
 }
 
-/// The restart policy of one task and how much of it is used up.
+/// Restart policy of one task and the attempts used so far.
 #[derive(Debug, Clone)]
 pub struct RestartTracker {
     policy: RestartPolicy,
@@ -106,7 +107,7 @@ impl RestartTracker {
         }
     }
 
-    /// Takes over a changed policy; what is used up stays used up.
+    /// Sets a changed policy; used attempts stay used.
     pub fn set_policy(&mut self, policy: RestartPolicy) {
         self.policy = policy;
     }
@@ -116,7 +117,7 @@ impl RestartTracker {
         self.killed = true;
     }
 
-    /// Somebody asked for a restart. One that is a `failure` counts against the policy.
+    /// A restart was requested. A restart with `failure` counts against the policy.
     pub fn set_restart_triggered(&mut self, failure: bool) {
         if failure {
             self.failure = true;
@@ -137,7 +138,7 @@ impl RestartTracker {
         self.exit = Some(exit);
     }
 
-    /// Decides, and forgets what it was told since the last decision.
+    /// Decides, and clears the inputs since the last decision.
     pub fn decide(&mut self, now: Time) -> Decision {
         let killed = std::mem::take(&mut self.killed);
         let triggered = std::mem::take(&mut self.restart_triggered);

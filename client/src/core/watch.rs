@@ -1,4 +1,4 @@
-//! Which allocations to fetch, take up, change and give up, from what the servers say the node should have.
+//! Compares the servers' list of allocations with those on the node: which to fetch, add, update and remove.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,14 +6,15 @@ use std::sync::Arc;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur};
 use songline_rpc::RpcError;
 
-/// Wait after a call that was refused, and up to once more.
+/// Delay after a refused call; up to the same time is added at random.
 pub const WATCH_RETRY: Dur = Dur::from_secs(30);
-/// Wait after an answer that lacked allocations, and up to once more.
+/// Delay after an answer that lacked allocations; up to the same time is added at random.
 pub const MISSING_RETRY: Dur = Dur::from_secs(2);
-/// Wait while servers are away, and up to once more: new allocations should not wait longer for a server that has come back than it took.
+/// Delay while no server is reachable; up to the same time is added at random. Short, so that new allocations do not
+/// wait long for a server that has recovered.
 const AWAY_RETRY: Dur = Dur::from_secs(1);
 
-/// How long to wait after this error before the next round, and up to once more.
+/// Delay after this error before the next round; up to the same time is added at random.
 pub fn retry_after(error: &RpcError) -> Dur {
     match error {
         RpcError::NoLeader | RpcError::Lost(_) => AWAY_RETRY,
@@ -21,22 +22,23 @@ pub fn retry_after(error: &RpcError) -> Dur {
     }
 }
 
-/// Whether the servers know this node's id with another secret, so that it has to register again.
+/// Whether the servers know this node's id with another secret, so that the node has to register again.
 pub fn is_unknown(error: &RpcError) -> bool {
     error.to_string().contains("node secret ID does not match")
 }
 
-/// What an answer of `Node.GetClientAllocs` asks for.
+/// Consequences of an answer of `Node.GetClientAllocs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// To be fetched: not here yet, or here in an older form.
+    /// Allocations to be fetched: missing here, or outdated.
     pub pull: Vec<AllocId>,
-    /// Here as they should be.
+    /// Allocations that are up to date.
     pub unchanged: BTreeSet<AllocId>,
 }
 
-/// Compares an answer with what is here (`alloc_modify_index` by id). `None`: the answer is older than the last one, or a timeout, and
-/// must not remove anything. Invalid ones could not be set up before and are not tried again.
+/// Compares an answer with the allocations on this node (`alloc_modify_index` by id). `None` for an answer that is
+/// older than the last one, or a timeout, which must not remove anything. Invalid allocations could not be set up
+/// before and are not tried again.
 pub fn wanted(
     here: &BTreeMap<AllocId, u64>,
     invalid: &BTreeSet<AllocId>,
@@ -60,25 +62,25 @@ pub fn wanted(
 }
 
 impl Wanted {
-    /// Whether what was fetched lacks something, or has it in an older form than the answer said: the server that was asked may be behind.
+    /// Whether the fetched allocations lack one, or have it older than in the answer: the asked server may be behind.
     pub fn lacks_any(&self, pulled: &BTreeMap<AllocId, Arc<Allocation>>, answer: &BTreeMap<AllocId, u64>) -> bool {
         let lacks = |id: &AllocId| pulled.get(id).is_none_or(|alloc| answer.get(id).is_some_and(|index| alloc.alloc_modify_index < *index));
         self.pull.iter().any(lacks)
     }
 }
 
-/// What is to happen with the allocations of this node.
+/// Changes of the allocations on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// To be stopped and destroyed.
+    /// Allocations to be stopped and destroyed.
     pub removed: Vec<AllocId>,
-    /// To be told of their new form.
+    /// Allocations with a newer copy.
     pub updated: Vec<AllocId>,
-    /// To be started.
+    /// Allocations to be started.
     pub added: Vec<AllocId>,
 }
 
-/// What follows once the wanted allocations were fetched (`pulled`, with their `alloc_modify_index`).
+/// The changes once the wanted allocations were fetched (`pulled`, with their `alloc_modify_index`).
 pub fn changes(here: &BTreeMap<AllocId, u64>, pulled: &BTreeMap<AllocId, u64>, unchanged: &BTreeSet<AllocId>) -> Changes {
     let mut changes = Changes::default();
     for (id, known) in here {
@@ -93,8 +95,8 @@ pub fn changes(here: &BTreeMap<AllocId, u64>, pulled: &BTreeMap<AllocId, u64>, u
     changes
 }
 
-/// Whether an update only says that the servers see this node again, rather than that the allocation is to change. `known` is the
-/// `alloc_modify_index` of the copy that is here.
+/// Whether an update only marks a reconnect of this node and does not change the allocation. `known` is the
+/// `alloc_modify_index` of the local copy.
 pub fn is_reconnect(known: u64, update: &Allocation) -> bool {
     update.client_status == AllocClientStatus::Unknown && update.alloc_modify_index > known && !update.server_terminal()
 }

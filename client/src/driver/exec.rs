@@ -1,5 +1,5 @@
-//! `exec`: a program of the host with a root directory, process ids and a cgroup of its own, and with few of root's powers. This module
-//! reads what the job and the node want; [`crate::executor`] isolates the task accordingly.
+//! `exec`: a program of the host with its own root directory, process ids and cgroup, and with few of root's
+//! capabilities. This module reads the settings of job and node; [`crate::executor`] isolates the task accordingly.
 
 mod rights;
 
@@ -25,7 +25,8 @@ use crate::executor::user;
 
 /// Directories of the host that a task sees in its root, read-only.
 const HOST_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
-/// Directories in which a job may not mount anything, because the executor makes them itself. The task's root is refused as well.
+/// Directories that a job may not mount over, because the executor creates them itself. The task's root is refused as
+/// well.
 const OWN_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 /// `PATH` of a task that does not set it.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -37,7 +38,7 @@ pub struct Exec {
     init: Vec<PathBuf>,
     cgroups: Option<Hierarchy>,
     supervisors: Supervisors,
-    /// Capabilities that tasks may hold; an error where the configuration names an unknown one.
+    /// Capabilities that tasks may hold; an error if the configuration names an unknown one.
     allowed: Result<Set, String>,
     /// Capabilities that tasks hold unless their job says otherwise.
     usual: Set,
@@ -132,7 +133,7 @@ impl Driver for Exec {
                 return Err(fail(print.description.to_string()));
             }
             let isolation = self.isolation(&task).map_err(|error| StartFailure { error: error.into(), recoverable: true })?;
-            // The task's user, whichever it is, has to get through the task's root.
+            // The task's user, whichever it is, has to be able to traverse the task's root.
             Dir::open(&task.task_dir)
                 .and_then(|dir| dir.set_mode(0o755))
                 .map_err(|error| fail(format!("failed to open the task's directory: {error}")))?;

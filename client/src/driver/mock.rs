@@ -1,4 +1,4 @@
-//! `mock_driver`: pretends to run tasks, as their options say. The base of tests: no process is ever made.
+//! `mock_driver`: simulates tasks as their options describe, for tests. Starts no process.
 
 mod canned;
 
@@ -24,11 +24,11 @@ use canned::Canned;
 pub struct Mock {
     started: std::time::Instant,
     shutdown_after: Option<Duration>,
-    /// Runs of this agent's life, so that finding one again twice gives the same one.
+    /// Runs since the agent's start, so that recovering a run twice gives the same process.
     known: Arc<parking::Runs>,
 }
 
-/// What a task's `config` block may say.
+/// Options in a task's `config` block.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Options {
@@ -48,7 +48,7 @@ struct Options {
     exec_command: Option<Canned>,
 }
 
-/// What a task prints.
+/// Simulated output of a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Output {
@@ -57,14 +57,14 @@ struct Output {
     repeat_duration: Dur,
 }
 
-/// What it takes to go on after the agent was restarted.
+/// Handle for recovery after an agent's restart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Handle {
     options: Options,
     started_at: i64,
 }
 
-/// All that may be said. `driver_ip` and `driver_advertise` are for services, and nothing follows from them yet.
+/// All known options. `driver_ip` and `driver_advertise` are for services, and have no effect yet.
 const OPTIONS: &[&str] = &[
     "start_error",
     "start_error_recoverable",
@@ -89,7 +89,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 impl Mock {
-    /// Always there; with `shutdown_periodic_after` it goes away after `shutdown_periodic_duration`.
+    /// Always detected; with `shutdown_periodic_after` it becomes undetected after `shutdown_periodic_duration`.
     pub fn new(config: &ClientConfig) -> Self {
         let after = config.plugins.get("mock_driver").and_then(|options| options.get("shutdown_periodic_duration")?.as_i64());
         let goes_away = config.plugin_flag("mock_driver", "shutdown_periodic_after", false);
@@ -146,7 +146,7 @@ impl Driver for Mock {
             }
             let Some(handle) = handle else { return Ok(None) };
             let handle: Handle = serde_json::from_slice(&handle.0).map_err(|error| format!("failed to decode driver state: {error}"))?;
-            // It is taken to have run on without the agent.
+            // The task counts as having run while no agent was there.
             let left = Dur(handle.options.run_for.nanos() - (now() - handle.started_at));
             let process = run(handle.options, handle.started_at, left, []);
             self.known.put(id, Arc::clone(&process));
@@ -163,7 +163,7 @@ impl Driver for Mock {
     }
 }
 
-/// A pretended process.
+/// A simulated process.
 struct Pretended {
     handle: Handle,
     kill: CancellationToken,
@@ -342,7 +342,7 @@ fn parse_duration(text: &str) -> Option<Dur> {
     (!text.is_empty()).then_some(Dur(total as i64))
 }
 
-/// The runs that are known.
+/// The known runs.
 mod parking {
     use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! `raw_exec`: a program of the host, as it is, in a process group of its own. No isolation at all.
+//! `raw_exec`: a program of the host in a process group of its own, without isolation.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use crate::executor::place::{LogSpec, Spec};
 /// The driver.
 pub struct RawExec {
     enabled: bool,
-    /// Where tasks get cgroups, without limits, so that whatever they leave behind is found.
+    /// Cgroups for tasks, without limits, so that all of a task's remaining processes are found.
     cgroups: Option<Hierarchy>,
     supervisors: Supervisors,
 }
 
 impl RawExec {
-    /// Enabled by its `enabled` option, and in dev mode.
+    /// Creates the driver; enabled by its `enabled` option, and in dev mode.
     pub fn new(config: &ClientConfig) -> Self {
         Self {
             enabled: config.plugin_flag("raw_exec", "enabled", config.dev),
@@ -52,7 +52,7 @@ impl Driver for RawExec {
             }
             let command = text(&task.config, "command");
             let Some(command) = find(&task.task_dir, &command) else {
-                // In the words of a driver that is a process of its own: clients know them so.
+                // The error has the words of a driver in a separate process, because clients know them.
                 let lost = format!("rpc error: code = Unknown desc = binary {command:?} could not be found");
                 let error = format!("failed to launch command with executor: {lost}").into();
                 return Err(StartFailure { error, recoverable: true });
@@ -80,7 +80,7 @@ impl Driver for RawExec {
     }
 }
 
-/// Where a task's output goes.
+/// Log files of a task; `None` when logging is disabled.
 pub(super) fn logs(task: &TaskConfig) -> Option<LogSpec> {
     (!task.log_disabled).then(|| LogSpec {
         dir: task.log_dir.clone(),
@@ -92,7 +92,7 @@ pub(super) fn logs(task: &TaskConfig) -> Option<LogSpec> {
     })
 }
 
-/// Refuses a `config` block without a command, with an option that the driver does not have, or with arguments that are no list.
+/// Refuses a `config` block without a command, with an unknown option, or with arguments that are no list.
 pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
     if config.is_empty() {
         // An empty block is stored as none, and that is no object.
@@ -114,7 +114,7 @@ pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Resu
     Ok(())
 }
 
-/// The program's file: in the task's directories first, then as a path, then where the agent's own search path says.
+/// The program's file: first in the task's directories, then as a path, then in the agent's own search path.
 fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
     if command.is_empty() {
         return None;
@@ -131,7 +131,8 @@ fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
         .find(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
 }
 
-/// Finds the program's file in a task's directory, or in the `local` there. A link that leads out of the directory does not count.
+/// Finds the program's file in a task's directory, or in its `local`. A link that leads out of the directory does not
+/// count.
 fn own(task_dir: &Path, command: &Path) -> Option<PathBuf> {
     let dir = Dir::open(task_dir).ok()?;
     let places = match command.strip_prefix(task_dir) {
@@ -140,7 +141,7 @@ fn own(task_dir: &Path, command: &Path) -> Option<PathBuf> {
     };
     places.into_iter().find_map(|path| {
         let found = dir.find(&path).ok().filter(|found| found.kind() == FileType::RegularFile)?;
-        // A file that was put there, by a template for example, may lack the permission.
+        // A file that was placed there, by a template for example, may not be executable.
         let _ = found.set_mode(found.stat().st_mode & 0o7777 | 0o555);
         Some(task_dir.join(path))
     })

@@ -1,5 +1,6 @@
-//! A command run in a running task for a caller: the agent's side. It holds the pipes or the terminal, and ends whatever is left of the
-//! command when the caller, or the agent, has enough. The process between agent and command is [`crate::executor::session`].
+//! A command that a caller runs in a running task: the agent's side. It holds the pipes or the terminal, and kills
+//! all remaining processes of the command when the session ends or is dropped. [`crate::executor::session`] is the
+//! process between agent and command.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,42 +22,42 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::session::{SHARED_TERMINAL, kill_session};
 
-/// Bytes of one piece of output.
+/// Largest piece of output, in bytes.
 const PIECE_BYTES_MAX: usize = 4096;
-/// How long streams may stay open when the session has ended, held by a process that left it, before they are given up.
+/// Longest wait for streams that a process outside of the session keeps open after the session has ended.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
-/// What a terminal takes for the end of input.
+/// Character that a terminal interprets as the end of input.
 const END_OF_TRANSMISSION: &[u8] = &[4];
 
-/// What is to be run.
+/// A command to run.
 #[derive(Debug, Clone)]
 pub struct Command {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Whether it gets a terminal.
+    /// Whether the command gets a terminal.
     pub tty: bool,
 }
 
 /// The driver's ends of a session.
 #[derive(Debug)]
 pub struct Ends {
-    /// From the caller.
+    /// Input from the caller.
     pub input: mpsc::Receiver<ExecInput>,
-    /// To the caller.
+    /// Output to the caller.
     pub output: mpsc::Sender<Result<ExecOutput, RpcError>>,
 }
 
 impl Ends {
-    /// Tells the caller something; nobody may be there to hear it any more.
+    /// Sends a message to the caller, who may be gone.
     pub(super) async fn say(&self, what: ExecOutput) {
         let _ = self.output.send(Ok(what)).await;
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CommandEnd {
-    /// Exit code; 128 and the signal when one ended it.
+    /// Exit code; 128 plus the signal when a signal ended the command.
     pub exit_code: i32,
     /// The signal, or 0.
     pub signal: i32,
@@ -69,7 +70,7 @@ pub(super) async fn run(executor: &[PathBuf], run_dir: &Path, command: &Command,
     let (mut session, wires) = started.map_err(|error| format!("failed to start command: {error}"))?;
     let carried = carry(&mut session, wires, &mut ends, &report).await;
     let failure = tokio::fs::read_to_string(&report).await.ok();
-    // There is one only when the start failed.
+    // The report exists only if the start failed.
     let _ = tokio::fs::remove_file(&report).await;
     match failure {
         Some(failure) => Err(failure),
@@ -77,17 +78,17 @@ pub(super) async fn run(executor: &[PathBuf], run_dir: &Path, command: &Command,
     }
 }
 
-/// What the command's standard streams are connected to.
+/// Connections of the command's standard streams.
 enum Wires {
     Pipes,
     Terminal { from: pipe::Receiver, to: pipe::Sender, size: OwnedFd },
 }
 
-/// The process between, and everything it has started: all gone when this is.
+/// The intermediate process and all processes that it has started. Dropping this kills them.
 struct Session {
-    /// Absent only while it is dropped.
+    /// `None` only during the drop.
     child: Option<Child>,
-    /// Its id, which is the session's, too; `None` once its end is known.
+    /// Process id and session id of the intermediate process; `None` once its end is known.
     leader: Option<Pid>,
 }
 
@@ -95,7 +96,8 @@ impl Drop for Session {
     fn drop(&mut self) {
         let (Some(leader), child) = (self.leader.take(), self.child.take()) else { return };
         let end = move || {
-            // Nobody has waited for it yet, so the id is its own. Stopped, it makes nothing new; the runtime collects dropped children.
+            // The process is not reaped yet, so its id is not reused. Stopped, it starts nothing new; the runtime
+            // reaps dropped children.
             let _ = kill_process(leader, Signal::STOP);
             kill_session(leader, None);
             let _ = kill_process(leader, Signal::KILL);
@@ -115,7 +117,7 @@ fn spawn(executor: &[PathBuf], run_dir: &Path, report: &Path, command: &Command)
     let wires = if command.tty {
         let (master, terminal) = open_terminal()?;
         between.arg(SHARED_TERMINAL).stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
-        // A terminal is read and written like a pipe; what a pipe can do beyond that is not asked of it.
+        // A terminal is read and written like a pipe; only those operations of the pipe types are used.
         Wires::Terminal {
             from: pipe::Receiver::from_owned_fd_unchecked(master.try_clone()?)?,
             to: pipe::Sender::from_owned_fd_unchecked(master.try_clone()?)?,
@@ -141,7 +143,7 @@ fn open_terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((master, terminal))
 }
 
-/// Carries input and output until the process between has ended and everything printed is told.
+/// Copies input and output until the intermediate process has ended and all its output is sent.
 async fn carry(session: &mut Session, wires: Wires, ends: &mut Ends, report: &Path) -> io::Result<CommandEnd> {
     let Session { child: Some(child), leader } = session else { return Err(io::Error::other("the session is over")) };
     let over = CancellationToken::new();
@@ -164,7 +166,7 @@ async fn carry(session: &mut Session, wires: Wires, ends: &mut Ends, report: &Pa
     Ok(end_of(status?))
 }
 
-/// Waits for the end and for everything printed; what the caller still says then is for nobody.
+/// Waits for the end and for all output; input that arrives later is dropped.
 async fn until_over<T>(ended: impl Future<Output = T>, reading: impl Future, writing: impl Future) -> T {
     let both = async { tokio::join!(ended, reading).0 };
     let writing = async {
@@ -181,12 +183,12 @@ fn end_of(status: std::process::ExitStatus) -> CommandEnd {
     use std::os::unix::process::ExitStatusExt;
     let own = status.signal();
     let exit_code = status.code().unwrap_or_else(|| 128 + own.unwrap_or(0));
-    // The process between passes a signal on as the code that shells use for it.
+    // The intermediate process reports a signal as the exit code that shells use for it.
     let signal = if exit_code > 128 && exit_code <= 128 + 64 { exit_code - 128 } else { 0 };
     CommandEnd { exit_code, signal: own.unwrap_or(signal) }
 }
 
-/// One stream's way to the caller.
+/// One output stream on its way to the caller.
 struct Listener<'a> {
     output: mpsc::Sender<Result<ExecOutput, RpcError>>,
     piece: fn(Bytes) -> ExecOutput,
@@ -196,7 +198,7 @@ struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    /// Tells the caller what is printed. A caller who does not listen makes the command wait.
+    /// Sends the output to the caller. A caller that does not read blocks the command.
     async fn tell(self, from: Option<impl AsyncRead + Unpin>) {
         let Some(mut from) = from else { return };
         let mut buffer = vec![0; PIECE_BYTES_MAX];
@@ -211,7 +213,7 @@ impl Listener<'_> {
                 () = given_up => break,
             };
             match read {
-                // A terminal that nobody has open any more answers with an error.
+                // Reading a terminal that no process holds open any more is an error.
                 Ok(0) | Err(_) => break,
                 Ok(n) => {
                     if self.output.send(Ok((self.piece)(Bytes::copy_from_slice(&buffer[..n])))).await.is_err() {
@@ -220,7 +222,7 @@ impl Listener<'_> {
                 }
             }
         }
-        // Streams of a command that was never started have no end to tell.
+        // A command that was never started has no streams to close.
         if !self.report.exists() {
             let _ = self.output.send(Ok(self.close)).await;
         }
@@ -233,7 +235,7 @@ async fn write_pipe(input: &mut mpsc::Receiver<ExecInput>, stdin: Option<impl As
         match said {
             ExecInput::Stdin(bytes) => {
                 let Some(pipe) = &mut stdin else { continue };
-                // The command may have closed its end: what comes after that is for nobody.
+                // The command may have closed its input: later input is dropped.
                 if pipe.write_all(&bytes).await.is_err() || pipe.flush().await.is_err() {
                     stdin = None;
                 }

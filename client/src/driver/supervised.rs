@@ -1,5 +1,5 @@
-//! Tasks that an executor supervises: starting one, finding it again, waiting for it. `raw_exec` and `exec` share this; what is run and how
-//! it is isolated is theirs.
+//! Tasks that an executor supervises: starting, recovering and waiting for them. `raw_exec` and `exec` share this
+//! module; they choose the program and its isolation.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,14 +24,14 @@ use crate::procfs;
 use crate::signal;
 use crate::stats::{TaskUsage, group_usage};
 
-/// How long an executor gets to say how the start went.
+/// Timeout of an executor's report of the start.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How long after the last signal a task may still be there before that is an error.
+/// Time after the final signal at which a task that still exists is an error.
 const AFTER_KILL_MAX: Duration = Duration::from_secs(15);
-/// How often a directory is looked at whose executor has not yet said anything.
+/// Poll interval of the directory of an executor that has not reported yet.
 const START_POLL: Duration = Duration::from_millis(20);
 
-/// Where executors live and how they are started.
+/// Executors' directories and the command that starts an executor.
 pub(super) struct Supervisors {
     runs_dir: PathBuf,
     command: Result<Vec<PathBuf>, String>,
@@ -87,7 +87,7 @@ impl Supervisors {
             .stderr(Stdio::null())
             .spawn()?;
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("the executor has no output"))?;
-        // Reaps it, for as long as this agent lives; it needs no parent.
+        // Reaps the executor while this agent lives; the executor needs no parent.
         tokio::spawn(async move { child.wait().await });
         let mut line = String::new();
         let mut answer = BufReader::new(stdout.take(1 << 20));
@@ -103,7 +103,7 @@ impl Supervisors {
         let place = self.place(run);
         let waited_until = tokio::time::Instant::now() + START_MAX;
         loop {
-            // In this order: an executor that is seen to be gone has written whatever it was going to write.
+            // The order matters: an executor that no longer holds its lock has written everything that it will write.
             let held = place.is_held();
             let started = place.read_started().map_err(|error| error.to_string())?;
             match started {
@@ -118,10 +118,10 @@ impl Supervisors {
                     return Err("the executor of the task is gone".to_owned());
                 }
                 None if !held => {
-                    // It may have been killed between making cgroups and saying so.
+                    // The executor may have been killed between creating cgroups and reporting it.
                     let spec = place.read_spec().ok();
                     end(spec.as_ref().and_then(|spec| spec.cgroups.as_ref()).map(|cgroups| &cgroups.at)).await;
-                    // An agent that is no longer in charge may still be about to start the run.
+                    // A previous agent, no longer in charge, may still be about to start the run.
                     if place.give_up().map_err(|error| error.to_string())? {
                         return Ok(None);
                     }
@@ -153,9 +153,10 @@ impl Supervisors {
     }
 }
 
-/// What a task's executor left behind when it was killed itself.
+/// Kills the processes of a task whose executor was killed.
 async fn kill_orphans(started: &Started) {
-    // The group may outlive its first process; its id is only then surely still the task's own when that one is there.
+    // The process group may outlive its first process. Only while that process exists is the group's id surely the
+    // task's.
     if procfs::is_alive(started.task, started.task_start)
         && let Some(group) = Pid::from_raw(started.task)
     {
@@ -164,8 +165,8 @@ async fn kill_orphans(started: &Started) {
     end(started.cgroups.as_ref()).await;
 }
 
-/// Ends what is in cgroups that no executor looks after. The next run of the task has the same ones, so this is done with before its end is
-/// told, and not again when the run is removed.
+/// Ends all processes in cgroups without an executor. The next run of the task uses the same cgroups, so this is
+/// complete before the end is reported, and is not repeated when the run is removed.
 async fn end(cgroups: Option<&Cgroups>) {
     let Some(cgroups) = cgroups.cloned() else { return };
     if let Err(error) = tokio::task::spawn_blocking(move || cgroups.end()).await {
@@ -177,7 +178,7 @@ struct Supervised {
     place: Place,
     started: Started,
     ended: watch::Receiver<Option<ExitResult>>,
-    /// The command that starts an executor.
+    /// Command that starts an executor.
     executor: Vec<PathBuf>,
 }
 
@@ -201,15 +202,16 @@ impl Supervised {
     }
 }
 
-/// Waits until the executor is gone, and reads what it wrote.
+/// Waits until the executor is gone, and reads the result that it wrote.
 async fn await_end(place: &Place, started: &Started) -> ExitResult {
     if let Some(pid) = Pid::from_raw(started.executor)
         && let Ok(fd) = pidfd_open(pid, PidfdFlags::NONBLOCK)
-        // Looked at after opening: the descriptor is of the process that has this id now.
+        // Checked after opening: the descriptor refers to the process that has this id now.
         && procfs::is_alive(started.executor, started.executor_start)
     {
         #[allow(unsafe_code)]
-        // SAFETY: the descriptor is owned, hence open, and owned by what waits for it, which neither closes nor changes it before its end.
+        // SAFETY: the descriptor is owned, hence open, and owned by the `AsyncFd`, which neither closes nor changes
+        // it before its end.
         let fd = unsafe { AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) };
         if let Ok(fd) = fd {
             let _ = fd.readable().await;
@@ -268,7 +270,7 @@ impl Process for Supervised {
     fn exec(&self, command: session::Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>> {
         Box::pin(async move {
             let ended = session::run(&self.executor, self.place.dir(), &command, ends).await;
-            // In the words of a driver that is a process of its own: clients know them so.
+            // The error has the words of a driver in a separate process, because clients know them.
             ended.map_err(|error| format!("rpc error: code = Unknown desc = {error}"))
         })
     }

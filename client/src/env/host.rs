@@ -1,11 +1,11 @@
-//! Variables of the agent's own environment that a task gets. With most drivers a task gets none; with `raw_exec` it gets those that the
-//! operator does not deny and whose name does not look like a secret's.
+//! Variables of the agent's own environment that a task gets. With most drivers a task gets none; with `raw_exec` it
+//! gets those that the operator does not deny and whose name does not look like a secret's.
 
 use std::collections::BTreeMap;
 
 use songline_model::Str;
 
-/// Drivers whose tasks run on the host as it is, and get the agent's environment.
+/// Drivers whose tasks run on the host without isolation, and get the agent's environment.
 const INHERITING: &[&str] = &["raw_exec"];
 
 /// The option that lists the variables that tasks do not get, in place of [`DENIED`].
@@ -15,7 +15,8 @@ pub(crate) const DENYLIST: &str = "env.denylist";
 const DENIED: &str = "CONSUL_TOKEN,CONSUL_HTTP_TOKEN,VAULT_TOKEN,NOMAD_LICENSE,NOMAD_TOKEN,AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,\
                       AWS_SESSION_TOKEN,GOOGLE_APPLICATION_CREDENTIALS";
 
-/// Word endings that mark a variable's value as a secret, whatever the option says. Underscores separate the words of a name.
+/// Word endings that mark a variable's value as a secret, regardless of the option. Underscores separate the words of
+/// a name.
 const SECRET_WORDS: &[&str] = &["TOKEN", "TOKENS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "APIKEY"];
 /// Parts of a name, underscores included, that mark a variable's value as a secret.
 const SECRET_PARTS: &[&str] =

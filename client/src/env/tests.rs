@@ -1,4 +1,4 @@
-//! Stories of environments and replacements.
+//! Environments of tasks and interpolation.
 
 use std::sync::Arc;
 

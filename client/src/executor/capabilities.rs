@@ -1,8 +1,9 @@
-//! Step "capabilities": which of root's powers an isolated task holds, and which it can ever hold.
+//! Step "capabilities": the capabilities of root that an isolated task holds, and those that it can ever hold.
 //!
-//! Attack that it stops: a task that runs as `root`, or that becomes root through a setuid program, and then loads modules, mounts, makes
-//! devices or reads another process's memory; and a task of another user that holds root's powers without being root, because they were
-//! left in its ambient set. The bounding set is limited before the user changes; the ambient set holds only what the job asked for by name.
+//! Attacks that it stops: a task that runs as `root`, or that becomes root through a setuid program, and then loads
+//! modules, mounts, creates devices or reads another process's memory; and a task of another user with root's
+//! capabilities left in its ambient set. The bounding set is limited before the user changes; the ambient set holds
+//! only the capabilities that the job names.
 
 use std::io;
 
@@ -63,10 +64,12 @@ impl Set {
     pub const EMPTY: Set = Set(0);
     /// Every capability that has a name here.
     pub const ALL: Set = Set((1 << NAMES.len()) - 1);
-    /// Capabilities that tasks may hold unless their job or their node says otherwise: the container engines' default without `net_raw`.
+    /// Capabilities that tasks may hold unless their job or their node sets others: the container engines' default
+    /// without `net_raw`.
     pub const DEFAULT: Set = Set(0xA804_05FB);
 
-    /// The set of one capability. Case and a leading `CAP_` do not matter; `all` is every one. `None`: there is no such capability.
+    /// The set of one capability. Case and a leading `CAP_` do not matter; `all` is every one. `None` for an unknown
+    /// name.
     pub fn named(name: &str) -> Option<Set> {
         let name = name.to_lowercase();
         let name = name.strip_prefix("cap_").unwrap_or(&name);
@@ -161,7 +164,8 @@ pub(crate) fn union(names: &[String]) -> Result<Set, Vec<String>> {
     Ok(known.into_iter().filter_map(|(_, set)| set).fold(Set::EMPTY, Set::or))
 }
 
-/// Sets `no_new_privs`: programs that the task starts gain no privileges, whatever their file's bits and capabilities say.
+/// Sets `no_new_privs`: programs that the task starts gain no privileges, regardless of their file's bits and
+/// capabilities.
 pub(super) fn gain_no_more() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }

@@ -33,10 +33,11 @@ use super::{devices, sealed};
 
 /// Exit code of a first process that could not become the task.
 const INIT_FAILED: u8 = 125;
-/// The first process writes this to the executor's pipe before it becomes the task. A pipe that ends without it tells of a process that was
-/// killed earlier. A failure follows it as text.
+/// The first process writes this to the executor's pipe before it becomes the task. A pipe that ends without it means
+/// that the process was killed earlier. A failure follows it as text.
 const STARTING: &str = "+";
-/// Directories in which a program is looked for whose name has no slash: the first two, then the task's mounts, then the others.
+/// Directories that are searched for a program whose name has no slash: the first two, then the task's mounts, then
+/// the others.
 const SEARCH: &[&str] = &["/local", "/", "/usr/local/bin", "/usr/bin", "/bin"];
 
 /// Command of the first process inside the namespaces: this program again. Its standard input is `report`.
@@ -105,7 +106,7 @@ fn start(place: &Place, report: impl AsFd) -> io::Result<Infallible> {
     let spec = place.read_spec()?;
     let isolation = spec.isolation.as_ref().ok_or_else(|| io::Error::other("nothing to isolate"))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    // Out of memory, the kernel is to choose between tasks: a task must not inherit the protection of the agent.
+    // If memory runs out, the kernel is to choose among tasks: a task must not inherit the protection of the agent.
     let _ = fs::write("/proc/self/oom_score_adj", "0");
     // The user is looked up before the root changes, because the machine's list of users is outside of the new root.
     let user = user_of(&spec)?;
@@ -118,7 +119,7 @@ fn start(place: &Place, report: impl AsFd) -> io::Result<Infallible> {
     root.enter()?;
     let program = find_inside(&spec, isolation)?;
     confine(isolation, &user)?;
-    // With the user the kernel may have changed whether the process is dumpable.
+    // Changing the user may have changed whether the process is dumpable.
     sealed::hide()?;
     rustix::io::write(report, STARTING.as_bytes())?;
     Err(Command::new(program).args(&spec.args).env_clear().envs(&spec.env).current_dir(&spec.dir).exec())
@@ -126,7 +127,7 @@ fn start(place: &Place, report: impl AsFd) -> io::Result<Infallible> {
 
 fn user_of(spec: &Spec) -> io::Result<User> {
     user::lookup(&spec.user).map_err(|error| match error.kind() {
-        // The text is the one that people know of this driver.
+        // The text is the one that clients know of this driver.
         io::ErrorKind::NotFound => io::Error::other(format!(
             "unable to start container process: unable to setup user: unable to find user {}: no matching entries in passwd file",
             spec.user
@@ -135,7 +136,7 @@ fn user_of(spec: &Spec) -> io::Result<User> {
     })
 }
 
-/// The program's file in the task's root. A name with a slash is a path; others are looked for.
+/// The program's file in the task's root. A name with a slash is a path; others are searched.
 fn find_inside(spec: &Spec, isolation: &Isolation) -> io::Result<PathBuf> {
     let name = &spec.command;
     let is_path = name.as_os_str().as_encoded_bytes().contains(&b'/');

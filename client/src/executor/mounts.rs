@@ -1,4 +1,4 @@
-//! Step "mounts": which files of the machine an isolated task sees, and which of them it may change.
+//! Step "mounts": the files of the machine that an isolated task sees, and those that it may change.
 //!
 //! Attacks that it stops: a mount destination that leads out of the task's root, by `..` or by a link that an earlier run left there (every
 //! destination is walked name by name beneath an open directory, and links are refused); a write through a mount below one that is

@@ -1,4 +1,5 @@
-//! The directory in which an agent and the executor of one run meet, and the files in it. Both sides use it; it decides nothing.
+//! The directory of one run, through which agent and executor communicate, and its files. Both sides use this module;
+//! it decides nothing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,65 +18,66 @@ use crate::beneath::Dir;
 use crate::cgroup::{Cgroups, NewCgroups};
 use crate::rotate::RotatingFile;
 
-/// What is to be run and how.
+/// Description of the program to run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Spec {
-    /// The program's file.
+    /// Path of the program's file.
     pub command: PathBuf,
-    /// Its arguments, without its own name.
+    /// Arguments, without the program's name.
     pub args: Vec<String>,
-    /// All of its environment.
+    /// Complete environment.
     pub env: BTreeMap<String, String>,
-    /// Where it starts.
+    /// Working directory.
     pub dir: PathBuf,
-    /// As whom; empty is the agent's own user.
+    /// User; empty is the agent's own user.
     pub user: String,
-    /// Where its output goes; absent: nowhere.
+    /// Log files of the output; `None` drops the output.
     pub logs: Option<LogSpec>,
-    /// The cgroups it is to have.
+    /// Cgroups of the task.
     pub cgroups: Option<NewCgroups>,
-    /// What it must not see of the machine; absent: it sees all.
+    /// Isolation from the machine; `None` runs without isolation.
     pub isolation: Option<Isolation>,
 }
 
-/// Where and how much a task may log.
+/// Place and bounds of a task's logs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogSpec {
-    /// The directory of the files, which only the agent can change.
+    /// Directory of the files, which only the agent can change.
     pub dir: PathBuf,
-    /// The allocation's directory, in whose `alloc/logs` tasks find the files as well; absent: the files have no second place.
+    /// The allocation's directory, in whose `alloc/logs` tasks find the files as well; `None` if the files have no
+    /// second place.
     pub alloc_dir: Option<PathBuf>,
-    /// Name of the standard output's files, without their number.
+    /// Base name of the standard output's files, without their number.
     pub stdout: String,
-    /// Name of the standard error's files, without their number.
+    /// Base name of the standard error's files, without their number.
     pub stderr: String,
-    /// How many files are kept of each.
+    /// Number of files that are kept of each stream.
     pub files_max: u64,
-    /// How large one becomes, in bytes.
+    /// Largest size of a file, in bytes.
     pub file_bytes_max: u64,
 }
 
 impl LogSpec {
-    /// One of the two logs.
+    /// Opens one of the two logs.
     pub fn open(&self, base: &str) -> io::Result<RotatingFile> {
-        // A task may have replaced that directory: then the task finds no logs there.
+        // A task may have replaced its `alloc/logs`: then the task finds no logs there.
         let shown = self.alloc_dir.as_ref().and_then(|dir| Dir::open(dir).ok()?.dir(SHOWN_LOGS).ok());
         RotatingFile::open(&self.dir, shown, base, self.files_max, self.file_bytes_max)
     }
 }
 
-/// A task's own view of the machine.
+/// Isolation of a task from the machine.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Isolation {
-    /// What becomes its `/`.
+    /// Directory that becomes the task's `/`.
     pub root: PathBuf,
-    /// Directories of the machine and where the task sees them.
+    /// Directories of the machine that the task sees.
     pub binds: Vec<Bind>,
-    /// Whether it has process ids of its own.
+    /// Whether the task has its own PID namespace.
     pub own_pids: bool,
-    /// Whether it has shared memory and queues of its own.
+    /// Whether the task has its own IPC namespace.
     pub own_ipc: bool,
-    /// The command that starts the first process inside: this program again.
+    /// Command that starts the first process inside: this program again.
     pub init: Vec<PathBuf>,
     /// Capabilities of the task.
     #[serde(default)]
@@ -85,67 +87,67 @@ pub struct Isolation {
     pub seccomp: bool,
 }
 
-/// A directory of the machine inside a task's root.
+/// A directory of the machine mounted in a task's root.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Bind {
-    /// Outside.
+    /// Source on the machine.
     pub from: PathBuf,
-    /// Inside, absolute.
+    /// Absolute destination in the task's root.
     pub to: PathBuf,
-    /// Whether the task may only read it.
+    /// Whether the mount is read-only.
     pub read_only: bool,
 }
 
-/// The executor's answer to its start.
+/// The executor's report of the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Started {
     /// The executor's process id.
     pub executor: i32,
-    /// When it started, in ticks after boot.
+    /// Start time of the executor, in ticks after boot.
     pub executor_start: u64,
-    /// The task's process id, which is also its group.
+    /// The task's process id, which is also its process group.
     pub task: i32,
-    /// When it started, in ticks after boot.
+    /// Start time of the task's process, in ticks after boot.
     pub task_start: u64,
-    /// The cgroups it is in.
+    /// The task's cgroups.
     pub cgroups: Option<Cgroups>,
-    /// Whether they count what it uses; otherwise its processes are asked.
+    /// Whether the cgroups count resource usage; otherwise usage is summed over the processes.
     pub counted: bool,
-    /// Why the task could not be started.
+    /// Reason why the task could not be started.
     pub error: Option<String>,
 }
 
-/// How the task ended.
+/// Result of the task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Exit {
-    /// Exit code; 128 and the signal when one ended it.
+    /// Exit code; 128 plus the signal when a signal ended the task.
     pub code: i32,
     /// The signal, or 0.
     pub signal: i32,
-    /// Whether it had used up its memory.
+    /// Whether the task was killed for lack of memory.
     pub oom_killed: bool,
-    /// Why nobody knows.
+    /// Reason why the result is unknown.
     pub error: Option<String>,
 }
 
-/// What an agent tells an executor to do.
+/// An order from an agent to an executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// Send the task a signal.
     Signal(i32),
-    /// Send it a signal, and after `timeout` end everything of it.
+    /// Send the task a signal, and kill all its processes after `timeout`.
     Stop {
         /// Number of the signal.
         signal: i32,
-        /// How long it may take.
+        /// Time until the kill.
         timeout: Duration,
     },
 }
 
 impl Order {
-    /// One line of the pipe. A line that is no order is not obeyed.
+    /// Parses one line of the pipe. `None` for a line that is no order; the executor ignores it.
     pub fn parse(line: &str) -> Option<Order> {
         let mut words = line.split_ascii_whitespace();
         match (words.next()?, words.next()?.parse().ok()?) {
@@ -168,25 +170,25 @@ impl Order {
 pub struct Place(PathBuf);
 
 impl Place {
-    /// Names it; nothing is made yet.
+    /// Names the directory; creates nothing.
     pub fn new(dir: PathBuf) -> Self {
         Self(dir)
     }
 
-    /// Its path.
+    /// Path of the directory.
     pub fn dir(&self) -> &Path {
         &self.0
     }
 
-    /// Makes the directory with everything that an executor needs, and takes its lock, which is to become the executor's standard input.
-    /// The directory appears in one piece and locked: another process sees either no run, or a run that is held. Fails when the run exists
-    /// already, or was given up.
+    /// Creates the directory with all files that an executor needs, and takes its lock, which is to become the
+    /// executor's standard input. The directory appears atomically and locked: another process sees either no run, or
+    /// a run that is held. Fails when the run exists already, or was given up.
     pub fn prepare(&self, spec: &Spec) -> io::Result<File> {
         let new = self.beside()?;
         let filled = new.fill(spec);
         let placed = filled.and_then(|lock| fs::rename(&new.0, &self.0).map(|()| lock));
         if placed.is_err() {
-            // A leftover is never looked at, and is removed with the allocation.
+            // A leftover is never read, and is removed with the allocation.
             let _ = fs::remove_dir_all(&new.0);
         }
         placed.map_err(|error| match is_taken(&error) {
@@ -195,7 +197,7 @@ impl Place {
         })
     }
 
-    /// Makes a new directory beside this one, which is to be renamed to this one.
+    /// Creates a new directory beside this one, which is to be renamed to this one.
     fn beside(&self) -> io::Result<Self> {
         let mut name = self.0.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}", uuid::Uuid::new_v4()));
@@ -212,11 +214,12 @@ impl Place {
         Ok(lock)
     }
 
-    /// Makes sure that no agent, not even one that is about to, starts this run any more. `false`: an agent has started it meanwhile, so
-    /// the run has to be looked at again.
+    /// Prevents every agent, even one that is about to, from starting this run. `false` when an agent has started it
+    /// meanwhile, so that the run has to be examined again.
     pub fn give_up(&self) -> io::Result<bool> {
         if self.0.exists() {
-            // The agent that made the directory held its lock before the directory appeared, and starts nothing without the lock.
+            // The agent that made the directory held its lock before the directory appeared, and starts nothing
+            // without the lock.
             return Ok(!self.is_held());
         }
         let new = self.beside()?;
@@ -226,7 +229,7 @@ impl Place {
         if is_taken(&error) { Ok(false) } else { Err(error) }
     }
 
-    /// Whether an executor lives here.
+    /// Whether an executor holds the lock.
     pub fn is_held(&self) -> bool {
         let Ok(lock) = File::open(self.0.join("lock")) else { return false };
         match flock(&lock, FlockOperation::NonBlockingLockShared) {
@@ -235,24 +238,24 @@ impl Place {
         }
     }
 
-    /// Gives an order to the executor; fails when there is none.
+    /// Sends an order to the executor; fails when no executor runs.
     pub fn order(&self, order: &Order) -> io::Result<()> {
         let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).expect("open flags fit 31 bits");
         let mut pipe = OpenOptions::new().write(true).custom_flags(nonblocking).open(self.0.join("orders"))?;
         pipe.write_all(order.line().as_bytes())
     }
 
-    /// The executor's side of the pipe.
+    /// Opens the executor's end of the pipe.
     pub(super) fn open_orders(&self) -> io::Result<File> {
         open_both_ways(&self.0.join("orders"))
     }
 
-    /// What is to be run.
+    /// Reads the description of the program.
     pub(crate) fn read_spec(&self) -> io::Result<Spec> {
         self.read("spec.json")?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no spec.json"))
     }
 
-    /// How the start went; `None` when the executor has not said yet.
+    /// Reads the report of the start; `None` before the executor has written it.
     pub fn read_started(&self) -> io::Result<Option<Started>> {
         self.read("started.json")
     }
@@ -261,7 +264,7 @@ impl Place {
         self.write("started.json", started)
     }
 
-    /// How the task ended; `None` while it runs, and for ever when its executor was killed.
+    /// Reads the task's result; `None` while the task runs, and for ever when its executor was killed.
     pub fn read_exit(&self) -> io::Result<Option<Exit>> {
         self.read("exit.json")
     }
@@ -278,7 +281,7 @@ impl Place {
         }
     }
 
-    /// All or nothing: readers never see half a file.
+    /// Writes a file atomically: readers never see a part of it.
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let temporary = self.0.join(format!("{name}.tmp"));
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
@@ -287,7 +290,7 @@ impl Place {
     }
 }
 
-/// Whether a directory could not be put in place because one is there that is not empty.
+/// Whether a directory could not be renamed because the destination exists and is not empty.
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists)
 }

@@ -1,8 +1,10 @@
 //! Step "program": the process that goes into a task's namespaces runs from a read-only mount of its own file.
 //!
-//! Attack that it stops: a task of root reaches the file of the program that started it, through `/proc/<pid>/exe` or as the interpreter
-//! `#!/proc/self/exe` of a script, and overwrites it; the host then runs the task's code as root. Through a read-only mount the file cannot
-//! be opened for writing, and a process that is not dumpable shows its files to nobody with fewer privileges.
+//! Attack that it stops: a task of root reaches the file of the program that started it, through `/proc/<pid>/exe` or
+//! as the interpreter
+//! `#!/proc/self/exe` of a script, and overwrites it; the host then runs the task's code as root. Through a read-only
+//! mount the file cannot be opened for writing, and a process that is not dumpable hides its files from processes
+//! with fewer privileges.
 
 use std::convert::Infallible;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
-//! The process between an agent and a command that somebody runs in a task. It makes the session, enters the task's namespaces, starts the
-//! command, and ends when the command and everything that it left behind has ended. It also ends the command when the agent is gone. No
-//! task depends on it.
+//! The process between an agent and a command that a caller runs in a task. It creates the session, enters the task's
+//! namespaces, starts the command, and ends when the command and all its remaining processes have ended. It also
+//! kills the command when the agent is gone. No task depends on it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,18 +20,19 @@ use super::place::{Place, Spec, Started};
 use super::{pid_of, sealed, user};
 use crate::procfs;
 
-/// What stands for a terminal among the arguments.
+/// Argument that requests a terminal.
 pub const SHARED_TERMINAL: &str = "terminal";
-/// How often what is left of a session is looked for: each time may find what the last one found being made.
+/// Number of passes that kill a session's remaining processes: each pass may find processes that were forked during
+/// the previous one.
 const KILL_ROUNDS: u32 = 50;
-/// Where programs are looked for when the task's environment does not say.
+/// Search path for programs when the task's environment has no `PATH`.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Runs `session RUN REPORT terminal|pipes PROGRAM ARGS..`: a command beside the task whose run's directory is `RUN`. Why it could not be
-/// started is written to `REPORT`.
+/// Runs `session RUN REPORT terminal|pipes PROGRAM ARGS..`: a command beside the task whose run's directory is `RUN`.
+/// The reason of a failed start is written to `REPORT`.
 pub(super) fn main(place: &Place, mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(report), Some(kind)) = (args.next().map(PathBuf::from), args.next()) else { return ExitCode::from(2) };
-    // Fails only when this leads a session already, and then it is this one's own.
+    // Fails only when this process already leads a session of its own.
     let _ = rustix::process::setsid();
     let (agent, own) = (getppid(), getpid());
     if let Some(agent) = agent {
@@ -40,7 +41,7 @@ pub(super) fn main(place: &Place, mut args: impl Iterator<Item = OsString>) -> E
     match start(place, kind == SHARED_TERMINAL, &args.collect::<Vec<_>>()) {
         Ok(child) => finish(child, own),
         Err(error) => {
-            // The agent sees an end without a reason, then.
+            // If the write fails, the agent sees an end without a reason.
             let _ = fs::write(&report, error);
             ExitCode::FAILURE
         }
@@ -58,7 +59,8 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
     let started = place.read_started().map_err(lost)?.ok_or("failed to start command: the task is gone")?;
     let (program, rest) = argv.split_first().ok_or("command is not present")?;
     if let Some(cgroups) = &started.cgroups {
-        // Only then is the command sure to end with the task; where the kernel refuses it, the agent sees to that.
+        // In the task's cgroups the command is sure to end with the task. Where the kernel refuses that, the agent
+        // kills the command.
         let _ = cgroups.join(std::process::id());
     }
     let user = if spec.user.is_empty() { None } else { Some(user::lookup(&spec.user).map_err(lost)?) };
@@ -85,11 +87,12 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
         }
         command.spawn().map_err(|error| format!("failed to start command: fork/exec {}: {}", program.display(), words(&error)))
     };
-    // A thread of its own: a process of several threads may move only one of them into another file system.
+    // A thread of its own, because a process with several threads may enter a mount namespace with one of them only.
     let child = std::thread::spawn(launch).join().map_err(|_| "the thread that starts the command ended early".to_owned())??;
     if tty {
-        // It leads a group of its own, so that keys that send signals reach it and not this process. It may have touched the terminal
-        // before that was its own, and then it is stopped.
+        // The command leads a process group of its own, so that signals from the terminal's keys reach the command
+        // and not this process. If the command used the terminal before it owned it, the command was stopped; SIGCONT
+        // resumes it.
         let group = pid_of(&child);
         let _ = rustix::termios::tcsetpgrp(io::stdin(), group);
         let _ = kill_process_group(group, Signal::CONT);
@@ -98,7 +101,7 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
     Ok(child)
 }
 
-/// Lets go of the command's streams, so that they end when the command closes them.
+/// Closes this process's copies of the command's streams, so that they end when the command closes them.
 fn close_streams() {
     let Ok(nowhere) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") else { return };
     let _ = rustix::stdio::dup2_stdin(&nowhere);
@@ -106,7 +109,7 @@ fn close_streams() {
     let _ = rustix::stdio::dup2_stderr(&nowhere);
 }
 
-/// Moves this thread, and what it starts, to where an isolated task is.
+/// Moves this thread, and the processes it starts, into an isolated task's namespaces.
 fn enter(started: &Started) -> io::Result<()> {
     let space = |name: &str| fs::File::open(format!("/proc/{}/ns/{name}", started.task));
     let (mounts, ipc, pids) = (space("mnt")?, space("ipc")?, space("pid")?);
@@ -114,7 +117,7 @@ fn enter(started: &Started) -> io::Result<()> {
         return Err(io::Error::other("the task has ended"));
     }
     #[allow(unsafe_code)]
-    // SAFETY: the table of file descriptors, which is what the function warns of, stays shared.
+    // SAFETY: the function warns of unsharing the table of file descriptors; that table stays shared.
     unsafe {
         rustix::thread::unshare_unsafe(UnshareFlags::FS)?
     };
@@ -124,7 +127,7 @@ fn enter(started: &Started) -> io::Result<()> {
     Ok(())
 }
 
-/// A name with a slash is a path; others are looked for where the task's environment says.
+/// The program's file. A name with a slash is a path; others are searched in the `PATH` of the task's environment.
 fn find(program: &OsString, spec: &Spec) -> Result<PathBuf, String> {
     let name = program.to_string_lossy();
     if name.contains('/') {
@@ -136,7 +139,7 @@ fn find(program: &OsString, spec: &Spec) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("failed to start command: exec: {name:?}: executable file not found in $PATH"))
 }
 
-/// Waits for the command, and ends what it has left behind.
+/// Waits for the command, and kills its remaining processes.
 fn finish(mut child: Child, own: Pid) -> ExitCode {
     let status = child.wait();
     kill_session(own, Some(own));
@@ -149,10 +152,10 @@ fn finish(mut child: Child, own: Pid) -> ExitCode {
     }
 }
 
-/// Waits for the end of the agent, and ends everything. An agent that ends in order has done so before.
+/// Waits for the end of the agent, then kills everything. An agent that stops in order has done so before.
 fn end_with(agent: Pid, own: Pid) {
     let Ok(agent_fd) = pidfd_open(agent, PidfdFlags::empty()) else { return };
-    // Looked at after opening: when it is still the parent, the descriptor is its.
+    // Checked after opening: if the agent is still the parent, the descriptor refers to it.
     while getppid() == Some(agent) {
         match poll(&mut [PollFd::new(&agent_fd, PollFlags::IN)], None) {
             Ok(_) => break,
@@ -164,7 +167,8 @@ fn end_with(agent: Pid, own: Pid) {
     std::process::exit(1);
 }
 
-/// Kills every process of a session but `spared`. What left the session is not its any more; it ends with the task where there are cgroups.
+/// Kills every process of a session except `spared`. A process that left the session is not found; with cgroups it
+/// ends with the task.
 pub fn kill_session(leader: Pid, spared: Option<Pid>) {
     for _ in 0..KILL_ROUNDS {
         let mut found = false;
@@ -180,7 +184,7 @@ pub fn kill_session(leader: Pid, spared: Option<Pid>) {
     }
 }
 
-/// The system's error in the words that clients know: small, and without its number.
+/// The system's error in the form that clients know: in lower case, and without its number.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Users by name, as the machine resolves them (name service switch: files, LDAP, systemd), with all their groups; and becoming one.
+//! Users by name, as the machine resolves them (name service switch: files, LDAP, systemd), with all their groups;
+//! and switching to one.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -43,7 +44,7 @@ pub fn lookup(name: &str) -> io::Result<User> {
 }
 
 impl User {
-    /// Whether the user is root, by whatever name.
+    /// Whether the user is root (uid 0), under any name.
     pub fn is_root(&self) -> bool {
         self.uid == 0
     }
@@ -58,7 +59,8 @@ impl User {
         let (uid, gid) = (self.uid, self.gid);
         let groups: Vec<Gid> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
         #[allow(unsafe_code)]
-        // SAFETY: between fork and exec this only makes system calls on values that are there already: it neither allocates nor locks.
+        // SAFETY: between fork and exec this only makes system calls on values that exist already: it neither
+        // allocates nor locks.
         unsafe {
             command.pre_exec(move || Ok(assume(uid, gid, &groups)?))
         };

@@ -1,4 +1,4 @@
-//! Frames of files and logs as servers read them: JSON in wrapped payloads, or the bare bytes.
+//! Frames of files and logs as servers read them: JSON in wrapped payloads, or bare bytes.
 
 use std::io;
 
@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 
 use super::encoded;
 
-/// What a node answers a stream with.
+/// Frames of a node's stream.
 pub(super) type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
 
-/// A frame as JSON has it; empty members are left out, so that a heartbeat is `{}`.
+/// JSON form of a frame; empty members are left out, so that a heartbeat is `{}`.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Shown<'a> {
@@ -53,13 +53,13 @@ fn origin(word: &str) -> Result<Origin, RpcError> {
     }
 }
 
-/// Sends frames until they or the reader end.
+/// Sends frames until their source or the reader ends.
 pub(super) async fn send(channel: Channel, mut frames: Frames, plain: bool) -> io::Result<()> {
     let (mut reader, mut writer) = channel.split();
     loop {
         let frame = tokio::select! {
             frame = frames.recv() => frame,
-            // Nothing more is said to a stream of frames: this is its end.
+            // Readers send nothing on a stream of frames, so any message ends it.
             _ = reader.next() => return Ok(()),
         };
         let wrapped = match frame {
@@ -84,7 +84,7 @@ pub(super) async fn send_pieces(mut channel: Channel, mut pieces: mpsc::Receiver
             Err(error) => return fail(&mut channel, &RpcError::Remote(error.to_string())).await,
         }
     }
-    // An empty one says that this was all: a connection that breaks off looks like an end, too.
+    // An empty payload marks the end, which a broken connection could not be told from otherwise.
     channel.send(&wrapped(&StreamErrWrapper::payload(Vec::new()))?).await?;
     channel.split().1.finish().await
 }

@@ -1,5 +1,5 @@
-//! Who may what of that which servers ask in users' names. Servers have looked at it before; a node looks again, as somebody who only got hold of
-//! a server's connection must not read every task's secrets.
+//! Authorization of servers' calls in users' names. Servers have authorized the user before. The node authorizes
+//! again, so that an attacker with a server's connection alone cannot read every task's secrets.
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -12,12 +12,12 @@ use songline_rpc::message::{
     NodeMetaApply, NodeMetaRead, StreamCall,
 };
 
-/// What a caller has to be allowed. Those with an allocation are about its namespace.
+/// A right that a caller needs. Rights with an allocation apply to its namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     /// `alloc-lifecycle`.
     Lifecycle,
-    /// `alloc-exec`, and `alloc-node-exec` for a task that is not kept apart from the node.
+    /// `alloc-exec`, and `alloc-node-exec` for a task that is not isolated from the node.
     Exec,
     /// `read-fs`.
     ReadFs,
@@ -35,33 +35,33 @@ pub enum Right {
     AgentRead,
     /// `agent:write`.
     AgentWrite,
-    /// To have the token of the allocation's move.
+    /// The token of the allocation's migration.
     Move,
 }
 
-/// What is asked, by whom and of what.
+/// Caller and subject of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Asked {
-    /// Who asks: the secret of a token, an identity, or nothing.
+    /// The caller's credential: the secret of a token, an identity, or empty.
     pub auth_token: Secret,
-    /// Of which allocation.
+    /// Allocation.
     #[serde(rename = "AllocID")]
     pub alloc_id: AllocId,
-    /// Of which task.
+    /// Task.
     pub task: Str,
-    /// Of which node.
+    /// Node.
     #[serde(rename = "NodeID")]
     pub node_id: NodeId,
 }
 
-/// Decides who may.
+/// Authorizes callers.
 pub trait Guard: Send + Sync {
-    /// Whether the caller may; if not, why.
+    /// Returns an error unless the caller has the right.
     fn may(&self, right: Right, asked: Asked) -> BoxFuture<'_, Result<(), RpcError>>;
 }
 
-/// What a caller of a method has to be allowed. `None`: there is no such method.
+/// Right that a method needs. `None` for an unknown method.
 pub(super) fn right_for(method: &str) -> Option<Right> {
     Some(match method {
         AllocationsRestart::METHOD | AllocationsSignal::METHOD => Right::Lifecycle,

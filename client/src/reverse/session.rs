@@ -1,4 +1,5 @@
-//! A session in a task as servers speak it: messages of input in the dialect, pieces of output as JSON in wrapped payloads.
+//! An exec session as servers speak it: input messages in the wire's form, pieces of output as JSON in wrapped
+//! payloads.
 
 use std::io;
 
@@ -23,7 +24,7 @@ pub(super) fn command(ask: AllocationsExec) -> Result<ExecCommand, RpcError> {
     Ok(ExecCommand { alloc: ask.alloc_id, task: ask.task, command, tty: ask.tty })
 }
 
-/// Carries both directions until the command has ended or the server has gone.
+/// Copies both directions until the command has ended or the server has disconnected.
 pub(super) async fn run(channel: Channel, session: ExecSession) -> io::Result<()> {
     let ExecSession { input, mut output } = session;
     let (reader, mut writer) = channel.split();
@@ -48,7 +49,7 @@ pub(super) async fn run(channel: Channel, session: ExecSession) -> io::Result<()
     }
 }
 
-/// Passes on what the caller says. Returns when the caller has gone, or says what nobody understands.
+/// Forwards the caller's input. Returns when the caller has disconnected, or sent a malformed message.
 async fn listen(mut reader: ChannelReader, input: mpsc::Sender<ExecInput>) {
     while let Ok(Some(value)) = reader.next().await {
         let Ok(message) = msgpack::from_slice::<ExecMessage>(&value) else { return };
@@ -66,13 +67,14 @@ async fn listen(mut reader: ChannelReader, input: mpsc::Sender<ExecInput>) {
             said.push(ExecInput::TtySize { height: cells(size.height), width: cells(size.width) });
         }
         for piece in said {
-            // What comes for a command that has stopped reading is of no use; that the caller goes is still listened for.
+            // Input of a command that has stopped reading is dropped; the loop still detects that the caller
+            // disconnects.
             let _ = input.send(piece).await;
         }
     }
 }
 
-/// A piece of output as its JSON document.
+/// JSON document of a piece of output.
 fn document(output: &ExecOutput) -> Value {
     match output {
         ExecOutput::Stdout(bytes) => json!({ "stdout": { "data": STANDARD.encode(bytes) } }),

@@ -1,4 +1,4 @@
-//! Stories of servers that ask a node over its session.
+//! Servers call a node over its session.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-/// A node that writes down what it is asked.
+/// A node that records its calls.
 #[derive(Default)]
 struct Notes {
     asked: Mutex<Vec<String>>,
@@ -145,7 +145,7 @@ async fn ask<R: Call>(session: &Session, request: R) -> Result<R::Answer, RpcErr
     msgpack::from_slice(&answer).map_err(|error| RpcError::remote(error.to_string()))
 }
 
-/// All payloads of a stream as text, and what it ended with.
+/// All payloads of a stream as text, and its final message.
 async fn heard(mut channel: Channel) -> Vec<String> {
     let mut heard = Vec::new();
     while let Ok(Some(value)) = channel.next().await {
@@ -265,7 +265,7 @@ async fn a_node_that_is_not_there_yet_says_so() {
     assert!(error.contains("the node is not there"), "{error}");
 }
 
-/// Lets in who shows the right token, and writes down what they want.
+/// Authorizes callers with the right token, and records what they request.
 struct Doorkeeper(Mutex<Vec<String>>);
 
 impl Guard for Doorkeeper {
@@ -294,7 +294,7 @@ async fn where_tokens_count_the_node_looks_at_them_once_more() {
         let exec = AllocationsExec { alloc_id: alloc(), task, cmd, auth_token: token.clone(), ..AllocationsExec::default() };
         let mut channel = open_channel(&session, AllocationsExec::METHOD, &encoded(&exec).unwrap()).await.unwrap();
         let end = ExecMessage { stdin: Some(ExecStdin { data: None, close: true }), ..ExecMessage::default() };
-        // One that is refused does not listen any more.
+        // The node does not read from a refused stream any more.
         let _ = channel.send(&encoded(&end).unwrap()).await;
         node.note(format!("{:?}", heard(channel).await));
         let host = AgentHost { auth_token: token, ..AgentHost::default() };

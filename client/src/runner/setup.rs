@@ -1,4 +1,4 @@
-//! Making ready what a task needs before its driver starts it: directories, environment, mounts, its driver's configuration.
+//! Set-up of a task before its driver starts it: directories, environment, mounts, and the driver's configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
 use crate::services;
 
-/// The file in a task's secrets that holds its identity.
+/// File in a task's secrets directory with its identity token.
 const TOKEN_FILE: &str = "nomad_token";
 
-/// Waits for the allocations before this one, and makes the directories.
+/// Waits for the end of earlier allocations, and creates the directories.
 pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &AllocDir, awaited: Vec<AllocId>) -> Result<(), String> {
     let mut previous = None;
     for id in awaited {
@@ -36,7 +36,7 @@ pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &Allo
         dir.build()?;
         if let (true, Some(previous)) = (keeps_disk, previous) {
             let tasks: Vec<&str> = group.tasks.iter().flatten().map(|task| task.name.as_str()).collect();
-            // An allocation without its old data is better than none.
+            // An allocation without its predecessor's data is better than none.
             if let Err(error) = dir.adopt(&previous, &tasks) {
                 tracing::warn!(dir = %dir.root().display(), %error, "taking over the data of the allocation before");
                 dir.remove()?;
@@ -48,7 +48,7 @@ pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &Allo
     blocking(build).await
 }
 
-/// Makes a task's directories, its environment and its driver's configuration.
+/// Creates a task's directories, its environment and its driver's configuration.
 pub(super) async fn set_up_task(
     shared: &Shared,
     alloc: &Arc<Allocation>,
@@ -145,7 +145,7 @@ fn user_name<'a>(task: &'a Task, driver: &dyn Driver) -> &'a str {
     if task.user.is_empty() { driver.default_user() } else { task.user.as_str() }
 }
 
-/// Owner of a task's secrets: the task's user, if that user exists. Blocks while the user is looked up.
+/// Owner of a task's secrets directory: the task's user, if that user exists. Blocks while the user is looked up.
 pub(super) fn owner(task: &Task, driver: &dyn Driver) -> Option<Owner> {
     owner_named(user_name(task, driver))
 }
@@ -155,7 +155,7 @@ fn owner_named(user: &str) -> Option<Owner> {
     (!user.is_empty()).then(|| user::lookup(user).ok()).flatten().map(|user| (user.uid, user.gid))
 }
 
-/// Fetches what a task wants before it starts. Failing is no reason to give up while its restart policy allows more.
+/// Fetches a task's artifacts before it starts. A failure is retried as long as the task's restart policy allows.
 pub(super) async fn fetch_artifacts(
     shared: &Shared,
     alloc: &Allocation,
@@ -166,7 +166,7 @@ pub(super) async fn fetch_artifacts(
     let Some(task) = alloc.group().and_then(|group| group.task(name)) else { return Ok(()) };
     let Some(artifacts) = task.artifacts.as_ref().filter(|artifacts| !artifacts.is_empty()) else { return Ok(()) };
     let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event: Box::new(event) });
-    // Destinations are directories of this node, however the task sees them.
+    // Destinations are directories of this node, regardless of the paths that the task sees.
     let env = environment(shared, alloc, task, dir, false, None);
     let replaced = |text: &Str| Str::from(env.replace(text));
     let all =
@@ -209,7 +209,7 @@ fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir,
     TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token })
 }
 
-/// What is announced of a workload.
+/// Service registrations of a workload.
 pub(super) fn registrations(
     shared: &Shared,
     alloc: &Allocation,
@@ -219,7 +219,7 @@ pub(super) fn registrations(
     if of.services(alloc).next().is_none() {
         return Ok(Vec::new());
     }
-    // A group's services see the environment that all its tasks have.
+    // A group's services see only the environment that all its tasks share.
     let nobody = Task::default();
     let task = match of {
         Workload::Group => &nobody,

@@ -1,4 +1,4 @@
-//! A runner on its own: orders that come before its first step.
+//! A runner on its own: orders that arrive before its first step.
 
 use songline_model::{Job, JobType, NamespaceName, ServiceRegistration, TaskGroup};
 use songline_rpc::RpcError;
@@ -6,7 +6,7 @@ use songline_rpc::RpcError;
 use super::*;
 use crate::core::AllocRunnerConfig;
 
-/// A registrar that tells no server of services.
+/// A registrar without servers.
 struct Nowhere;
 
 impl Registrar for Nowhere {
@@ -45,7 +45,7 @@ async fn a_runner_that_is_given_up_before_its_first_step_still_destroys_its_allo
     let left = AllocDir::new(&shared.config.alloc_dir(), &alloc.id);
     left.build().expect("builds");
 
-    // Nothing else runs on this thread before the first await.
+    // No other task runs on this thread before the first await.
     let runner = Runner::spawn(shared, machine, Begin::Restore { tasks: BTreeMap::new(), health: None });
     runner.tell(Input::Destroy);
     let mut view = runner.view.clone();

@@ -1,4 +1,5 @@
-//! Commands that callers run in tasks: whether there is such a task, how many at once, and when a session is over. What runs is the driver's.
+//! Commands that callers run in tasks: looks the task up, bounds the number of sessions, and ends them. The driver
+//! runs the command.
 
 use std::sync::Arc;
 
@@ -10,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::{Command, Ends, Process};
 use crate::runner::{Runner, Shared};
 
-/// Sessions of one node at the same time. Each is two processes and at most some 150 KiB of output and input under way.
+/// Largest number of concurrent sessions of one node. Each has two processes and at most about 150 KiB of output and
+/// input in flight.
 pub(crate) const SESSIONS_MAX: usize = 256;
 
-/// Begins a session. It goes on until the command has ended, or the task, or the caller, or the agent.
+/// Begins a session. It lasts until the command, the task, the caller or the agent has ended.
 pub(super) fn begin(shared: &Arc<Shared>, runner: &Runner, ask: ExecCommand) -> Result<ExecSession, RpcError> {
     if shared.config.disable_remote_exec {
         return Err(RpcError::remote("Permission denied"));
@@ -38,7 +40,7 @@ pub(super) fn begin(shared: &Arc<Shared>, runner: &Runner, ask: ExecCommand) -> 
     Ok(ExecSession { input, output })
 }
 
-/// The process of a task that runs.
+/// Process of a running task.
 fn running(runner: &Runner, task: &Str) -> Result<Arc<dyn Process>, RpcError> {
     let view = runner.view();
     let missing = |text: String| RpcError::Coded { code: 404, text };
@@ -53,7 +55,8 @@ fn running(runner: &Runner, task: &Str) -> Result<Arc<dyn Process>, RpcError> {
     runner.process(task).filter(|_| runs).ok_or_else(|| missing(format!("task \"{task}\" is not running.")))
 }
 
-/// What the session ends with; `None` when nobody is there to hear it. Whatever still runs then is ended by being dropped.
+/// The session's last message; `None` when the caller is gone. Returning drops the command's future, which kills the
+/// command.
 async fn until_over(
     process: &dyn Process,
     command: Command,
@@ -64,7 +67,7 @@ async fn until_over(
 ) -> Option<Result<ExecOutput, RpcError>> {
     let task_ended = async {
         process.wait().await;
-        // The command ends with the task where there are cgroups: then its own end comes first, and says more.
+        // With cgroups the command ends with the task. Its own result then arrives within this delay, and says more.
         tokio::time::sleep(AFTER_TASK).await;
     };
     tokio::select! {
@@ -79,5 +82,5 @@ async fn until_over(
     }
 }
 
-/// How long a command may outlive its task.
+/// Time for which a command may outlive its task.
 const AFTER_TASK: std::time::Duration = std::time::Duration::from_millis(500);

@@ -1,5 +1,5 @@
-//! Files of an allocation's directory: which of them may be seen, and their properties. No spelling of a path and no link leads out of the
-//! directory: [`beneath`](crate::beneath) ensures that.
+//! Files of an allocation's directory: access checks, and their properties. No spelling of a path and no link leads
+//! out of the directory: [`beneath`](crate::beneath) ensures that.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,7 +34,7 @@ pub(super) fn list(dir: &AllocDir, path: &str) -> Result<Vec<AllocFileInfo>, Rpc
     Ok(listed.names().map_err(|error| failed(&error))?.into_iter().filter_map(info).collect())
 }
 
-/// One file or directory.
+/// Properties of one file or directory.
 pub(super) fn stat(dir: &AllocDir, path: &str) -> Result<AllocFileInfo, RpcError> {
     let asked = Asked::new(dir, path).map_err(|problem| problem.plain())?;
     let found = asked.find().map_err(|problem| match problem {
@@ -56,7 +56,7 @@ pub(super) fn readable(dir: &AllocDir, path: &str) -> Result<Followed, RpcError>
         other => other.plain(),
     };
     let asked = Asked::new(dir, path).map_err(reading)?;
-    // The check and the file that is read come of one lookup: a task may swap links between two.
+    // The check and the opened file come from one lookup: a task may swap links between two lookups.
     let found = asked.find();
     let real = match &found {
         Ok(found) => found.path().to_owned(),
@@ -135,7 +135,7 @@ impl<'a> Asked<'a> {
         Ok(self.root.find(&self.path)?)
     }
 
-    /// Path on this node, as texts for people have it.
+    /// Absolute path on this node, for messages.
     fn full(&self) -> PathBuf {
         if self.path.as_os_str().is_empty() { self.dir.root().to_owned() } else { self.dir.root().join(&self.path) }
     }
@@ -165,7 +165,7 @@ fn info(name: &str, stat: &Stat, content_type: &str) -> AllocFileInfo {
     }
 }
 
-/// As Go prints a mode: kind letters, then the nine permissions.
+/// A mode in Go's notation: kind letters, then the nine permissions.
 fn file_mode(mode: u32) -> String {
     let kind = FileType::from_raw_mode(mode);
     let kinds = [
@@ -187,7 +187,7 @@ fn file_mode(mode: u32) -> String {
     text
 }
 
-/// What a file holds, from its first bytes.
+/// Content type of a file, from its first bytes.
 fn content_type(file: File) -> &'static str {
     let mut head = Vec::with_capacity(512);
     if file.take(512).read_to_end(&mut head).is_err() || head.is_empty() {
@@ -221,7 +221,7 @@ fn sniff(head: &[u8]) -> &'static str {
     if head.iter().any(binary) { UNKNOWN_CONTENT } else { "text/plain; charset=utf-8" }
 }
 
-/// The system's words without its numbers, as Go says them.
+/// The system's error text without its number, in Go's form.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),

@@ -1,4 +1,4 @@
-//! Streaming one file: from an offset, to its end or for ever, telling when it is cut short or removed.
+//! Streams one file from an offset, to its end or for ever, and reports when the file is truncated or removed.
 
 use std::fs::File;
 use std::io;
@@ -18,18 +18,19 @@ use crate::beneath::Dir;
 
 /// Largest piece in one frame, in bytes.
 pub(super) const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// How often a file is looked at that may grow.
+/// Poll interval of a followed file.
 pub(super) const POLL: Duration = Duration::from_millis(100);
-/// Polls without news after which a heartbeat is due: 1 s.
+/// Polls without new data after which a heartbeat is due: 1 s.
 pub(super) const HEARTBEAT_POLLS: u32 = 10;
-/// The words for a file that became shorter: reading starts over.
+/// Text for a file that became shorter: reading starts over.
 pub(super) const TRUNCATED: &str = "file truncated";
-/// The words for a file that is gone: the stream ends.
+/// Text for a file that is gone: the stream ends.
 const DELETED: &str = "file deleted";
 
 pub(super) type To = mpsc::Sender<Result<StreamFrame, RpcError>>;
 
-/// A file that was checked and opened, and the path where it was found. Only this file is read, even when another file takes its place.
+/// A file that was checked and opened, and the path where it was found. Only this file is read, even when another
+/// file takes its place.
 #[derive(Debug)]
 pub(super) struct Followed {
     file: File,
@@ -43,18 +44,18 @@ impl Followed {
         Self { file, identity: (stat.st_dev, stat.st_ino), root, path }
     }
 
-    /// Whether this file is still what its path leads to.
+    /// Whether the path still leads to this file.
     fn is_there(&self) -> bool {
         self.root.find(&self.path).is_ok_and(|found| (found.stat().st_dev, found.stat().st_ino) == self.identity)
     }
 }
 
-/// Streams a file until its end, its limit, or the reader's leaving.
+/// Streams a file until its end, its limit, or until the reader disconnects.
 pub(super) async fn file(cancel: CancellationToken, file: Followed, shown: Str, read: ReadFile, to: To) {
     let streaming = stream(Arc::new(file), &shown, &read, &to);
     let outcome = tokio::select! {
         () = cancel.cancelled() => return,
-        // Nobody reads any more, perhaps while nothing comes: the stream must not stay.
+        // The reader is gone. Without this branch the stream would stay while no new data arrives.
         () = to.closed() => return,
         outcome = streaming => outcome,
     };
@@ -109,7 +110,7 @@ async fn off_worker<T: Send + 'static>(followed: &Arc<Followed>, work: impl FnOn
     tokio::task::spawn_blocking(move || work(&followed)).await.map_err(io::Error::other)
 }
 
-/// Where reading begins in something of this many bytes.
+/// Offset at which reading begins in `len` bytes.
 pub(super) fn start(len: u64, offset: i64, origin: Origin) -> u64 {
     let offset = u64::try_from(offset).unwrap_or(0);
     match origin {
@@ -135,7 +136,7 @@ pub(super) fn piece(file: &File, at: u64, most: u64) -> io::Result<Bytes> {
     Ok(Bytes::from(data))
 }
 
-/// Offsets on the wire are signed.
+/// Converts an offset: offsets on the wire are signed.
 pub(super) fn signed(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Streaming a task's log over its rotated files as if it were one.
+//! Streams a task's log over its rotated files as one file.
 
 use std::fs::File;
 use std::io;
@@ -17,29 +17,29 @@ use crate::runner::Runner;
 
 /// A log that is about to be read.
 pub(super) struct Reading {
-    /// The agent's own logs of the allocation.
+    /// The agent's own directory of the allocation's logs.
     dir: Dir,
-    /// `web.stdout`
+    /// Base name, such as `web.stdout`.
     base: String,
-    /// File to begin with, and bytes into it.
+    /// Number of the file to begin with.
     index: u64,
     at: u64,
     /// File `index`, once it was opened.
     file: Option<File>,
-    /// Without `follow`: the last file and how much of it there was.
+    /// Without `follow`: the last file, at which reading ends.
     end: Option<u64>,
 }
 
-/// Result of one look at a log.
+/// Result of one read attempt.
 struct Look {
     data: Bytes,
-    /// Number of the next file; looked for only when there is no data.
+    /// Number of the next file; determined only when there is no data.
     next: Option<u64>,
-    /// Length of the file in bytes, read after `next` was looked for; `None` when the file is gone.
+    /// Length of the file in bytes, read after `next` was determined; `None` when the file is gone.
     len: Option<u64>,
 }
 
-/// Looks at the files and finds the place to begin.
+/// Lists the files and finds the position to begin at.
 pub(super) async fn open(runner: &Runner, logs: ReadLogs) -> Result<Reading, RpcError> {
     let coded = |code, text: String| Err(RpcError::Coded { code, text });
     if logs.task.is_empty() {
@@ -72,7 +72,7 @@ pub(super) async fn open(runner: &Runner, logs: ReadLogs) -> Result<Reading, Rpc
 }
 
 impl Reading {
-    /// Streams until the end, or for ever, or until the reader leaves.
+    /// Streams until the end, or for ever, or until the reader disconnects.
     pub(super) async fn run(self, cancel: CancellationToken, to: To) {
         let outcome = tokio::select! {
             () = cancel.cancelled() => return,
@@ -105,11 +105,11 @@ impl Reading {
                 }
                 continue;
             }
-            // A file that has a successor is not written to any more; the oldest may have been removed meanwhile.
+            // A file with a successor is complete; the oldest files may have been removed meanwhile.
             match (reading.end, next) {
                 (Some(end), _) if reading.index >= end => return Ok(()),
                 (_, Some(next)) => {
-                    // What was written between the last look and the rotation is still to be read.
+                    // Data that was written between the last read and the rotation remains to be read.
                     if len.is_some_and(|len| len > reading.at) {
                         continue;
                     }
@@ -133,12 +133,12 @@ impl Reading {
         }
     }
 
-    /// Reads the next piece, or looks for the next file. Blocks on the disk.
+    /// Reads the next piece, or determines the next file. Blocks on the disk.
     fn look(&mut self) -> io::Result<Look> {
         if self.file.is_none() {
             self.file = match self.dir.read(rotate::name(&self.base, self.index)) {
                 Ok(file) => Some(file),
-                // Removed since the directory was read.
+                // The file was removed after the directory was read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(error),
             };
@@ -153,8 +153,8 @@ impl Reading {
 
 /// The file in which an offset lies, and the bytes before it in that file. `sizes` is not empty.
 ///
-/// From the start a negative offset counts back from the end of the first file. From the end none at all is the beginning of the
-/// last file.
+/// From the start, a negative offset counts back from the end of the first file. From the end, offset 0 means the
+/// beginning of the last file.
 fn closest(sizes: &[(u64, u64)], offset: i64, origin: Origin) -> (u64, u64) {
     let (mut nth, mut offset) = match origin {
         Origin::Start => (0, offset),
@@ -190,7 +190,7 @@ fn sizes(dir: &Dir, base: &str) -> io::Result<Vec<(u64, u64)>> {
         match dir.entry(&name) {
             Ok(entry) if entry.kind() == FileType::RegularFile => sizes.push((index, u64::try_from(entry.stat().st_size).unwrap_or(0))),
             Ok(_) => return Err(io::Error::other(format!("file \"{SHOWN_LOGS}/{name}\" is not a regular file"))),
-            // Removed since the directory was read.
+            // The file was removed after the directory was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,5 @@
-//! An allocation's data as a tar: what its tasks share, and what each keeps locally. Who may have it is not decided here.
+//! An allocation's data as a tar: the tasks' shared data, and the `local` directory of each task. Callers authorize
+//! the request.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -11,12 +12,12 @@ use tokio::sync::mpsc;
 use crate::allocdir::{AllocDir, SHARED};
 use crate::beneath::Dir;
 
-/// Bytes of one piece.
+/// Size of one piece, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 /// Largest depth of nested directories. Each directory holds a descriptor while its content is packed.
 const DEPTH_MAX: usize = 128;
 
-/// Writes the tar. A reader knows by an entry of its own that something is missing.
+/// Writes the tar. A special entry tells the reader that files are missing.
 pub(super) fn write(dir: &AllocDir, id: AllocId, tasks: &[String], to: mpsc::Sender<io::Result<Bytes>>) {
     let mut archive = tar::Builder::new(Pieces { to, gathered: Vec::new() });
     let written = dir.open().and_then(|root| entries(&mut archive, &root, tasks));
@@ -55,7 +56,7 @@ fn entries(archive: &mut tar::Builder<Pieces>, root: &Dir, tasks: &[String]) -> 
 fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Path, depth_left: usize) -> io::Result<()> {
     let entry = match dir.entry(path) {
         Ok(entry) => entry,
-        // Removed since the directory was read.
+        // The file was removed after the directory was read.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -72,7 +73,7 @@ fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Pat
             let file = entry.open_file(rustix::fs::OFlags::RDONLY)?;
             let size = file.metadata()?.len();
             header.set_size(size);
-            // The content has the size that the header says, also when the file grows or shrinks meanwhile.
+            // The content is cut or padded to the size in the header, because the file may grow or shrink meanwhile.
             archive.append_data(&mut header, name, file.take(size).chain(io::repeat(0)).take(size))
         }
         FileType::Symlink => archive.append_link(&mut header, name, entry.target()?),
@@ -80,7 +81,7 @@ fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Pat
     }
 }
 
-/// Sends what is written, and waits for a reader who is slow.
+/// Sends written bytes, and blocks for a slow reader.
 struct Pieces {
     to: mpsc::Sender<io::Result<Bytes>>,
     gathered: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Stories of calls to servers of which some are away, without a leader or of another opinion.
+//! Calls to servers of which some are unreachable, without a leader, or refuse.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// What a server does with a call.
+/// Scripted reaction of a server to a call.
 #[derive(Debug, Clone, PartialEq)]
 enum Does {
     Answers,
@@ -23,7 +23,7 @@ enum Does {
     Refuses(&'static str),
 }
 
-/// A server that does what the story says, call by call, and answers when that has ended.
+/// A server that follows the script call by call, and answers every call once the script has ended.
 struct Scripted {
     name: usize,
     script: Arc<Mutex<VecDeque<Does>>>,
@@ -66,7 +66,7 @@ impl Dispatch for Scripted {
 
 struct Story {
     node: NetServers,
-    /// Shared by all servers: in the order in which calls come.
+    /// Shared by all servers: reactions in the order in which calls arrive.
     script: Arc<Mutex<VecDeque<Does>>>,
     said: Arc<Mutex<Vec<String>>>,
     members: Arc<Mutex<Vec<Str>>>,
@@ -74,7 +74,7 @@ struct Story {
 }
 
 impl Story {
-    /// So many servers, named by the order in which the node asks them.
+    /// Starts `count` servers, named by the order in which the node asks them.
     async fn begin(count: usize) -> Self {
         let mut listeners = std::collections::BTreeMap::new();
         for _ in 0..count {
@@ -114,7 +114,7 @@ impl Drop for Story {
     }
 }
 
-/// Makes calls to two servers of which calls are dealt with as the script says; prints what servers saw and what the node got.
+/// Makes calls to two servers that follow the script; prints the calls that servers saw and the node's results.
 async fn check(script: &[Does], calls: &[&str], expected: Expect) {
     let story = Story::begin(2).await;
     lock(&story.script).extend(script.iter().cloned());
@@ -214,7 +214,7 @@ async fn a_server_that_does_not_listen_is_passed_over_even_by_a_read_alone() {
     let dead = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port").local_addr().expect("is bound");
     let alive = story.node.known()[0].clone();
     let mut met = 0;
-    // The order is random: often enough the dead one comes first.
+    // The order is random: in 20 rounds the dead server comes first often enough.
     for _ in 0..20 {
         let addresses = vec![Str::from(dead.to_string()), alive.clone()];
         let node = NetServers::new(addresses, "global".into(), Dialer::plain(), None);

@@ -1,8 +1,9 @@
-//! Under which address and port a service is found: what the job says, what the ports of its allocation are, which mode is asked for.
+//! Address and port of a service, from the job, the allocation's ports and the requested address mode.
 
 use songline_model::{Allocation, Str};
 
-/// The rows of the table of modes. No driver here has a network of its own, and no allocation an address of its own.
+/// Evaluates the table of address modes. No driver here has a network of its own, and no allocation has an address of
+/// its own.
 pub(super) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> Result<(String, i64), String> {
     match mode {
         "auto" | "" if !address.is_empty() => given(alloc, address, label),
@@ -17,7 +18,7 @@ pub(super) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> 
     }
 }
 
-/// The port of the allocation with this label: its address on the host and its number there.
+/// The allocation's port with this label: its host address and its port number there.
 fn mapped(alloc: &Allocation, label: &str) -> Option<(Str, i64)> {
     let resources = alloc.allocated_resources.as_ref()?;
     let shared = resources.shared.ports.iter().flatten().find(|port| port.label == label).map(|port| (port.host_ip.clone(), port.value));

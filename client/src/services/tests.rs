@@ -1,4 +1,4 @@
-//! What is announced of an allocation, and the worker against pretended servers.
+//! Registrations of an allocation's services, and the worker with mock servers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -102,7 +102,7 @@ fn canaries_have_tags_of_their_own_and_other_providers_are_left_out() {
         .assert_eq(&told(&canary));
 }
 
-/// Servers that note what they are asked, and know no leader the first time.
+/// A server that records its calls, and knows no leader at the first one.
 #[derive(Default)]
 struct Noting {
     calls: Mutex<Vec<String>>,

@@ -1,4 +1,4 @@
-//! What the usage of an allocation looks like on the wire.
+//! Usage of an allocation in its wire form.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// Shows of each part what was measured, and the sums of what was.
+/// Shows the measured values of each part, and their sums.
 fn check(tasks: &[(&str, TaskUsage)], expected: Expect) {
     let tasks = tasks.iter().map(|(name, usage)| ((*name).to_owned(), (*usage, *usage))).collect::<BTreeMap<_, _>>();
     let bytes = alloc_usage(&tasks, Interval { secs: 0.2, mhz_per_core: 1000.0 }, 7);
@@ -39,7 +39,7 @@ fn of_a_task_without_a_process_only_memory_is_measured() {
 
 #[test]
 fn what_any_task_measures_is_measured_of_all() {
-    // No process has the highest number.
+    // No process group has the highest number.
     check(
         &[("a", TaskUsage::pretended(5)), ("b", TaskUsage { rss_bytes: 1, group: i32::MAX, ..TaskUsage::default() })],
         expect![[r#"

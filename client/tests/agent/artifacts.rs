@@ -83,7 +83,7 @@ fn wants(source: String, destination: &str, task: Task) -> Task {
     Task { artifacts: Some(vec![artifact]), ..task }
 }
 
-/// Runs a task with this archive as its artifact, and tells how the fetch ended: `fetched`, or the refusal.
+/// Runs a task with this archive as its artifact. Returns `fetched`, or the refusal.
 async fn fetch(stage: &Stage, members: &[Member<'_>]) -> (AllocId, String) {
     let source = format!("{}/a.tgz", serve(tar_gz(members), || {}));
     let id = stage.run(wants(source.clone(), "local/out", shell("true")));
@@ -116,7 +116,7 @@ async fn an_archive_never_reaches_out_of_its_destination() {
     for (name, members, expected) in attacks {
         let (id, how) = fetch(&stage, &members).await;
         assert!(how.contains(expected), "{name}: {how}");
-        // What was fetched is below the destination, and links that lead out of it are empty files.
+        // The fetched files are below the destination, and links that lead out of it are empty files.
         let out = stage.alloc_dir(id).join("web/local/out");
         let below = std::fs::canonicalize(&out).unwrap_or_default();
         for path in listing(&out).iter().map(|path| out.join(path)) {
@@ -163,14 +163,15 @@ fn listing(dir: &Path) -> Vec<String> {
     found
 }
 
-/// A sibling may change what is in the directory that the group shares while an artifact of another task is on its way there.
+/// A sibling task may change the content of the group's shared directory while an artifact of another task is being
+/// fetched into it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_destination_that_a_sibling_swaps_for_a_link_leads_nowhere() {
     let stage = Stage::new().await;
     let host = tempfile::tempdir().expect("a directory");
     let (asked, swapped) = (mpsc::channel(), mpsc::channel::<()>());
     let source = serve(tar_gz(&[Member::File("deep/evil", "evil")]), move || {
-        // The archive is sent when the destination has been swapped: later than every look at it before the download.
+        // The archive is sent after the destination was swapped: later than every check of it before the download.
         asked.0.send(()).expect("the test waits");
         swapped.1.recv().expect("the test swaps");
     });
@@ -184,7 +185,7 @@ async fn a_destination_that_a_sibling_swaps_for_a_link_leads_nowhere() {
     assert_eq!(listing(host.path()), Vec::<String>::new());
 }
 
-/// The same race again and again, with a real sibling that never stops swapping.
+/// The same race many times, with a real sibling task that never stops swapping.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_swap_of_a_destination_ever_wins() {
     let stage = Stage::new().await;
@@ -210,7 +211,7 @@ async fn no_swap_of_a_destination_ever_wins() {
     }
 }
 
-/// The process whose working directory is below `dir`, and what the kernel says of it.
+/// Status file of the process whose working directory is below `dir`.
 fn status_of_process_in(dir: &Path) -> Option<BTreeMap<String, String>> {
     let own = std::fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
     let found: PathBuf = own.into_iter().find(|process| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir)))?;

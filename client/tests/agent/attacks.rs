@@ -1,5 +1,6 @@
-//! Attacks of a hostile task of `exec` on its host, its node's agent and its neighbours, and their results. Each test runs the attack for
-//! real, in an agent of root; elsewhere the test says that it is skipped, and fails where `CI` is set.
+//! Attacks of a hostile `exec` task on its host, its node's agent and its neighbours, and their results. Each test
+//! runs a real attack in an agent with root rights; without root the test is skipped with a message, and fails where
+//! `CI` is set.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use crate::fake::{Stage, alloc, is_running, messages, shell, task};
 /// Script that prints the privileges of the task that runs it.
 const PRIVILEGES: &str = "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -s '\\t\\n' ' '";
 
-/// Whether tasks can be isolated and limited here.
+/// Whether this machine can isolate and limit tasks.
 pub fn can_isolate() -> bool {
     let can = rustix::process::geteuid().is_root() && Hierarchy::find("").is_some_and(|found| found.lacks().is_none());
     may_run("root and cgroups", can)
@@ -36,7 +37,7 @@ fn as_user(user: &str, task: Task) -> Task {
     Task { user: user.into(), ..task }
 }
 
-/// An agent that lets tasks of `exec` run as root.
+/// An agent that lets `exec` tasks run as root.
 async fn lenient() -> Stage {
     Stage::with(|config| drop(config.options.insert("user.denylist".into(), "nobody-is-denied".into()))).await
 }
@@ -144,7 +145,7 @@ async fn attack_mknod_of_a_block_device_gives_no_disk() {
         plugin(config, "seccomp", json!(false));
     })
     .await;
-    // The device cgroup refuses the node as well; where there is none, the capability is not in the default set then.
+    // The device cgroup refuses the node as well; without that cgroup, the default set lacks the capability.
     assert_eq!(output(&stage, as_user("root", exec(script))).await, "fifo\n");
 }
 
@@ -181,7 +182,7 @@ async fn attack_secrets_of_others_and_files_of_root_cannot_be_read() {
     stage.until("all of it", id, |update| update.client_status.is_terminal()).await;
 }
 
-/// Puts a file of root there in one step, which no other user may read.
+/// Creates a file of root atomically, which no other user may read.
 fn of_root(path: &Path) {
     let beside = path.with_extension("new");
     std::fs::write(&beside, "hidden").expect("writes");
@@ -223,7 +224,7 @@ async fn attack_mount_destination_with_dots_or_through_a_link_is_refused() {
     let above = format!("/../../../../../..{}", target.join("made").display());
     let told = output_of(&stage, with_volume(exec("true"), &above, false)).await;
     assert!(told.contains("escapes the task's root: \"..\" is not allowed"), "{told}");
-    // The directory above the destination is the task's own to replace, and the task is started again.
+    // The task may replace the directory above the destination, and the task is restarted.
     let script = format!("mv /local/a /local/b && ln -s {} /local/a; exit 1", target.display());
     let mut again = with_volume(exec(&script), "/local/a/made", false);
     let job = std::sync::Arc::make_mut(again.job.as_mut().expect("has one"));
@@ -239,7 +240,7 @@ async fn attack_mount_destination_with_dots_or_through_a_link_is_refused() {
     }
 }
 
-/// A file system that a test mounts, and unmounts however it ends.
+/// A file system that a test mounts; unmounted on drop.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {

@@ -1,5 +1,5 @@
-//! `exec` with limits: what a task may use, what becomes of it when it wants more, and that nothing is left of it. Only where this machine
-//! has cgroups and the tests run as root; elsewhere each passes with a message, or fails where the environment variable `CI` is set.
+//! `exec` with limits: enforcement, the result when a task exceeds them, and complete removal. Needs cgroups and
+//! root; elsewhere each test passes with a message, or fails where the environment variable `CI` is set.
 
 use serde_json::json;
 use songline_client::cgroup::Cgroups;
@@ -10,20 +10,20 @@ use songline_rpc::{NodeAgent, Origin};
 use crate::attacks::can_isolate;
 use crate::fake::{Stage, is_alive, is_running, messages, shell, task, until, web};
 
-/// Lives on its own words until somebody makes a file.
+/// Script that runs without starting further programs until the file `go` exists.
 const WAITING: &str = "echo up; while [ ! -e /local/go ]; do sleep 0.02; done; exit 3";
 
 fn exec(script: &str) -> Task {
     task("exec", json!({ "command": "/bin/sh", "args": ["-c", script] }))
 }
 
-/// Where the task of an allocation is.
+/// Cgroups of an allocation's task.
 fn cgroups_of(id: AllocId) -> Cgroups {
     let found = Hierarchy::find("").expect("looked at before");
     found.limited(&format!("{id}.web.scope"), &Limits { cores: &[0], ..Limits::default() }).at
 }
 
-/// Which of a task's cgroups are there.
+/// Existing cgroups of an allocation's task.
 fn present(id: AllocId) -> Vec<String> {
     cgroups_of(id).dirs().into_iter().filter(|dir| dir.exists()).map(|dir| dir.display().to_string()).collect()
 }
@@ -56,7 +56,7 @@ async fn a_limited_task_ends_as_it_likes_and_leaves_nothing() {
     let id = stage.run(exec(WAITING));
     stage.until("running", id, is_running).await;
     let found = Hierarchy::find("").expect("looked at before");
-    // As the allocation of these tests is.
+    // The same limits as the tests' allocation has.
     let asked = found.limited(&format!("{id}.web.scope"), &Limits { memory_bytes: 64 << 20, cpu_shares: 100, ..Limits::default() });
     for setting in asked.settings.iter().filter(|setting| setting.needed) {
         let set = std::fs::read_to_string(&setting.file).expect("is there");

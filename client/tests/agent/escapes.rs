@@ -1,5 +1,6 @@
-//! Attacks of tasks on what the agent does below an allocation's directory, run for real: links, pipes and devices in place of logs, of
-//! directories and of files that are being read. Most tasks run as `nobody` beside an agent of root; that needs root.
+//! Real attacks of tasks on the agent's work below an allocation's directory: links, pipes and devices in place of
+//! logs, directories and files that are being read. Most tasks run as `nobody` beside an agent of root; that needs
+//! root.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -19,14 +20,14 @@ use crate::fake::{PATIENCE, Stage, alloc, is_running, shell, task, until, web};
 /// Content that no task may read.
 const OUTSIDE: &str = "this stands outside of every allocation, and is longer than what tasks write";
 
-/// An agent whose tasks can reach their directories whoever they are, and a directory of root's outside of them.
+/// An agent whose tasks can reach their directories as any user, and a directory of root outside of them.
 struct Scene {
     stage: Stage,
     outside: PathBuf,
 }
 
 impl Scene {
-    /// `None`, with a message, where this process is not root. In CI that is a failure.
+    /// `None`, with a message, when this process is not root. In CI that is a failure.
     async fn new() -> Option<Self> {
         if !may_run("root", rustix::process::geteuid().is_root()) {
             return None;
@@ -43,7 +44,8 @@ impl Scene {
         Some(Self { stage, outside })
     }
 
-    /// Places a script that runs as `nobody`. `$OUT` is the directory outside; it goes on once there is a file `go` in its `local`.
+    /// Places a script that runs as `nobody`. `$OUT` is the outside directory; the script continues once its `local`
+    /// has a file `go`.
     fn attack(&self, script: &str) -> AllocId {
         self.stage.run(attacker(&self.outside, script))
     }
@@ -61,7 +63,7 @@ impl Scene {
         self.stage.client.fs_read(ReadFile { alloc: id, path: path.into(), offset: 0, limit: 0, origin: Origin::Start, follow }).await
     }
 
-    /// Everything outside is as it was.
+    /// Asserts that everything outside is unchanged.
     fn assert_untouched(&self) {
         let names: Vec<_> = std::fs::read_dir(&self.outside).expect("lists").map(|entry| entry.expect("an entry").file_name()).collect();
         assert_eq!(names, ["file"], "something was made outside");
@@ -76,7 +78,8 @@ fn attacker(outside: &Path, script: &str) -> Task {
     Task { user: "nobody".into(), ..shell(&script) }
 }
 
-/// Whether a test that needs something of the machine can run. Where it must run, in CI, it fails instead.
+/// Whether a test with requirements on the machine can run. In CI, where it must run, an unmet requirement is a
+/// failure.
 pub fn may_run(needs: &str, there: bool) -> bool {
     if !there {
         eprintln!("skipped: needs {needs}");
@@ -86,7 +89,7 @@ pub fn may_run(needs: &str, there: bool) -> bool {
     there
 }
 
-/// Reads to the end; an error is part of what is read.
+/// Reads to the end; an error becomes part of the text.
 async fn all(frames: Result<Receiver<Result<StreamFrame, RpcError>>, RpcError>) -> String {
     let reading = async {
         let mut frames = match frames {
@@ -172,7 +175,7 @@ async fn directories_replaced_by_links_before_a_restart_are_made_anew() {
     scene.attacked(id).await;
     scene.stage.until("running", id, is_running).await;
     let Scene { stage, outside } = scene;
-    // The agent makes the directories again, then the task ends and is set up again.
+    // The agent creates the directories again, then the task ends and is set up again.
     let scene = Scene { stage: stage.restart().await, outside };
     scene.stage.until("running", id, is_running).await;
     scene.go_on(id);
@@ -243,7 +246,7 @@ async fn pipes_and_devices_are_refused_and_block_nothing() {
         assert_eq!(said, format!("file {path:?} is not a regular file"));
     }
     assert_eq!(scene.stage.logs(id, "stdout", 0, Origin::Start).await.expect("answers"), "mine\n");
-    // Only root gets at the agent's own logs; even there nothing else than a file is read.
+    // Only root can change the agent's own logs; even there only regular files are read.
     device_at(&scene.stage.alloc_dir(id).with_extension("logs").join("web.stderr.1"));
     let refused = scene.stage.logs(id, "stderr", 0, Origin::Start).await.expect_err("is refused");
     assert_eq!(refused.to_string(), "file \"alloc/logs/web.stderr.1\" is not a regular file");

@@ -1,4 +1,4 @@
-//! Pretended servers, and an agent with them: what the tests talk to.
+//! Fake servers, and an agent that uses them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use songline_rpc::{
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-/// How long a test waits for something before it fails.
+/// Timeout of a test's conditions.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What pretended servers know.
+/// State of the fake servers.
 #[derive(Default)]
 struct Known {
     index: u64,
@@ -32,11 +32,11 @@ struct Known {
     allocs: BTreeMap<AllocId, Arc<Allocation>>,
     updates: Vec<AllocUpdate>,
     services: BTreeMap<Str, ServiceRegistration>,
-    /// What was announced and withdrawn, in order, by name.
+    /// Announced and withdrawn services, in order, by name.
     service_calls: Vec<String>,
 }
 
-/// Pretended servers.
+/// Fake servers.
 pub struct Fake {
     known: Mutex<Known>,
     changed: watch::Sender<u64>,
@@ -67,17 +67,17 @@ impl Fake {
         self.look(|known| known.heartbeats)
     }
 
-    /// What was announced and withdrawn so far, in order, by name.
+    /// Announced and withdrawn services so far, in order, by name.
     pub fn service_calls(&self) -> Vec<String> {
         self.look(|known| known.service_calls.clone())
     }
 
-    /// What is announced now.
+    /// Currently announced services.
     pub fn services(&self) -> Vec<ServiceRegistration> {
         self.look(|known| known.services.values().cloned().collect())
     }
 
-    /// How many allocations the agent has fetched so far.
+    /// Number of allocations that the agent has fetched so far.
     pub fn fetched(&self) -> usize {
         self.look(|known| known.fetched)
     }
@@ -207,7 +207,7 @@ pub struct Stage {
     change: fn(&mut ClientConfig),
 }
 
-/// A directory whose end is the end of every process that was started for it, also when a test fails.
+/// A directory that on drop kills all processes that were started for it, also when a test fails.
 struct Kept(TempDir);
 
 impl Drop for Kept {
@@ -246,7 +246,7 @@ impl Stage {
         Self::with(|_| {}).await
     }
 
-    /// An agent with a configuration of its own.
+    /// Starts an agent with a changed configuration.
     pub async fn with(change: fn(&mut ClientConfig)) -> Self {
         let dir = Kept(tempfile::tempdir().expect("a directory"));
         let servers = Fake::new();
@@ -254,13 +254,13 @@ impl Stage {
         Self { servers, client, dir, change }
     }
 
-    /// Ends the agent without stopping its tasks, and starts another with the same directory.
+    /// Stops the agent without stopping its tasks, and starts another with the same directory.
     pub async fn restart(self) -> Self {
         self.client.shutdown(false).await;
         self.start_again().await
     }
 
-    /// Lets the agent vanish as if it were killed, and starts another.
+    /// Drops the agent as if it were killed, and starts another.
     pub async fn crash(self) -> Self {
         drop(self.client);
         let client = start(self.dir.0.path(), &self.servers, self.change).await;
@@ -281,7 +281,7 @@ impl Stage {
         self.servers.place(alloc(JobType::Batch, vec![task]))
     }
 
-    /// Waits until what the servers know of an allocation is so.
+    /// Waits until the reported update of an allocation satisfies a condition.
     pub async fn until(&self, what: &str, id: AllocId, is_so: impl Fn(&AllocUpdate) -> bool) -> AllocUpdate {
         until(what, || self.servers.updates_of(id).into_iter().next_back().filter(|update| is_so(update))).await
     }
@@ -290,7 +290,7 @@ impl Stage {
         self.until(status.as_str(), id, |update| update.client_status == status).await
     }
 
-    /// All of a task's log as it is now.
+    /// The current content of a task's log.
     pub async fn logs(&self, id: AllocId, kind: &str, offset: i64, origin: Origin) -> Result<String, RpcError> {
         let read = ReadLogs { alloc: id, task: "web".into(), kind: kind.into(), offset, origin, follow: false };
         let mut frames = self.client.fs_logs(read).await?;
@@ -301,7 +301,7 @@ impl Stage {
         Ok(String::from_utf8_lossy(&data).into_owned())
     }
 
-    /// A file that a task wrote, once it is whole.
+    /// Number in a file that a task writes, once the file is complete.
     pub async fn number_in(&self, id: AllocId, file: &str) -> i32 {
         let path = self.alloc_dir(id).join(file);
         until(file, || std::fs::read_to_string(&path).ok()?.strip_suffix('\n')?.trim().parse().ok()).await
@@ -317,7 +317,7 @@ async fn start(dir: &Path, servers: &Arc<Fake>, change: fn(&mut ClientConfig)) -
     };
     let since = Instant::now();
     loop {
-        // The agent before may still hold the database for a moment.
+        // The previous agent may still hold the database for a moment.
         match Client::start(config(), Arc::clone(servers)).await {
             Ok(client) => return client,
             Err(error) if since.elapsed() > PATIENCE => panic!("the agent does not start: {error:?}"),
@@ -326,7 +326,7 @@ async fn start(dir: &Path, servers: &Arc<Fake>, change: fn(&mut ClientConfig)) -
     }
 }
 
-/// Looks again and again until there is an answer.
+/// Polls until there is an answer.
 pub async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
     let mut ticks = tokio::time::interval(Duration::from_millis(5));
@@ -380,12 +380,12 @@ pub fn kinds(update: &AllocUpdate) -> Vec<String> {
     web(update).events.iter().flatten().map(|event| event.kind.to_string()).collect()
 }
 
-/// What people read of a task's events, in order.
+/// Display messages of a task's events, in order.
 pub fn messages(update: &AllocUpdate) -> Vec<String> {
     web(update).events.iter().flatten().map(|event| event.display_message.to_string()).collect()
 }
 
-/// The state of the only task.
+/// State of the allocation's only task.
 pub fn web(update: &AllocUpdate) -> &TaskState {
     &update.task_states["web"]
 }
@@ -394,7 +394,7 @@ pub fn is_running(update: &AllocUpdate) -> bool {
     web(update).state == TaskRunState::Running
 }
 
-/// Whether a process is there and not merely unreaped.
+/// Whether a process runs, and is not merely unreaped.
 pub fn is_alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim().starts_with('Z'))

@@ -1,11 +1,11 @@
-//! Workload identities as tasks get them: in the environment, in a file, or not at all.
+//! Workload identities in tasks: in the environment, in a file, or absent.
 
 use songline_model::{AllocClientStatus, JobType, RootKeyId, SIGNATURE_BYTES, Signature, TaskIdentity, WorkloadIdentity};
 use songline_rpc::Origin;
 
 use crate::fake::{Stage, alloc, shell};
 
-/// What a task with this wish finds, and the token that it could find.
+/// The identity that a task with this `identity` block finds, and the token that it could find.
 async fn found(wish: Option<WorkloadIdentity>) -> (String, String) {
     let stage = Stage::new().await;
     let script = "echo \"env=$NOMAD_TOKEN\"; echo \"file=$(stat -c %a secrets/nomad_token) $(cat secrets/nomad_token)\"";

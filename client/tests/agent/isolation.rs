@@ -1,4 +1,5 @@
-//! Tasks in namespaces and a root of their own, started by the executor itself: what `exec` asks of the kernel, without limits.
+//! Tasks with namespaces and a root of their own, started by the executor itself: the isolation of `exec`, without
+//! limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,7 +65,7 @@ async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
     assert!(said.contains("/local\n") && !said.contains("\n/etc\n"), "{said}");
     assert!(said.contains("Read-only file system"), "{said}");
     assert_eq!(lines.last(), Some(&"hello"));
-    // The first process of a namespace cannot be killed from inside.
+    // The first process of a PID namespace cannot be killed from inside.
     assert_eq!((exit.code, exit.signal), (0, 0), "{said}");
     assert!(!place.is_held());
 }

@@ -1,4 +1,4 @@
-//! What the servers ask for and what they are told.
+//! Orders of the servers and the agent's reports.
 
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ async fn an_update_that_changes_nothing_is_fetched_once() {
     stage.until("running", id, is_running).await;
     stage.servers.edit(id, |_| {});
     until("the second fetch", || (stage.servers.fetched() == 2).then_some(())).await;
-    // The runner takes the update in its own time; the whole life of another allocation is more than it needs.
+    // The runner processes the update asynchronously; the whole life of another allocation is long enough.
     let other = stage.run(task("mock_driver", json!({})));
     stage.until_status(other, AllocClientStatus::Complete).await;
     let before = stage.servers.fetched();

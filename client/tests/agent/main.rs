@@ -1,4 +1,4 @@
-//! A whole node agent against pretended servers in the same process: real processes, real files, real restarts.
+//! A whole node agent with fake servers in the same process: real processes, real files, real restarts.
 
 mod artifacts;
 mod attacks;

@@ -1,4 +1,4 @@
-//! Meta of the node that is set while it runs, as the servers see it.
+//! Dynamic node metadata as the servers see it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Real processes: what they print, how they end, how they are stopped.
+//! Real processes: their output, exit codes and stops.
 
 use expect_test::expect;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Agents come and go; tasks stay, once.
+//! Agents restart; each task keeps running as one process.
 
 use songline_model::AllocClientStatus;
 use songline_rpc::Origin;

@@ -1,4 +1,4 @@
-//! What the servers see of the services of an allocation, from its start to its end.
+//! Service registrations of an allocation at the servers, from its start to its end.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn service(name: &str, tags: &[&str]) -> Service {
     Service { name: name.into(), port_label: "http".into(), provider: "nomad".into(), tags: Some(tags), ..Service::default() }
 }
 
-/// A group with a service of its own, and a task with another.
+/// A group with a service of its own, and a task with another one.
 fn served(tags: &[&str]) -> Allocation {
     let mut web = task("mock_driver", json!({ "run_for": "1h" }));
     web.services = Some(vec![service("task", &[])]);
@@ -48,7 +48,7 @@ async fn services_are_found_from_the_start_to_the_stop() {
     let own = format!("_nomad-task-{id}-web-task-http 127.0.0.1:23456 ");
     assert_eq!(shown, [group, own]);
 
-    // Another tag and another service: what is new comes before what is old goes.
+    // A changed tag and another service: new registrations are written before old ones are deleted.
     stage.servers.edit(id, |placed| with_group_services(placed, vec![service("other", &[])]));
     until_called(&stage, &["+group", "+task", "+other", "-group"]).await;
 

@@ -1,4 +1,5 @@
-//! Commands in tasks as the node itself runs them: after its restart, inside a root of a task's own, not too many, and not at all.
+//! Commands in tasks, started on the node itself: after its restart, inside a task's own root, with the bound
+//! reached, and disabled.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use songline_rpc::{ExecCommand, ExecInput, ExecOutput, ExecSession, NodeAgent, R
 use crate::escapes::may_run;
 use crate::fake::{Stage, is_running, shell, task, until};
 
-/// How long a pretended command pretends: longer than any test.
+/// Running time of a simulated command: longer than any test.
 const LONG: &str = "1h";
 
 async fn begin(stage: &Stage, alloc: AllocId, command: &[&str]) -> Result<ExecSession, RpcError> {
@@ -38,7 +39,7 @@ async fn commands_run_in_a_task_that_an_earlier_agent_has_started() {
     stage.until("running", id, is_running).await;
     let stage = stage.crash().await;
     stage.until("running again", id, is_running).await;
-    // The new agent knows that the task runs before it has found its process again.
+    // The new agent knows that the task runs before it has recovered its process.
     let session = loop {
         match begin(&stage, id, &["sh", "-c", "echo $NOMAD_TASK_NAME; cat; exit 4"]).await {
             Ok(session) => break session,
@@ -118,7 +119,7 @@ async fn a_command_in_an_isolated_task_is_where_the_task_is() {
     let mut executor =
         Command::new(program).arg("run").arg(place.dir()).stdin(Stdio::from(lock)).stdout(Stdio::null()).spawn().expect("starts");
     let started = until("the start", || place.read_started().expect("readable")).await;
-    // The first process inside becomes the task after it has made its mounts.
+    // The first process inside becomes the task after it has set up its mounts.
     let name = format!("/proc/{}/comm", started.task);
     until("the task", || std::fs::read_to_string(&name).ok().filter(|name| name == "sleep\n")).await;
     let script = "cat /proc/1/comm; id -u; ls -d /local /etc 2>&1; echo $GREETING; exit 9";

@@ -1,10 +1,10 @@
-//! Agents that die again and again while tasks start, run and end: nothing lost, nothing twice.
+//! Agents are killed repeatedly while tasks start, run and end: no task is lost, none runs twice.
 
 use songline_model::{AllocClientStatus, AllocId, Task};
 
 use crate::fake::{Stage, is_alive, shell, until};
 
-/// Says where and that it started, and runs until it is told to end.
+/// Records each start with its directory, and runs until it is signalled to end.
 fn counted() -> Task {
     shell("echo $$ >> $NOMAD_ALLOC_DIR/data/starts; while [ ! -e $NOMAD_ALLOC_DIR/data/go ]; do sleep 0.02; done")
 }
@@ -20,7 +20,7 @@ async fn every_task_starts_once_however_often_its_agent_dies() {
     let mut ids = Vec::new();
     for round in 0..6 {
         ids.extend([stage.run(counted()), stage.run(counted())]);
-        // Each round the agent dies at another moment: at once, when directories are there, when the process is.
+        // Each round kills the agent at another moment: at once, when directories exist, when the process runs.
         let newest = ids[ids.len() - 1];
         match round % 3 {
             0 => {}

@@ -1,14 +1,14 @@
-//! What servers must agree on: one leader per term, and the same state after the same entry.
+//! Agreement among servers: one leader per term, and the same state after the same entry.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Who was seen leading, by term.
+/// Observed leaders by term.
 #[derive(Debug, Clone, Default)]
 pub struct Leaders(BTreeMap<u64, u64>);
 
 impl Leaders {
-    /// Notes that `server` leads in `term`. An error when another one does: the cluster's brain is split.
+    /// Records that `server` leads in `term`. An error when another server leads in that term (split brain).
     pub fn note(&mut self, term: u64, server: u64) -> Result<(), String> {
         match self.0.entry(term) {
             Entry::Vacant(vacant) => {
@@ -20,18 +20,19 @@ impl Leaders {
         }
     }
 
-    /// In how many terms somebody led.
+    /// Number of terms with a leader.
     pub fn terms(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Digests of the state that servers had after some entries.
+/// Digests of the servers' states after some entries.
 #[derive(Debug, Clone, Default)]
 pub struct Digests(BTreeMap<u64, (u128, u64)>);
 
 impl Digests {
-    /// Notes the digest of `server` after the entry at `index`. An error when another server had another one there.
+    /// Records the digest of `server` after the entry at `index`. An error when another server had a different digest
+    /// there.
     pub fn note(&mut self, index: u64, server: u64, digest: u128) -> Result<(), String> {
         match self.0.entry(index) {
             Entry::Vacant(vacant) => {
@@ -46,7 +47,7 @@ impl Digests {
         }
     }
 
-    /// After how many entries digests were compared or wait for another.
+    /// Number of entries with a digest.
     pub fn places(&self) -> usize {
         self.0.len()
     }

@@ -1,7 +1,7 @@
-//! Whether a history of one register per key is linearizable: is there an order of the operations, each between its
-//! call and its return, in which every answer is right? The search of Wing and Gong with Lowe's memory of what was
-//! already tried. A register holds a value with a version, as a variable does: a write gives it a new version, above
-//! every earlier one, and a write may be conditional on the version it replaces.
+//! Linearizability of a history of one register per key: is there an order of the operations, each between its call
+//! and its return, in which every answer is right? The search of Wing and Gong with Lowe's memory of states already
+//! tried. A register holds a value with a version, as a variable does: a write gives it a new version, above every
+//! earlier one, and a write may be conditional on the version it replaces.
 
 mod register;
 mod search;
@@ -16,27 +16,27 @@ pub use register::{Answer, Held, Operation};
 /// One operation of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Which register.
+    /// Key of the register.
     pub key: String,
-    /// What was asked for.
+    /// Requested operation.
     pub operation: Operation,
-    /// When it was called, in any unit that all calls share.
+    /// Time of the call, in any unit that all calls share.
     pub called: u64,
-    /// What came of it and when; `None` while nobody knows: it may take effect at any later time, or never. An operation
-    /// that is known to have done nothing does not belong into a history.
+    /// Time of the return and the answer; `None` when the outcome is unknown: the operation may take effect at any
+    /// later time, or never. An operation that is known to have had no effect does not belong into a history.
     pub returned: Option<(u64, Answer)>,
-    /// Who called, for people.
+    /// The calling client, for messages.
     pub client: u64,
 }
 
 /// The operations on one key that no order explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotLinearizable {
-    /// The register.
+    /// Key of the register.
     pub key: String,
-    /// How many of its operations could be put in order before the first that fits nowhere.
+    /// Number of operations that could be ordered before the first one that fits nowhere.
     pub explained: usize,
-    /// The operation at which every order fails, and those that were under way at the same time.
+    /// The operation at which every order fails, and those that were concurrent with it.
     pub around: Vec<Call>,
 }
 
@@ -66,7 +66,8 @@ impl fmt::Display for Call {
     }
 }
 
-/// Checks every key of a history for itself: registers share nothing, so that together they are linearizable when each is.
+/// Checks every key of a history separately: registers are independent, so the history is linearizable if each key's
+/// is.
 pub fn check(history: &[Call]) -> Result<(), NotLinearizable> {
     let mut keys: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
     for call in history {
@@ -83,8 +84,8 @@ fn check_key(key: &str, calls: &[&Call]) -> Result<(), NotLinearizable> {
     })
 }
 
-/// Leaves out writes of unknown outcome that nobody can have seen: an order with one of them is an order without it.
-/// They would be free to go anywhere, and the search would try everywhere.
+/// Leaves out writes of unknown outcome whose value no operation can have seen: an order with such a write is valid
+/// without it, too. They could be placed anywhere, and the search would try every place.
 fn without_unseen(calls: Vec<&Call>) -> Vec<&Call> {
     let mut values = BTreeSet::new();
     let mut named = BTreeSet::new();
@@ -108,7 +109,7 @@ fn without_unseen(calls: Vec<&Call>) -> Vec<&Call> {
             Some((_, Answer::Held(None) | Answer::Conflict(None) | Answer::Deleted)) | None => {}
         }
     }
-    // A version that somebody guessed could be that of any write.
+    // A version that a client guessed could be that of any write.
     let guessed = named.iter().any(|version| *version != 0 && !written.contains(version));
     let seen = |call: &&Call| match (&call.operation, &call.returned) {
         (Operation::Set { value } | Operation::Cas { value, .. }, None) => guessed || values.contains(value),

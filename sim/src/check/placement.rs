@@ -1,133 +1,133 @@
-//! Whether jobs run as they should once nothing is wrong any more: what the tables say against what they want, and what nodes really run
-//! against what the tables say.
+//! Placement of jobs in a cluster at rest: compares the tables with the jobs' counts, and the nodes' processes with
+//! the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How one allocation stands in the tables.
+/// State of one allocation in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It should run, and its node has said that it does.
+    /// Desired to run, and its node reports it as running.
     Runs,
-    /// It should run, and its node has not said so yet.
+    /// Desired to run, and its node has not reported it as running yet.
     Awaited,
-    /// Its node is away, and nobody knows.
+    /// Its node is disconnected, so its state is unknown.
     Unknown,
-    /// It should not run.
+    /// Not desired to run.
     Over,
 }
 
-/// One allocation, as the tables have it.
+/// One allocation in the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Its id.
+    /// Allocation id.
     pub id: String,
-    /// Its name, of which a job has each once.
+    /// Allocation name, unique in its job.
     pub name: String,
-    /// Whose it is.
+    /// Job.
     pub job: String,
-    /// Where it is.
+    /// Node.
     pub node: String,
-    /// How it stands.
+    /// State.
     pub standing: Standing,
 }
 
-/// One node.
+/// One node and its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRuns {
-    /// Which.
+    /// Node name.
     pub node: String,
-    /// Whether the tables have it as ready.
+    /// Whether the tables have the node as ready.
     pub is_ready: bool,
-    /// The allocations of which it runs a process, once for each.
+    /// The allocation ids of its processes, one for each process.
     pub runs: Vec<String>,
 }
 
 /// A cluster at rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placements {
-    /// How many allocations of each job should run; 0 for one that was stopped.
+    /// Number of allocations of each job that should run; 0 for a stopped job.
     pub wanted: BTreeMap<String, usize>,
-    /// The tables' allocations.
+    /// Allocations in the tables.
     pub allocs: Vec<Placed>,
-    /// The nodes.
+    /// Nodes.
     pub nodes: Vec<NodeRuns>,
 }
 
-/// What is not as it should be.
+/// A fault in the placements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Too many run, or too few.
+    /// Too many or too few allocations of a job.
     #[error("job {job} wants {wanted} allocations and has {running}")]
     Count {
-        /// Which job.
+        /// Job.
         job: String,
-        /// How many it wants.
+        /// Wanted number.
         wanted: usize,
-        /// How many should run, by the tables.
+        /// Number that is desired to run, by the tables.
         running: usize,
     },
-    /// One whose node is well again, or was given up.
+    /// An unknown allocation, although its node is ready or down.
     #[error("allocation {alloc} is stuck in unknown")]
     Unknown {
-        /// By name.
+        /// Allocation name.
         alloc: String,
     },
-    /// It should run, and nobody has said that it does.
+    /// An allocation that is desired to run and not reported as running.
     #[error("allocation {alloc} should run on {node}, which has not said that it does")]
     Awaited {
-        /// By name.
+        /// Allocation name.
         alloc: String,
-        /// Where.
+        /// Node.
         node: String,
     },
-    /// Two allocations of a job that run have one name.
+    /// Two running allocations of a job have the same name.
     #[error("two allocations are called {name}")]
     Name {
-        /// The name.
+        /// Allocation name.
         name: String,
     },
-    /// A node that is well is not ready.
+    /// A healthy node is not ready.
     #[error("{node} is not ready")]
     NotReady {
-        /// Which.
+        /// Node.
         node: String,
     },
-    /// One should run on a node that is not there.
+    /// An allocation on a node that does not exist.
     #[error("allocation {alloc} should run on {node}, which there is not")]
     Nowhere {
-        /// By name.
+        /// Allocation name.
         alloc: String,
-        /// Where.
+        /// Node.
         node: String,
     },
-    /// The tables believe that it runs.
+    /// An allocation without a process, although its node reported it as running.
     #[error("{node} does not run {alloc}, and the tables say that it does")]
     Missing {
-        /// By name.
+        /// Allocation name.
         alloc: String,
-        /// Where.
+        /// Node.
         node: String,
     },
-    /// A node runs what was stopped, or what it never should have.
+    /// A process of an allocation that was stopped, or that the node never got.
     #[error("{node} runs {alloc}, and should not")]
     Stray {
-        /// By id.
+        /// Allocation id.
         alloc: String,
-        /// Where.
+        /// Node.
         node: String,
     },
-    /// A node runs an allocation more than once.
+    /// A node runs more than one process of an allocation.
     #[error("{node} runs {alloc} twice")]
     Twice {
-        /// By id.
+        /// Allocation id.
         alloc: String,
-        /// Where.
+        /// Node.
         node: String,
     },
 }
 
-/// Checks a cluster at rest: every job has as many allocations as it wants, each with a name of its own, on a node that is ready and runs
-/// exactly what it should.
+/// Checks a cluster at rest: every job has as many allocations as it wants, each with a unique name, on a ready node
+/// that runs exactly the processes it should.
 pub fn placements_are_sound(placements: &Placements) -> Result<(), PlacementError> {
     let Placements { wanted, allocs, nodes } = placements;
     if let Some(unknown) = allocs.iter().find(|alloc| alloc.standing == Standing::Unknown) {

@@ -1,56 +1,56 @@
-//! Whether what a reader of the event stream got is what the log says: all of it, once, in order.
+//! Compares a subscriber's events with the log: all entries, once, in order.
 
-/// What one entry of the log gives to a stream, or one frame that a reader got.
+/// The events of one log entry, or one frame that a subscriber received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The entry's index.
+    /// Index of the entry.
     pub index: u64,
-    /// Its events, in any form that two sides of a comparison share: text, or a digest.
+    /// Its events, in any form that both sides of the comparison share: text, or a digest.
     pub content: String,
 }
 
-/// How a stream differs from the log.
+/// A difference between the stream and the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// An entry is missing between two frames, or before the first.
     #[error("the stream lacks index {index}, between {after} and {before}")]
     Hole {
-        /// The first missing entry.
+        /// First missing entry.
         index: u64,
-        /// The frame before, or where the reader began.
+        /// Index of the frame before, or the start of the subscription.
         after: u64,
-        /// The frame after.
+        /// Index of the frame after.
         before: u64,
     },
-    /// A frame came again, or after a later one.
+    /// A frame was repeated, or came after a later one.
     #[error("the stream has index {index} after {after}")]
     Backwards {
-        /// The frame.
+        /// Index of the frame.
         index: u64,
-        /// The one before it.
+        /// Index of the frame before it.
         after: u64,
     },
-    /// A frame that the log has no entry for.
+    /// A frame without a log entry.
     #[error("the stream has index {index}, which is no entry with events")]
     Invented {
-        /// The frame.
+        /// Index of the frame.
         index: u64,
     },
-    /// Other events than the entry's.
+    /// The frame's events differ from the entry's.
     #[error("at index {index} the stream says `{got}` and the log `{wanted}`")]
     Different {
-        /// The frame.
+        /// Index of the frame.
         index: u64,
-        /// What the reader got.
+        /// Received events.
         got: String,
-        /// What the log has.
+        /// Events of the log entry.
         wanted: String,
     },
 }
 
-/// Compares the frames of a reader that began after index `after` with the entries of the log that have events, both in
-/// the order they came. The stream may end before the log: the reader may have stopped anywhere. Answers the last index
-/// that the reader got.
+/// Compares the frames of a subscriber that began after index `after` with the log entries that have events, both in
+/// the order of arrival. The stream may end before the log: the subscriber may have stopped at any time. Returns the
+/// last index that the subscriber received.
 pub fn stream_equals_log(after: u64, frames: &[Frame], log: &[Frame]) -> Result<u64, StreamError> {
     let mut cursor = after;
     let mut entries = log.iter().skip_while(|entry| entry.index <= after);

@@ -1,13 +1,13 @@
-//! Whether every acknowledged write is in the log, at the place that was answered, and none is there twice.
+//! Checks that every acknowledged write is in the log at its acknowledged index, and that no write is there twice.
 
 use std::collections::BTreeMap;
 
-/// What a client knows of one write.
+/// Outcome of one write for its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Acknowledged, with this log index.
     Acknowledged(u64),
-    /// Nobody knows; it may be in the log, once.
+    /// Unknown; the write may be in the log, once.
     Unknown,
     /// Known not to have been written.
     Refused,
@@ -16,62 +16,63 @@ pub enum Outcome {
 /// One write of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// What makes it recognisable in the log.
+    /// Id that identifies the write in the log.
     pub id: u64,
-    /// What the client was told.
+    /// Outcome for the client.
     pub outcome: Outcome,
 }
 
-/// How clients and log disagree.
+/// A difference between the clients' outcomes and the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Acknowledged and gone.
+    /// An acknowledged write is not in the log.
     #[error("write {id} was acknowledged at index {index} and is not in the log")]
     Lost {
-        /// The write.
+        /// Write id.
         id: u64,
-        /// Where it should be.
+        /// Acknowledged index.
         index: u64,
     },
-    /// Acknowledged with one index and found at another.
+    /// A write is at another index than acknowledged.
     #[error("write {id} was acknowledged at index {index} and is at {found}")]
     Moved {
-        /// The write.
+        /// Write id.
         id: u64,
-        /// Where it should be.
+        /// Acknowledged index.
         index: u64,
-        /// Where it is.
+        /// Actual index.
         found: u64,
     },
-    /// In the log more than once.
+    /// A write is in the log more than once.
     #[error("write {id} is in the log at {first} and again at {second}")]
     Doubled {
-        /// The write.
+        /// Write id.
         id: u64,
-        /// Where it is.
+        /// First index.
         first: u64,
-        /// Where it is too.
+        /// Second index.
         second: u64,
     },
-    /// In the log although its client was told that it is not.
+    /// A refused write is in the log.
     #[error("write {id} was refused and is in the log at {found}")]
     Kept {
-        /// The write.
+        /// Write id.
         id: u64,
-        /// Where it is.
+        /// Its index.
         found: u64,
     },
-    /// In the log and never written.
+    /// The log has a write that no client made.
     #[error("the log has a write {id} at {found} that nobody made")]
     Invented {
-        /// The write.
+        /// Write id.
         id: u64,
-        /// Where it is.
+        /// Its index.
         found: u64,
     },
 }
 
-/// Compares what clients were told with the log: its writes that took effect, as `(index, id)`, from the first entry on.
+/// Compares the clients' outcomes with the log: its writes that took effect, as `(index, id)`, from the first entry
+/// on.
 pub fn writes_are_in_the_log(writes: &[Write], log: impl IntoIterator<Item = (u64, u64)>) -> Result<(), WriteError> {
     let mut places: BTreeMap<u64, u64> = BTreeMap::new();
     for (index, id) in log {

@@ -1,6 +1,6 @@
-//! A simulated node: a machine whose processes only pretend to run, and on it a node agent with the real agent's machines
-//! (`songline_client::core`). It registers, says that it lives, learns what it should run, runs it, and tells how it fares.
-//! What the real one does with drivers, directories and callers is not here.
+//! A simulated node: a machine with simulated processes, and on it a node agent with the real agent's state machines
+//! (`songline_client::core`). It registers, sends heartbeats, fetches its allocations, runs them, and reports their
+//! status. The real agent's drivers, directories and API are left out.
 
 mod allocs;
 mod processes;
@@ -31,12 +31,12 @@ use runner::Runner;
 
 pub use way::{Kind, Way, number_of};
 
-/// How long one call is retried while there is no leader.
+/// Time for which one call is retried while there is no leader.
 const RPC_HOLD: Dur = Dur::from_secs(5);
-/// Room of a node in MHz of processor, for tasks of a hundred.
+/// Capacity of a node in MHz, for tasks of 100 MHz.
 const CPU_SHARES: i64 = 1200;
 
-/// What an agent leaves on its disk of an allocation. It is written when it is said to be.
+/// An agent's durable state of an allocation. It counts as written when the write is reported.
 #[derive(Clone)]
 struct Left {
     alloc: Arc<Allocation>,
@@ -45,17 +45,17 @@ struct Left {
     acknowledged: Option<AllocUpdate>,
 }
 
-/// The machine: it outlives its agents.
+/// The machine, which outlives its agents.
 pub struct NodeMachine {
-    /// Its number, from 0.
+    /// Number of the machine, from 0.
     pub number: usize,
-    /// By which it shows itself.
+    /// Credentials of the node.
     pub auth: NodeAuth,
     clock: Clock,
     network: Arc<Network>,
     record: Arc<Record>,
     rng: Mutex<SmallRng>,
-    /// What it runs.
+    /// Processes of the machine.
     pub processes: Processes,
     left: Mutex<BTreeMap<AllocId, Left>>,
     agent: Mutex<Option<Arc<Agent>>>,
@@ -63,7 +63,7 @@ pub struct NodeMachine {
 }
 
 impl NodeMachine {
-    /// A machine on which nothing runs yet.
+    /// Creates a machine on which nothing runs yet.
     pub fn new(number: usize, seed: u64, servers: Vec<Str>, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let id = NodeId::from(uuid::Builder::from_random_bytes(rng.random()).into_uuid());
@@ -83,12 +83,12 @@ impl NodeMachine {
         })
     }
 
-    /// Its name.
+    /// Name of the node.
     pub fn name(&self) -> String {
         format!("node-{}", self.number)
     }
 
-    /// The agent that runs on it begins anew, and finds what the one before has left.
+    /// Starts a new agent on the machine, which restores the previous agent's state.
     pub fn start_agent(self: &Arc<Self>) {
         let agent = Agent::start(self);
         if let Some(before) = locked(&self.agent).replace(agent) {
@@ -96,14 +96,14 @@ impl NodeMachine {
         }
     }
 
-    /// The agent dies; the processes run on.
+    /// Kills the agent; the processes keep running.
     pub fn stop_agent(&self) {
         if let Some(agent) = locked(&self.agent).take() {
             agent.life.end();
         }
     }
 
-    /// Everything on it dies.
+    /// Kills the agent and all processes.
     pub fn die(&self) {
         self.stop_agent();
         self.processes.die();
@@ -193,12 +193,12 @@ impl Agent {
         self.machine.now()
     }
 
-    /// Waits for as long as this machine takes for it.
+    /// Waits for `span` by this machine's clock.
     async fn rest(&self, span: Dur) {
         self.machine.clock.count(Some(span)).await;
     }
 
-    /// Makes a call, again and again while there is no leader, for a while.
+    /// Makes a call, and repeats it while there is no leader, for at most `RPC_HOLD`.
     async fn call<T, F: Future<Output = Result<T, RpcError>>>(&self, mut make: impl FnMut() -> F) -> Result<T, RpcError> {
         let until = self.now().plus(RPC_HOLD);
         loop {
@@ -278,7 +278,7 @@ impl Agent {
         }
     }
 
-    /// Tells the servers of all that runs, though they may know it: they asked in the only way they have.
+    /// Reports all running allocations again: the servers may know their status, but requested it.
     fn say_again(&self) {
         let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
         let known: Vec<AllocUpdate> = locked(&self.runners).values().map(|runner| runner.view().update).filter(runs).collect();
@@ -286,10 +286,10 @@ impl Agent {
         self.sync_wake.notify_one();
     }
 
-    /// Collects what runners tell.
+    /// Collects the runners' messages.
     async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<AllocUpdate>) {
         while let Some(update) = inbox.recv().await {
-            // One that the servers have dropped has nothing to tell them.
+            // An allocation that the servers have dropped has nothing to report.
             if locked(&self.runners).contains_key(&update.id) {
                 locked(&self.sync).put(self.now(), update);
                 self.sync_wake.notify_one();

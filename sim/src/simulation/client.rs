@@ -1,5 +1,6 @@
-//! Clients of a simulated cluster: they read and write a few variables, always or only when a variable is as they know it, follow hints to
-//! the leader, and repeat a write whose outcome they do not know under its key. What they saw goes into the record.
+//! Clients of a simulated cluster: they read and write a few variables, unconditionally or by compare-and-set, follow
+//! hints to the leader, and repeat a write of unknown outcome under its idempotency key. Their operations go into the
+//! record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +20,9 @@ use super::server::{Host, Life, encode};
 use crate::check::linear::{Answer, Call, Held, Operation};
 use crate::check::{Outcome, Write};
 
-/// How long a client waits for one answer.
+/// Timeout of one answer.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How often it tries before it gives up on an operation.
+/// Number of attempts before a client gives up an operation.
 const ATTEMPTS_MAX: u32 = 6;
 
 /// A client.
@@ -34,30 +35,30 @@ pub struct Client {
     keys: u64,
     /// Longest pause between two operations, in milliseconds.
     pause_ms: u64,
-    /// Whom it believes to lead.
+    /// The presumed leader.
     leader: Option<NodeId>,
-    /// The last version it saw of each key.
+    /// Last known version of each key.
     known: Vec<u64>,
     next: u64,
-    /// Set when it is to begin nothing more.
+    /// Set when the client is to begin no further operation.
     enough: Arc<AtomicBool>,
 }
 
-/// What came of one attempt.
+/// Result of one attempt.
 enum Attempt {
     Answered(Answer),
-    /// Nothing was done; ask there, if anybody knows.
+    /// The attempt had no effect; the leader to ask, if known.
     Refused(Option<NodeId>),
     Unknown,
 }
 
-/// The root key that the rows name.
+/// Id of the root key that the rows name.
 pub fn root_key() -> RootKeyId {
     RootKeyId::from(uuid::Uuid::from_u128(7))
 }
 
 impl Client {
-    /// The client `number`.
+    /// Creates the client `number`.
     pub fn new(number: u64, seed: u64, hosts: &[Arc<Host>], network: &Arc<Network>, record: &Arc<Record>) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (keys, pause_ms) = (4, rng.random_range(100..1500));
@@ -65,12 +66,12 @@ impl Client {
         Self { number, rng, hosts, network, record, keys, pause_ms, leader: None, known: vec![0; 4], next: 0, enough: Arc::default() }
     }
 
-    /// What makes it begin nothing more, once set.
+    /// Flag that, once set, makes the client begin no further operation.
     pub fn enough(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.enough)
     }
 
-    /// Does one operation after another until it is told that it is enough.
+    /// Performs one operation after another until the flag is set.
     pub async fn run(mut self) {
         while !self.enough.load(Ordering::Relaxed) {
             let pause = self.rng.random_range(0..self.pause_ms);
@@ -79,7 +80,7 @@ impl Client {
         }
     }
 
-    /// One operation, until it is answered or given up. Whether it was answered.
+    /// Performs one operation until it is answered or given up. Returns whether it was answered.
     pub async fn operate(&mut self) -> bool {
         self.next += 1;
         let id = (self.number << 32) | self.next;
@@ -101,7 +102,7 @@ impl Client {
         let writes = matches!(operation, Operation::Set { .. } | Operation::Cas { .. });
         let write = match &ended {
             Attempt::Answered(Answer::Wrote(version)) => write(Outcome::Acknowledged(*version)),
-            // Not as it was known: answered, and not written.
+            // A conflict: answered, and not written.
             Attempt::Answered(_) | Attempt::Refused(_) => write(Outcome::Refused),
             Attempt::Unknown => write(Outcome::Unknown),
         }
@@ -117,7 +118,7 @@ impl Client {
         match &answer {
             Some((_, Answer::Wrote(version))) => self.known[at] = *version,
             Some((_, Answer::Held(held) | Answer::Conflict(held))) => self.known[at] = held.map_or(0, |held| held.version),
-            // What was met has gone since.
+            // The value of the conflict has been removed since.
             Some((_, Answer::Deleted | Answer::ConflictAt(_))) => self.known[at] = 0,
             None => {}
         }
@@ -134,7 +135,8 @@ impl Client {
                 _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id(),
             };
             match self.attempt(to, id, key, operation).await {
-                // Conflicts are remembered under their keys, too: an earlier attempt that is still on its way writes nothing any more.
+                // Conflicts are recorded under their idempotency keys, too: an earlier attempt that is still in
+                // flight writes nothing any more.
                 Attempt::Answered(answer) => {
                     self.leader = Some(to);
                     return Attempt::Answered(answer);
@@ -154,7 +156,7 @@ impl Client {
     async fn attempt(&mut self, to: NodeId, id: u64, key: &str, operation: Operation) -> Attempt {
         let Some(host) = self.hosts.iter().find(|host| host.id() == to) else { return Attempt::Refused(None) };
         let asked = ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
-        // Whoever is asked goes on when the client does not wait any more.
+        // The server continues when the client has stopped waiting.
         match tokio::time::timeout(PATIENCE, tokio::spawn(asked)).await {
             Ok(Ok(Some(attempt))) => attempt,
             Ok(Ok(None) | Err(_)) | Err(_) => Attempt::Unknown,
@@ -174,7 +176,7 @@ async fn ask(network: Arc<Network>, host: Arc<Host>, id: u64, key: String, opera
     Some(attempt)
 }
 
-/// What the server does.
+/// The server's handling of a request.
 async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operation, by_lease: bool) -> Attempt {
     if operation == Operation::Get {
         let barrier = if host.is_sabotaged(Sabotage::ReadsWithoutBarrier) {
@@ -224,7 +226,7 @@ fn held(view: &State, key: &str) -> Option<Held> {
     view.variable(&VariableKey::new("default", key)).and_then(|row| shown(row))
 }
 
-/// A repeat of a write that met a conflict is shown what is there, or else the version that it met without what that held.
+/// Answer to a repeated write that met a conflict: the current value, or otherwise only the version of the conflict.
 fn conflict(stored: &Variable) -> Answer {
     match (shown(stored), stored.meta.modify_index) {
         (None, 1..) => Answer::ConflictAt(stored.meta.modify_index),

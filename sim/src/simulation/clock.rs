@@ -1,5 +1,5 @@
-//! The clocks of one machine: virtual, the wall clock wrong by as much as it was set wrong, and both a little too fast or too slow.
-//! tokio's own clock is the same for all: whoever waits by a machine's clock asks it how long that is.
+//! The clocks of one machine: virtual, the wall clock with an offset, and both a little too fast or too slow. tokio's
+//! clock is the same for all machines: a wait by a machine's clock is converted to tokio's time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,52 +11,52 @@ use tokio::time::Instant;
 
 use super::machine::locked;
 
-/// The wall time at which every simulation begins, in milliseconds since 1970.
+/// Wall-clock time at which every simulation begins, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_800_000_000_000;
 
-/// A clock. Clones share it.
+/// A clock. Clones share its state.
 #[derive(Debug, Clone)]
 pub struct Clock {
     started: Instant,
-    /// How many thousandths of a second it counts in a second.
+    /// Rate: thousandths of a second that the clock counts in a second.
     rate_of_1000: u32,
     skew_ms: Arc<AtomicI64>,
 }
 
 impl Clock {
-    /// A clock that is wrong by `skew_ms` milliseconds and counts so many thousandths of a second in a second.
+    /// Creates a clock with an offset of `skew_ms` milliseconds and a rate of `rate_of_1000` thousandths.
     pub fn new(started: Instant, skew_ms: i64, rate_of_1000: u32) -> Self {
         Self { started, rate_of_1000, skew_ms: Arc::new(AtomicI64::new(skew_ms)) }
     }
 
-    /// Somebody sets it.
+    /// Sets the wall clock's offset.
     pub fn set_skew(&self, skew_ms: i64) {
         self.skew_ms.store(skew_ms, Ordering::Relaxed);
     }
 
-    /// What it has counted since the beginning, whoever set it.
+    /// Time counted since the beginning, unaffected by setting the clock.
     pub fn steady(&self) -> Duration {
         self.started.elapsed() * self.rate_of_1000 / 1000
     }
 
-    /// How long it really takes until it has counted this.
+    /// Real duration until the clock has counted `counted`.
     pub fn really(&self, counted: Duration) -> Duration {
         counted * 1000 / self.rate_of_1000
     }
 
-    /// Milliseconds since 1970.
+    /// Wall-clock time in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         let passed = i64::try_from(self.steady().as_millis()).unwrap_or(i64::MAX);
         u64::try_from(BEGIN_MS + passed + self.skew_ms.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// The same as time.
+    /// Wall-clock time.
     pub fn wall(&self) -> Time {
         let begin = Time::from_nanos((BEGIN_MS + self.skew_ms.load(Ordering::Relaxed)) * 1_000_000);
         begin.plus(Dur::from(self.steady()))
     }
 
-    /// Waits until this much is counted; `None`: for ever.
+    /// Waits until this much is counted; `None` waits for ever.
     pub async fn count(&self, span: Option<Dur>) {
         match span {
             Some(span) if span > Dur::ZERO => tokio::time::sleep(self.really(span.to_std())).await,
@@ -66,7 +66,7 @@ impl Clock {
     }
 }
 
-/// What a process makes of its machine's clock: see the scheduler's `pace`.
+/// A process's clock, derived from its machine's clock: see the scheduler's `pace`.
 #[derive(Debug)]
 pub struct Paced {
     clock: Clock,
@@ -74,7 +74,7 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// For a process that begins now.
+    /// Creates the clock of a process that begins now.
     pub fn new(clock: Clock) -> Self {
         let told = Mutex::new(Pace::new(clock.wall(), clock.steady()));
         Self { clock, told }
@@ -86,22 +86,22 @@ impl Paced {
         *told
     }
 
-    /// What is written into the log.
+    /// Time for log entries.
     pub fn now(&self) -> Time {
         self.read().now
     }
 
-    /// What waiting goes by.
+    /// Time for waiting and deadlines.
     pub fn pace(&self) -> Time {
         self.read().pace
     }
 
-    /// The log is further.
+    /// Makes later readings at least `at`: the log is ahead.
     pub fn not_before(&self, at: Time) {
         locked(&self.told).not_before(at);
     }
 
-    /// Waits until the pace is there; `None`: for ever.
+    /// Waits until the pace reaches a time; `None` waits for ever.
     pub async fn until(&self, at: Option<Time>) {
         self.clock.count(at.map(|at| at.since(self.pace()))).await;
     }

@@ -1,5 +1,5 @@
-//! A disk in memory that forgets what was not synced when its machine dies, whole or in part, and that can be full or broken.
-//! What is written to it is the log's business.
+//! A disk in memory. When its machine dies, unsynced data is lost in whole or in part. The disk can also be full or
+//! broken. The log decides what is written.
 
 mod flips;
 
@@ -16,35 +16,35 @@ use tokio::time::Instant;
 
 use super::clock::Clock;
 
-/// What is written or lost as one, in bytes: less than a page, so that a page can be torn.
+/// Size of the unit that is written or lost as a whole, in bytes: less than a page, so that a page can be torn.
 const SECTOR_BYTES: usize = 512;
-/// Within this time a server has noticed what its disk did to it.
+/// Time within which a server has noticed trouble of its disk.
 const TROUBLE_NOTICED_WITHIN: Duration = Duration::from_secs(2);
 
-/// What outlives a machine. Each of its lives has a `SimDisk` on it.
+/// Content of a disk, which outlives a machine's lives. Each life accesses it through its own `SimDisk`.
 #[derive(Debug)]
 pub struct Platter {
     rng: SmallRng,
     files: BTreeMap<u64, File>,
     next_file: u64,
     names: BTreeMap<PathBuf, u64>,
-    /// As they would be found after a crash, without what is pending.
+    /// Names as they would be found after a crash, without the pending changes.
     kept_names: BTreeMap<PathBuf, u64>,
-    /// Changes of names that no sync has kept yet, oldest first.
+    /// Changes of names that are not synced yet, oldest first.
     pending: Vec<Naming>,
-    /// Which life it serves; the handles of earlier ones are dead.
+    /// Number of the current life; handles of earlier lives are dead.
     life: u64,
-    /// The machine dies when so many more changes were made.
+    /// Number of further changes after which the machine dies.
     dies_after: Option<u64>,
     troubles: Troubles,
-    /// When its troubles began or ended.
+    /// Time at which its troubles last began or ended.
     changed: Option<Instant>,
 }
 
-/// What is wrong with a disk.
+/// Faults of a disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Troubles {
-    /// Nothing can grow.
+    /// The disk is full: nothing can grow.
     pub full: bool,
     /// Writes and syncs fail.
     pub failing: bool,
@@ -99,7 +99,7 @@ impl File {
         }
     }
 
-    /// As far as both have it.
+    /// Copies a sector to the synced content, as far as both have it.
     fn keep_sector(&mut self, sector: usize) {
         let end = ((sector + 1) * SECTOR_BYTES).min(self.now.len()).min(self.kept.len());
         let start = (sector * SECTOR_BYTES).min(end);
@@ -112,7 +112,7 @@ impl File {
         self.touch(before.min(len), before.max(len));
     }
 
-    /// The machine dies: of what was not synced, each sector and the length may have been kept.
+    /// Loses unsynced data as the machine dies: each unsynced sector, and the length, may or may not have been kept.
     fn crash(&mut self, rng: &mut SmallRng) {
         if rng.random_bool(0.5) {
             self.kept.resize(self.now.len(), 0);
@@ -127,11 +127,11 @@ impl File {
     }
 }
 
-/// A platter that is shared by the lives of one machine.
+/// A disk's content, shared by the lives of one machine.
 pub type SharedPlatter = Arc<Mutex<Platter>>;
 
 impl Platter {
-    /// An empty one.
+    /// Creates an empty disk.
     pub fn new(seed: u64) -> SharedPlatter {
         Arc::new(Mutex::new(Self {
             rng: SmallRng::seed_from_u64(seed),
@@ -147,11 +147,11 @@ impl Platter {
         }))
     }
 
-    /// The machine dies and loses what it had not synced.
+    /// Kills the machine, which loses unsynced data.
     pub fn crash(&mut self) {
         self.life += 1;
         self.dies_after = None;
-        // Names are kept in their order, as a journal does.
+        // Names are kept in their order, as by a journal.
         let kept = self.rng.random_range(0..=self.pending.len());
         for naming in self.pending.drain(..).take(kept) {
             naming.carry_out(&mut self.kept_names);
@@ -164,25 +164,25 @@ impl Platter {
         }
     }
 
-    /// The machine's life is over: a life that has not been ended yet is.
+    /// Ends the life of a machine, unless it has ended already.
     pub fn end(&mut self, disk: &SimDisk) {
         if self.life == disk.life {
             self.crash();
         }
     }
 
-    /// The machine is to die in the middle of what it writes, after so many more changes.
+    /// Lets the machine die in the middle of writing, after `changes` further changes.
     pub fn die_after(&mut self, changes: u64) {
         self.dies_after = Some(changes);
     }
 
-    /// What is wrong from now on.
+    /// Sets the disk's faults from now on.
     pub fn trouble(&mut self, troubles: Troubles) {
         self.troubles = troubles;
         self.changed = Some(Instant::now());
     }
 
-    /// Whether it is neither dying nor in trouble, nor was a moment ago: a server notices a little later what failed it.
+    /// Whether the disk is neither dying nor in trouble, nor was a moment ago: a server notices a fault with a delay.
     pub fn is_well(&self) -> bool {
         let settled = self.changed.is_none_or(|at| at.elapsed() > TROUBLE_NOTICED_WITHIN);
         self.dies_after.is_none() && self.troubles == Troubles::default() && settled
@@ -194,7 +194,7 @@ impl Platter {
     }
 }
 
-/// The disk of one life of a machine.
+/// Access of one life of a machine to its disk.
 #[derive(Debug, Clone)]
 pub struct SimDisk {
     platter: SharedPlatter,
@@ -204,7 +204,7 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// The disk for a machine that is started now. A group of its log takes `delay`.
+    /// Creates the access for a machine that starts now. Writing a group of its log takes `delay`.
     pub fn new(platter: &SharedPlatter, clock: Clock, delay: Duration) -> Self {
         let life = lock(platter).life;
         Self { platter: Arc::clone(platter), life, clock, delay }
@@ -216,13 +216,13 @@ impl SimDisk {
         platter.life != self.life || platter.dies_after == Some(0)
     }
 
-    /// For reading, while the machine lives.
+    /// Locks the disk for reading. Fails when the machine is dead.
     fn look(&self) -> io::Result<MutexGuard<'_, Platter>> {
         let platter = lock(&self.platter);
         if platter.life != self.life || platter.dies_after == Some(0) { Err(io::Error::other("the machine is dead")) } else { Ok(platter) }
     }
 
-    /// For changing something, while the machine lives and the disk is well.
+    /// Locks the disk for a change. Fails when the machine is dead or the disk has a fault.
     fn change(&self) -> io::Result<MutexGuard<'_, Platter>> {
         let mut platter = self.look()?;
         if let Some(left) = &mut platter.dies_after {
@@ -254,7 +254,7 @@ impl Disk for SimDisk {
             Open::Read | Open::Write => *self.look()?.names.get(path).ok_or_else(not_found)?,
             Open::Create => {
                 let mut platter = self.grow()?;
-                // An existing file is emptied, not replaced: whoever has it open sees that.
+                // An existing file is truncated, not replaced: open handles see that.
                 if let Some(file) = platter.names.get(path).copied() {
                     platter.files.entry(file).or_default().set_len(0);
                     file

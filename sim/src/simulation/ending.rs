@@ -1,11 +1,12 @@
-//! The end of something, which others wait for: a machine's life, a reign, a node agent. Whatever belongs to it ends with it.
+//! An end that tasks wait for: of a machine's life, a leadership term or a node agent. Tasks spawned under it are
+//! dropped with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether it is over.
+/// The end of something, reached or not.
 #[derive(Debug, Default)]
 pub struct Ending {
     over: AtomicBool,
@@ -13,23 +14,23 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Not over yet.
+    /// Creates an end that is not reached yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// It is over.
+    /// Marks the end as reached.
     pub fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.told.notify_waiters();
     }
 
-    /// Whether it is.
+    /// Whether the end is reached.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Returns when it is.
+    /// Returns when the end is reached.
     pub async fn over(&self) {
         let told = self.told.notified();
         if !self.is_over() {
@@ -37,7 +38,7 @@ impl Ending {
         }
     }
 
-    /// Does something until that has ended by itself, or this has.
+    /// Spawns work, which runs until it ends by itself or the end is reached.
     pub fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let ending = Arc::clone(self);
         tokio::spawn(async move {

@@ -1,4 +1,5 @@
-//! A user of a simulated cluster who has jobs: registers, changes, scales and stops them, drains nodes and takes them back.
+//! A user of a simulated cluster: registers, changes, scales and stops jobs, drains nodes and makes them eligible
+//! again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,11 +20,11 @@ use super::network::Network;
 use super::record::Record;
 use super::shell::{JOB_VERSIONS_MAX, Shell};
 
-/// Where users are, among those whom the network knows as nodes.
+/// The user's place in the network, among the numbers of nodes.
 const PLACE: usize = 1000;
-/// How many jobs there are.
+/// Number of jobs.
 const JOBS: u32 = 4;
-/// Allocations of one job at most.
+/// Largest count of one job.
 const COUNT_MAX: i64 = 5;
 
 /// The user.
@@ -36,7 +37,7 @@ pub struct User {
 }
 
 impl User {
-    /// One that knows these nodes and servers.
+    /// Creates a user who knows these nodes and servers.
     pub fn new(seed: u64, servers: Vec<Str>, nodes: Vec<NodeId>, network: &Arc<Network>, record: &Arc<Record>) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed);
         let list = ServerList::new(servers, Time::default(), Jitter::new(rng.random()));
@@ -44,12 +45,12 @@ impl User {
         Self { rng, way, nodes, record: Arc::clone(record), enough: Arc::default() }
     }
 
-    /// What makes it begin nothing more, once set.
+    /// Flag that, once set, makes the user begin no further operation.
     pub fn enough(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.enough)
     }
 
-    /// Asks for one thing after another until it is told that it is enough. Then all nodes are to take work again.
+    /// Performs one operation after another until the flag is set. Then makes all nodes eligible again.
     pub async fn run(mut self) {
         let mut registered = 0;
         while !self.enough.load(Ordering::Relaxed) {
@@ -89,7 +90,7 @@ impl User {
     async fn register(&mut self, number: u32) {
         let job = self.job(number);
         let count = job.task_groups.iter().flatten().map(|group| group.count).sum::<i64>();
-        // Whether it has happened shows in the tables; nobody here has to know.
+        // The tables show whether the write took effect, so the result is ignored.
         let _ = self.ask(&format!("register j{number} with {count}"), move |shell| register(shell, job.clone())).await;
     }
 
@@ -125,7 +126,7 @@ impl User {
             kill_timeout: Dur::from_secs(rng.random_range(3..6)),
             ..Task::default()
         };
-        // Deployments do not fail here: what a failed one leaves is no count that could be checked.
+        // Deployments do not fail here: a failed one would leave a count that could not be checked.
         let update = UpdateStrategy {
             stagger: Dur::from_secs(30),
             max_parallel: rng.random_range(1..3),
@@ -254,7 +255,7 @@ async fn drain(shell: Arc<Shell>, node: NodeId, deadline: Dur) -> Result<(), Rpc
     Ok(shell.write_for_user(command).await.map(drop)?)
 }
 
-/// Ends a node's drain and lets it take work again, if it does not.
+/// Ends a node's drain and makes it eligible, unless it is.
 async fn welcome(shell: Arc<Shell>, node: NodeId) -> Result<(), RpcError> {
     let view = shell.view();
     let Some(row) = view.node(node) else { return Ok(()) };

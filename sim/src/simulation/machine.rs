@@ -1,5 +1,5 @@
-//! The state machine of a simulated server: the real tables, and a record of every entry. What the shell around the real one does
-//! (wake-ups, metrics) is not here, but for the event stream, which is the product's.
+//! The state machine of a simulated server: the real tables, and a record of every entry. The real shell's
+//! notifications and metrics are left out, except the event stream, which is the real one.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,48 +16,48 @@ use super::plan::Sabotage;
 use super::record::{Entry, Record, Violation};
 use super::stream;
 
-/// What the proposer of an entry gets.
+/// Result of an entry for its proposer.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The entry's index, as users see it.
+    /// Index of the entry as users see it.
     pub index: u64,
-    /// What apply says.
+    /// Result of apply.
     pub result: Result<Outcome, Rejected>,
 }
 
-/// What one entry changed.
+/// Changes of one entry.
 #[derive(Debug)]
 pub struct Reaction {
-    /// The entry's index.
+    /// Index of the entry.
     pub index: u64,
-    /// The entry's kind.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// The rows.
+    /// Changed rows.
     pub changes: Arc<Vec<Change>>,
 }
 
-/// What is applied, batch after batch, with the state behind each.
+/// Receiver of applied batches, each with the state after it.
 pub type Reactions = mpsc::UnboundedReceiver<(Arc<State>, Vec<Reaction>)>;
 
-/// What the outside of a server sees of its state.
+/// A server's state as the code outside of its state machine sees it.
 pub struct Seen {
-    /// After the last batch.
+    /// The state after the last batch.
     view: Mutex<Arc<State>>,
-    /// Where its event streams come from, from its first entry on.
+    /// Hub of its event streams, from its first entry on.
     hub: OnceLock<Arc<EventHub>>,
-    /// Told of every batch.
+    /// Notified of every batch.
     pub applied: Notify,
-    /// Which index the log was at when.
+    /// Maps times to log indexes.
     pub times: Mutex<TimeTable>,
 }
 
 impl Seen {
-    /// The state as it is now.
+    /// Current state.
     pub fn view(&self) -> Arc<State> {
         Arc::clone(&locked(&self.view))
     }
 
-    /// Where its event streams come from; `None` before the first entry.
+    /// Hub of its event streams; `None` before the first entry.
     pub fn hub(&self) -> Option<Arc<EventHub>> {
         self.hub.get().cloned()
     }
@@ -77,12 +77,12 @@ pub struct SimMachine {
     history: Arc<MemoryHistory>,
     /// Index of the checkpoint that the state began with.
     installed: Option<u64>,
-    /// The next entry it must get; `None` before the first.
+    /// Raft index of the next entry; `None` before the first.
     next: Option<u64>,
 }
 
 impl SimMachine {
-    /// One with empty tables, what the outside sees of it, and what it applies.
+    /// Creates a machine with empty tables. Also returns its outside view, and the receiver of its batches.
     pub fn new(server: NodeId, history: &Arc<MemoryHistory>, record: &Arc<Record>) -> (Self, Arc<Seen>, Reactions) {
         let view = Mutex::new(Arc::new(State::new()));
         let seen = Arc::new(Seen { view, hub: OnceLock::new(), applied: Notify::new(), times: Mutex::default() });
@@ -93,7 +93,7 @@ impl SimMachine {
     }
 
     fn hub(&self) -> &Arc<EventHub> {
-        // Behind the checkpoint, or with the first entry there ever was.
+        // The hub begins after the checkpoint, or with the first entry of the log.
         self.seen.hub.get_or_init(|| stream::hub(&self.history, self.installed.map_or(1, |index| index + 1), &self.record))
     }
 
@@ -108,7 +108,7 @@ impl SimMachine {
         *locked(&self.seen.view) = Arc::clone(&view);
         locked(&self.seen.times).witness(view.applied_index(), view.applied_at());
         self.seen.applied.notify_waiters();
-        // Nobody is there any more when the machine is dead.
+        // The receiver is gone when the machine is dead.
         let _ = self.reactions.send((view, reactions));
     }
 
@@ -156,7 +156,7 @@ impl SimMachine {
     }
 }
 
-/// What an entry did, in few words.
+/// Short description of an entry's effect.
 fn summary(applied: &Applied) -> String {
     let result = match &applied.result {
         Ok(Outcome::VariableConflict(_)) => "conflict".to_owned(),
@@ -187,7 +187,7 @@ impl StateMachine for SimMachine {
         self.record.count(|counts| counts.installs += u64::from(self.next != Some(0)));
         self.next = Some(position.index + 1);
         self.installed = Some(self.state.applied_index());
-        // A server that was running has readers, to whom what led there never comes.
+        // A running server has subscribers, which never get the entries up to this checkpoint.
         if let Some(hub) = self.seen.hub.get() {
             hub.begin_after(self.state.applied_index());
         }
@@ -203,7 +203,8 @@ struct Frozen {
 
 impl CheckpointSource for Frozen {
     fn write_to(self: Box<Self>, out: &mut dyn Write) -> io::Result<()> {
-        // What a checkpoint covers is not replayed, so its events have to be in the history before it counts.
+        // Entries that a checkpoint covers are not replayed, so their events have to be in the history before the
+        // checkpoint is valid.
         if !self.hub.write_through(self.state.applied_index(), Duration::ZERO).map_err(io::Error::other)? {
             return Err(io::Error::other("the event history is too far behind for a checkpoint"));
         }

@@ -1,5 +1,5 @@
-//! The network between simulated machines: messages take their time, get lost, come twice, come late, or not at all while there is a
-//! partition. What is in them is the log's business, or the clients'.
+//! The network between simulated machines: messages are delayed, lost, duplicated, reordered, or cut off by a
+//! partition. The log and the clients define their contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,14 +15,14 @@ use super::disk::SimDisk;
 use super::machine::{SimMachine, locked};
 use super::shell::Shell;
 
-/// How the network is at some time.
+/// Current quality of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weather {
-    /// Longest time that a message takes, in milliseconds.
+    /// Longest delay of a message, in milliseconds.
     pub delay_ms: u64,
-    /// Of a thousand messages, so many are lost.
+    /// Lost messages in a thousand.
     pub lost_of_1000: u32,
-    /// Of a thousand messages, so many come twice.
+    /// Duplicated messages in a thousand.
     pub doubled_of_1000: u32,
 }
 
@@ -32,16 +32,16 @@ impl Default for Weather {
     }
 }
 
-/// A server that can be reached: its log, and the disk that knows whether its machine still lives.
+/// A reachable server: its log, and its disk, which knows whether its machine still runs.
 #[derive(Clone)]
 pub struct Reachable {
-    /// Its log.
+    /// Log.
     pub log: Log<SimMachine>,
-    /// Its machine's disk.
+    /// Disk of its machine.
     pub disk: SimDisk,
-    /// What is around its log.
+    /// Shell around its log.
     pub shell: Arc<Shell>,
-    /// Where it is.
+    /// Address.
     pub address: String,
 }
 
@@ -53,19 +53,19 @@ pub struct Network {
 struct Inner {
     rng: SmallRng,
     weather: Weather,
-    /// From, to: nothing that is sent so arrives.
+    /// Cut directions (from, to): no message in such a direction arrives.
     cut: BTreeSet<(NodeId, NodeId)>,
     servers: BTreeMap<NodeId, Reachable>,
 }
 
 impl Network {
-    /// A network without anybody in it.
+    /// Creates a network without servers.
     pub fn new(seed: u64) -> Arc<Self> {
         let rng = SmallRng::seed_from_u64(seed);
         Arc::new(Self { inner: Mutex::new(Inner { rng, weather: Weather::default(), cut: BTreeSet::new(), servers: BTreeMap::new() }) })
     }
 
-    /// Lets a server be reached, or not any more.
+    /// Makes a server reachable, or unreachable with `None`.
     pub fn plug(&self, id: NodeId, server: Option<Reachable>) {
         let mut inner = locked(&self.inner);
         match server {
@@ -74,7 +74,7 @@ impl Network {
         };
     }
 
-    /// Changes the weather.
+    /// Changes the quality of the network.
     pub fn weather(&self, weather: Weather) {
         locked(&self.inner).weather = weather;
     }
@@ -84,28 +84,28 @@ impl Network {
         locked(&self.inner).cut.extend(directions);
     }
 
-    /// Mends these directions.
+    /// Restores these directions.
     pub fn mend(&self, directions: &[(NodeId, NodeId)]) {
         locked(&self.inner).cut.retain(|direction| !directions.contains(direction));
     }
 
-    /// Mends everything.
+    /// Restores all directions.
     pub fn mend_all(&self) {
         let mut inner = locked(&self.inner);
         inner.cut.clear();
         inner.weather = Weather::default();
     }
 
-    /// How long the next message takes; `None` when it is lost.
+    /// Delay of the next message; `None` when it is lost.
     pub fn passage(&self) -> Option<Duration> {
         let mut inner = locked(&self.inner);
         let weather = inner.weather;
-        // Drawn in any case, so that a message is as long under way in good weather as in bad.
+        // Both are drawn in any case, so that the loss rate does not change the sequence of delays.
         let (lost, delay) = (inner.rng.random_range(0..1000), inner.rng.random_range(0..=weather.delay_ms));
         (lost >= weather.lost_of_1000).then(|| Duration::from_millis(delay))
     }
 
-    /// How long the next message takes over a connection, which sends again what is lost.
+    /// Delay of the next message over a connection, which resends lost messages.
     pub fn passage_surely(&self) -> Duration {
         const AGAIN_AFTER: Duration = Duration::from_millis(200);
         let mut waited = Duration::ZERO;
@@ -123,19 +123,19 @@ impl Network {
         drawn < inner.weather.doubled_of_1000
     }
 
-    /// Whether nothing that is sent so arrives.
+    /// Whether messages in this direction are cut off.
     pub fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
         locked(&self.inner).cut.contains(&(from, to))
     }
 
-    /// A server whose machine lives.
+    /// A server whose machine runs.
     pub fn server(&self, id: NodeId) -> Option<Reachable> {
         locked(&self.inner).servers.get(&id).filter(|server| !server.disk.is_dead()).cloned()
     }
 }
 
 impl Network {
-    /// The server at an address, if its machine lives.
+    /// The server at an address, if its machine runs.
     pub fn server_at(&self, address: &str) -> Option<(NodeId, Reachable)> {
         let inner = locked(&self.inner);
         let found = inner.servers.iter().find(|(_, server)| server.address == address && !server.disk.is_dead());
@@ -143,11 +143,11 @@ impl Network {
     }
 }
 
-/// One server's way to the others.
+/// One server's connection to the others.
 pub struct SimTransport {
-    /// Whose.
+    /// The sending server.
     pub from: NodeId,
-    /// The machine it is in.
+    /// Disk of its machine.
     pub disk: SimDisk,
     /// The network.
     pub network: Arc<Network>,
@@ -160,7 +160,7 @@ impl Transport for SimTransport {
             let round_trip = self.round_trip(to, message);
             match tokio::time::timeout(within, round_trip).await {
                 Ok(Some(answer)) => answer,
-                // Silence is only known when the time is over.
+                // A missing answer is known only at the timeout.
                 Ok(None) => {
                     tokio::time::sleep(within).await;
                     Err(lost())
@@ -172,7 +172,7 @@ impl Transport for SimTransport {
 }
 
 impl SimTransport {
-    /// `None`: there will be no answer.
+    /// Sends a message and returns the answer; `None` when there will be none.
     async fn round_trip(&self, to: NodeId, message: Bytes) -> Option<Result<Bytes, TransportError>> {
         if self.disk.is_dead() {
             return None;
@@ -196,7 +196,7 @@ impl SimTransport {
         let Some(server) = self.network.server(to) else {
             return Some(Err(TransportError::Unreachable(format!("{to} is away"))));
         };
-        // A sender that gives up takes nothing back.
+        // The receiver processes a message even if its sender gives up.
         let Reachable { log, disk, .. } = server;
         let answer = tokio::spawn(async move { log.receive(message).await }).await.ok()?;
         let back = self.network.passage()?;

@@ -1,5 +1,6 @@
-//! The operator of a simulated cluster, who changes its membership: takes votes and gives them back, lets servers join and leave, and puts new
-//! disks into machines whose servers refuse the old ones, as docs/operations.md says. At most one server's data is lost at a time.
+//! The operator of a simulated cluster, who changes its membership: demotes and promotes servers, lets servers join
+//! and leave, and replaces disks that servers refuse to start with, as docs/operations.md says. At most one server's
+//! data is lost at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +12,11 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::record::Record;
 use super::server::{Host, Life};
 
-/// How long the operator waits for an answer.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long between two looks, or two attempts.
+/// Delay between two checks or attempts.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A server may vote when it is no more entries behind than this.
+/// Largest number of missing entries with which a server may become a voter.
 const BEHIND_MAX: u64 = 20;
 
 /// A change of the membership.
@@ -31,19 +32,19 @@ enum Change {
 pub struct Operator {
     hosts: Vec<Arc<Host>>,
     record: Arc<Record>,
-    /// One thing after another: what is begun is brought to its end first.
+    /// Serializes operations: each is completed before the next begins.
     busy: Mutex<()>,
     next_id: AtomicU64,
 }
 
 impl Operator {
-    /// Of a cluster on these machines.
+    /// Creates the operator of a cluster on these machines.
     pub fn new(hosts: &[Arc<Host>], record: &Arc<Record>) -> Arc<Self> {
         let next_id = AtomicU64::new(hosts.len() as u64 + 1);
         Arc::new(Self { hosts: hosts.to_vec(), record: Arc::clone(record), busy: Mutex::default(), next_id })
     }
 
-    /// Returns when nothing is under way any more.
+    /// Returns when no operation is in progress.
     pub async fn at_rest(&self) -> MutexGuard<'_, ()> {
         self.busy.lock().await
     }
@@ -56,7 +57,7 @@ impl Operator {
         free
     }
 
-    /// A server loses its vote for a while.
+    /// Demotes a server for some time.
     pub async fn demote(&self, host: &Host, lasts: Duration) {
         let Some(_busy) = self.free() else { return };
         if !self.is_whole() || !host.is_wanted() {
@@ -70,7 +71,8 @@ impl Operator {
         self.insist(Change::Promote(id)).await;
     }
 
-    /// Bits on a machine's disk flip while it is down. Its server starts nevertheless, or says what is damaged and is replaced.
+    /// Flips bits on a machine's disk while it is down. Its server starts nevertheless, or reports the damage and is
+    /// replaced.
     pub async fn damage(&self, host: &Host, bits: u32) {
         let Some(_busy) = self.free() else { return };
         if !self.is_whole() || host.life().is_none() {
@@ -85,7 +87,7 @@ impl Operator {
         }
     }
 
-    /// A machine's disk is gone.
+    /// Loses a machine's disk.
     pub async fn lose(&self, host: &Host, joins_first: bool) {
         let Some(_busy) = self.free() else { return };
         if self.is_whole() && host.is_wanted() {
@@ -94,21 +96,22 @@ impl Operator {
         }
     }
 
-    /// A server joins on a machine that has none, and after a while another one leaves.
+    /// Lets a server join on a machine without one, and another one leave after some time.
     pub async fn exchange(&self, leaves: &Host, lasts: Duration) {
         let Some(_busy) = self.free() else { return };
         let Some(spare) = self.hosts.iter().find(|host| !host.is_wanted()).filter(|_| self.is_whole()) else { return };
         spare.renew(self.next_id());
         self.join(spare).await;
         tokio::time::sleep(lasts).await;
-        // Any of them may be the one, except that there has to be one.
+        // The chosen server may have been removed meanwhile: then the first one leaves.
         let leaves = if leaves.is_wanted() { leaves } else { &self.hosts[0] };
         self.insist(Change::Remove(leaves.id())).await;
         self.record.note(&format!("server {} has left", leaves.id()));
         leaves.switch_off();
     }
 
-    /// Puts a new disk into a machine: its server is another one from now on. The former is taken out, before or after.
+    /// Puts an empty disk into a machine, whose server then has a new id. The former server is removed before or
+    /// after that.
     async fn renew(&self, host: &Host, joins_first: bool) {
         let former = host.id();
         host.renew(self.next_id());
@@ -148,7 +151,7 @@ impl Operator {
         self.hosts.iter().find_map(|host| host.life().filter(|life| life.log.is_leader()))
     }
 
-    /// Whether every server that is wanted votes, and nobody else.
+    /// Whether exactly the wanted servers are voters.
     pub fn is_whole(&self) -> bool {
         let Some(life) = self.leader() else { return false };
         let members = life.log.members().borrow().clone();
@@ -156,7 +159,7 @@ impl Operator {
         members.voters == [wanted.clone()] && members.addresses.keys().copied().eq(wanted)
     }
 
-    /// Asks again and again.
+    /// Retries a change until it succeeds.
     async fn insist(&self, change: Change) {
         while self.ask(change.clone()).await.is_err() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -164,7 +167,7 @@ impl Operator {
         self.record.count(|counts| counts.memberships += 1);
     }
 
-    /// Has whoever leads now change the membership.
+    /// Lets the current leader change the membership.
     async fn ask(&self, change: Change) -> Result<(), String> {
         let Some(life) = self.leader() else { return Err("nobody leads".to_owned()) };
         let asked = async {
@@ -184,7 +187,7 @@ impl Operator {
     }
 }
 
-/// Takes a server out; one that is not in it is out.
+/// Removes a server; a server that is not a member counts as removed.
 async fn remove(life: &Life, id: NodeId) -> Result<(), MemberError> {
     if life.log.members().borrow().addresses.contains_key(&id) { life.log.remove(id).await } else { Ok(()) }
 }

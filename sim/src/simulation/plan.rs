@@ -1,4 +1,5 @@
-//! What is to happen in a simulation: everything that a seed decides before it begins, as data, so that a story can be made smaller.
+//! The plan of a simulation: everything that a seed decides before it begins, as data, so that a failing plan can be
+//! shrunk.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,67 +7,67 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// One misfortune.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// When, from the beginning.
+    /// Start, relative to the beginning.
     pub at: Duration,
-    /// How long it lasts, where it lasts.
+    /// Duration, for faults that have one.
     pub lasts: Duration,
-    /// What happens.
+    /// Kind of the fault.
     pub what: What,
 }
 
-/// Whom a fault meets: a server by its place in the list, or whoever leads then.
+/// Target of a fault: a server by its place in the list, or the leader at that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whom {
-    /// By number, from 0.
+    /// Server number, from 0.
     Server(usize),
-    /// The leader; the first, if nobody leads.
+    /// The leader; the first server when there is no leader.
     Leader,
 }
 
-/// Kinds of misfortune.
+/// Kinds of faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A machine dies and is started again.
     Crash(Whom),
-    /// A machine dies in the middle of its writing, after so many changes of its disk.
+    /// A machine dies in the middle of writing, after so many changes of its disk.
     CrashWriting(Whom, u64),
     /// All machines die at once.
     Blackout,
     /// A server and the others cannot reach each other.
     Isolate(Whom),
-    /// A server is heard by nobody, but hears.
+    /// Other servers receive nothing from a server, which still receives.
     Mute(Whom),
-    /// A server hears nobody, but is heard.
+    /// A server receives nothing from the others, but can send.
     Deaf(Whom),
     /// One direction between two servers is cut.
     OneWay(usize, usize),
-    /// The network is slow, and loses and doubles messages.
+    /// The network is slow, and loses and duplicates messages.
     Storm {
-        /// Longest way of a message, in milliseconds.
+        /// Longest delay of a message, in milliseconds.
         delay_ms: u64,
-        /// Of a thousand messages.
+        /// Lost messages in a thousand.
         lost_of_1000: u32,
-        /// Of a thousand messages.
+        /// Duplicated messages in a thousand.
         doubled_of_1000: u32,
     },
     /// A disk is full.
     Full(Whom),
-    /// Writing to a disk fails.
+    /// Writes and syncs of a disk fail.
     Failing(Whom),
-    /// The leader is asked to let another lead.
+    /// The leader is asked to transfer leadership.
     Transfer,
-    /// A clock is set, wrong by so many milliseconds.
+    /// A wall clock is set to an offset in milliseconds.
     Clock(Whom, i64),
     /// A server loses its vote and gets it back.
     Demote(usize),
     /// A machine dies, and so many bits on its disk are flipped.
     Flip(Whom, u32),
-    /// A machine's disk is lost; the new server joins before the former one is taken out, or after.
+    /// A machine's disk is lost. `true`: the new server joins before the former one is removed.
     Lose(Whom, bool),
-    /// A server joins, and another one leaves after a while.
+    /// A server joins, and another one leaves after some time.
     Exchange(Whom),
     /// A node and the servers cannot reach each other.
     CutNode(usize),
@@ -74,56 +75,56 @@ pub enum What {
     CutNodeFrom(usize, Whom),
     /// All nodes and one server cannot reach each other.
     CutNodesFrom(Whom),
-    /// The agent of a node dies, and its processes run on.
+    /// The agent of a node dies, and its processes keep running.
     StopAgent(usize),
-    /// A node dies with all that it runs.
+    /// A node dies with all its processes.
     KillNode(usize),
 }
 
-/// A defect that is put in on purpose: the checkers have to find it.
+/// An injected defect, which the checkers have to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Servers answer reads from what they have, whoever leads.
+    /// Servers answer reads from their own state, whether or not they lead.
     ReadsWithoutBarrier,
     /// The second server drops one of a hundred entries.
     DroppedEntries,
     /// Streams skip one of a hundred entries.
     SkippedFrames,
-    /// Processes of nodes run on when they have been stopped.
+    /// Processes of nodes keep running after they were stopped.
     ProcessesThatStay,
 }
 
 /// Everything that a seed decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The seed, from which all chance within the simulation comes too.
+    /// The seed, which also determines all randomness within the simulation.
     pub seed: u64,
-    /// How long faults and clients go on.
+    /// Duration of faults and clients.
     pub length: Duration,
-    /// How many servers.
+    /// Number of servers.
     pub servers: usize,
-    /// How many clients.
+    /// Number of clients.
     pub clients: u64,
-    /// How many nodes, which run jobs.
+    /// Number of nodes, which run jobs.
     pub nodes: usize,
-    /// In the order of time.
+    /// Faults in the order of their start.
     pub faults: Vec<Fault>,
-    /// What no seed decides.
+    /// Injected defect, which no seed decides.
     pub sabotage: Option<Sabotage>,
 }
 
-/// Nothing happens before there is a cluster.
+/// Time without faults at the beginning, in which the cluster forms.
 const QUIET_AT_FIRST: Duration = Duration::from_secs(8);
 
 impl Plan {
-    /// What a seed means.
+    /// The plan of a seed.
     pub fn of_seed(seed: u64, length: Duration) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed);
         let servers = if rng.random_range(0..4) == 0 { 5 } else { 3 };
         let clients = rng.random_range(3..8);
         let nodes = rng.random_range(3..7);
         let mut faults = Vec::new();
-        // Some runs are calm and long undisturbed, some are never at peace.
+        // Some runs have long pauses between faults, some have hardly any.
         let pause_ms = rng.random_range(3_000..40_000);
         let mut at = QUIET_AT_FIRST;
         loop {
@@ -132,7 +133,7 @@ impl Plan {
                 break;
             }
             let what = What::any(&mut rng, servers, nodes);
-            // Nodes are missed only after some time.
+            // A node's absence is noticed only after some time.
             let most_ms = if what.is_of_nodes() { 90_000 } else { 20_000 };
             let lasts = Duration::from_millis(rng.random_range(200..most_ms));
             faults.push(Fault { at, lasts, what });

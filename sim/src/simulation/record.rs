@@ -1,4 +1,5 @@
-//! What happened in a simulation: a digest of all of it, the last lines of it for people, what the checkers need, and what they found.
+//! Record of a simulation: a digest of everything that happened, the last lines of its story, the input of the
+//! checkers, and their findings.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,43 +13,43 @@ use crate::check::{
     Digests, Frame, Leaders, PlacementError, StreamError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log,
 };
 
-/// How many of the last lines are kept for the story.
+/// Number of the last lines that are kept for the story.
 const LINES_KEPT: usize = 60;
-/// How many of the last operations of clients are.
+/// Number of the last operations of clients that are kept.
 const CALLS_KEPT: usize = 20;
 
-/// What a checker found.
+/// A finding of a checker.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Violation {
-    /// Servers differ in what they must agree on.
+    /// Servers differ where they must agree.
     #[error("{0}")]
     Disagreement(String),
-    /// A write is lost, doubled or invented.
+    /// A write is lost, duplicated or invented.
     #[error(transparent)]
     Writes(#[from] WriteError),
     /// Answers that no order explains.
     #[error(transparent)]
     Answers(#[from] NotLinearizable),
-    /// A stream that is not the log.
+    /// A stream differs from the log.
     #[error("reader {reader}: {error}")]
     Stream {
-        /// Whose stream.
+        /// The subscriber.
         reader: u64,
-        /// What is wrong with it.
+        /// The difference.
         error: StreamError,
     },
-    /// A server failed though nothing was wrong with its machine.
+    /// A server failed although its machine was healthy.
     #[error("server {server} failed: {why}")]
     Failed {
-        /// Which.
+        /// Server id.
         server: u64,
-        /// What it said.
+        /// Its error.
         why: String,
     },
-    /// Jobs do not run as they should.
+    /// Jobs are not placed as they should be.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// Nothing is wrong any more and still nothing goes on.
+    /// No fault is left and the cluster makes no progress.
     #[error("{0}")]
     Stuck(String),
 }
@@ -56,13 +57,13 @@ pub enum Violation {
 /// An entry as the first server that applied it saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The term it was proposed in.
+    /// Term of the entry.
     pub term: u64,
-    /// What it says and does, as a digest.
+    /// Digest of its content and effect.
     pub content: String,
-    /// What a stream of everything gets of it, as a digest; `None`: nothing.
+    /// Digest of its events in an unfiltered stream; `None` without events.
     pub frame: Option<String>,
-    /// The write of a client, if it took effect.
+    /// Id of the client's write, if it took effect.
     pub write: Option<u64>,
 }
 
@@ -74,7 +75,7 @@ pub struct Record {
     kept: Mutex<Kept>,
 }
 
-/// How much happened.
+/// Counts of what happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Operations of clients that were answered.
@@ -85,7 +86,7 @@ pub struct Counts {
     pub crashes: u64,
     /// Partitions, in one direction or both.
     pub partitions: u64,
-    /// Terms in which somebody led.
+    /// Terms with a leader.
     pub terms: u64,
     /// Checkpoints that a leader sent to a follower.
     pub installs: u64,
@@ -93,30 +94,30 @@ pub struct Counts {
     pub entries: u64,
     /// Changes of the membership.
     pub memberships: u64,
-    /// Servers that went on after their disk had failed, without a new start.
+    /// Servers that recovered from a disk failure without a restart.
     pub comebacks: u64,
     /// Servers that joined after the beginning.
     pub joins: u64,
     /// Bits that were flipped on disks.
     pub flips: u64,
-    /// Servers that refused to start because of them.
+    /// Servers that refused to start because of flipped bits.
     pub refusals: u64,
-    /// Histories that were lost and filled anew.
+    /// Event histories that were lost and rebuilt.
     pub refills: u64,
     /// Nodes.
     pub nodes: u64,
     /// Allocations that were placed.
     pub placed: u64,
-    /// Nodes that came back after they had been given up.
+    /// Nodes that reconnected after they had been marked as down or disconnected.
     pub reconnects: u64,
-    /// Calls that a node made to another server because one had not answered.
+    /// Calls that a node repeated at another server because one had not answered.
     pub moves: u64,
-    /// How long it took at the end until everything ran as it should, in milliseconds.
+    /// Time at the end until all jobs ran as they should, in milliseconds.
     pub rest_ms: u64,
 }
 
 impl Counts {
-    /// Adds those of another run; of the time to rest, the longer.
+    /// Adds the counts of another run; of `rest_ms`, the larger one is kept.
     pub fn add(&mut self, more: &Self) {
         self.answered += more.answered;
         self.acknowledged += more.acknowledged;
@@ -142,7 +143,7 @@ impl Counts {
 #[derive(Debug, Default)]
 struct Kept {
     trace: blake3::Hasher,
-    /// By when they were written, for one order of all of them.
+    /// Lines by their time, for one order of all of them.
     lines: VecDeque<(Duration, String)>,
     call_lines: VecDeque<(Duration, String)>,
     told: Vec<String>,
@@ -157,12 +158,12 @@ struct Kept {
 }
 
 impl Record {
-    /// An empty one, beginning now.
+    /// Creates an empty record that begins now.
     pub fn new(sabotage: Option<Sabotage>) -> Self {
         Self { started: Instant::now(), sabotage, kept: Mutex::default() }
     }
 
-    /// Whether this defect is put in.
+    /// Whether this defect is injected.
     pub fn is_sabotaged(&self, how: Sabotage) -> bool {
         self.sabotage == Some(how)
     }
@@ -171,7 +172,7 @@ impl Record {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the simulation began.
+    /// Start of the simulation.
     pub fn started(&self) -> Instant {
         self.started
     }
@@ -181,7 +182,7 @@ impl Record {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Something happened: part of the digest, and of the story.
+    /// Records an event in the digest and the story.
     pub fn note(&self, line: &str) {
         let now = self.started.elapsed();
         let mut kept = self.kept();
@@ -190,12 +191,12 @@ impl Record {
         keep(&mut kept.lines, now, line, LINES_KEPT);
     }
 
-    /// Lines for people, at the end of the story.
+    /// Appends lines for readers to the story.
     pub fn tell(&self, lines: Vec<String>) {
         self.kept().told.extend(lines);
     }
 
-    /// Something happened that is too common for a story.
+    /// Records an event that is too frequent for the story in the digest only.
     fn trace(&self, what: &[u8]) {
         let now = self.started.elapsed();
         let mut kept = self.kept();
@@ -203,30 +204,30 @@ impl Record {
         kept.trace.update(what);
     }
 
-    /// A checker found something. The first counts: what follows may follow from it.
+    /// Records a finding of a checker. Only the first is kept: later ones may be its consequences.
     pub fn found(&self, violation: Violation) {
         self.note(&format!("FOUND {violation}"));
         let now = self.started.elapsed();
         self.kept().found.get_or_insert((now, violation));
     }
 
-    /// What was found first, and when.
+    /// The first finding, and its time.
     pub fn violation(&self) -> Option<(Duration, Violation)> {
         self.kept().found.clone()
     }
 
-    /// Counts what happened.
+    /// Updates the counts.
     pub fn count(&self, what: impl FnOnce(&mut Counts)) {
         what(&mut self.kept().counts);
     }
 
-    /// How much happened so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         let kept = self.kept();
         Counts { terms: kept.leaders.terms() as u64, entries: kept.entries.len() as u64, ..kept.counts }
     }
 
-    /// A digest of everything that happened.
+    /// Digest of everything that happened.
     pub fn digest(&self) -> String {
         self.kept().trace.finalize().to_hex()[..16].to_owned()
     }
@@ -240,13 +241,13 @@ impl Record {
         lines.chain(kept.told.iter().cloned()).collect()
     }
 
-    /// A server's history was filled anew, from an index on.
+    /// Records that a server's history was rebuilt, from an index on.
     pub fn filled(&self, server: u64, oldest: u64) {
         self.note(&format!("server {server} filled its history anew from {oldest} on"));
         self.count(|counts| counts.refills += 1);
     }
 
-    /// A server leads.
+    /// Records that a server leads.
     pub fn leads(&self, term: u64, server: u64) {
         self.note(&format!("server {server} leads in term {term}"));
         let noted = self.kept().leaders.note(term, server);
@@ -255,7 +256,7 @@ impl Record {
         }
     }
 
-    /// A server applied an entry; every other has to apply the same there.
+    /// Records that a server applied an entry; all other servers have to apply the same entry at this index.
     pub fn applied(&self, server: u64, index: u64, entry: Entry, digest: u128) {
         self.trace(&[&index.to_le_bytes()[..], &server.to_le_bytes(), &digest.to_le_bytes()].concat());
         let differs = {
@@ -273,7 +274,7 @@ impl Record {
         }
     }
 
-    /// A client's operation is over, as far as it will ever be.
+    /// Records a client's completed or abandoned operation.
     pub fn called(&self, call: Call, write: Option<Write>) {
         let (now, line) = (self.started.elapsed(), call.to_string());
         self.trace(line.as_bytes());
@@ -286,12 +287,12 @@ impl Record {
         kept.writes.extend(write);
     }
 
-    /// A client's operation is known to have done nothing.
+    /// Records a client's operation that is known to have had no effect.
     pub fn refused(&self, write: Option<Write>) {
         self.kept().writes.extend(write);
     }
 
-    /// A reader of the stream got a frame, or begins behind `after`.
+    /// Records a frame that a subscriber received; without a frame, its start after `after`.
     pub fn streamed(&self, reader: u64, after: u64, frame: Option<Frame>) {
         let mut kept = self.kept();
         let runs = kept.streams.entry(reader).or_default();
@@ -305,7 +306,7 @@ impl Record {
         }
     }
 
-    /// Runs the checkers that need the whole.
+    /// Runs the checkers that need the whole record.
     pub fn judge(&self) {
         let found = {
             let kept = self.kept();

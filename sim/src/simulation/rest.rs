@@ -1,4 +1,4 @@
-//! A simulated cluster at rest: what its tables say of jobs and what its nodes run, as the checker reads it.
+//! A simulated cluster at rest: its jobs, tables and processes in the checker's form.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use songline_projections::State;
 use super::agent::NodeMachine;
 use crate::check::{NodeRuns, Placed, Placements, Standing};
 
-/// What tables and nodes say.
+/// The tables' and nodes' state for the checker.
 pub fn placements(view: &State, nodes: &[Arc<NodeMachine>]) -> Placements {
     let count = |group: &songline_model::TaskGroup| usize::try_from(group.count).unwrap_or(0);
     let wanted = view.jobs().map(|job| {
@@ -46,7 +46,7 @@ fn placed(alloc: &Allocation) -> Placed {
     }
 }
 
-/// The rows, for whoever has to find out why.
+/// The rows as text, for analysing a failure.
 pub fn told(view: &State, nodes: &[Arc<NodeMachine>]) -> Vec<String> {
     let mut lines = Vec::new();
     for machine in nodes {

@@ -1,4 +1,4 @@
-//! Carries out a plan: one thread, one virtual clock, one source of chance.
+//! Carries out a plan: one thread, one virtual clock, one source of randomness.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,23 +21,24 @@ use super::server::{Host, encode};
 use super::stream;
 use crate::check::{PlacementError, placements_are_sound};
 
-/// How long everything may take to be well again when nothing is wrong any more.
+/// Time within which the cluster has to be healthy after the last fault.
 const QUIET_AT_LAST: Duration = Duration::from_secs(60);
-/// How long jobs may take until they run as they should: an evaluation that was given up is made anew after up to six minutes.
+/// Time within which jobs have to run as they should: an evaluation that was given up is retried after up to six
+/// minutes.
 const REST_WITHIN: Duration = Duration::from_secs(900);
-/// For how long they have to stay so.
+/// Time for which they have to stay so.
 const REST_STAYS: Duration = Duration::from_secs(5);
 
-/// How a simulation ended.
+/// Result of a simulation.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// A digest of all that happened.
+    /// Digest of everything that happened.
     pub digest: String,
-    /// How much happened.
+    /// Counts of what happened.
     pub counts: Counts,
-    /// How much virtual time passed.
+    /// Elapsed virtual time.
     pub simulated: Duration,
-    /// What a checker found first, and when.
+    /// The first finding of a checker, and its time.
     pub violation: Option<(Duration, Violation)>,
     /// The last lines of the story.
     pub lines: Vec<String>,
@@ -64,7 +65,7 @@ fn simulate(plan: &Plan, begun: impl FnOnce(&Cluster)) -> Report {
 
 struct Cluster {
     network: Arc<Network>,
-    /// Machines for servers; the last one has none at first.
+    /// Machines for servers; the last one has no server at first.
     hosts: Vec<Arc<Host>>,
     nodes: Vec<Arc<NodeMachine>>,
     operator: Arc<Operator>,
@@ -102,7 +103,8 @@ impl Cluster {
         }
     }
 
-    /// Those who reach each other hold each other: without this a sweep would keep every cluster that it has simulated.
+    /// Breaks reference cycles between machines, network and operator: otherwise a sweep would keep every simulated
+    /// cluster in memory.
     fn let_go(&self) {
         self.hosts.iter().for_each(|host| host.let_go());
         self.nodes.iter().for_each(|node| node.stop_agent());
@@ -158,7 +160,7 @@ impl Cluster {
         self.jobs_come_to_rest().await;
     }
 
-    /// Makes the cluster and what clients need in it.
+    /// Founds the cluster and writes the objects that clients need.
     async fn found(&self) {
         let wanted = self.hosts.iter().filter(|host| host.is_wanted());
         let members: BTreeMap<u64, String> = wanted.map(|host| (host.id(), host.address())).collect();
@@ -197,7 +199,7 @@ impl Cluster {
         }
     }
 
-    /// Lets a fault begin, and end in its time.
+    /// Begins a fault, and ends it in time.
     fn begin(&self, fault: &Fault) {
         self.record.note(&format!("FAULT for {} ms: {:?}", fault.lasts.as_millis(), fault.what));
         match &fault.what {
@@ -258,7 +260,7 @@ impl Cluster {
         }
     }
 
-    /// Has the operator do something about a server, which takes its time.
+    /// Lets the operator perform an operation on a server, which takes time.
     fn operate<F, Fut>(&self, whom: Whom, act: F)
     where
         F: FnOnce(Arc<Operator>, Arc<Host>) -> Fut,
@@ -307,7 +309,7 @@ impl Cluster {
         }
     }
 
-    /// Something has to go on now.
+    /// Checks that the cluster makes progress.
     async fn quiesce(&self, seed: u64) {
         let mut client = Client::new(999, seed, &self.hosts, &self.network, &self.record);
         let answered = async {
@@ -321,7 +323,7 @@ impl Cluster {
         }
     }
 
-    /// All servers have to come to the same end.
+    /// Checks that all servers reach the same end of the log.
     async fn come_to_rest(&self) {
         let wanted = || self.hosts.iter().filter(|host| host.is_wanted());
         let same = async {
@@ -339,7 +341,7 @@ impl Cluster {
         }
     }
 
-    /// All jobs have to run as they should, and to stay so.
+    /// Checks that all jobs run as they should, and stay so.
     async fn jobs_come_to_rest(&self) {
         if self.record.violation().is_some() {
             return;
@@ -374,7 +376,7 @@ impl Cluster {
         Ok(checked?)
     }
 
-    /// What the tables say of jobs, for whoever has to find out why.
+    /// The jobs' rows as text, for analysing a failure.
     fn rows(&self) -> Vec<String> {
         let life = self.hosts.iter().find_map(|host| host.life());
         life.map(|life| super::rest::told(&life.seen.view(), &self.nodes)).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! A simulated server: a machine with a disk and a clock, and in each of its lives a log over them with the tables as its state, and a shell
-//! around it. It makes checkpoints and drops old entries.
+//! A simulated server: a machine with a disk and a clock; in each of its lives a log over them, with the tables as
+//! its state, and a shell. It makes checkpoints and drops old entries.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,19 +23,20 @@ use super::record::{Record, Violation};
 use super::shell::{Setup, Shell};
 use super::stream;
 
-/// How long a server that could not start waits before it tries again, as its supervisor would.
+/// Delay after which a server that could not start tries again, as its supervisor would.
 const RESTART_WAIT: Duration = Duration::from_secs(2);
-/// How soon a machine that died begins to be started again. Nothing it does reaches anybody meanwhile.
+/// Time within which the restart of a dead machine begins. No message of the machine arrives meanwhile.
 const DEATH_NOTICED_WITHIN: Duration = Duration::from_millis(100);
-/// How soon a server whose disk has failed tries whether it works again; twice as long after every failure, up to the second.
+/// Delay after which a server whose disk has failed probes it; doubled after every failure, up to the second
+/// constant.
 const COME_BACK_WAIT: Duration = Duration::from_secs(1);
 const COME_BACK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// One machine.
 pub struct Host {
-    /// Its number, from 1: its address, whichever server is on it.
+    /// Machine number, from 1: its address, whichever server is on it.
     machine: u64,
-    /// The number of its server in the cluster: another one after its disk was lost.
+    /// Server id in the cluster: a new one after its disk was lost.
     id: AtomicU64,
     platter: SharedPlatter,
     /// The event history, which is on its disk, too.
@@ -45,22 +46,22 @@ pub struct Host {
     record: Arc<Record>,
     rng: Mutex<SmallRng>,
     life: Mutex<Option<Life>>,
-    /// Whether anybody wants a server on it.
+    /// Whether a server is wanted on it.
     wanted: AtomicBool,
     /// Whether bits of its disk were flipped since its server last started.
     damaged: AtomicBool,
-    /// Whether its server refuses to start because of that.
+    /// Whether its server refuses to start because of that damage.
     refuses: AtomicBool,
 }
 
 /// A running server.
 #[derive(Clone)]
 pub struct Life {
-    /// Its log.
+    /// Log.
     pub log: Log<SimMachine>,
-    /// Its state.
+    /// State.
     pub seen: Arc<Seen>,
-    /// What is around them.
+    /// Shell around log and state.
     pub shell: Arc<Shell>,
     disk: SimDisk,
 }
@@ -73,7 +74,7 @@ impl Life {
 }
 
 impl Host {
-    /// A machine that was never started.
+    /// Creates a machine that was never started.
     pub fn new(machine: u64, wanted: bool, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (skew, rate) = (rng.random_range(-500..=500), rng.random_range(900..=1100));
@@ -93,12 +94,12 @@ impl Host {
         })
     }
 
-    /// The number of its server.
+    /// Id of its server.
     pub fn id(&self) -> NodeId {
         self.id.load(Ordering::Relaxed)
     }
 
-    /// The address that others know it by.
+    /// Address at which others reach it.
     pub fn address(&self) -> String {
         format!("machine-{}", self.machine)
     }
@@ -113,32 +114,32 @@ impl Host {
         Arc::clone(&locked(&self.history))
     }
 
-    /// Where everything that happens is recorded.
+    /// Record of the simulation.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// A number by its own chance.
+    /// A random number from the machine's own generator.
     pub fn random(&self, range: std::ops::Range<u64>) -> u64 {
         locked(&self.rng).random_range(range)
     }
 
-    /// Whether this defect is put in.
+    /// Whether this defect is injected.
     pub fn is_sabotaged(&self, how: Sabotage) -> bool {
         self.record.is_sabotaged(how)
     }
 
-    /// Whether anybody wants a server on it.
+    /// Whether a server is wanted on it.
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Whether its server refuses to start with the disk that it has.
+    /// Whether its server refuses to start with its disk.
     pub fn refuses(&self) -> bool {
         self.refuses.load(Ordering::Relaxed)
     }
 
-    /// There is a new disk in it, and it is to be a new server.
+    /// Replaces its disk by an empty one, for a new server with this id.
     pub fn renew(&self, id: NodeId) {
         self.crash();
         locked(&self.platter).renew();
@@ -149,13 +150,13 @@ impl Host {
         self.wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Nobody wants its server any more.
+    /// Marks its server as not wanted any more.
     pub fn switch_off(&self) {
         self.wanted.store(false, Ordering::Relaxed);
         locked(&self.platter).crash();
     }
 
-    /// The machine dies, and bits on its disk are not what they were.
+    /// Kills the machine, and flips bits on its disk.
     pub fn damage(&self, bits: u32) {
         self.record.count(|counts| counts.crashes += 1);
         let mut platter = locked(&self.platter);
@@ -167,17 +168,17 @@ impl Host {
         }
     }
 
-    /// The wall time of this machine.
+    /// Wall-clock time of this machine.
     pub fn now(&self) -> Time {
         self.clock.wall()
     }
 
-    /// Somebody sets its clock.
+    /// Sets its wall clock.
     pub fn set_clock(&self, skew_ms: i64) {
         self.clock.set_skew(skew_ms);
     }
 
-    /// Runs the server, again and again, until the simulation is over.
+    /// Runs the server, with restarts, until the simulation is over.
     pub async fn run(self: Arc<Self>) {
         loop {
             if self.is_wanted() {
@@ -210,7 +211,8 @@ impl Host {
         let id = self.id();
         let delay = Duration::from_millis(locked(&self.rng).random_range(1..=3));
         let disk = SimDisk::new(&self.platter, self.clock.clone(), delay);
-        // openraft's clock is tokio's, which is one for all: a machine whose clock is fast waits less long instead.
+        // openraft uses tokio's clock, which is one for all machines: on a machine with a fast clock the timeouts are
+        // shortened instead.
         let Timing { heartbeat, election_min, election_max } = Timing::default();
         let really = |counted| self.clock.really(counted);
         let config = Config {
@@ -223,7 +225,7 @@ impl Host {
             retention: Retention { age: Duration::from_secs(120), bytes_max: 256 << 10, entries_min: 100 },
             ..Config::new(PathBuf::from("/data"))
         };
-        // Somebody deletes the history now and then, which anybody may.
+        // Operators may delete the history at any time; this one does so now and then.
         let gone = locked(&self.rng).random_range(0..6) == 0;
         let history = self.history();
         history.restart(gone);
@@ -235,7 +237,7 @@ impl Host {
         Ok(self.surround(log, seen, reactions, disk))
     }
 
-    /// Starts what is around a log, and lets others reach it.
+    /// Starts the shell around a log, and makes the server reachable.
     fn surround(&self, log: Log<SimMachine>, seen: Arc<Seen>, reactions: Reactions, disk: SimDisk) -> Life {
         let id = log.id();
         let shell = Shell::start(Setup {
@@ -253,7 +255,7 @@ impl Host {
         life
     }
 
-    /// Until the machine dies or the server gives up.
+    /// Runs until the machine dies or the server gives up.
     async fn live(self: &Arc<Self>, mut life: Life) {
         while self.serve(&life).await {
             match self.come_back(&life).await {
@@ -262,11 +264,11 @@ impl Host {
             }
         }
         locked(&self.platter).end(&life.disk);
-        // The dead cannot reach anything any more; this only frees what they held.
+        // A dead machine cannot send anything any more; this only frees its resources.
         tokio::spawn(async move { life.log.shutdown().await });
     }
 
-    /// Until the machine dies, or consensus ends: whether the server may come back without a new start.
+    /// Runs until the machine dies, or consensus ends. Returns whether the server may recover without a restart.
     async fn serve(self: &Arc<Self>, life: &Life) -> bool {
         let id = life.log.id();
         let keeping = tokio::spawn(Arc::clone(self).keep_files(life.clone()));
@@ -295,7 +297,7 @@ impl Host {
         comes_back
     }
 
-    /// Nobody reaches the server any more, and nothing of its shell goes on.
+    /// Makes the server unreachable and stops its shell.
     pub fn let_go(&self) {
         if let Some(life) = locked(&self.life).take() {
             life.shell.stop();
@@ -303,14 +305,14 @@ impl Host {
         }
     }
 
-    /// A server whose disk is well and that fails all the same is broken.
+    /// Reports a server that fails although its disk is healthy.
     fn judge(&self, life: &Life, why: &str) {
         if life.lives() && locked(&self.platter).is_well() {
             self.record.found(Violation::Failed { server: life.log.id(), why: why.to_owned() });
         }
     }
 
-    /// Tries again and again whether the disk works, and goes on with what is on it. `None`: the machine has died.
+    /// Probes the disk repeatedly, and continues with its content once it works. `None` when the machine has died.
     async fn come_back(&self, life: &Life) -> Option<Life> {
         let (id, mut wait) = (life.log.id(), COME_BACK_WAIT);
         loop {
@@ -334,7 +336,7 @@ impl Host {
         }
     }
 
-    /// The machine dies, now.
+    /// Kills the machine now.
     pub fn crash(&self) {
         if self.life().is_some() {
             self.record.count(|counts| counts.crashes += 1);
@@ -342,7 +344,7 @@ impl Host {
         }
     }
 
-    /// The machine dies within what it is about to write.
+    /// Lets the machine die in its next writes, after `after_changes` changes.
     pub fn crash_writing(&self, after_changes: u64) {
         if self.life().is_some() {
             self.record.count(|counts| counts.crashes += 1);
@@ -350,7 +352,7 @@ impl Host {
         }
     }
 
-    /// The disk gets into trouble, or out of it.
+    /// Sets the faults of its disk.
     pub fn trouble(&self, troubles: Troubles) {
         locked(&self.platter).trouble(troubles);
     }
@@ -379,7 +381,7 @@ impl Host {
     }
 }
 
-/// An entry's bytes.
+/// Encodes an entry.
 pub fn encode(at: Time, actor: Actor, command: Command, idempotency: Option<songline_commands::Idempotency>) -> Bytes {
     let mut envelope = Envelope::new(at, actor, command);
     envelope.idempotency = idempotency;

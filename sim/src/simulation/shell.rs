@@ -1,5 +1,5 @@
-//! The shell of a simulated server: what `src/server` is around the log, with the same machines of the scheduler in it, but without sockets,
-//! threads, history and users. It leads when its log does, places work, and answers nodes.
+//! The shell of a simulated server: like `src/server` around the log, with the same machines of the scheduler, but
+//! without sockets, threads, history and ACLs. It leads when its log does, places allocations, and answers nodes.
 
 mod endpoint;
 mod lead;
@@ -30,28 +30,28 @@ use reign::Reign;
 
 pub use endpoint::HOLD;
 
-/// How often nodes have to show up: more often than real ones, so that more happens in ten minutes.
+/// Heartbeat TTLs: shorter than real ones, so that more happens in ten minutes.
 const LIMITS: HeartbeatLimits =
     HeartbeatLimits { min_ttl: Dur::from_secs(5), per_second_max: 50, grace: Dur::from_secs(8), failover_ttl: Dur::from_secs(20) };
 
-/// How many versions of a job are kept.
+/// Number of versions that are kept of a job.
 pub const JOB_VERSIONS_MAX: u64 = 6;
 
-/// Why something was not written, or is not known to be.
+/// Reasons why an entry was not written, or its outcome is unknown.
 #[derive(Debug, Clone)]
 pub enum WriteError {
     /// The entry is in the log and changed nothing.
     Rejected(Rejected),
-    /// Nothing was written: somebody else leads, or nobody.
+    /// Nothing was written: this server does not lead.
     NoLeader,
-    /// It may have been written.
+    /// The entry may have been written.
     Unknown(String),
 }
 
 impl From<ProposeError> for WriteError {
     fn from(error: ProposeError) -> Self {
         match error {
-            // With its disk gone it neither leads nor writes.
+            // A server without its disk neither leads nor writes.
             ProposeError::NotLeader { .. } | ProposeError::Disk(_) => Self::NoLeader,
             ProposeError::OutcomeUnknown | ProposeError::Stopped(_) | ProposeError::TooLong { .. } => Self::Unknown(error.to_string()),
         }
@@ -77,27 +77,27 @@ impl From<WriteError> for RpcError {
     }
 }
 
-/// What a server's life has.
+/// Everything that a server's life is started with.
 pub struct Setup {
-    /// Which server.
+    /// Server id.
     pub id: ServerId,
-    /// Its log.
+    /// Log.
     pub log: Log<SimMachine>,
-    /// Its state.
+    /// State.
     pub seen: Arc<Seen>,
-    /// What it applies, as it does.
+    /// Receiver of applied batches.
     pub reactions: Reactions,
-    /// Its clock.
+    /// Clock.
     pub time: Paced,
-    /// Its chance.
+    /// Random generator.
     pub rng: SmallRng,
-    /// Where everything is written down.
+    /// Record of the simulation.
     pub record: Arc<Record>,
 }
 
 /// The shell of one life.
 pub struct Shell {
-    /// Which server.
+    /// Server id.
     pub id: ServerId,
     log: Log<SimMachine>,
     seen: Arc<Seen>,
@@ -108,16 +108,16 @@ pub struct Shell {
     reign: Mutex<Option<Arc<Reign>>>,
     queues: Mutex<EvalQueues>,
     heartbeats: Mutex<Heartbeats>,
-    /// There may be work for workers.
+    /// Notified when workers may have evaluations to work on.
     work: Notify,
-    /// Something is due earlier than it was.
+    /// Notified when a deadline may have moved forward.
     deadlines: Notify,
     plans: mpsc::UnboundedSender<plans::Waiting>,
     updates: mpsc::UnboundedSender<updates::Waiting>,
 }
 
 impl Shell {
-    /// Starts everything that a server does besides its log.
+    /// Starts all tasks of a server besides its log.
     pub fn start(setup: Setup) -> Arc<Self> {
         let Setup { id, log, seen, reactions, time, rng, record } = setup;
         let (plans, plan_queue) = mpsc::unbounded_channel();
@@ -147,7 +147,7 @@ impl Shell {
         shell
     }
 
-    /// Its machine is dead, or it has given up: nothing of it goes on.
+    /// Stops all tasks: the machine is dead, or the server has given up.
     pub fn stop(&self) {
         if let Some(reign) = locked(&self.reign).take() {
             reign.end();
@@ -155,7 +155,7 @@ impl Shell {
         self.life.end();
     }
 
-    /// The state as it is now.
+    /// Current state.
     pub fn view(&self) -> Arc<State> {
         self.seen.view()
     }
@@ -164,22 +164,22 @@ impl Shell {
         locked(&self.reign).clone().filter(|reign| !reign.is_over())
     }
 
-    /// Whether it rules: it has been elected, and has begun.
+    /// Whether its leadership term is ready: it was elected, and has begun.
     pub fn rules(&self) -> bool {
         self.reign().is_some()
     }
 
-    /// Who leads, as far as it knows.
+    /// The leader, as far as this server knows.
     pub fn leader(&self) -> Option<ServerId> {
         self.log.leadership().borrow().leader
     }
 
-    /// The servers that there are, as nodes are told.
+    /// Addresses of the servers, as nodes get them.
     pub fn addresses(&self) -> Vec<songline_model::Str> {
         self.log.members().borrow().addresses.values().map(|address| address.as_str().into()).collect()
     }
 
-    /// What is written into the log.
+    /// Time for log entries.
     pub fn now(&self) -> Time {
         self.time.now()
     }
@@ -192,13 +192,13 @@ impl Shell {
         locked(&self.rng).random()
     }
 
-    /// A new id.
+    /// Generates an evaluation id.
     pub fn fresh(&self) -> EvalId {
         let mut rng = locked(&self.rng);
         EvalId::from(uuid::Builder::from_random_bytes(rng.random()).into_uuid())
     }
 
-    /// Writes a command and answers once it is durable and applied here; with a reign, only in its term.
+    /// Writes a command and returns once it is durable and applied here; with a reign, only in its term.
     async fn write(
         &self,
         reign: Option<&Reign>,
@@ -209,7 +209,7 @@ impl Shell {
         self.write_once(reign, actor, cause, None, command).await
     }
 
-    /// The same, once for all writes with the same key.
+    /// Like `write`, with an idempotency key: writes with the same key take effect once.
     async fn write_once(
         &self,
         reign: Option<&Reign>,
@@ -229,12 +229,12 @@ impl Shell {
         reply.result.map(|outcome| (reply.index, outcome)).map_err(WriteError::Rejected)
     }
 
-    /// Writes what a user asks for.
+    /// Writes a user's command.
     pub async fn write_for_user(&self, command: impl Into<Command>) -> Result<u64, WriteError> {
         self.write(None, Actor::Anonymous, None, command).await.map(|(index, _)| index)
     }
 
-    /// Returns when the entry at `index` is applied here, or says that it takes too long.
+    /// Waits until the entry at `index` is applied here. `None` after `within`.
     async fn wait_for_index(&self, index: u64, within: Duration) -> Option<Arc<State>> {
         let reached = async {
             loop {
@@ -249,7 +249,7 @@ impl Shell {
         tokio::time::timeout(within, reached).await.ok()
     }
 
-    /// A node showed up: the time until its next heartbeat.
+    /// Records a node's heartbeat. Returns the time until its next one.
     fn beat(&self, node: NodeId) -> Dur {
         let stagger = f64::from(u8::try_from(self.draw() & 0xff).unwrap_or(0)) / 256.0;
         let mut heartbeats = locked(&self.heartbeats);

@@ -1,4 +1,4 @@
-//! Makes the story of a failure smaller: what still fails without a fault did not need it.
+//! Shrinks a failing plan: a fault without which the plan still fails is removed.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use super::plan::Plan;
 use super::run::{Report, run};
 
-/// A failure, with no more than it needs.
+/// A failure with a shrunk plan.
 #[derive(Debug, Clone)]
 pub struct Story {
-    /// What happens.
+    /// The plan.
     pub plan: Plan,
-    /// How it ends.
+    /// Its result.
     pub report: Report,
-    /// How many times it was told differently.
+    /// Number of runs that were tried.
     pub attempts: u32,
 }
 
-/// Makes a failing plan smaller, with at most so many more runs.
+/// Shrinks a failing plan, with at most `attempts_max` further runs.
 pub fn shrink(plan: &Plan, report: Report, attempts_max: u32) -> Story {
     let mut story = Story { plan: plan.clone(), report, attempts: 0 };
-    // What was to come after the failure cannot have led to it.
+    // Faults after the failure cannot have caused it.
     if let Some((at, _)) = &story.report.violation
         && *at < plan.length
     {
@@ -30,7 +30,7 @@ pub fn shrink(plan: &Plan, report: Report, attempts_max: u32) -> Story {
         shorter.faults.retain(|fault| fault.at <= at);
         try_instead(&mut story, shorter);
     }
-    // Halves first, then ever smaller pieces, at last one by one.
+    // Try to remove halves first, then ever smaller pieces, at last single faults.
     let mut piece = story.plan.faults.len().div_ceil(2);
     while piece > 0 && story.attempts < attempts_max {
         let mut from = 0;

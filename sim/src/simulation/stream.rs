@@ -1,5 +1,5 @@
-//! The event stream of a simulated cluster: the product's hub, history and cursors on each server, its filling anew where the history was lost,
-//! and readers who follow whichever server runs.
+//! The event stream of a simulated cluster: the real hub, history and cursors on each server, the rebuilding of lost
+//! histories, and subscribers that follow any running server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,23 +23,23 @@ use super::record::Record;
 use super::server::{Host, Life};
 use crate::check::Frame;
 
-/// Entries that are kept in memory: few, so that readers come to the history.
+/// Number of entries in memory: few, so that subscribers read from the history.
 const TAIL_BATCHES_MAX: usize = 20;
-/// How soon a filling that failed is tried again.
+/// Delay before another attempt after a failed rebuild.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
-/// Entries that are replayed between two pauses, in which the machine may die.
+/// Number of entries that are replayed between two pauses, in which the machine may die.
 const ENTRIES_BETWEEN_PAUSES: usize = 30;
-/// After how many servers that have not got what comes next a reader takes the gap.
+/// Number of servers without the next entry after which a subscriber accepts the gap.
 const GAPS_MAX: u32 = 8;
 
-/// A hub over a server's history, whose first entry will be the one at `first`.
+/// Creates a hub over a server's history. `first` is the index of its first entry.
 pub fn hub(history: &Arc<MemoryHistory>, first: u64, record: &Record) -> Arc<EventHub> {
     let skips: Option<fn(u64) -> bool> = record.is_sabotaged(Sabotage::SkippedFrames).then_some(|index| index.is_multiple_of(100));
     let config = HubConfig { tail_batches_max: TAIL_BATCHES_MAX, skips, ..HubConfig::default() };
     EventHub::driven(config, Arc::clone(history) as _, first).expect("a history in memory does not fail")
 }
 
-/// What an entry gives to a stream of everything; `None`: nothing.
+/// An entry's events in an unfiltered stream; `None` without events.
 pub fn frame_of(index: u64, kind: Kind, changes: &[Change]) -> Option<String> {
     full_frame(index, kind, changes).map(|frame| digest(&frame))
 }
@@ -48,7 +48,7 @@ fn digest(frame: &[u8]) -> String {
     blake3::hash(frame.trim_ascii_end()).to_hex()[..16].to_owned()
 }
 
-/// Fills a server's history anew whenever it was lost, as long as it lives.
+/// Rebuilds a server's history whenever it was lost, as long as the server lives.
 pub async fn keep_whole(host: Arc<Host>, life: Life) {
     let history = host.history();
     let mut losses = history.losses();
@@ -58,7 +58,7 @@ pub async fn keep_whole(host: Arc<Host>, life: Life) {
             Ok(Refilled::NothingOlder) => {}
             Ok(Refilled::Abandoned) => tokio::time::sleep(RETRY_WAIT).await,
             Err(error) => {
-                // Its disk fails, or its log was cut under the replay.
+                // The disk fails, or the log was cut during the replay.
                 host.record().note(&format!("server {} could not fill its history: {error:#}", life.log.id()));
                 tokio::time::sleep(RETRY_WAIT).await;
             }
@@ -94,7 +94,7 @@ async fn refill(host: &Host, life: &Life, history: &Arc<MemoryHistory>) -> anyho
     told.first().map(|(_, came_of_it)| *came_of_it).context("there is one store")
 }
 
-/// The state to replay a log from, and what comes behind it, as the product chooses it.
+/// The state to replay a log from, and the entries after it, chosen as in the real server.
 fn beginning(log: &Log<SimMachine>, resumes_after: u64) -> anyhow::Result<Option<(State, Vec<Committed>)>> {
     let oldest = log.oldest_index();
     let mut usable = log.checkpoint_indexes()?;
@@ -121,14 +121,14 @@ fn replay(state: &mut State, entry: &Committed) -> Option<AppliedEntry> {
     let envelope = Envelope::decode(bytes).expect("entries are written by this program");
     let applied = songline_projections::apply(state, entry.position.index, &envelope);
     let (kind, changes) = (envelope.command.kind(), Arc::new(applied.changes));
-    // How it ended is not the stream's.
+    // The entry's result is not part of the stream.
     Some(AppliedEntry { index: state.applied_index(), at: state.applied_at(), kind, ending: Ending::Done, changes })
 }
 
-/// What a piece of a stream says.
+/// A line of a stream.
 enum Line {
     Frame(Frame),
-    /// What is older than this index is not to be had here.
+    /// Events below this index are not available here.
     Gap(u64),
     Closed,
 }
@@ -144,7 +144,8 @@ fn read(line: &[u8]) -> Option<Line> {
     value.get("Closed").map(|_| Line::Closed)
 }
 
-/// Follows the stream of whichever server runs, from where it is, and from anywhere else only when entries are gone everywhere.
+/// Follows the stream of any running server from its cursor, and skips entries only when they are gone on all
+/// servers.
 pub async fn follow(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: Arc<Record>) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let (mut cursor, mut gaps) = (0, 0);
@@ -161,7 +162,7 @@ pub async fn follow(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: Arc<R
         'reading: while let Ok(Some(Ok(piece))) = tokio::time::timeout_at(until, stream.next()).await {
             for line in piece.split(|byte| *byte == b'\n').filter_map(read) {
                 match line {
-                    // What a machine says that has died does not arrive.
+                    // Output of a machine that has died does not arrive.
                     _ if !life.lives() => break 'reading,
                     Line::Frame(frame) => {
                         (cursor, gaps) = (frame.index, 0);
@@ -177,7 +178,7 @@ pub async fn follow(number: u64, seed: u64, hosts: Vec<Arc<Host>>, record: Arc<R
         }
         if let Some(oldest) = gap {
             gaps += 1;
-            // Another server may have it, or this one when its history is whole again.
+            // Another server may have the entries, or this one once its history is rebuilt.
             if gaps > GAPS_MAX {
                 (cursor, gaps) = (oldest - 1, 0);
                 record.streamed(number, cursor, None);

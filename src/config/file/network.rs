@@ -1,4 +1,4 @@
-//! Keys about addresses, certificates, limits of connections, and whom to join.
+//! Keys for addresses, certificates, connection limits and servers to join.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -11,7 +11,7 @@ pub(super) fn ports(value: &Value, config: &mut AgentConfig) -> anyhow::Result<(
     each(value, &mut |key, value| {
         let port = u16::try_from(number(key, value)?).with_context(|| format!("ports.{key}"))?;
         match key {
-            // 0 is a port here: any free one.
+            // Port 0 is valid here and takes any free port.
             "http" => config.http_port = port,
             "rpc" => config.rpc_port = port,
             "serf" => config.serf_port = port,
@@ -60,7 +60,7 @@ pub(super) fn tls(value: &Value, told: &mut TlsConfig, seen: &mut Seen) -> anyho
                     other => bail!("tls.tls_min_version: {other:?} is not offered: tls12 or tls13"),
                 }
             }
-            // Those that are spoken are all sound; what the other side prefers of them is taken.
+            // All cipher suites that are offered are safe; the peer's preference among them is followed.
             "tls_cipher_suites" | "tls_prefer_server_cipher_suites" => seen.without_effect(&format!("tls.{key}"), value),
             other => bail!("tls unexpected keys {other}"),
         }
@@ -91,7 +91,8 @@ pub(super) fn join_block(block: &str, value: &Value, told: &mut JoinConfig) -> a
     })
 }
 
-/// One of the keys that `server_join` has and that stood in `server` before there was such a block. Says whether it was one.
+/// Applies a key of `server_join` that was allowed in `server` before that block existed. Returns whether `key` is
+/// one of them.
 pub(super) fn join_key(block: &str, key: &str, value: &Value, told: &mut JoinConfig) -> anyhow::Result<bool> {
     match key {
         "retry_join" => told.retry_join.extend(texts(key, value)?),
@@ -103,7 +104,7 @@ pub(super) fn join_key(block: &str, key: &str, value: &Value, told: &mut JoinCon
     Ok(true)
 }
 
-/// A list of texts; one alone stands for a list of it.
+/// A list of texts; a single text is a list of one.
 pub(super) fn texts(key: &str, value: &Value) -> anyhow::Result<Vec<String>> {
     match value {
         Value::Array(items) => items.iter().map(|item| text(key, item)).collect(),

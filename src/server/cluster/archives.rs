@@ -1,5 +1,6 @@
-//! Archives among servers: an entry of the log only names the one that it restores, so all servers must have its content. The leader has a
-//! majority fetch it before it proposes the entry; whoever misses it all the same fetches it when it applies the entry.
+//! Archives among servers: a log entry only names the archive that it restores, so every server needs the archive's
+//! content. The leader lets a majority fetch the content before it proposes the entry. A server that still lacks it
+//! fetches it when it applies the entry.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,26 +16,27 @@ use super::super::Core;
 use super::peers::Topic;
 use super::{decode, encode};
 
-/// How much one answer carries, in bytes.
+/// Largest content of one answer, in bytes.
 const PIECE_BYTES: usize = 4 << 20;
-/// How long one piece may take.
+/// Timeout of one piece.
 const PIECE_WITHIN: Duration = Duration::from_secs(30);
-/// How long another server may take to fetch all of it.
+/// Timeout for another server to fetch a whole archive.
 const FETCH_WITHIN: Duration = Duration::from_secs(600);
-/// Pause before whoever needs an archive asks all others again.
+/// Delay before a server that needs an archive asks all others again.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// What is asked about an archive. It is named by the digest of its content.
+/// A question about an archive, which is named by the digest of its content.
 #[derive(Debug, Serialize, Deserialize)]
 enum Question {
-    /// Get it from the server at this address. Answered once it is there.
+    /// Fetch the archive from the server at this address. Answered once the content is on disk.
     Fetch { digest: String, from: String },
-    /// What it holds from there on; empty at its end.
+    /// The content from this offset on; empty at the end.
     Piece { digest: String, offset: u64 },
 }
 
 impl Core {
-    /// Has the others fetch an archive from here. Returns once a majority, this server counted, has it on disk.
+    /// Lets the other servers fetch an archive from this one. Returns once a majority, including this server, has it
+    /// on disk.
     pub(crate) async fn spread_archive(&self, digest: &str) -> Result<(), ProposeError> {
         if self.other_servers().is_empty() {
             return Ok(());
@@ -89,19 +91,20 @@ impl Core {
         kept.await.map_err(|error| error.to_string())?.map_err(text)
     }
 
-    /// Fetches an archive that an entry names and that is not here, from whoever has it. `None` when there is nobody to ask, or the server
-    /// goes down. Blocks: the entry cannot be applied without it, nor can those behind it.
+    /// Fetches an archive that an entry names and that is missing here, from any server that has it. `None` when no
+    /// other server is known, or this server is shutting down. Blocks: neither this entry nor later ones can be
+    /// applied without the archive.
     pub(crate) fn await_archive(self: &Arc<Self>, digest: &str) -> Option<()> {
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let (core, digest) = (Arc::clone(self), digest.to_owned());
-        // Another thread, since this one may be one of the runtime's.
+        // A separate thread, because the caller may be a thread of the async runtime, which must not block on it.
         let fetching = std::thread::spawn(move || runtime.block_on(async move { core.fetch_from_anybody(&digest).await }));
         fetching.join().ok()?
     }
 
     async fn fetch_from_anybody(&self, digest: &str) -> Option<()> {
         loop {
-            // While the log is being opened nobody knows the members.
+            // While the log is being opened the members are unknown; the configured addresses are asked.
             let addresses = if self.log.get().is_some() { self.other_servers() } else { self.config.join.addresses() };
             let addresses: Vec<_> = addresses.into_iter().filter(|address| *address != self.cluster.address).collect();
             if addresses.is_empty() {

@@ -1,4 +1,5 @@
-//! Attacks on connections between servers: strangers of every kind ask each topic, and a listener in between records all bytes.
+//! Attacks on connections between servers: unauthenticated diallers ask each topic, and an eavesdropper records all
+//! bytes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ fn file(name: &str) -> PathBuf {
 fn tls(who: &str) -> TlsConfig {
     TlsConfig {
         rpc: true,
-        // Names count for servers whatever this says.
+        // Connections between servers check names regardless of this setting.
         verify_server_hostname: false,
         ca_file: Some(file("ca.pem")),
         cert_file: Some(file(&format!("{who}.pem"))),
@@ -58,7 +59,7 @@ fn core(agent: &Agent) -> &Arc<Core> {
     agent.server().expect("each has a server")
 }
 
-/// A server's dialer with this certificate and key. Without a key it accepts every other end.
+/// A dialer with this certificate and key. Without a key it accepts every other end.
 fn dialer(certificate: Option<&str>, key: Option<&ServerKey>) -> Dialer {
     let unproven = if key.is_some() { Unproven::Refused } else { Unproven::Anybody };
     let dialer = certificate.map_or_else(Dialer::plain, |who| {
@@ -74,7 +75,7 @@ fn dialer(certificate: Option<&str>, key: Option<&ServerKey>) -> Dialer {
     dialer.of_server(ServerTrust::new("global", certificate.is_some(), key.cloned(), unproven))
 }
 
-/// What a dialler is told for each first byte of servers and each topic; equal answers in a row are told once.
+/// Results of dialling with each first byte of servers and asking each topic; equal neighbouring results are merged.
 async fn tried(dialer: Dialer, address: &str) -> String {
     let mut said = Vec::new();
     for first in [FirstByte::Http, FirstByte::RpcOfServers] {
@@ -148,7 +149,7 @@ async fn no_topic_is_answered_to_anybody_but_servers() {
     .assert_eq(&told);
 }
 
-/// Passes on all bytes to and from a port, and keeps them.
+/// A proxy that forwards all bytes to and from a port, and records them.
 #[derive(Default)]
 struct Listener {
     to: OnceLock<SocketAddr>,
@@ -202,8 +203,8 @@ async fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     tokio::time::timeout(WITHIN, looked).await.unwrap_or_else(|_| panic!("waited too long until {what}"))
 }
 
-/// Runs two servers with a listener between them. Returns which secrets the listener could read: the key-encryption key, and the tokens of
-/// requests of HTTP and of the node RPC that one server passes on to the other.
+/// Runs two servers with an eavesdropper between them. Returns the secrets that the eavesdropper could read: the
+/// key-encryption key, and the tokens of HTTP and node RPC requests that one server forwards to the other.
 async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let (one, two) = (Listener::start().await, Listener::start().await);
@@ -237,7 +238,7 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
     let token = made["SecretID"].as_str().expect("it has a secret").to_owned();
     let listed = http.get(url("/v1/acl/tokens")).header("X-Nomad-Token", &token).send().await.expect("the follower answers");
     assert_eq!(listed.status(), 200);
-    // A token that does not exist is passed on all the same.
+    // A token that does not exist is forwarded, too.
     let shown = "5ec2e700-0000-4000-8000-000000000001";
     let calls = Pool::new(Dialer::plain(), PoolLimits::default(), None);
     let asked = to_vec(&json!({ "Region": "global", "AuthToken": shown })).expect("it can be written");
@@ -258,7 +259,8 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
 async fn with_a_key_nobody_reads_what_servers_say_to_each_other() {
     let key = EncryptKey::generate().and_then(|key| EncryptKey::parse(&key)).expect("a key can be made");
     assert_eq!(read_on_the_way(Some(key)).await, [""; 0]);
-    // Without a key, which is for loopback addresses, the listener reads all three: so it listens in the right place.
+    // Without a key, which loopback addresses allow, all three secrets are readable: the eavesdropper is in the right
+    // place.
     let all = ["the key-encryption key", "a token of HTTP", "a token of the RPC"];
     assert_eq!(read_on_the_way(None).await, all);
 }

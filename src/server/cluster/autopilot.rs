@@ -1,4 +1,5 @@
-//! The leader's look at the other servers: feeds what consensus knows of them to the autopilot machine and carries out what it says.
+//! Autopilot on the leader: feeds the autopilot machine with consensus progress of the servers and carries out its
+//! decisions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use songline_scheduler::leader::autopilot::{Autopilot, Effect, Look, Peer};
 use super::super::leadership::Reign;
 use super::super::{Core, lock};
 
-/// How often the leader looks.
+/// Interval of autopilot's checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Takes a first look and goes on looking until the reign is over.
+/// Runs a first check and then one each interval until the leadership term ends.
 pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
     let began = tokio::time::Instant::now();
     let mut autopilot = Autopilot::new();
@@ -39,7 +40,8 @@ impl Core {
         effect
     }
 
-    /// Who has not been heard of since this server leads has been silent for that long at least.
+    /// Current progress of the servers. A server without contact in this term counts as silent since the term began
+    /// (`reigned`).
     fn look_at_servers(&self, reigned: Duration) -> Look {
         let log = self.log();
         let members = log.members().borrow().clone();
@@ -51,7 +53,7 @@ impl Core {
                 let seen = progress.get(id);
                 let peer = Peer {
                     voter: members.voters.iter().any(|voters| voters.contains(id)),
-                    // Who was never heard of has not said whether it wants to.
+                    // A server that was never heard of has not said whether it wants a vote.
                     wants_vote: known.get(id).is_some_and(|it| !it.greeting.non_voting),
                     silence: Dur::from(seen.and_then(|peer| peer.last_heard).unwrap_or(reigned)),
                     matched: seen.and_then(|peer| peer.matched).map_or(0, |position| position.index),

@@ -1,8 +1,9 @@
-//! The key-encryption key among servers: whoever lacks it asks the others, and the first leader sees to it that a majority has it before
-//! anything is wrapped by it. What it is and where it lies is the keyring's business.
+//! The key-encryption key among servers: a server without it asks the others, and the first leader has a majority
+//! store it before anything is wrapped by it. The keyring defines the key and its file.
 //!
-//! The key is sent over connections whose ends have proved that they are servers, sealed by TLS or the `encrypt` key. Without both it is
-//! sent in the clear, which happens between loopback addresses or where the operator allows it (`allow_unauthenticated_peers`).
+//! The key is sent over connections whose ends have authenticated as servers, encrypted by TLS or the `encrypt` key.
+//! Without both it is sent in the clear, which happens between loopback addresses or where the operator allows it
+//! (`allow_unauthenticated_peers`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,21 +16,21 @@ use super::super::{Core, watching};
 use super::peers::Topic;
 use super::{decode, encode};
 
-/// How often a server looks whether it can read the active root key.
+/// Interval at which a server checks whether it can unwrap the active root key.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long another server may take to answer.
+/// Timeout of another server's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is asked about the key.
+/// A question about the key-encryption key.
 #[derive(Serialize, Deserialize)]
 enum Question {
-    /// Who has the one with this fingerprint tells it.
+    /// Send the key with this fingerprint.
     Tell(String),
-    /// Whoever has none in use keeps this one.
+    /// Store this key, if none is in use.
     Keep(HandedOut),
 }
 
-/// The key on its way. Not printed.
+/// The key as it is sent. Never printed.
 #[derive(Serialize, Deserialize)]
 struct HandedOut(#[serde(with = "serde_bytes")] Vec<u8>);
 
@@ -39,13 +40,13 @@ impl HandedOut {
     }
 }
 
-/// Looks for the key for as long as the server runs.
+/// Checks for the key for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
     watching::every(core, LOOK_EVERY, async |core| core.seek_kek().await);
 }
 
 impl Core {
-    /// Asks the others for the key that the active root key is wrapped by, unless this server has it.
+    /// Asks the others for the key that wraps the active root key, unless this server has it.
     async fn seek_kek(&self) {
         let view = self.view();
         let Some(active) = view.active_root_key() else { return };
@@ -68,7 +69,7 @@ impl Core {
         }
     }
 
-    /// Before the first root key: a majority has what it will be wrapped by, so that no later leader is without.
+    /// Has a majority store the key before the first root key is wrapped by it, so that no later leader lacks it.
     pub(crate) async fn share_first_kek(&self) -> Result<(), KeyringError> {
         let view = self.view();
         let others = self.other_servers().len();

@@ -1,5 +1,5 @@
-//! Leaving a cluster for good manners' sake: lead no more, be no member any more, and do not come back uninvited.
-//! Taking out a server that does not answer is in [`super::membership`].
+//! Leaving a cluster gracefully: transfer leadership, cease to be a member, and do not rejoin unasked.
+//! [`super::membership`] removes servers that do not answer.
 
 use std::io;
 use std::path::Path;
@@ -11,13 +11,13 @@ use songline_log::NodeId as ServerId;
 use super::peers::Topic;
 use super::{Core, JOIN_WITHIN, decode, encode};
 
-/// How long a server that leaves waits for another to lead.
+/// Timeout of the leadership transfer of a leaving server.
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(5);
-/// How long leaving may take in all: whoever asked a server to end wants it to end.
+/// Timeout of the whole leave: an operator who stops a server wants it to stop.
 const LEAVE_WITHIN: Duration = Duration::from_secs(15);
-/// How soon it is tried again.
+/// Delay before another attempt.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// The file that says that the server with this directory has left.
+/// File that marks the server of this directory as having left its cluster.
 const LEFT: &str = "left";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,20 +27,20 @@ pub(super) struct LeaveRequest {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum LeaveAnswer {
-    /// It is no member any more.
+    /// The server is no longer a member.
     Goodbye,
-    /// Only the leader can, and this is its address.
+    /// Only the leader can decide; this is its address.
     Ask(String),
 }
 
-/// Whether the server with this directory has left its cluster and was not asked back.
+/// Whether the server with this directory has left its cluster and was not asked to rejoin.
 pub(crate) fn has_left(dir: &Path) -> io::Result<bool> {
     dir.join(LEFT).try_exists()
 }
 
 impl Core {
-    /// Leaves the cluster: another leads, and the others go on without this server. What cannot be done in time is left undone: the others
-    /// take it out when it does not answer.
+    /// Leaves the cluster: another server leads, and the others continue without this one. Steps that miss their
+    /// timeout are skipped: autopilot of the others removes the server once it does not answer.
     pub(crate) async fn leave(&self) {
         let others = self.other_servers();
         if others.is_empty() {
@@ -60,7 +60,7 @@ impl Core {
             }
             let mut leadership = self.log().leadership();
             let handed_over = leadership.wait_for(|now| !now.is_leader && now.leader.is_some());
-            // Time is up, or the log is closed: what follows says why.
+            // On a timeout or a closed log, the next step reports the reason.
             let _ = tokio::time::timeout(HAND_OVER_WITHIN, handed_over).await;
         }
         while let Err(why) = self.say_goodbye().await {
@@ -78,7 +78,7 @@ impl Core {
             return self.log().remove(id).await.map_err(|error| error.to_string());
         }
         let mut address = self.leader_address().ok_or("nobody leads")?;
-        // A server that has just lost the lead sends to another; longer chains mean that nobody knows.
+        // A former leader may name its successor. A longer chain of referrals means that no server knows the leader.
         for _ in 0..3 {
             let asked = self.cluster.peers.ask(&address, Topic::Leave, &encode(&LeaveRequest { id }), JOIN_WITHIN).await;
             match decode(&asked.map_err(|error| error.to_string())?)? {
@@ -89,7 +89,7 @@ impl Core {
         Err("nobody knows who leads".into())
     }
 
-    /// Lets a server go that leaves.
+    /// Removes a server that asks to leave.
     pub(super) async fn let_go(&self, request: LeaveRequest) -> Result<LeaveAnswer, String> {
         if !self.log().is_leader() {
             return self.leader_address().map(LeaveAnswer::Ask).ok_or_else(|| "No cluster leader".into());
@@ -102,8 +102,8 @@ impl Core {
         Ok(LeaveAnswer::Goodbye)
     }
 
-    /// Whether this server stays away from the cluster that it has left until somebody asks it back. One that is told whom to join, or to
-    /// come back, is asked back by that.
+    /// Whether this server stays out of the cluster that it has left until an operator asks it to rejoin. Configured
+    /// servers to join, or `rejoin_after_leave`, count as that request.
     pub(super) fn stays_away(&self) -> bool {
         let left = has_left(&self.dir).unwrap_or_else(|error| {
             tracing::warn!(%error, "reading whether this server has left its cluster");
@@ -116,7 +116,7 @@ impl Core {
         left
     }
 
-    /// Forgets that this server has left.
+    /// Deletes the mark that this server has left.
     pub(super) fn come_back(&self) {
         match std::fs::remove_file(self.dir.join(LEFT)) {
             Ok(()) => tracing::info!("this server looks for the cluster that it had left"),

@@ -1,4 +1,5 @@
-//! What people see of the cluster and ask of it: who is in it, how they fare, meeting another server, taking one out, having one lead.
+//! Operators' view of the cluster and their requests: members, health, meeting a server, removing one, leadership
+//! transfer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::peers::Topic;
 use super::{Core, GREET_EVERY, GREET_WITHIN, Greeting, ServerSeen, decode, encode, id_of, id_text};
 use crate::server::lock;
 
-/// A server that missed so many greetings has failed, as far as this one knows.
+/// Number of missed greetings after which this server reports another one as failed.
 const GREETINGS_MISSED_MAX: u32 = 5;
 
 impl Core {
@@ -41,10 +42,10 @@ impl Core {
         }
     }
 
-    /// What this server tells of itself.
+    /// Tags of this server's member entry.
     pub(crate) fn own_tags(&self) -> BTreeMap<String, String> {
         let own = self.servers_seen().into_iter().find(|seen| seen.id == self.cluster.id);
-        // Before there is a cluster, nobody knows what it will be in it.
+        // Without a cluster this server has no role in one yet.
         let seen = own.unwrap_or_else(|| ServerSeen {
             id: self.cluster.id,
             name: self.info.name.clone(),
@@ -84,12 +85,12 @@ impl Core {
         tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// How the servers fare, as the leader saw it a moment ago; on others nothing is known.
+    /// Health of the servers, as the leader saw it a moment ago; unknown on other servers.
     pub(crate) fn servers_health(&self) -> ClusterHealth {
         let health = lock(&self.server_health).clone();
         let term = self.log().leadership().borrow().term;
         let base = self.view().base();
-        // What was seen while it led says nothing of it now.
+        // Health that was recorded in an earlier term of this server is outdated.
         let broken = self.disk_trouble().is_some();
         let progress = self.log().peers();
         let servers = health.servers.iter().map(|(id, server)| {
@@ -110,7 +111,7 @@ impl Core {
         }
     }
 
-    /// Greets the server at an address, and remembers it.
+    /// Greets the server at an address and records its answer.
     pub(crate) async fn meet(&self, address: &str) -> Result<(), String> {
         let asked = self.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
         let theirs: Greeting = decode(&asked.map_err(|error| error.to_string())?)?;
@@ -127,13 +128,13 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a server out of the cluster.
+    /// Removes a server from the cluster.
     pub(crate) async fn remove_server(&self, id: &str) -> Result<(), ProposeError> {
         let id = id_of(id).ok_or_else(|| ProposeError::Unavailable(format!("{id:?} is no server's id")))?;
         self.log().remove(id).await.map_err(member_error)
     }
 
-    /// Lets another server lead.
+    /// Transfers leadership to another server.
     pub(crate) async fn hand_over(&self, id: Option<&str>) -> Result<(), ProposeError> {
         let to = match id {
             None => None,
@@ -142,14 +143,14 @@ impl Core {
         self.log().transfer_leadership(to).await.map_err(member_error)
     }
 
-    /// Addresses of all members but this one.
+    /// Addresses of all members except this server.
     pub(crate) fn other_servers(&self) -> Vec<String> {
         let members = self.log().members();
         let members = members.borrow();
         members.addresses.iter().filter(|(id, _)| **id != self.cluster.id).map(|(_, address)| address.clone()).collect()
     }
 
-    /// Asks all other servers the same, and gives the answers of those that have one.
+    /// Asks all other servers the same question, and returns the answers that arrive in time.
     pub(crate) async fn ask_all(&self, topic: Topic, question: &[u8], within: Duration) -> Vec<bytes::Bytes> {
         let addresses = self.other_servers();
         let asked = addresses.iter().map(|address| self.cluster.peers.ask(address, topic, question, within));
@@ -164,8 +165,8 @@ impl Core {
         told.collect()
     }
 
-    /// Asks all other servers that vote the same, and returns as soon as a majority, this server counted, has an answer. False when it is clear
-    /// that there will be none. Whoever has not answered by then has been asked all the same.
+    /// Asks all other voters the same question, and returns as soon as a majority, including this server, has
+    /// answered. False when a majority can no longer be reached. The question is sent to all voters in any case.
     pub(crate) async fn majority_answers(&self, topic: Topic, question: &[u8], within: Duration) -> bool {
         let members = self.log().members().borrow().clone();
         let mut answered = BTreeSet::from([self.cluster.id]);

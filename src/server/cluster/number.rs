@@ -1,4 +1,4 @@
-//! The numbers of servers: how they are told, and where each keeps its own.
+//! Server ids: their text form, and the file that keeps a server's own id.
 
 use std::io;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use songline_log::NodeId as ServerId;
 use uuid::Uuid;
 
-/// The number of a server whose directory is older than the file that tells it.
+/// Id of a server whose directory is older than the id file.
 const FIRST_ID: ServerId = 1;
 
-/// A server's number as people and clients see it: a UUID, made of nothing but the number.
+/// A server's id as operators and clients see it: a UUID that encodes only the number.
 pub fn id_text(id: ServerId) -> String {
     Uuid::from_u64_pair(id, mixed(id)).to_string()
 }
 
-/// The number of a server by its UUID; `None` when it is none of a server.
+/// Id of a server by its UUID; `None` when the UUID encodes no server id.
 pub fn id_of(text: &str) -> Option<ServerId> {
     let (id, check) = Uuid::parse_str(text).ok()?.as_u64_pair();
     (check == mixed(id)).then_some(id)
@@ -27,7 +27,7 @@ fn mixed(id: ServerId) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// The number of the server whose directory this is; a new one gets one that nobody else has.
+/// Id of the server with this directory. A new directory gets a random id.
 pub(crate) fn identity(dir: &Path) -> io::Result<ServerId> {
     let path = dir.join("id");
     match std::fs::read_to_string(&path) {

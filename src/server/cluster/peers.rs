@@ -1,7 +1,7 @@
-//! Questions and answers between servers, over connections of first byte `Peers`: one question, one answer, again and again. The meaning of
-//! a topic's questions is not here.
+//! Questions and answers between servers, over connections of first byte `Peers`: strictly alternating, one answer to
+//! each question. The topics define the contents.
 //!
-//! Both ends have proved that they are servers before the first question: see `songline_rpc::port::ServerTrust`.
+//! Both ends have authenticated as servers before the first question: see `songline_rpc::port::ServerTrust`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,29 +16,29 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::lock;
 
-/// `length u32, topic u8` before a question, `length u32, 1 or 0` before an answer.
+/// Frame header: `length u32, topic u8` before a question, `length u32, 1 or 0` before an answer.
 const HEAD_BYTES: usize = 5;
-/// The longest question and answer, in bytes. An entry may take 64 MiB.
+/// Longest question and answer, in bytes. An entry may take 64 MiB.
 const CONTENT_BYTES_MAX: usize = 80 << 20;
-/// How many idle connections are kept to one server.
+/// Largest number of idle connections to one server.
 const IDLE_MAX: usize = 8;
 
-/// What a question is about. The number is its byte.
+/// Topic of a question. The number is its byte on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
-    /// A message of consensus.
+    /// A consensus message.
     Consensus = 1,
-    /// Who are you, and whom do you know?
+    /// Greeting: the server's description and the addresses it knows.
     Greeting = 2,
-    /// Let me in.
+    /// Request to join the cluster.
     Join = 3,
-    /// Will you found a cluster with these?
+    /// Request for a promise to found a cluster with a set of servers.
     Promise = 4,
-    /// What root keys are wrapped with.
+    /// The key-encryption key, which wraps root keys.
     KeyEncryptionKey = 5,
-    /// The content of an archive.
+    /// Content of an archive.
     Archive = 6,
-    /// Let me go.
+    /// Request to leave the cluster.
     Leave = 7,
 }
 
@@ -49,29 +49,29 @@ impl Topic {
     }
 }
 
-/// Who answers the questions of other servers.
+/// Answers the questions of other servers.
 pub(crate) trait Answers: Send + Sync + 'static {
-    /// The answer, or why there is none.
+    /// Returns the answer, or the reason for a refusal.
     fn answer(&self, topic: Topic, question: Bytes) -> impl Future<Output = Result<Bytes, String>> + Send;
 }
 
-/// The ways to other servers. Clones share their connections.
+/// Connections to other servers. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Peers {
     dialer: Dialer,
     idle: Arc<Mutex<BTreeMap<Box<str>, Vec<Conn>>>>,
 }
 
-/// Why a question has no answer.
+/// Reasons why a question got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AskError {
-    /// There is no connection.
+    /// No connection could be made.
     #[error("{0}")]
     Unreachable(String),
-    /// The connection broke, or it took too long; the question may have arrived.
+    /// The connection broke or the timeout passed; the question may have arrived.
     #[error("{0}")]
     Lost(String),
-    /// The other says no.
+    /// The other server refused.
     #[error("{0}")]
     Refused(String),
 }
@@ -81,11 +81,11 @@ impl Peers {
         Self { dialer, idle: Arc::default() }
     }
 
-    /// Asks the server at `address`.
+    /// Asks the server at `address`. `within` bounds connecting and the answer.
     pub async fn ask(&self, address: &str, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
         let asked = async {
-            // A kept connection may have died of age: what is lost on it before an answer begins is asked again on a new one. Every
-            // question can be asked twice.
+            // A kept connection may have been closed meanwhile: a question that fails on it before an answer begins
+            // is repeated on a new one. Every question may safely be asked twice.
             if let Some(mut conn) = self.take_idle(address)
                 && let Ok(answer) = exchange(&mut conn, topic, question).await
             {
@@ -102,8 +102,8 @@ impl Peers {
             answer
         };
         tokio::time::timeout(within, asked).await.map_err(|_| {
-            // A path may be deaf in one direction: the other connections that are kept would wait in vain as long, one after another. A new
-            // one is not made over such a path, and so says at once what it is.
+            // A network path may drop packets in one direction. The other idle connections to the address would time
+            // out as well, one after another. Connecting anew over such a path fails at once, which shows its state.
             lock(&self.idle).remove(address);
             AskError::Lost(format!("{address} did not answer in {} ms", within.as_millis()))
         })?
@@ -122,7 +122,7 @@ impl Peers {
     }
 }
 
-/// Answers what comes over a connection until it ends.
+/// Answers questions that arrive on a connection until it ends.
 pub(crate) async fn serve<A: Answers>(mut conn: Conn, answers: &A) -> io::Result<()> {
     loop {
         let Some((head, question)) = read_frame(&mut conn).await? else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Transport for Peers {
     }
 }
 
-/// One question and its answer. An error means that the connection is of no use any more.
+/// Sends one question and reads its answer. An error means that the connection is unusable.
 async fn exchange(conn: &mut Conn, topic: Topic, question: &[u8]) -> io::Result<Result<Bytes, AskError>> {
     write_frame(conn, topic as u8, question).await?;
     let (head, answer) = read_frame(conn).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -163,7 +163,7 @@ async fn write_frame(conn: &mut Conn, head: u8, content: &[u8]) -> io::Result<()
     conn.flush().await
 }
 
-/// `None` at the end of the connection.
+/// Reads one frame; `None` at the end of the connection.
 async fn read_frame(conn: &mut Conn) -> io::Result<Option<(u8, Bytes)>> {
     let mut head = [0; HEAD_BYTES];
     match conn.read_exact(&mut head).await {
@@ -176,7 +176,7 @@ async fn read_frame(conn: &mut Conn) -> io::Result<Option<(u8, Bytes)>> {
         return Err(invalid("longer than servers say to each other"));
     }
     let mut content = BytesMut::new();
-    // As it comes, so that an announced length alone takes no memory.
+    // Memory grows with the received bytes, so that an announced length alone allocates nothing.
     while content.len() < len {
         let rest = len - content.len();
         content.reserve(rest.min(1 << 20));

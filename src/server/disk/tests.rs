@@ -1,4 +1,5 @@
-//! Servers in this process whose disks fail and work again: nothing that was acknowledged is missing, and nothing is told twice.
+//! Servers in this process whose disks fail and recover: no acknowledged write is missing, and no event is delivered
+//! twice.
 
 #[path = "../../../tests/support/moody.rs"]
 #[allow(dead_code, reason = "tests of the log need more of it")]
@@ -19,13 +20,13 @@ use crate::config::AgentConfig;
 use crate::server::Core;
 use moody::Moody;
 
-/// How long anything may take here; the machine may be busy.
+/// Timeout of every step; the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(90);
 
-/// How names begin of which it is not known whether they were written.
+/// Prefix of names whose write has an unknown outcome.
 const LOST: &str = "lost-";
 
-/// What was found, without what may have been written or not.
+/// The names found, without those of unknown outcome.
 fn known(found: Vec<String>, written: &[String]) -> Vec<String> {
     found.into_iter().filter(|name| !name.starts_with(LOST) || written.contains(name)).collect()
 }
@@ -83,7 +84,7 @@ impl Servers {
         tokio::time::timeout(WITHIN, looked).await.with_context(|| format!("waited too long until {what}"))
     }
 
-    /// The number of one that leads and is none of these.
+    /// Number of a server that leads and is not in `none`.
     async fn leader_but(&self, none: &[usize]) -> anyhow::Result<usize> {
         self.until("somebody leads", |it| {
             let leads = |n: &usize| !none.contains(n) && it.core(*n).leader() == Leader::Here && it.core(*n).reign().is_some();
@@ -100,7 +101,7 @@ impl Servers {
         self.until("it is back", |it| it.core(n).disk_trouble().is_none().then_some(())).await
     }
 
-    /// Makes a namespace through one server: its index, or the status and text of the refusal.
+    /// Creates a namespace through one server. Returns its index, or the status and text of the refusal.
     async fn put(&self, asked: usize, name: &str) -> anyhow::Result<Result<u64, (u16, String)>> {
         let url = format!("{}/v1/namespace", self.agents[asked].http_addr());
         let response = self.http.put(url).json(&serde_json::json!({ "Name": name })).send().await?;
@@ -128,7 +129,7 @@ impl Servers {
         Ok(rows.iter().filter_map(|row| row["Name"].as_str().map(str::to_owned)).filter(|name| name != "default").collect())
     }
 
-    /// A measured value of a server.
+    /// Value of a server's gauge.
     async fn gauge(&self, asked: usize, name: &str) -> anyhow::Result<f64> {
         let (_, metrics) = self.get(asked, "/v1/metrics").await?;
         let gauges = metrics["Gauges"].as_array().context("gauges")?;
@@ -171,7 +172,7 @@ async fn a_server_alone_whose_disk_fails_says_so_serves_reads_and_comes_back_by_
     }
     for round in 0..2 {
         servers.disks[0].fails(true);
-        // What is under way when it fails may happen or not.
+        // A write that is in flight when the disk fails may or may not be committed.
         let lost = format!("lost-{round}");
         let outcome = servers.put(0, &lost).await?;
         servers.failed(0).await?;
@@ -217,14 +218,14 @@ async fn three_servers_go_on_without_one_whose_disk_failed_which_passes_requests
     let mut written = Vec::new();
     for round in 0..2 {
         let leader = servers.leader_but(&[]).await?;
-        // The leader first, then one that follows.
+        // The leader first, then a follower.
         let victim = if round == 0 { leader } else { (leader + 1) % 3 };
         let name = format!("before-{round}");
         servers.write((victim + 1) % 3, &name).await?;
         written.push(name);
 
         servers.disks[victim].fails(true);
-        // What is under way when it fails may happen or not.
+        // A write that is in flight when the disk fails may or may not be committed.
         if servers.put(victim, &format!("{LOST}{round}")).await?.is_ok() {
             written.push(format!("{LOST}{round}"));
         }

@@ -46,7 +46,7 @@ impl Three {
         Ok(Self { agents, _dirs: dirs, http: songline_client::tls::http_client().build()? })
     }
 
-    /// The number of the one that leads, once somebody does.
+    /// Number of the leader, once there is one.
     async fn leader(&self) -> usize {
         loop {
             if let Some(found) = self.agents.iter().position(|agent| core(agent).leader() == Leader::Here && core(agent).reign().is_some())
@@ -65,7 +65,7 @@ impl Three {
         index.with_context(|| format!("{name}: {status} {text}"))
     }
 
-    /// The names of namespaces, and how long ago the answering server heard of the leader.
+    /// Names of the namespaces, and the time in milliseconds since the answering server last heard of the leader.
     async fn names(&self, asked: usize, how: &str) -> anyhow::Result<(Vec<String>, u64)> {
         let url = format!("{}/v1/namespaces?{how}", self.agents[asked].http_addr());
         let response = self.http.get(url).send().await?;
@@ -75,7 +75,7 @@ impl Three {
         Ok((names.collect(), contact))
     }
 
-    /// Indexes of the entries behind `after` up to `last`, as a stream of this server has them.
+    /// Indexes of the entries after `after` up to `last`, as this server's stream has them.
     async fn streamed(&self, asked: usize, after: u64, last: u64) -> Vec<u64> {
         let interest = Interest::parse("*", std::iter::empty()).expect("is valid");
         let subscription = core(&self.agents[asked]).events().subscribe(interest, Format::Json, Dialect::Full, Start::After(after));
@@ -114,7 +114,7 @@ async fn any_server_answers_also_while_the_leader_changes() -> anyhow::Result<()
     written.push("last-of-the-first".to_owned());
     assert_eq!(three.streamed(one, 0, before).await, three.streamed(other, 0, before).await);
 
-    // The leader goes, and whoever asks one of the others does not notice.
+    // The leader stops; requests to another server continue to work.
     let gone = three.agents.remove(first);
     let stopping = tokio::spawn(gone.stop());
     let asked = if one > first { one - 1 } else { one };
@@ -128,14 +128,14 @@ async fn any_server_answers_also_while_the_leader_changes() -> anyhow::Result<()
     let after = three.put(1 - asked, "the-end").await?;
     written.push("the-end".to_owned());
     assert_eq!(three.names(asked, "").await?.0, written);
-    // A reader of one goes on at the other.
+    // A subscriber of one server resumes at the other one.
     let whole = three.streamed(asked, 0, after).await;
     let mut pieces = three.streamed(asked, 0, before).await;
     pieces.extend(three.streamed(1 - asked, before, after).await);
     assert_eq!(pieces, whole);
     assert!(whole.is_sorted_by(|one, next| one < next));
 
-    // One of three acknowledges nothing, and says what it has to who asks for no more.
+    // One of three acknowledges nothing, but answers stale reads.
     let alone = three.agents.remove(asked);
     for agent in three.agents.drain(..) {
         agent.stop().await;

@@ -1,4 +1,4 @@
-//! Handing the key-encryption key to other servers, and taking it from them. How it travels is `cluster/kek.rs`'s business.
+//! Exchange of the key-encryption key with other servers. `cluster/kek.rs` defines the messages.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::material::KEY_BYTES;
 use super::{Keyring, lock};
 
 impl Keyring {
-    /// Whether the key with this fingerprint is here.
+    /// Whether this server has the key with this fingerprint.
     pub(crate) fn has_kek(&self, fingerprint: &str) -> bool {
         self.kek_of(fingerprint).is_ok()
     }
@@ -21,7 +21,7 @@ impl Keyring {
         self.kek_of(fingerprint).map(|kek| *kek.key())
     }
 
-    /// Puts a key in place that another server has handed out, when it is the one that is wanted.
+    /// Installs a key received from another server, if it is the wanted one.
     pub(crate) fn take(&self, key: &[u8; KEY_BYTES], wanted: &str, view: &State) -> Result<(), KeyringError> {
         let kek = Kek::new(*key);
         if kek.fingerprint() != wanted {
@@ -31,12 +31,13 @@ impl Keyring {
         self.put(kek)
     }
 
-    /// What the first root key will be wrapped by. It is made here when there is none.
+    /// The key that will wrap the first root key; generated here if missing.
     pub(crate) fn first_kek(&self, view: &State) -> Result<[u8; KEY_BYTES], KeyringError> {
         self.kek_for_new_keys(view).map(|kek| *kek.key())
     }
 
-    /// Keeps what the leader is about to wrap the first root key by. Refused once there are root keys: what they need is asked for by name.
+    /// Stores the key by which the leader is about to wrap the first root key. Refused once there are root keys:
+    /// servers then ask for the key by its fingerprint.
     pub(crate) fn keep_for_first_key(&self, key: &[u8; KEY_BYTES], view: &State) -> Result<(), KeyringError> {
         let kek = Kek::new(*key);
         if self.has_kek(kek.fingerprint()) {
@@ -65,7 +66,8 @@ impl Keyring {
         Err(KeyringError::WrongKek { key: RootKeyId::default(), wanted, found })
     }
 
-    /// One that was here before and is another is kept aside under its fingerprint: nothing is ever thrown away that may unwrap something.
+    /// Installs a key. A different key that was here before is kept in a file named by its fingerprint: a key that
+    /// may unwrap something is never deleted.
     fn put(&self, kek: Kek) -> Result<(), KeyringError> {
         let mut known = lock(&self.kek);
         kek.put(&self.dir)?;

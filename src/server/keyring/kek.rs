@@ -1,4 +1,5 @@
-//! The key-encryption key: 32 bytes in a file beside the log, and never in it. Whoever has both has everything.
+//! The key-encryption key: 32 bytes in a file beside the log, and never in it. A reader of both can decrypt
+//! everything.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -11,7 +12,7 @@ use songline_model::{RootKeyId, Sealed, WrappedKey};
 use super::material::{self, KEY_BYTES, Material};
 use crate::hex::hex;
 
-/// Name of the file: 64 hexadecimal digits and a line's end.
+/// Name of the file, which holds 64 hexadecimal digits and a newline.
 const FILE: &str = "kek";
 
 /// The key-encryption key of a cluster.
@@ -21,24 +22,24 @@ pub(super) struct Kek {
 }
 
 impl Kek {
-    /// The key with these bytes.
+    /// Creates the key from its bytes.
     pub(super) fn new(key: [u8; KEY_BYTES]) -> Self {
         let digest = blake3::derive_key("songline key-encryption key fingerprint v1", &key);
         let fingerprint = hex(&digest[..8]);
         Self { key, fingerprint }
     }
 
-    /// Which one it is, as its wrapped keys say it. It tells nothing of the key.
+    /// Identifies the key, as wrapped root keys name it. It reveals nothing of the key.
     pub(super) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Its bytes. They go to other servers, and nowhere else.
+    /// The key's bytes. They may be sent to other servers only.
     pub(super) fn key(&self) -> &[u8; KEY_BYTES] {
         &self.key
     }
 
-    /// Puts this key in the place of the one that is there, which is kept beside it under its fingerprint.
+    /// Replaces the key in `dir` by this one. The old key is kept beside it under its fingerprint.
     pub(super) fn put(&self, dir: &Path) -> Result<(), KeyringError> {
         match Self::read(dir) {
             Ok(there) if there.key == self.key => return Ok(()),
@@ -53,7 +54,7 @@ impl Kek {
         Self::write(dir, &self.key)
     }
 
-    /// Reads the file of this directory.
+    /// Reads the key file of this directory.
     pub(super) fn read(dir: &Path) -> Result<Self, KeyringError> {
         let path = dir.join(FILE);
         let unusable = |reason: String| KeyringError::KekUnusable { path: path.display().to_string(), reason };
@@ -65,7 +66,7 @@ impl Kek {
         unhex(text.trim()).map(Self::new).ok_or_else(|| unusable("it is not 64 hexadecimal digits".to_owned()))
     }
 
-    /// Makes a key and its file, durable before anything is wrapped with it. The file must not be there.
+    /// Generates a key and its file, durable before anything is wrapped with it. Fails if the file exists.
     pub(super) fn make(dir: &Path) -> Result<(), KeyringError> {
         Self::write(dir, &material::random()?)
     }
@@ -78,7 +79,7 @@ impl Kek {
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
             writeln!(file, "{}", hex(key))?;
             file.sync_all()?;
-            // Unlike a rename, a link never replaces a key that is there.
+            // Unlike a rename, a hard link never replaces an existing key.
             let linked = fs::hard_link(&unfinished, &path);
             fs::remove_file(&unfinished)?;
             linked?;
@@ -87,12 +88,12 @@ impl Kek {
         write().map_err(|error| KeyringError::KekUnusable { path: path.display().to_string(), reason: error.to_string() })
     }
 
-    /// A root key's material as the log may hold it.
+    /// Wraps a root key's material for the log.
     pub(super) fn wrap_key(&self, id: RootKeyId, key: &[u8; KEY_BYTES]) -> Result<Sealed, KeyringError> {
         material::seal(&self.key, id, key)
     }
 
-    /// A root key that was wrapped by this key.
+    /// Unwraps a root key that was wrapped by this key.
     pub(super) fn unwrap_key(&self, id: RootKeyId, wrapped: &WrappedKey) -> Result<Material, KeyringError> {
         if wrapped.wrapped_by != self.fingerprint {
             return Err(KeyringError::WrongKek { key: id, wanted: wrapped.wrapped_by.to_string(), found: self.fingerprint.clone() });

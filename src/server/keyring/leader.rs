@@ -1,5 +1,6 @@
-//! The leader's care for root keys: the first one, rotation by age, taking over from old ones, and dropping those that nobody needs.
-//! What is due is decided in `scheduler`; nothing waits for it here, so a cluster whose keys cannot be read still has a leader.
+//! The leader's maintenance of root keys: the first key, rotation by age, re-encryption, and removal of unused keys.
+//! `scheduler` decides what is due. Nothing here blocks leadership, so a cluster with unreadable keys still has a
+//! leader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,12 @@ use songline_scheduler::leader::root_keys::{self, Effect};
 use super::super::Core;
 use super::super::leadership::Reign;
 
-/// How long after something failed it is tried again.
+/// Delay before another attempt after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(2);
-/// Pause between two variables that are encrypted anew: at most 100 a second, so that nobody else waits.
+/// Delay between two variables that are re-encrypted: at most 100 a second, so that other writes are not delayed.
 const REKEY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Why something that was due was not done.
+/// Reasons why due maintenance was not done.
 #[derive(Debug, thiserror::Error)]
 enum CareError {
     #[error(transparent)]
@@ -27,7 +28,7 @@ enum CareError {
     Propose(#[from] ProposeError),
 }
 
-/// Starts the loop; it ends with the reign.
+/// Starts the loop; it ends with the leadership term.
 pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
     let (core, under) = (Arc::clone(core), Arc::clone(reign));
     reign.spawn(async move { run(&core, &under).await });
@@ -43,14 +44,14 @@ async fn run(core: &Core, reign: &Reign) {
             Err(error) => {
                 wait = wait.min(RETRY_WAIT);
                 let text = error.to_string();
-                // Said once, not every time that it is tried.
+                // Log each error once, not at every attempt.
                 if text != told {
                     tracing::error!(error = text, "root keys: variables and new allocations have to wait");
                     told = text;
                 }
             }
         }
-        // Whoever is told in between finds the loop waiting at its next turn.
+        // A notification between two turns is stored, so the next wait returns at once.
         let _ = tokio::time::timeout(wait, core.root_keys_changed.notified()).await;
     }
 }
@@ -58,7 +59,7 @@ async fn run(core: &Core, reign: &Reign) {
 impl Core {
     async fn care_for_root_keys(&self, reign: &Reign) -> Result<(), CareError> {
         let view = self.view();
-        // A key that cannot be read is told of before somebody needs it.
+        // An unreadable key is reported before it is needed.
         if let Some(active) = view.active_root_key() {
             self.keyring.material(active)?;
         }
@@ -82,13 +83,13 @@ impl Core {
         Ok(())
     }
 
-    /// Encrypts all variables of an old key with the active one. Who writes meanwhile wins.
+    /// Re-encrypts all variables of an old key with the active key. A concurrent write of a variable wins.
     async fn take_over(&self, reign: &Reign, old: RootKeyId) -> Result<(), CareError> {
         let view = self.view();
         for row in view.variables_of_root_key(old) {
             let plain = match self.decrypt(old, &row.encrypted.data) {
                 Ok(plain) => plain,
-                // One that cannot be read does not keep the others.
+                // An unreadable variable does not stop the others.
                 Err(error @ KeyringError::Undecryptable(_)) => {
                     tracing::error!(namespace = %row.meta.namespace, path = %row.meta.path, %error, "a variable cannot be encrypted anew");
                     continue;
@@ -100,7 +101,7 @@ impl Core {
             self.write_as_keyring(reign, ApplyVariable { op: VariableOp::Cas, var }).await?;
             tokio::time::sleep(REKEY_PAUSE).await;
         }
-        // Nobody needs the key any more, unless something was in the way: then it is looked at again in a while.
+        // The old key is unused now and can be removed. If a variable was skipped, the next round tries again.
         if self.view().variables_of_root_key(old).next().is_none() {
             self.root_keys_changed.notify_one();
         }

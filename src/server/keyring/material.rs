@@ -1,4 +1,5 @@
-//! One key's bytes at work: AES-256-GCM for data, Ed25519 for identities, both from the same 32 bytes. Whose keys they are is not here.
+//! Cryptography with one key: AES-256-GCM for data, Ed25519 for identities, both from the same 32 bytes. Independent
+//! of the key's role.
 
 use std::sync::Arc;
 
@@ -11,41 +12,40 @@ use serde::Deserialize;
 use songline_api::keyring::KeyringError;
 use songline_model::{IdentityClaims, RootKeyId, Sealed, Signature};
 
-/// Bytes of every key here.
+/// Length of every key in bytes.
 pub(super) const KEY_BYTES: usize = 32;
 
-/// A root key that can be used.
+/// A usable root key.
 pub(super) struct Material {
     cipher: LessSafeKey,
     signer: Ed25519KeyPair,
 }
 
 impl Material {
-    /// The key with these bytes. `None`: the library takes them for no key.
+    /// Creates a key from its bytes. `None` if the library rejects them.
     pub(super) fn new(key: &[u8; KEY_BYTES]) -> Option<Self> {
         Some(Self { cipher: cipher(key)?, signer: Ed25519KeyPair::from_seed_unchecked(key).ok()? })
     }
 
-    /// Nonce, ciphertext and tag. The key's id is bound to them.
+    /// Encrypts: returns nonce, ciphertext and tag. The key's id is authenticated with them.
     pub(super) fn encrypt(&self, id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).map_err(|_| KeyringError::NoRandomness)?;
         seal_with(&self.cipher, nonce, id, plain)
     }
 
-    /// What was encrypted.
+    /// Decrypts data that [`Self::encrypt`] returned.
     pub(super) fn decrypt(&self, id: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {
         open_with(&self.cipher, id, sealed).ok_or(KeyringError::Undecryptable(id))
     }
 
-    /// The signature of a message.
+    /// Signs a message.
     pub(super) fn sign(&self, message: &[u8]) -> Signature {
         let signature = self.signer.sign(message);
         Signature(signature.as_ref().try_into().expect("an Ed25519 signature has 64 bytes"))
     }
 
-    /// Whether the signature under a message is of this key.
-    /// The public half of what signs.
+    /// The public key of the signatures.
     pub(super) fn public_key(&self) -> [u8; 32] {
         self.signer.public_key().as_ref().try_into().expect("an Ed25519 public key has 32 bytes")
     }
@@ -59,7 +59,7 @@ fn cipher(key: &[u8; KEY_BYTES]) -> Option<LessSafeKey> {
     UnboundKey::new(&AES_256_GCM, key).ok().map(LessSafeKey::new)
 }
 
-/// 32 bytes that nobody knows.
+/// 32 random bytes of the operating system.
 pub(super) fn random() -> Result<[u8; KEY_BYTES], KeyringError> {
     let mut bytes = [0; KEY_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| KeyringError::NoRandomness)?;
@@ -98,7 +98,7 @@ fn open_with(cipher: &LessSafeKey, id: RootKeyId, sealed: &Sealed) -> Option<Vec
     Some(text)
 }
 
-/// What the header of a token has to say. A critical extension that nobody here knows is a refusal.
+/// Checked fields of a token's header. A critical extension is not supported and therefore a refusal.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -106,7 +106,7 @@ struct Header {
     crit: Option<serde_json::Value>,
 }
 
-/// What a token says, if one of the cluster's keys signed it. Whether its allocation still counts is not asked here.
+/// Claims of a token that one of the cluster's keys signed. Does not check whether its allocation still exists.
 pub(super) fn verify(
     token: &str,
     now_secs: i64,

@@ -1,4 +1,4 @@
-//! The keyring with real files and keys; known answers for what others have to read.
+//! The keyring with real files and keys, and known ciphertexts and tokens that other implementations have to read.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::os::unix::fs::PermissionsExt;
@@ -135,7 +135,7 @@ fn data_reads_back_with_its_own_key_and_id_only() {
     for short in [0, 11, 12, 20] {
         assert!(key.decrypt(known_id(), &Sealed(sealed.0[..short].to_vec())).is_err(), "{short} bytes");
     }
-    // As another implementation wrote it.
+    // Encrypted by another implementation.
     let known = "000102030405060708090a0b3c20bd39ffc7b439f09d9a8e1f08e7256cd9f26a1312c311df";
     let bytes = (0..known.len()).step_by(2).map(|at| u8::from_str_radix(&known[at..at + 2], 16).unwrap()).collect();
     assert_eq!(key.decrypt(known_id(), &Sealed(bytes)).unwrap(), br#"{"k":"v"}"#);
@@ -154,7 +154,7 @@ fn a_cluster_without_keys_gets_a_file_that_only_its_owner_reads() {
     keyring.follow(&add(&mut state, command));
     let row = state.active_root_key().unwrap();
     let sealed = keyring.material(row).unwrap().encrypt(row.meta.key_id, b"x").unwrap();
-    // A server that starts anew reads the same.
+    // A restarted server decrypts the same data.
     let again = Keyring::new(keys);
     assert_eq!(again.material(row).unwrap().decrypt(row.meta.key_id, &sealed).unwrap(), b"x");
 }
@@ -170,7 +170,7 @@ fn without_the_right_file_errors_say_what_to_do_and_the_file_counts_once_it_is_t
     let keyring = Keyring::new(other.path().to_owned());
     let error = |keyring: &Keyring| keyring.material(row).map(|_| ()).unwrap_err();
     assert!(matches!(error(&keyring), KeyringError::KekMissing(_)));
-    // A lost key is not replaced by itself: that would hide the loss.
+    // A lost key is not replaced automatically: that would hide the loss.
     assert!(matches!(keyring.fresh_key(&state, 6, false), Err(KeyringError::KekMissing(_))));
     std::fs::write(other.path().join("kek"), "nonsense").unwrap();
     assert!(matches!(error(&keyring), KeyringError::KekUnusable { .. }));
@@ -206,7 +206,7 @@ fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
     add(&mut state, fresh);
     let row = state.active_root_key().unwrap();
     let wanted = row.wrapped.wrapped_by.as_str();
-    // Another cluster's key is of no use, and changes nothing.
+    // Another cluster's key is rejected and changes nothing.
     let strange = third.first_kek(&State::new()).unwrap();
     assert!(matches!(second.take(&strange, wanted, &state), Err(KeyringError::WrongKek { .. })) && !second.has_kek(wanted));
     assert!(matches!(third.hand_out(wanted), Err(KeyringError::WrongKek { .. })));
@@ -217,7 +217,7 @@ fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
     let written = first.material(row).unwrap().encrypt(row.meta.key_id, b"plain").unwrap();
     assert_eq!(second.material(row).unwrap().decrypt(row.meta.key_id, &written).unwrap(), b"plain");
 
-    // One that was never used gives way, and is kept aside.
+    // A key that was never used is replaced, and kept aside.
     third.take(&key, wanted, &state).unwrap();
     assert!(third.has_kek(wanted) && std::fs::read_dir(three.path()).unwrap().count() == 2);
 }

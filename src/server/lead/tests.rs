@@ -1,4 +1,4 @@
-//! One server whose leader loses writes: each of them is written later, once.
+//! One server whose leader loses writes: each lost write is repeated and takes effect once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use crate::config::AgentConfig;
 use crate::server::leadership::tests::register_node;
 use crate::server::{Core, lock};
 
-/// How long anything may take here; the machine may be busy.
+/// Timeout of every step; the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(90);
 
-/// A server that is alone, with one scheduler worker and a node that does nothing.
+/// A single server with one scheduler worker and a node that runs nothing.
 pub(in crate::server) struct Alone {
     agent: Agent,
     http: reqwest::Client,
@@ -67,7 +67,7 @@ impl Alone {
         tokio::time::timeout(WITHIN, looked).await.unwrap_or_else(|_| panic!("waited too long until {what}"))
     }
 
-    /// Whether the leader has lost a write about such a subject.
+    /// Whether the leader has lost a write about a subject that matches.
     pub fn has_lost(&self, is: impl Fn(&Subject) -> bool) -> bool {
         lock(&self.core().hooks.lost).iter().any(is)
     }
@@ -126,7 +126,8 @@ async fn an_evaluation_that_was_delivered_too_often_is_acknowledged_when_its_row
     alone.stop().await;
 }
 
-/// Ends the waits between deliveries of an evaluation. The longest of them is 20 s; one that is given up is followed after a minute.
+/// Skips the delays between deliveries of an evaluation. The longest of them is 20 s; a given-up evaluation is
+/// retried after a minute.
 pub(in crate::server) fn hurry(core: &Core) {
     core.queues().broker.on_time(core.pace().plus(Dur::from_secs(30)));
     core.work.notify_waiters();

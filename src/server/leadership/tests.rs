@@ -1,4 +1,5 @@
-//! Three servers in one process, each with its own ports and directory: what was begun under one leader goes on under the next, once.
+//! Three servers in one process, each with its own ports and directory: work begun under one leader is finished,
+//! once, under the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::agent::Agent;
 use crate::config::{AgentConfig, ServerConfig};
 use crate::server::Core;
 
-/// How long anything may take here; the machine may be busy.
+/// Timeout of every step; the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(90);
 
 struct Cluster {
@@ -70,13 +71,13 @@ impl Cluster {
         tokio::time::timeout(WITHIN, looked).await.unwrap_or_else(|_| panic!("waited too long until {what}"))
     }
 
-    /// The one that leads and is ready to.
+    /// The server that leads and is ready to lead.
     async fn leader(&self) -> (usize, Arc<Core>) {
         self.until("somebody leads", |it| it.cores().find(|(_, core)| core.reign().is_some()).map(|(at, core)| (at, Arc::clone(core))))
             .await
     }
 
-    /// Registers a job through a server, however often it takes.
+    /// Registers a job through a server, and retries until it succeeds.
     async fn register(&self, at: usize, n: usize) {
         let job = json!({"Job": {"ID": format!("job-{n}"), "Name": format!("job-{n}"), "Type": "service", "Datacenters": ["*"], "TaskGroups": [{
             "Name": "group", "Count": 2,
@@ -139,7 +140,8 @@ pub(in crate::server) async fn register_node(core: &Core) {
     core.node_update_status(&auth, NodeStatus::Ready).await.expect("the leader takes its heartbeat");
 }
 
-/// What is wrong with a job on this server: `None` when its two allocations were placed, once, and nothing is left to do.
+/// Unexpected state of a job on this server: `None` when its two allocations were placed, once, and no work is
+/// pending.
 fn fault(core: &Core, n: usize) -> Option<String> {
     let view = core.view();
     let id = format!("job-{n}");
@@ -160,7 +162,7 @@ async fn what_was_begun_under_one_leader_goes_on_under_the_next_once() {
     for n in 0..6 {
         cluster.register((first + n) % 3, n).await;
     }
-    // The lead moves while work is under way ..
+    // Leadership moves while work is in progress ..
     let transferred = cluster.agents[&first].server().expect("it has a server").hand_over(None).await;
     assert!(transferred.is_ok(), "{transferred:?}");
     for n in 6..12 {
@@ -179,7 +181,7 @@ async fn what_was_begun_under_one_leader_goes_on_under_the_next_once() {
     let (third, leader) = cluster.leader().await;
     assert_ne!(second, third);
     cluster.until("every job has what it wants", |_| (0..18).all(|n| fault(&leader, n).is_none()).then_some(())).await;
-    // All servers have the same, and can read what is encrypted.
+    // All servers have the same state, and can decrypt its keys.
     let index = leader.view().applied_index();
     cluster.until("all have applied it", |it| it.cores().all(|(_, core)| core.view().applied_index() >= index).then_some(())).await;
     for (at, core) in cluster.cores() {
@@ -192,7 +194,7 @@ async fn what_was_begun_under_one_leader_goes_on_under_the_next_once() {
         assert_eq!(read, b"plain", "server {at}");
     }
 
-    // The dead one is told of, and stays a member: nobody has come in its place.
+    // Autopilot reports the dead server and keeps it as a member, since no other server has replaced it.
     let health = cluster.get(third, "/v1/operator/autopilot/health").await;
     assert_eq!(health["Servers"].as_array().map(Vec::len), Some(3), "{health}");
     let peers = cluster.get(third, "/v1/operator/raft/configuration").await;

@@ -1,4 +1,4 @@
-//! Families of series, as a scrape gathers them. Their encodings are in `prometheus` and `json`.
+//! Families of series, as a scrape gathers them. `prometheus` and `json` encode them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ pub(crate) struct Family {
     pub rows: Rows,
 }
 
-/// The series of a family, each with its labels. No two have the same.
+/// The series of a family, each with its labels. No two have the same labels.
 pub(crate) enum Rows {
     /// Current values.
     Gauges(Vec<(Arc<Labels>, f64)>),
@@ -91,7 +91,7 @@ impl Family {
         Self::gauges(name, help, vec![(Labels::none(), value)])
     }
 
-    /// Gauges told apart by one label.
+    /// Gauges that are distinguished by one label.
     pub fn by<'a>(name: &'static str, help: &'static str, label: &str, rows: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
         let rows = rows.into_iter().map(|(value, count)| (Labels::new(&[(label, value)]), count as f64)).collect();
         Self::gauges(name, help, rows)

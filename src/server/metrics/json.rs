@@ -8,7 +8,7 @@ use super::series::Measurement;
 /// Approximate size of a series, in bytes.
 const ROW_BYTES: usize = 160;
 
-/// Encodes all families as one object. `began` is the beginning of the interval, `seconds` its length.
+/// Encodes all families as one object. `began` is the start of the interval, `seconds` its length.
 pub(super) fn object(families: &[Family], began: &str, seconds: f64) -> String {
     let rows: usize = families.iter().map(|family| family.rows.len()).sum();
     let mut out = String::with_capacity(rows * ROW_BYTES);

@@ -1,4 +1,5 @@
-//! Gauges of the tables, kept from the changes that apply announces. A scrape reads the numbers and never walks a table.
+//! Gauges of the tables, updated from the changes that apply publishes. A scrape reads the numbers and never walks a
+//! table.
 //!
 //! Only a state that replaces another one (a restored archive, an installed checkpoint) is walked, once.
 
@@ -29,7 +30,7 @@ const SUMMARY: [(&str, &str, Count); 7] = [
 #[derive(Debug)]
 pub(crate) struct Kept {
     tallies: Mutex<Tallies>,
-    /// Whether summaries of dispatched jobs are told.
+    /// Whether summaries of dispatched jobs are shown.
     dispatched: bool,
 }
 
@@ -72,7 +73,7 @@ impl Kept {
         }
     }
 
-    /// Counts anew, by a walk of a state that replaced another one.
+    /// Recounts by walking a state that replaced another one.
     pub fn rebuild(&self, view: &State) {
         let mut fresh = Tallies::default();
         view.nodes().for_each(|node| fresh.node(None, Some(node)));
@@ -82,7 +83,7 @@ impl Kept {
         *lock(&self.tallies) = fresh;
     }
 
-    /// Adds the gauges that every server tells.
+    /// Adds the gauges that every server shows.
     pub fn of_every_server(&self, out: &mut Vec<Family>) {
         let tallies = lock(&self.tallies);
         let nodes = NodeStatus::ALL.iter().map(|status| (status.as_str(), tallies.node_status[*status as usize]));
@@ -91,7 +92,7 @@ impl Kept {
         out.push(Family::by("songline.allocs", "Allocations by client status.", "client_status", allocs));
     }
 
-    /// Adds the gauges that only the leader tells, so that a sum over all servers is right.
+    /// Adds the gauges that only the leader shows, so that a sum over all servers is right.
     pub fn of_leader(&self, out: &mut Vec<Family>) {
         let (job_status, nodes, summaries) = {
             let tallies = lock(&self.tallies);
@@ -229,7 +230,7 @@ fn node_labels(node: &Node) -> Arc<Labels> {
 
 /// Separates the parent's id from the rest in the id of a dispatched job.
 const DISPATCHED: &str = "/dispatch-";
-/// The same in the id of a job that a periodic one launched.
+/// Like [`DISPATCHED`], in the id of a job that a periodic job launched.
 const PERIODIC: &str = "/periodic-";
 
 fn group_labels(summary: &JobSummary, group: &str) -> Arc<Labels> {

@@ -1,11 +1,11 @@
-//! Metrics that the operating system has of this process, under the names that every Prometheus client library uses.
+//! Metrics of this process from the operating system, under the names that every Prometheus client library uses.
 
 use std::sync::LazyLock;
 
 use super::family::Family;
 use super::series::Measurement;
 
-/// Adds the families of the process. One that `/proc` does not have is left out.
+/// Adds the families of the process. A value that `/proc` lacks is left out.
 pub(super) fn tell(out: &mut Vec<Family>) {
     if let Some(stat) = std::fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(Stat::of) {
         out.push(Family::gauge("process_resident_memory_bytes", "Memory of this process, in bytes.", stat.resident_bytes));

@@ -10,7 +10,8 @@ use super::family::{Family, Labels, Rows};
 use super::series::{Counter, Shown};
 use super::{read, write};
 
-/// The most pairs of endpoint and caller that have counters of their own. Further callers count without their names.
+/// Largest number of pairs of endpoint and caller with counters of their own. Further callers are counted without
+/// their names.
 const CALLERS_MAX: usize = 4096;
 
 /// Counters of all endpoints. A request takes a read lock of its own endpoint.
@@ -44,7 +45,7 @@ impl Rates {
         let (_, counter) = callers.entry(identity).or_insert_with(|| (labels, Counter::default()));
         counter.add_one();
         if callers.len() == before {
-            // Another request of the same caller was first.
+            // Another request of the same caller inserted the counter first.
             self.callers.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -52,23 +52,23 @@ impl Window {
     }
 }
 
-/// The quantiles that are told: the share of values, and the label.
+/// Quantiles that are shown: the share of values, and the label.
 pub(crate) const QUANTILES: [(f64, &str); 3] = [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99")];
 
-/// What a scrape reads of a series.
+/// A series as a scrape reads it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Measurement {
     /// Number of values since the start.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values since the start.
     pub sum: f64,
     /// The values of the last complete interval, or of the first one while it lasts.
     pub window: Window,
-    /// Quantiles of the same interval; NaN without values.
+    /// Quantiles of the same interval as `window`; NaN without values.
     pub quantiles: [f64; QUANTILES.len()],
 }
 
-/// Which interval a scrape reads.
+/// The interval that a scrape reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// The current one.
@@ -87,14 +87,14 @@ pub(crate) struct Counter {
 /// Splits a growing total into intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    /// The total when the current interval began.
+    /// The total at the start of the current interval.
     begun: AtomicU64,
     /// The growth during the last complete interval.
     finished: AtomicU64,
 }
 
 impl Marks {
-    /// Ends the interval, at this total.
+    /// Ends the interval at this total.
     pub fn rotate(&self, total: u64) {
         let begun = self.begun.swap(total, Ordering::Relaxed);
         self.finished.store(total.saturating_sub(begun), Ordering::Relaxed);
@@ -184,9 +184,9 @@ impl Interval {
 
 /// The lowest power of two with a bucket of its own: in milliseconds, 60 ns.
 const LOWEST_POWER: i64 = -14;
-/// Powers of two up to here, in milliseconds four and a half hours.
+/// Highest power of two with a bucket of its own: in milliseconds, four and a half hours.
 const HIGHEST_POWER: i64 = 24;
-/// Every power of two is divided into so many buckets: a quantile is at most 12.5 % too high.
+/// Number of buckets for each power of two: a quantile is at most 12.5 % too high.
 const PARTS: i64 = 8;
 const BUCKETS: usize = ((HIGHEST_POWER - LOWEST_POWER) * PARTS) as usize;
 
@@ -254,7 +254,7 @@ impl Timer {
         self.record(started.elapsed());
     }
 
-    /// Records the time of work that is awaited to its end. Work that is dropped before is not recorded.
+    /// Records the time of a future that is awaited to its end. A future that is dropped before is not recorded.
     pub async fn of<T>(&self, work: impl Future<Output = T>) -> T {
         let started = Instant::now();
         let done = work.await;

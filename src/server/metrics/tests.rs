@@ -23,7 +23,7 @@ use crate::server::machine::Reaction;
 mod exposition;
 use exposition::Exposition;
 
-/// A state, and a registry that learns of it only by its changes.
+/// A state, and a registry that is updated by its changes only.
 struct World {
     state: State,
     metrics: Metrics,
@@ -131,7 +131,7 @@ fn gauges_kept_from_changes_are_those_of_the_tables() {
     let kept = prometheus::text(&families(&metrics, true));
     let walked = Metrics::new(true);
     walked.replaced(&state);
-    // Summaries of a purged job are gone, in the table as here.
+    // Summaries of a purged job are gone, in the table and in the gauges.
     assert_eq!(kept, prometheus::text(&families(&walked, true)));
     let told = Exposition::read(&kept).unwrap();
     let group = [("job", "a"), ("task_group", "web"), ("namespace", "default")];
@@ -249,7 +249,7 @@ fn json_tells_one_interval_and_only_what_came_in_it() {
     let second = told(&metrics);
     assert_eq!(find(&second["Samples"], "nomad.nomad.plan.apply").unwrap()["Max"], 100_000);
     assert_eq!(find(&second["Counters"], "nomad.nomad.rpc.job.list"), None);
-    // Totals go on.
+    // Totals continue across intervals.
     assert_eq!(scrape(&metrics).value("nomad_nomad_rpc_job_list", &[("identity", "token:\"x\"")]), Some(3.0));
 }
 

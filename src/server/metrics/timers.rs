@@ -1,4 +1,4 @@
-//! Timers that are named by what they measure: calls of the reference, routes of HTTP, messages of the log.
+//! Timers named by the measured operation: calls of the reference, routes of HTTP, messages of the log.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -14,11 +14,11 @@ use super::{read, write};
 /// The two parts of a route's path, and its methods.
 type RouteKey = [&'static str; 3];
 
-/// The timers. Those of calls and routes are made when they are first used.
+/// The timers. Those of calls and routes are created on first use.
 #[derive(Debug)]
 pub(crate) struct Timers {
     calls: RwLock<BTreeMap<&'static str, Timer>>,
-    /// With each route's labels, which are made once.
+    /// Timers of routes, each with its labels, which are encoded once.
     routes: RwLock<BTreeMap<RouteKey, (Arc<Labels>, Timer)>>,
     messages: BTreeMap<Kind, Timer>,
 }
@@ -31,7 +31,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Records a call, by the part of its timer's name behind `nomad.nomad.`.
+    /// Records a call, by the part of its timer's name after `nomad.nomad.`.
     pub fn call(&self, name: &'static str, took: Duration) {
         if let Some(timer) = read(&self.calls).get(name) {
             return timer.record(took);
@@ -39,7 +39,7 @@ impl Timers {
         write(&self.calls).entry(name).or_default().record(took);
     }
 
-    /// Records the answer to a request of HTTP.
+    /// Records the answer to an HTTP request.
     pub fn route(&self, route: Route, took: Duration) {
         let key = [route.root, route.tail, route.methods];
         if let Some((_, timer)) = read(&self.routes).get(&key) {
@@ -85,7 +85,7 @@ impl Timers {
     }
 }
 
-/// The reference's name of a message; a name in its manner for those that it does not measure.
+/// The reference's name of a message; a similar name for messages that the reference does not measure.
 fn message_name(kind: Kind) -> &'static str {
     match kind {
         Kind::NodeRegister => "register_node",

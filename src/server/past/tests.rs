@@ -1,4 +1,4 @@
-//! From what a past state is rebuilt, and what is said when that is gone.
+//! Sources that a past state is rebuilt from, and the errors when they are gone.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Files, PastStates, Rebuilt, STATES_MAX, rebuild, replay};
 
-/// Entries that each make a namespace of their number, the first being none of a user; what is left of them and of checkpoints.
+/// A log whose entries each create a namespace of their number, except the first; with the remaining entries and
+/// checkpoints.
 struct Fake {
     oldest: u64,
     checkpoints: BTreeMap<u64, Option<State>>,
@@ -60,7 +61,7 @@ impl Files for Fake {
     }
 }
 
-/// Rebuilds the state after `wanted` and tells what came of it.
+/// Rebuilds the state after `wanted` and compares a description of the result.
 fn check(oldest: u64, sound: &[u64], damaged: &[u64], kept: Option<u64>, wanted: u64, expected: &str) {
     let sound = sound.iter().map(|index| (*index, Some(state_after(*index))));
     let fake = Fake { oldest, checkpoints: sound.chain(damaged.iter().map(|index| (*index, None))).collect() };

@@ -1,4 +1,4 @@
-//! Stories of stores that are derived from the log, are lost, and are filled anew.
+//! Stores that are derived from the log are lost and rebuilt.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::agent::Agent;
 use crate::config::AgentConfig;
 use crate::server::{Core, lock};
 
-/// By directory of a server: the entry of the log at which its fill is interrupted, as if the server died there.
+/// By server directory: the log entry at which the fill is interrupted, as if the server died there.
 static INTERRUPTED: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
 
 pub(super) fn is_interrupted(dir: &Path, raft_index: u64) -> bool {
@@ -48,7 +48,7 @@ async fn write(agent: &Agent, name: &str) -> anyhow::Result<u64> {
     write_long(agent, name, 0).await
 }
 
-/// Writes a pool with a description of so many bytes.
+/// Writes a node pool with a description of `bytes` bytes.
 async fn write_long(agent: &Agent, name: &str, bytes: usize) -> anyhow::Result<u64> {
     let pool = NodePool { name: name.into(), description: "x".repeat(bytes).into(), ..NodePool::default() };
     let command = UpsertNodePools { node_pools: vec![pool] };
@@ -67,12 +67,12 @@ async fn read(agent: &Agent, last: u64) -> (String, Option<u64>) {
     }
     text.truncate(text.find(&end).expect("it was found above") + end.len());
     let gap = text.lines().find_map(|line| line.split_once("\"Oldest\":")?.1.trim_end_matches('}').parse().ok());
-    // Marks of having caught up come where the reader happened to be faster than the writer.
+    // Caught-up marks appear when the reader happened to be faster than the writer.
     let events: Vec<&str> = text.lines().filter(|line| line.starts_with("{\"Events\"")).collect();
     (events.join("\n"), gap)
 }
 
-/// The changes of pools, and how each entry ended.
+/// The changes of node pools, and the result of each entry.
 async fn touched(agent: &Agent, names: &[&str], last: u64) -> String {
     let touches = Arc::clone(core(agent).touches());
     assert!(touches.reach(last, std::time::Duration::from_secs(60)).await);
@@ -104,7 +104,7 @@ async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruptio
     for n in 0..50 {
         write(&agent, &format!("before-{n}")).await?;
     }
-    // Without a checkpoint the log is replayed as a whole, and nothing would be missing.
+    // Without a checkpoint the log is replayed as a whole, and no history would be missing.
     core(&agent).log().checkpoint_now().await?;
     let last = write(&agent, "after").await?;
     let names = ["before-0", "before-30", "after"];
@@ -120,7 +120,7 @@ async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruptio
     while core(&agent).refillings().iter().filter(|refilling| refilling.filling.through > 0).count() < 2 {
         tokio::task::yield_now().await;
     }
-    // Readers are told what there is.
+    // Readers get the available part and a gap.
     let (partly, gap) = read(&agent, last).await;
     assert!(gap.is_some_and(|oldest| oldest > 50) && !partly.contains("before-30"), "{gap:?} {partly}");
     assert!(core(&agent).touches().oldest() > 50);
@@ -148,7 +148,7 @@ async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_ch
     let agent = start(dir.path()).await?;
     let mut checkpoints = Vec::new();
     let mut last = 0;
-    // More than two segments.
+    // Write more than two segments.
     for n in 0..80 {
         last = write_long(&agent, &format!("pool-{n}"), 2 << 20).await?;
         if n % 10 == 9 {
@@ -157,7 +157,7 @@ async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_ch
     }
     let dropped = core(&agent).log().retain(u64::MAX / 2).await?;
     assert!(dropped.segments > 0, "the log is long enough");
-    // Consensus drops the files by and by.
+    // Consensus deletes the segment files asynchronously.
     while core(&agent).log().oldest_index() < dropped.below {
         tokio::task::yield_now().await;
     }
@@ -213,7 +213,7 @@ async fn a_checkpoint_behind_a_repeated_write_waits_for_no_events() -> anyhow::R
     assert_eq!(first.index, again.index);
     let applied = core(&agent).log().applied().map(|position| position.index);
     let made = tokio::time::timeout(std::time::Duration::from_secs(30), core(&agent).log().checkpoint_now()).await??;
-    // The leader may have written something of its own meanwhile.
+    // The leader may have written an entry of its own meanwhile.
     assert!(made.map(|position| position.index) >= applied, "{made:?} {applied:?}");
     agent.stop().await;
     Ok(())

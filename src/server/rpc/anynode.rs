@@ -1,4 +1,4 @@
-//! A node, wherever it is.
+//! A node in this process or on the network.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use tokio::sync::mpsc;
 use super::super::{Core, LocalNode};
 use super::remote::{RemoteNode, remote_node};
 
-/// A node that is asked in process or over the network.
+/// A node that is called in process or over the network.
 pub enum AnyNode {
     /// In this process.
     Local(Arc<LocalNode>),
-    /// Elsewhere.
+    /// On the network.
     Remote(RemoteNode),
 }
 
 impl Core {
-    /// The node, if there may be a way to it, for a user whose token is shown to nodes elsewhere.
+    /// The node, if it may be reachable. `token` is the user's token, which remote nodes check.
     pub(in crate::server) fn any_node(&self, id: NodeId, token: Secret) -> Option<Arc<AnyNode>> {
         if let Some(local) = self.local_nodes().get(&id) {
             return Some(Arc::new(AnyNode::Local(Arc::clone(local))));
         }
-        // Another server may have a session with it; whether one has is asked with the call.
+        // Another server may have a session with the node; the call itself finds out.
         let reachable = self.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
         let known = reachable && self.view().node(id).is_some();
         known.then(|| Arc::new(AnyNode::Remote(remote_node(self, id, token))))
     }
 }
 
-/// The same call of either.
+/// Makes the same call on either kind of node.
 macro_rules! either {
     ($node:expr, $with:ident => $call:expr) => {
         match $node {

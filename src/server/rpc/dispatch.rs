@@ -1,4 +1,4 @@
-//! The way of a call of the node RPC: to whoever answers it, which may be the leader or a node.
+//! Routing of node RPC calls to this server, the leader or a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::methods::{self, By, Right, STREAMS};
 use super::more;
 use super::route::{ForNode, Path, with_fields};
 
-/// How long a call waits for a leader.
+/// Longest wait of a call for a leader.
 const HOLD: Duration = Duration::from_secs(5);
 
 /// Answers the node RPC from a server.
@@ -62,7 +62,8 @@ impl NodeRpc {
         Ok(answer)
     }
 
-    /// Some methods are for nodes and servers alone, where certificates say who those are.
+    /// Refuses callers without a node's or server's certificate for methods that are reserved to them, if
+    /// certificates are checked.
     fn check_names(&self, method: &str, caller: &Caller) -> Result<(), RpcError> {
         const FOR_NODES: [&str; 4] = ["Node.UpdateAlloc", "Node.EmitEvents", "Alloc.GetAllocs", "ServiceRegistration.Upsert"];
         if !self.core.verify_names || !FOR_NODES.contains(&method) {
@@ -71,14 +72,14 @@ impl NodeRpc {
         let region = &self.core.info().region;
         let why = match &caller.names {
             None => "missing certificate information".to_owned(),
-            // Only names of the region are told: that of a node, that of a server, or both.
+            // `names` holds names of this region only: of a node, of a server, or of both.
             Some(names) if !names.is_empty() => return Ok(()),
             Some(_) => format!("invalid certificate, client.{region}.nomad not in it"),
         };
         Err(RpcError::remote(format!("invalid client connection in region {region}: {why}")))
     }
 
-    /// What the leader says, when that is another server; `None`: this server leads.
+    /// The leader's answer, when another server leads; `None` when this server leads.
     async fn leaders_answer(&self, method: &str, body: &Bytes, meta: &RequestMeta) -> Result<Option<Bytes>, Refusal> {
         let deadline = tokio::time::Instant::now() + HOLD;
         let mut reigns = self.core.reign.subscribe();
@@ -90,7 +91,7 @@ impl NodeRpc {
                 let request = with_fields(body, [("Forwarded", Tree::Bool(true))])?;
                 match self.core.pool.call(address, method, &request).await {
                     Err(RpcError::Remote(text)) if text.contains("No cluster leader") => {}
-                    // Nothing was written when the call was a read.
+                    // A lost read changed nothing, so it can be repeated.
                     Err(RpcError::Lost(_)) if is_read(method) => {}
                     other => return Ok(Some(other?)),
                 }
@@ -101,7 +102,7 @@ impl NodeRpc {
             let moved = async {
                 tokio::select! {
                     () = self.core.leader_other_than(&leader) => {}
-                    // A reign begins some time after the term is won.
+                    // A reign begins some time after the raft term is won.
                     Ok(()) = reigns.changed() => {}
                     () = tokio::time::sleep(Duration::from_millis(200)) => {}
                 }
@@ -124,7 +125,7 @@ impl NodeRpc {
         }
         let serve = serve_servers(&*self.core, self, method, body);
         let served = match is_read(method) {
-            // A long poll of somebody who has gone is of no use; writes go on.
+            // A long poll whose caller has disconnected is cancelled; writes continue.
             true => tokio::select! {
                 served = serve => served,
                 () = caller.gone() => return Err(RpcError::Lost("the caller has gone".into()).into()),
@@ -138,7 +139,7 @@ impl NodeRpc {
         })
     }
 
-    /// A node that has been answered is reached over its session from now on.
+    /// Registers a node's session after a successful answer: the node is reached over it from now on.
     fn remember(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "PascalCase")]
@@ -162,7 +163,7 @@ impl NodeRpc {
         }
     }
 
-    /// The same of a node that is about to wait for an answer, if it has shown that it is it.
+    /// Like `remember`, for an authenticated node that is about to wait for an answer.
     fn remember_poller(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) {
         let (Some(session), NodeGetClientAllocs::METHOD, false) = (&caller.session, method, meta.forwarded) else { return };
         if let Ok(NodeGetClientAllocs { node_id, secret_id, .. }) = from_slice(body)
@@ -172,7 +173,7 @@ impl NodeRpc {
         }
     }
 
-    /// The node that a request is for, if its caller may ask that of it.
+    /// The node that a request addresses, if its caller has the right.
     fn node_for(&self, request: &ForNode, right: Right, by_server: bool) -> Result<NodeId, RpcError> {
         let view = self.core.view();
         let alloc = match request.alloc_id.is_empty() {
@@ -183,7 +184,7 @@ impl NodeRpc {
                 Some(id.and_then(|id| view.alloc(id)).ok_or_else(unknown)?)
             }
         };
-        // A server that passes a request on has checked its caller.
+        // A server that forwards a request has authorized its caller.
         if !by_server {
             let denied = || RpcError::remote("Permission denied");
             let caller = self.callers.authenticate(&*self.core, request.auth_token.reveal()).map_err(|_| denied())?;
@@ -272,9 +273,9 @@ impl Dispatch for NodeRpc {
             return Err(if known { Refusal::NoMethod } else { Refusal::NoService });
         };
         let mut meta: RequestMeta = from_slice(&body)?;
-        // Only servers pass requests on.
+        // Only servers forward requests.
         meta.forwarded &= caller.is_server;
-        // Only what a server answers by itself needs no region.
+        // A call that the asked server answers by itself needs no region.
         if by != By::Asked || !meta.region.is_empty() {
             self.check_region(&meta.region)?;
         }
@@ -298,7 +299,7 @@ impl Dispatch for NodeRpc {
             && let Some(mut channel) = channel
             && let Ok(message) = to_vec(&StreamErrWrapper::failed(&error))
         {
-            // Whoever has gone need not know.
+            // The caller may have disconnected.
             let _ = channel.send(&message).await;
         }
     }

@@ -1,4 +1,5 @@
-//! The event stream over the node RPC: the frames of HTTP's, each wrapped. Which events a caller may see is decided there.
+//! The event stream over the node RPC: the frames of HTTP's stream, each wrapped. The HTTP stream decides which
+//! events a caller may see.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -15,15 +16,15 @@ use songline_rpc::net::{Caller, Channel};
 use super::dispatch::NodeRpc;
 use super::reads::escape;
 
-/// The longest text of a refusal that is passed on, in bytes.
+/// Longest text of a refusal that is returned, in bytes.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 impl NodeRpc {
-    /// Answers a stream of events, until either side ends it.
+    /// Answers an event stream until either side ends it.
     pub(super) async fn events(&self, mut channel: Channel, caller: &Caller) {
         if let Err(error) = self.event_frames(&mut channel, caller).await {
             let message = EventStreamWrapper { error: Some(StreamError::from(&error)), event: None };
-            // The caller may be gone.
+            // The caller may have disconnected.
             let _ = say(&mut channel, &message).await;
         }
     }
@@ -47,12 +48,12 @@ impl NodeRpc {
         loop {
             let piece = tokio::select! {
                 piece = frames.next() => piece,
-                // Nothing more is said to a stream of events: this is its end.
+                // Clients send nothing on an event stream, so any message ends it.
                 _ = channel.next() => return Ok(()),
             };
             let Some(piece) = piece else { return Ok(()) };
             line.extend_from_slice(&piece.map_err(|error| failed(&error))?);
-            // A frame is a line.
+            // A frame is one line.
             while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
                 let frame = line.split_to(end + 1);
                 let data = Some(Blob(frame[..end].to_vec()));

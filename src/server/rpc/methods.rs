@@ -1,31 +1,31 @@
-//! Which methods of the node RPC there are, and who answers them.
+//! The methods of the node RPC, and the parties that answer them.
 
 use songline_lang::acl::Access;
 use songline_lang::acl::NamespaceCapability::{self, AllocExec, AllocLifecycle, AllocNodeExec, ReadFs, ReadJob, ReadLogs, SubmitJob};
 
-/// Who answers.
+/// The party that answers a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     /// The server that is asked. Requests may leave the region out.
     Asked,
-    /// The leader; any server if the caller is content with what it has.
+    /// The leader; any server for callers that accept stale answers.
     Leader,
-    /// A node, for callers who have the right.
+    /// A node, for callers with this right.
     Node(Right),
 }
 
-/// What a caller needs.
+/// A right that a caller needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Right {
-    /// One of these in the allocation's namespace.
+    /// One of these capabilities in the allocation's namespace.
     Any(&'static [NamespaceCapability]),
-    /// All of these in the allocation's namespace.
+    /// All of these capabilities in the allocation's namespace.
     All(&'static [NamespaceCapability]),
-    /// To nodes.
+    /// Access to nodes.
     Node(Access),
-    /// To agents.
+    /// Access to agents.
     Agent(Access),
-    /// To be a server.
+    /// The caller has to be a server.
     Server,
 }
 
@@ -79,16 +79,16 @@ pub(super) const CALLS: &[(&str, By)] = &[
 pub(super) const STREAMS: &[(&str, Right)] = &[
     ("FileSystem.Logs", Right::Any(&[ReadLogs, ReadFs])),
     ("FileSystem.Stream", Right::Any(&[ReadFs])),
-    // Whether the task has the node's rights is not looked at here, so both are asked for.
+    // Whether the task has the node's rights is not checked here, so both capabilities are required.
     ("Allocations.Exec", Right::All(&[AllocExec, AllocNodeExec])),
     ("Agent.Monitor", Right::Agent(Access::Read)),
     (songline_rpc::agent_wire::ALLOC_SNAPSHOT, Right::Server),
 ];
 
-/// Servers call these otherwise than nodes do.
+/// Prefix of the methods that servers call under another name than nodes do.
 const SERVER_NAME: &str = "ClientAllocations.";
 
-/// The name that nodes know a method by.
+/// Name of a method on nodes.
 pub(super) fn on_nodes(method: &str) -> std::borrow::Cow<'_, str> {
     match method.strip_prefix(SERVER_NAME) {
         Some(name) => format!("Allocations.{name}").into(),
@@ -96,13 +96,13 @@ pub(super) fn on_nodes(method: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Who answers a call of this method. `None`: there is no such call.
+/// The party that answers a method. `None` for an unknown method.
 pub(super) fn by(method: &str) -> Option<By> {
     let method = on_nodes(method);
     CALLS.iter().find(|(name, _)| *name == method).map(|(_, by)| *by)
 }
 
-/// Whether there is a service of this name.
+/// Whether a service of this name exists.
 pub(super) fn is_service(name: &str) -> bool {
     let of = |method: &str| method.split_once('.').is_some_and(|(service, _)| service == name);
     CALLS.iter().any(|(method, _)| of(method)) || STREAMS.iter().any(|(method, _)| of(method))

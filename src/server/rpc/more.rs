@@ -1,4 +1,5 @@
-//! What people ask of a node's own HTTP and the node passes on, and a node's own drain. Who may is HTTP's to say, but for that drain.
+//! Writes and reads of a node's own HTTP interface that the node forwards, and a node's drain of itself. HTTP
+//! authorizes all of them but that drain.
 
 use std::collections::BTreeMap;
 
@@ -25,19 +26,19 @@ use super::super::services;
 use super::dispatch::NodeRpc;
 use super::reads::{encode, escape, read};
 
-/// Those that write.
+/// Methods that write.
 pub(super) const WRITES: [&str; 3] = ["Node.UpdateDrain", "Job.Register", "Variables.Apply"];
 
-/// The longest answer of HTTP to a write, in bytes.
+/// Longest HTTP answer to a write, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// What HTTP answered to a write.
+/// HTTP's answer to a write.
 struct Done {
     status: StatusCode,
     body: Bytes,
 }
 
-/// A job as HTTP takes it.
+/// Body of a job registration over HTTP.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Registration {
@@ -86,7 +87,7 @@ impl NodeRpc {
         }
     }
 
-    /// Carries out a write, whether or not the caller waits for the answer.
+    /// Carries out a write. The write continues if the caller stops waiting for the answer.
     pub(super) async fn write(&self, method: &str, body: &[u8], meta: &RequestMeta) -> Result<Bytes, Refusal> {
         match method {
             "Node.UpdateDrain" => self.drain(from_slice(body)?).await,
@@ -95,7 +96,7 @@ impl NodeRpc {
         }
     }
 
-    /// A node may drain itself: it is about to stop.
+    /// Drains a node on its own request: it is about to stop.
     async fn drain(&self, ask: NodeUpdateDrain) -> Result<Bytes, Refusal> {
         let denied = || RpcError::remote("Permission denied");
         let known = self.callers.authenticate(&*self.core, ask.auth_token.reveal()).map_err(|_| denied())?;
@@ -110,7 +111,7 @@ impl NodeRpc {
         let node = view.node(ask.node_id).ok_or_else(|| RpcError::remote("node not found"))?;
         let now = self.core.now();
         let strategy = ask.drain_strategy.map(|mut strategy| {
-            // The node's own clock does not count.
+            // The deadline is computed from the server's clock, not from the node's.
             strategy.force_deadline = (strategy.deadline.nanos() > 0).then(|| now.plus(strategy.deadline));
             strategy.started_at = node.drain_strategy.as_ref().and_then(|running| running.started_at).or(Some(now));
             strategy
@@ -161,7 +162,7 @@ impl NodeRpc {
         let job = ask.job.as_ref().ok_or_else(|| RpcError::remote("missing job for registration"))?;
         let mut shown = serde_json::to_value(job).map_err(|error| RpcError::remote(error.to_string()))?;
         if job.update == UpdateStrategy::default() {
-            // Nodes always send one. In what people send it would be the default of all groups.
+            // Nodes always send an update strategy. HTTP would take it as the default of all groups.
             shown["Update"] = serde_json::Value::Null;
         }
         let body = Registration {
@@ -191,7 +192,7 @@ impl NodeRpc {
             other => return Err(RpcError::remote(format!("invalid variable operation {other:?}")).into()),
         };
         let deletes = method == Method::DELETE;
-        // HTTP is told of items alone; they are secrets, and shown nowhere else.
+        // HTTP needs the items only. They are secrets, and shown nowhere else.
         let items: BTreeMap<&str, &str> = var.items.iter().flatten().map(|(name, value)| (name.as_str(), value.reveal())).collect();
         let done = self.send(method, &path, cas, &json!({ "Items": items }), meta).await?;
         let mut answer = VariablesApplyAnswer {

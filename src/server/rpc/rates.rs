@@ -1,5 +1,5 @@
-//! Rates and timers of the methods of the node RPC. A call counts at the server that serves it, not at one that passes it on. A call to a
-//! node counts at the server that was asked first.
+//! Rates and timers of the node RPC's methods. A call counts at the server that serves it, not at one that forwards
+//! it. A call to a node counts at the server that was asked first.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use super::super::Core;
 use super::dispatch::NodeRpc;
 use super::methods::{self, By};
 
-/// Method, endpoint, operation, and the part of its timer's name behind `nomad.nomad.`, which is empty where the reference has no timer.
+/// Method, endpoint, operation, and the part of the timer's name after `nomad.nomad.`, which is empty where the
+/// reference has no timer.
 const RATES: &[(&str, &str, RateOp, &str)] = &[
     ("Status.Ping", "status", Read, ""),
     ("Status.Leader", "status", Read, ""),
@@ -73,7 +74,8 @@ const RATES: &[(&str, &str, RateOp, &str)] = &[
 impl NodeRpc {
     /// Counts a call before the rights of its caller are checked, and times its answer.
     pub(super) async fn served<T>(&self, method: &str, token: &Secret, caller: &Caller, work: impl Future<Output = T>) -> T {
-        // Calls of nodes to servers are counted where they are answered, because a node in this process calls without the wire.
+        // Calls of nodes to servers are counted where they are answered, because a node in this process calls without
+        // the wire.
         if SERVED.contains(&method) {
             return work.await;
         }
@@ -91,7 +93,7 @@ impl NodeRpc {
         answer
     }
 
-    /// Counts a stream that begins here.
+    /// Counts a stream that begins.
     pub(super) async fn count_stream(&self, method: &str, token: &Secret, caller: &Caller) {
         self.served(method, token, caller, ready(())).await;
     }
@@ -131,7 +133,7 @@ impl Dispatch for Measured {
 }
 
 impl Core {
-    /// Counts a call of a node. Its time ends when the returned guard is dropped. The label is the node whose secret was shown.
+    /// Counts a call of a node, until the returned guard is dropped. The label is the node whose secret was shown.
     pub(in crate::server) fn node_call(&self, method: &str, id: NodeId, secret: &Secret) -> NodeCall<'_> {
         let mut timer = "";
         if let Some(&(_, endpoint, op, name)) = RATES.iter().find(|row| row.0 == method) {
@@ -147,7 +149,7 @@ impl Core {
     }
 }
 
-/// A call of a node that is being answered.
+/// Guard of a node's call that is being answered.
 pub(in crate::server) struct NodeCall<'a> {
     core: &'a Core,
     timer: &'static str,

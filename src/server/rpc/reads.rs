@@ -1,4 +1,5 @@
-//! What nodes read besides what is for them alone. Who may read what is HTTP's to say: the same question is asked there.
+//! Reads by nodes of data that is not theirs alone. HTTP authorizes and answers them: each becomes the same HTTP
+//! request.
 
 use std::net::IpAddr;
 
@@ -24,14 +25,14 @@ use songline_rpc::net::{Caller, Refusal};
 
 use super::dispatch::NodeRpc;
 
-/// The longest answer of HTTP that is passed on, in bytes.
+/// Longest HTTP answer that is returned, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// What HTTP found.
+/// HTTP's answer to a read.
 pub(super) struct Found {
     pub(super) index: u64,
     pub(super) next: String,
-    /// `None`: there is no such thing.
+    /// `None` when the object does not exist.
     pub(super) body: Option<Bytes>,
 }
 
@@ -56,7 +57,7 @@ impl NodeRpc {
                 let ask: StatusHasNodeConn = from_slice(body)?;
                 let local = core.local_nodes().contains_key(&ask.node_id).then(|| core.stable_since());
                 let since = core.sessions.newest(ask.node_id).map(|(_, since)| since).or(local);
-                // The smallest time is none on the wire.
+                // Without a connection the time is the wire's zero time.
                 let connected = since.is_some();
                 encode(&StatusHasNodeConnAnswer {
                     connected,
@@ -80,7 +81,7 @@ impl NodeRpc {
         }
     }
 
-    /// Refuses questions about servers to callers without the right that HTTP asks for. Other servers may ask.
+    /// Refuses reads about servers to callers without the right that HTTP requires. Other servers may read.
     fn may_ask(&self, method: &str, meta: &RequestMeta, caller: &Caller) -> Result<(), RpcError> {
         if caller.is_server || !matches!(method, "Status.Members" | "Status.HasNodeConn" | "Status.RaftStats") {
             return Ok(());
@@ -181,7 +182,7 @@ impl NodeRpc {
         encode(&AclWhoAmIAnswer { identity: Some(identity), index, known_leader: true, ..AclWhoAmIAnswer::default() })
     }
 
-    /// Policies and roles, as far as they are the caller's own. Who may everything may read all.
+    /// Policies and roles, as far as they are the caller's own. A management token may read all of them.
     fn of_caller(&self, method: &str, body: &[u8], meta: &RequestMeta) -> Result<Bytes, Refusal> {
         if !self.core.info().acl.enabled {
             return Err(RpcError::Coded { code: 400, text: "ACL support disabled".into() }.into());
@@ -204,7 +205,7 @@ impl NodeRpc {
                 let may = |name: &str| {
                     known.acl().is_management()
                         || own.iter().any(|policy| policy.name == name)
-                        // One that is gone is the caller's all the same: it is left out.
+                        // A deleted policy still belongs to the caller; it is left out of the answer.
                         || token.iter().flat_map(|token| token.policies.iter().flatten()).any(|own| own == name)
                         || (anonymous && name == songline_api::caller::ANONYMOUS_POLICY)
                 };
@@ -231,7 +232,7 @@ impl NodeRpc {
         }
     }
 
-    /// Asks HTTP, in the caller's name and with its patience.
+    /// Sends the HTTP request with the caller's token and timeout.
     pub(super) async fn ask(&self, path: &str, query: &[(&str, &str)], meta: &RequestMeta) -> Result<Found, RpcError> {
         let mut uri = format!("{path}?");
         let namespace = if meta.namespace.is_empty() { "default" } else { meta.namespace.as_str() };
@@ -270,7 +271,7 @@ impl NodeRpc {
     }
 }
 
-/// A server as the reference's gossip would have it.
+/// A server as the reference's gossip describes it.
 fn shown(member: Member) -> ServerMember {
     let addr = member.host().parse().ok().map(|ip| Blob(octets(ip)));
     ServerMember {
@@ -295,7 +296,7 @@ fn octets(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// A row of HTTP; nothing is the zero value.
+/// Decodes a row of HTTP; a missing one is the zero value.
 pub(super) fn read<T: DeserializeOwned + Default>(found: &Found) -> Result<T, RpcError> {
     let Some(body) = &found.body else { return Ok(T::default()) };
     serde_json::from_slice(body).map_err(|error| RpcError::remote(error.to_string()))
@@ -305,7 +306,7 @@ pub(super) fn encode<T: Serialize + ?Sized>(answer: &T) -> Result<Bytes, Refusal
     to_vec(answer).map(Bytes::from).map_err(|error| RpcError::remote(error.to_string()).into())
 }
 
-/// A part of a path or query. Slashes stay.
+/// Escapes a part of a path or query. Slashes stay.
 pub(super) fn escape(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -1,4 +1,4 @@
-//! A node that is somewhere else: asked over whichever session there is when it is asked.
+//! A remote node, called over the session that exists at the time of the call.
 
 use std::sync::Weak;
 
@@ -14,14 +14,14 @@ use super::super::Core;
 /// A node that some server has a session with.
 pub type RemoteNode = RemoteAgent<ByServers>;
 
-/// The way by this server, or by another one.
+/// Calls through this server's sessions, or through another server.
 #[derive(Debug, Clone)]
 pub struct ByServers {
     core: Weak<Core>,
     node: NodeId,
 }
 
-/// The node, for a caller who was let in before. Nodes ask once more who that is.
+/// The node, for a caller that was authorized before. The node authorizes the token again.
 pub(super) fn remote_node(core: &Core, node: NodeId, token: Secret) -> RemoteNode {
     let region = core.info.region.as_str().into();
     RemoteAgent::new(ByServers { core: Weak::clone(&core.own), node }, node, Caller { region, auth_token: token, ..Caller::default() })

@@ -1,4 +1,4 @@
-//! How a node is reached: in this process, over its session with this server, or by way of the server that has one.
+//! Routes to a node: in this process, over its session with this server, or through the server that has a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,21 @@ use songline_rpc::yamux::Session;
 
 use super::super::{Core, LocalNode};
 
-/// How long other servers are asked whether they have a session with a node.
+/// Timeout of asking other servers for a session with a node.
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 
-/// A way to a node.
+/// A route to a node.
 pub(super) enum Path {
-    /// It is in this process.
+    /// The node is in this process.
     Here(Arc<LocalNode>),
-    /// It has dialled this server.
+    /// The node has dialled this server.
     Session(Session),
-    /// It has dialled the server with this address.
+    /// The node has dialled the server with this address.
     Server(String),
 }
 
-/// Since when a node is connected, as servers tell each other. No time: it is here for as long as the server is.
+/// Start of a node's connection, as servers report it to each other. Without a time the node is in the server's
+/// process.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Connection {
@@ -36,7 +37,7 @@ struct Connection {
 }
 
 impl Core {
-    /// The way to a node that there is.
+    /// The best available route to the node.
     pub(super) async fn path_to(&self, node: NodeId, ask_others: bool) -> Result<Path, RpcError> {
         if let Some(local) = self.local_nodes().get(&node) {
             return Ok(Path::Here(Arc::clone(local)));
@@ -64,7 +65,7 @@ impl Core {
         answer.connected.then(|| answer.established.unwrap_or_default())
     }
 
-    /// Calls a node that is not in this process with what is for the node.
+    /// Calls a node that is not in this process.
     pub(super) async fn call_node(&self, node: NodeId, method: &str, body: &[u8]) -> Result<Bytes, RpcError> {
         match self.path_to(node, true).await? {
             Path::Here(_) => Err(RpcError::remote("a node of this process is not called over the network")),
@@ -73,7 +74,7 @@ impl Core {
         }
     }
 
-    /// The same for a streaming call.
+    /// Like `call_node`, for a streaming call.
     pub(super) async fn stream_of_node(&self, node: NodeId, method: &str, request: &[u8]) -> Result<Channel, RpcError> {
         match self.path_to(node, true).await? {
             Path::Here(_) => Err(RpcError::remote("a node of this process is not called over the network")),
@@ -82,7 +83,8 @@ impl Core {
         }
     }
 
-    /// A request as a server passes it on: in the user's name. That the user was checked follows from the connection, which is a server's.
+    /// A request as a server forwards it, with the user's token. The receiver sees from the server's connection that
+    /// the user was authorized.
     fn as_server(&self, request: &[u8]) -> Result<Vec<u8>, RpcError> {
         let region = self.info.region.clone();
         with_fields(request, [("Forwarded", Tree::Bool(true)), ("Region", Tree::text(&region))])
@@ -102,7 +104,7 @@ pub(super) fn with_fields<const N: usize>(request: &[u8], fields: [(&str, Tree);
     Ok(Tree::Map(entries).to_bytes())
 }
 
-/// What a request that is for a node says of which one.
+/// The fields of a request that select its node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(super) struct ForNode {

@@ -1,5 +1,5 @@
-//! Which nodes have a session with this server. It says how a node is reached and nothing else: nobody may more because of it, as sessions
-//! carry calls of many users.
+//! Nodes with a session to this server. The table only routes calls and gives no rights, because a session carries
+//! calls of many users.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use songline_rpc::yamux::Session;
 
 use super::super::lock;
 
-/// Nodes and their sessions. Clones are the same.
+/// Nodes and their sessions. Clones share the table.
 #[derive(Debug, Clone, Default)]
 pub(in crate::server) struct Sessions {
     by_node: Arc<Mutex<BTreeMap<NodeId, Vec<Connected>>>>,
@@ -22,7 +22,7 @@ struct Connected {
 }
 
 impl Sessions {
-    /// Remembers that `node` has shown over `session` that it is it. The first node of a session stays.
+    /// Registers `node` as authenticated over `session`. The first node of a session stays.
     pub(super) fn remember(&self, node: NodeId, session: &Session, now: Time) {
         let mut by_node = lock(&self.by_node);
         if by_node.values().flatten().any(|known| known.session.is(session)) {
@@ -47,7 +47,7 @@ impl Sessions {
         }
     }
 
-    /// The newest session of a node, and since when it is there.
+    /// The newest session of a node, and its start.
     pub(super) fn newest(&self, node: NodeId) -> Option<(Session, Time)> {
         let by_node = lock(&self.by_node);
         let live = by_node.get(&node)?.iter().rev().find(|known| known.session.ended().is_none())?;

@@ -1,4 +1,4 @@
-//! Stories of the node RPC with a server of its own: the words of refusals, and calls back to nodes. Rights are in `tests/matrix.rs`.
+//! The node RPC with a server of its own: texts of refusals, and calls back to nodes. `tests/matrix.rs` tests rights.
 
 mod defects;
 mod matrix;
@@ -51,7 +51,7 @@ pub(super) fn pool() -> Pool {
     Pool::new(Dialer::plain(), PoolLimits::default(), None)
 }
 
-/// Calls with a body written as JSON, and shows the answer so.
+/// Calls with a body written as JSON, and shows the answer as JSON.
 async fn call(pool: &Pool, address: &str, method: &str, body: Value) -> String {
     match pool.call(address, method, &to_vec(&body).unwrap()).await {
         Ok(answer) => match from_slice::<Value>(&answer) {
@@ -74,7 +74,7 @@ async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
     let dir = tempfile::tempdir().unwrap();
     let agent = start(dir.path(), false).await;
     let (pool, address) = (pool(), core(&agent).rpc_addr());
-    // What a new cluster writes by itself, its first root key last.
+    // Wait for the entries that a new cluster writes by itself; its first root key is the last one.
     core(&agent).wait_for_index(5, std::time::Duration::from_secs(60)).await.expect("a new cluster gets its root key");
     let alloc = json!([{ "ID": "5d1e0000-0000-0000-0000-000000000002", "NodeID": NODE, "ClientStatus": "running" }]);
     let mut told = String::new();
@@ -120,7 +120,7 @@ async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
         Variables.Read: {"Data":null,"Index":1,"LastContact":0,"KnownLeader":true,"NextToken":""}
         ServiceRegistration.DeleteByID: error: rpc error: service registration not found
     "#]].assert_eq(&told);
-    // There is no JSON for the time that a node is not there since.
+    // The zero time of an absent node has no JSON form.
     let connected = call(&pool, &address, "Status.HasNodeConn", json!({ "NodeID": NODE })).await;
     assert!(connected.starts_with(r#"{"Connected":false,"#), "{connected}");
     assert_eq!(call(&pool, &address, "Status.Leader", json!({})).await, format!("{address:?}"));
@@ -198,11 +198,11 @@ async fn a_node_is_called_back_over_the_session_that_it_has_registered_with() {
     assert_eq!(stats, json!({ "Uptime": 7, "Memory": { "Used": 1.5 } }));
     let refused = far.fs_list(Default::default(), "/").await.unwrap_err();
     assert_eq!(refused, RpcError::Coded { code: 404, text: "no such directory".into() });
-    // The same asked of the server by somebody else's connection.
+    // The same call over another client's connection to the server.
     let by_rpc = call(&self::pool(), &address, "ClientStats.Stats", json!({ "Region": "global", "NodeID": NODE })).await;
     assert!(by_rpc.contains("\"Uptime\":7"), "{by_rpc}");
 
-    // Somebody else's secret does not make a session the node's.
+    // A wrong secret does not register a session as the node's.
     pool.close();
     let stranger = self::pool();
     let asked = json!({ "Region": "global", "NodeID": NODE, "SecretID": "another" });

@@ -1,4 +1,4 @@
-//! Which workers there are, what they are for and what they do. What their work is, is in [`super`].
+//! The set of workers, the job types they process, and their current activity. Their work is in [`super`].
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use songline_api::{SCHEDULERS, SchedulerPool, SchedulerWorker};
 use songline_model::{JobType, Time};
 use uuid::Uuid;
 
-/// What a worker does just now, in the words of the wire.
+/// Current activity of a worker, in the wire's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
     Waiting,
@@ -33,12 +33,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Says what it does from now on.
+    /// Records the worker's current activity.
     pub fn does(&self, doing: Doing) {
         self.doing.store(doing as u8, Ordering::Relaxed);
     }
 
-    /// Whether it is to end when it has nothing in hand.
+    /// Whether the worker ends when it has no evaluation in hand.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -64,7 +64,7 @@ impl Pool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops those there are, and gives those that are to be started instead.
+    /// Stops the current workers, and returns the new ones, which the caller has to start.
     pub fn replace(&self, count: usize, enabled: Option<Vec<&'static str>>, now: Time) -> Vec<Arc<Worker>> {
         let mut inner = self.inner();
         for worker in &inner.workers {
@@ -87,12 +87,12 @@ impl Pool {
         new
     }
 
-    /// A worker has ended.
+    /// Removes a worker that has ended.
     pub fn forget(&self, worker: &Arc<Worker>) {
         self.inner().workers.retain(|other| !Arc::ptr_eq(other, worker));
     }
 
-    /// How it is now.
+    /// The pool's current state for the API.
     pub fn shown(&self) -> SchedulerPool {
         let inner = self.inner();
         let word = |doing: u8| WORDS.iter().find(|(known, _)| *known as u8 == doing).map_or("UnknownStatus", |(_, word)| word);
@@ -106,7 +106,7 @@ impl Pool {
     }
 }
 
-/// The kind of jobs that a worker's kind is for; the servers' own chores are not jobs.
+/// Job type of a worker's type name; `None` for the servers' internal jobs.
 fn type_named(name: &str) -> Option<JobType> {
     match name {
         "service" => Some(JobType::Service),

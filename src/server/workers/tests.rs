@@ -1,4 +1,4 @@
-//! Jobs on which the scheduler or the plan applier panics: they fail with the reason, and other jobs go on.
+//! Jobs on which the scheduler or the plan applier panics fail with the reason, and other jobs continue.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use crate::server::hooks::Hooks;
 use crate::server::lead::tests::{Alone, hurry};
 use crate::server::lock;
 
-/// Registers a job that is listed in `panics` and one that is not. The first fails with `message`, which its panic has, and the other is
-/// placed.
+/// Registers a job that is listed in `panics` and one that is not. The first fails with `message`, the message of its
+/// panic, and the other is placed.
 async fn check(panics: impl FnOnce(&Hooks) -> &Mutex<BTreeSet<Str>>, message: &str) {
     let alone = Alone::start().await;
     lock(panics(&alone.core().hooks)).insert("poison".into());
     alone.register("poison").await;
     alone.until("work on it panicked", |it| (it.core().metrics.panics() > 0).then_some(())).await;
-    // The one worker, and the applier, are still there.
+    // The one worker, and the applier, still run.
     alone.register("web").await;
     alone.until("the other job is placed", |it| (it.placed("web") == 2).then_some(())).await;
     let failed = alone.until("the evaluation has failed", |it| {

@@ -1,4 +1,4 @@
-//! Whether the network does to packets what it is told.
+//! The network applies the configured faults to packets.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -11,12 +11,12 @@ use super::*;
 use crate::Run;
 
 const PORT: u16 = 7000;
-/// How many packets are sent to see how many arrive.
+/// Number of packets that are sent to measure losses.
 const PACKETS: u32 = 50;
-/// How long a packet may take that is not lost.
+/// Longest time of a packet that is not lost.
 const ARRIVES_WITHIN: Duration = Duration::from_millis(500);
 
-/// A socket in namespace `n` that reads with a bound.
+/// A socket in namespace `n` with a read timeout.
 fn socket(net: &Net, n: usize) -> Result<UdpSocket> {
     thread::scope(|scope| {
         let made = scope.spawn(|| {
@@ -29,7 +29,7 @@ fn socket(net: &Net, n: usize) -> Result<UdpSocket> {
     })
 }
 
-/// Which of the servers hear which, when each sends one packet to each other.
+/// Pairs of servers that receive each other's packets, when each sends one packet to each other.
 fn heard(net: &Net, sockets: &[UdpSocket]) -> Result<String> {
     let mut lines = String::new();
     for (from, sender) in sockets.iter().enumerate() {

@@ -1,11 +1,12 @@
-//! What a subscriber is held to be told.
+//! Checks of a subscriber on the events that it receives.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use super::*;
 
-/// Tells pools of the run "load" at these indexes to one subscriber, and then nothing until that one goes.
+/// A server that sends events of node pools of the run "load" at these indexes to one subscriber, and then nothing
+/// until it disconnects.
 fn server_that_tells(indexes: &[u64]) -> Result<(SocketAddr, JoinHandle<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -20,7 +21,7 @@ fn server_that_tells(indexes: &[u64]) -> Result<(SocketAddr, JoinHandle<()>)> {
     let serving = thread::spawn(move || {
         let Ok((mut subscriber, _)) = listener.accept() else { return };
         let told = subscriber.write_all(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{frames}").as_bytes());
-        // It says nothing any more after its request; the end of that is its own end.
+        // The subscriber sends nothing after its request; the end of its stream is its disconnect.
         let _ = told.and_then(|()| subscriber.read_to_end(&mut Vec::new()));
     });
     Ok((address, serving))

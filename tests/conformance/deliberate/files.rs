@@ -14,7 +14,7 @@ fn ended() -> Result<(World, String)> {
     Ok((world, alloc))
 }
 
-/// Checks the answers to errors of a route that reads files.
+/// Checks the statuses of errors of a route that reads files.
 fn errors_have_their_status(route: &str, more: &str) -> Result<()> {
     let (world, alloc) = ended()?;
     let ask = |token: &str, query: &str| -> Result<(u16, String)> {

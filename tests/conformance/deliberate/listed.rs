@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::lists;
 
-/// Where the tests are, below the root of the repository.
+/// Folders of the tests, below the root of the repository.
 const FOLDERS: [&str; 2] = ["tests/conformance/deliberate", "api/tests/it/deliberate"];
 /// A test that needs a node with a CSI plugin, which no agent runs yet.
 const BESIDE: &str = "scheduler/src/feasible/volumes/tests.rs";

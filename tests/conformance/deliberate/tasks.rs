@@ -11,7 +11,7 @@ fn jobs_stop() -> Result<()> {
     let update = json!({"HealthCheck": "task_states", "MinHealthyTime": 10_000_000, "HealthyDeadline": 60_000_000_000u64,
         "ProgressDeadline": 120_000_000_000u64});
     world.run("stops", "service", json!({ "Update": update }), json!({"Driver": "mock_driver", "Config": {"run_for": "300s"}}))?;
-    // The recording stops the job before this, because the reference reports health later.
+    // The recording stops the job earlier, because the reference reports health later.
     world.until("/v1/job/stops/deployment", |deployment| (deployment["Status"] == "successful").then_some(()))?;
     world.until("/v1/job/stops", |job| (job["Stable"] == true).then_some(()))?;
     world.done("DELETE /v1/job/stops", Value::Null)?;
@@ -29,7 +29,7 @@ fn with_identity(world: &World, id: &str) -> Result<String> {
     let alloc = world.alloc(id, "running")?;
     let deadline = std::time::Instant::now() + super::WITHIN;
     loop {
-        // The log is followed by asking again: the line comes a moment after the task runs.
+        // Poll the log: the line is written a moment after the task starts.
         let target = format!("GET /v1/client/fs/logs/{alloc}?task=t&type=stdout&plain=true");
         let said = world.done(&target, Value::Null)?;
         if let Some(token) = said.as_str().and_then(|text| text.strip_suffix('\n')) {

@@ -1,4 +1,5 @@
-//! An OpenID provider on a port of this machine, over TLS: one thread a connection, one request a connection. It signs with ES256.
+//! An OpenID provider on a port of this machine, over TLS: one thread for each connection, one request on each. It
+//! signs with ES256.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -18,11 +19,11 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
-/// Whoever trusts this trusts the provider.
+/// CA certificate of the provider.
 pub const AUTHORITY: &str = include_str!("authority.pem");
 /// The name and the secret of the only client.
 pub const CLIENT: (&str, &str) = ("songline", "s&cret");
-/// How long a connection may be silent.
+/// Timeout of a silent connection.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// A running provider. It ends with the test's process.
@@ -35,7 +36,7 @@ struct State {
     issuer: String,
     key: EcdsaKeyPair,
     tls: Arc<ServerConfig>,
-    /// What was sent to the login page, by the code that was given for it.
+    /// Parameters sent to the login page, by the code that was issued for them.
     codes: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
 }
 
@@ -61,19 +62,20 @@ impl Provider {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let state = Arc::clone(&served);
-                // Clients that do not trust us, or have read enough, leave in the middle.
+                // Clients that do not trust the certificate, or have read enough, disconnect early.
                 thread::spawn(move || state.serve(stream).is_ok());
             }
         });
         Ok(Provider { address, state })
     }
 
-    /// Where it is.
+    /// Address of a path on the provider.
     pub fn url(&self, path: &str) -> String {
         format!("https://{}{path}", self.address)
     }
 
-    /// A user follows an address and logs in: the state and the code that the browser is sent back with.
+    /// Simulates a user who follows an address and logs in. Returns the state and the code that the browser is
+    /// redirected with.
     pub fn visit(&self, auth_url: &str) -> Result<(String, String)> {
         let query = auth_url.strip_prefix(&self.url("/authorize?")).with_context(|| format!("{auth_url} is elsewhere"))?;
         let sent = pairs(query);
@@ -84,7 +86,7 @@ impl Provider {
         Ok((state, code))
     }
 
-    /// A token of this provider that lives for ten minutes, with these claims besides.
+    /// A token of this provider that is valid for ten minutes, with these additional claims.
     pub fn token(&self, more: &Value) -> Result<String> {
         self.state.token(more)
     }
@@ -137,7 +139,7 @@ impl State {
         json!({"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "only", "x": x, "y": y})
     }
 
-    /// The tokens for a code: once, and for who began.
+    /// Exchanges a code for tokens: once, and only for the client that began the login.
     fn exchange(&self, head: &str, body: &str) -> Result<Option<Value>> {
         let form = pairs(body);
         let given = |name: &str| form.get(name).cloned().unwrap_or_default();
@@ -171,7 +173,7 @@ impl State {
     }
 }
 
-/// The head and the body of a request. Names of headers are in small letters.
+/// Reads the head and the body of a request. Header names are in lower case.
 fn read_request(stream: &mut impl Read) -> Result<(String, String)> {
     let mut bytes = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! What callers show and what logins are made of: the first token, tokens of people, one-time tokens, what an agent shows a provider, and what
-//! people bring from one. Not here: secrets of jobs, tasks and nodes.
+//! Callers' secrets and the parts of logins: the first token, users' tokens, one-time tokens, the agent's credentials
+//! for a provider, and the provider's tokens. Not here: secrets of jobs, tasks and nodes.
 
 use std::time::Instant;
 
@@ -27,14 +27,14 @@ fn secret(value: &Value) -> Result<String> {
     Ok(value.as_str().context("a secret is told to who asked for it")?.to_owned())
 }
 
-/// A token of a provider whose parts are told apart.
+/// A provider's token, and its parts.
 fn brought() -> (String, [String; 2]) {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let (claims, signature) = (part(r#"{"sub":"planted-subject-11d0aa"}"#), part("planted-signature-77fe01"));
     (format!("{}.{claims}.{signature}", part(r#"{"alg":"RS256"}"#)), [claims, signature])
 }
 
-/// Everything that is told to one who may everything, but the answers that are there to tell a secret.
+/// Everything that a management token can read, except the answers whose purpose is to return a secret.
 fn told(story: &Story, accessor: &str) -> Result<Vec<(String, Vec<u8>)>> {
     let mut out = Vec::new();
     for target in [
@@ -60,7 +60,7 @@ fn told(story: &Story, accessor: &str) -> Result<Vec<(String, Vec<u8>)>> {
         let request = Request::new("GET", &format!("/v1/event/stream?{query}")).header("X-Nomad-Token", FIRST);
         let head = stream.send(&request, deadline)?;
         ensure!(head.status == 200, "the stream: {}", head.status);
-        // What is looked for was written before this policy, so when it has come the rest has.
+        // The secrets were written before this policy, so once its event has arrived theirs have.
         let last = format!("end-of-{}", query.replace(['=', '&', '_'], "-"));
         asked(story, "PUT", &format!("/v1/acl/policy/{last}"), &json!({"Name": last, "Rules": "node { policy = \"read\" }"}))?;
         let mut told = Vec::new();
@@ -130,7 +130,7 @@ fn what_callers_show_is_told_nobody_else() -> Result<()> {
         }
     }
     story.agent.interrupt()?;
-    // Secrets of tokens are in the log as docs/secrets.md says. What was only shown is nowhere.
+    // Secrets of tokens are in the log, as docs/secrets.md says. Credentials that were only shown are nowhere.
     for secret in [claims, signature, UNKNOWN, ONCE_GUESSED] {
         let mut found = Vec::new();
         files_with(&data_dir, secret, &mut found)?;

@@ -1,4 +1,4 @@
-//! Which layout a list of mounts means, and what a task's limits are called in it.
+//! Layouts that lists of mounts mean, and the names of a task's limits in them.
 
 use expect_test::{Expect, expect};
 
@@ -13,7 +13,7 @@ cgroup /sys/fs/cgroup/systemd cgroup rw,relatime,name=systemd 0 0
 cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0";
 const V2: &str = "cgroup2 /nowhere/cgroup cgroup2 rw,nosuid 0 0";
 
-/// Shows a machine and what is made for a task of 100 MHz that may use 64 MiB and keeps 32.
+/// Shows a machine's layout and the cgroups of a task of 100 MHz with a limit of 64 MiB, of which 32 are protected.
 fn check(mounts: &str, parent: &str, expected: Expect) {
     let shown = match Hierarchy::read(mounts, parent) {
         None => "no cgroups\n".to_owned(),
@@ -28,7 +28,7 @@ fn check(mounts: &str, parent: &str, expected: Expect) {
                 let need = if set.needed { "" } else { " if it can" };
                 format!("{} = {}{need}\n", set.file.display(), set.value)
             });
-            // Version 2 is asked by making the parent, which a list of mounts does not have.
+            // In version 2 the check creates the parent, which needs a real mount.
             let lacks = if found.version() == "v1" { format!("lacks {:?}\n", found.lacks()) } else { String::new() };
             head + &named + &made + &set.collect::<String>() + &lacks
         }

@@ -1,4 +1,5 @@
-//! Whose services are announced, and when an announcement is taken back. What is announced, and how, is the shell's.
+//! Decides which workloads' services are announced, and when an announcement is withdrawn. The shell registers the
+//! services.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +7,20 @@ use songline_model::{Allocation, Service, Str};
 
 use super::{AllocRunner, Effect, Phase};
 
-/// What has services: a group as a whole, or one of its tasks.
+/// A workload with services: a group as a whole, or one of its tasks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
-    /// The services of the group.
+    /// Services of the group.
     Group,
-    /// Those of this task.
+    /// Services of this task.
     Task(Str),
 }
 
-/// The provider whose registrations are rows of the servers.
+/// Provider whose registrations are rows of the servers.
 pub const NOMAD_PROVIDER: &str = "nomad";
 
 impl Workload {
-    /// Its services in an allocation that the servers themselves keep.
+    /// Services of the workload in an allocation whose provider is the servers themselves.
     pub fn services<'a>(&self, alloc: &'a Allocation) -> impl Iterator<Item = &'a Service> {
         let services = alloc.group().and_then(|group| match self {
             Workload::Group => group.services.as_ref(),
@@ -29,15 +30,15 @@ impl Workload {
     }
 }
 
-/// What is known of the announcements of an allocation.
+/// Announcements of an allocation.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// Whether the group's own services are to be found: from set-up until it is stopped.
+    /// Whether the group's own services are announced: from set-up until the group is stopped.
     pub(super) group_serves: bool,
-    /// Whether the servers' copy has changed, so that what is announced may be another thing now.
+    /// Whether the servers' copy has changed, so that the announcements may have to change.
     pub(super) look_again: bool,
     by_us: BTreeSet<Workload>,
-    /// An earlier agent may have announced these.
+    /// Workloads that an earlier agent may have announced.
     perhaps: BTreeSet<Workload>,
 }
 
@@ -47,12 +48,12 @@ impl AllocRunner {
         tasks.chain([Workload::Group]).filter(|workload| workload.services(&self.alloc).next().is_some()).collect()
     }
 
-    /// An earlier agent may have announced everything there is.
+    /// Marks every workload as possibly announced by an earlier agent.
     pub(super) fn restore_announced(&mut self) {
         self.announced.perhaps = self.with_services();
     }
 
-    /// Adds what follows for the services to the effects of a step: what is taken back comes before anything is stopped.
+    /// Adds the changes of announcements to the effects of a step: services are withdrawn before anything is stopped.
     pub(super) fn announce(&mut self, fx: Vec<Effect>) -> Vec<Effect> {
         if matches!(self.phase, Phase::New | Phase::Restoring(_)) {
             return fx;
@@ -87,7 +88,7 @@ impl AllocRunner {
         out
     }
 
-    /// A group that an earlier agent announced is not taken back while this one sets it up again.
+    /// Whether a group that an earlier agent announced stays announced while this agent sets it up again.
     fn still_begins(&self, workload: &Workload) -> bool {
         *workload == Workload::Group && self.phase == Phase::SettingUp
     }

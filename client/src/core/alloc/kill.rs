@@ -1,4 +1,4 @@
-//! Whom the end of one task takes along, and in which order tasks are stopped.
+//! Tasks that are killed because another one ended, and the order in which tasks are stopped.
 
 use songline_model::{Dur, Str, TaskEvent, TaskRunState, Time};
 
@@ -7,7 +7,7 @@ use crate::core::coordinator::Stage;
 use crate::core::event;
 use crate::core::task::TaskRunner;
 
-/// How far stopping all tasks has come.
+/// Progress of stopping all tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Killing {
     No,
@@ -18,7 +18,7 @@ pub(super) enum Killing {
 }
 
 impl AllocRunner {
-    /// One dead task may end others. Returns whether it did something now.
+    /// Kills tasks because of a dead one. Returns whether it killed any now.
     pub(super) fn cascade(&mut self, now: Time, fx: &mut Vec<Effect>) -> bool {
         let mut reason: Option<TaskEvent> = None;
         let mut leader_dead = false;
@@ -64,7 +64,7 @@ impl AllocRunner {
         }
     }
 
-    /// Stops all tasks: the leader first, then the others, then the sidecars. Poststop tasks are left alone.
+    /// Stops all tasks: the leader first, then the others, then the sidecars. Poststop tasks are not stopped.
     pub(super) fn kill_tasks(&mut self, now: Time, fx: &mut Vec<Effect>) {
         if self.phase == Phase::SettingUp {
             fx.push(Effect::AbortSetUp);
@@ -106,7 +106,7 @@ impl AllocRunner {
         }
     }
 
-    /// Who is to be stopped together.
+    /// Tasks to be stopped together next.
     fn wave(&self) -> Vec<Str> {
         let belongs = |task: &TaskRunner| match self.killing {
             Killing::No | Killing::GroupDelay { .. } => false,

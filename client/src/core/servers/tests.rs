@@ -1,4 +1,4 @@
-//! Stories of a node among its servers.
+//! A node's order of servers after failures, updates and pings.
 
 use expect_test::{Expect, expect};
 

@@ -460,8 +460,8 @@ fn a_group_waits_before_its_tasks_are_stopped() {
     );
 }
 
-/// After an agent was killed between the two, the next one would find neither a record of the end nor the run. It would start a task again
-/// that has done its work.
+/// If an agent was killed between the two in the other order, the next one would find neither a record of the end nor
+/// the run, and would start a completed task again.
 #[test]
 fn the_end_of_a_run_is_on_disk_before_its_directory_is_removed() {
     check(

@@ -1,4 +1,4 @@
-//! Whether allocations are healthy for their deployments.
+//! Health of allocations for their deployments.
 
 use expect_test::expect;
 use songline_model::{AllocDeploymentStatus, Allocation, DeploymentId, Dur, JobType, UpdateStrategy};

@@ -1,4 +1,4 @@
-//! What people and servers ask of an allocation that runs: restarts, signals, destruction, reconnects.
+//! Requests of users and servers to a running allocation: restarts, signals, destruction, reconnects.
 
 use expect_test::expect;
 use songline_model::JobType;

@@ -1,4 +1,4 @@
-//! An agent takes up what another left.
+//! Restoring the state that an earlier agent left.
 
 use expect_test::expect;
 use songline_model::{AllocDesiredStatus, Allocation, JobType};

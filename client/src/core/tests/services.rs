@@ -1,4 +1,4 @@
-//! When services are announced and withdrawn.
+//! Announcing and withdrawing services.
 
 use expect_test::expect;
 use songline_model::{Allocation, JobType, Service};

@@ -1,4 +1,4 @@
-//! The smaller machines: restarts, events, watching, heartbeats.
+//! The smaller state machines: restarts, events, watching, heartbeats.
 
 use std::collections::{BTreeMap, BTreeSet};
 

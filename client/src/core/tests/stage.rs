@@ -1,4 +1,4 @@
-//! The stage of the allocation stories: groups in a line of text, and a shell that only prints what it is told to do.
+//! Support of the allocation tests: groups described in a line of text, and a shell that only prints its effects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use songline_model::{
 
 use crate::core::{AllocRunner, AllocRunnerConfig, Effect, ExitResult, Input, LocalState, StartFailure, TaskRecord, Workload};
 
-/// Runs a story and compares what it says.
+/// Runs a script and compares its output.
 pub fn check(alloc: Allocation, story: &str, expected: Expect) {
     let mut stage = Stage::new(alloc);
     let mut said = String::new();
@@ -23,7 +23,7 @@ pub fn check(alloc: Allocation, story: &str, expected: Expect) {
     expected.assert_eq(&said);
 }
 
-/// A group in words: `NAME` or `NAME:HOOK`, with `leader`, `sidecar` or a shutdown delay after a slash.
+/// A group described as `NAME` or `NAME:HOOK`, with `leader`, `sidecar` or a shutdown delay after a slash.
 pub fn group(kind: JobType, tasks: &str) -> Allocation {
     let tasks: Vec<Task> = tasks.split_whitespace().map(task).collect();
     let resources = tasks.iter().map(|task| (task.name.clone(), AllocatedTaskResources::default())).collect();
@@ -148,7 +148,7 @@ impl Stage {
         let mut shown = Vec::new();
         for effect in effects {
             shown.push(match effect {
-                // Every change is written down; the stories are about the rest.
+                // Every change is persisted; the scripts show the other effects.
                 Effect::Persist { sync: false, .. } | Effect::PersistHealth | Effect::Report | Effect::TaskDone { .. } => continue,
                 Effect::Persist { sync: true, .. } => "sync".to_owned(),
                 Effect::SetUp => "set up".to_owned(),

@@ -1,4 +1,4 @@
-//! When updates are sent.
+//! Times at which updates are sent.
 
 use expect_test::{Expect, expect};
 use songline_model::{AllocClientStatus, AllocId, Dur, Time};

@@ -1,4 +1,5 @@
-//! What a pretended task answers to commands that are run in it: the output and the end that its `exec_command` block has, or its own input.
+//! Simulated commands in a mock task: output and exit code come from its `exec_command` block, or the command echoes
+//! its input.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -9,10 +10,10 @@ use songline_rpc::{ExecInput, ExecOutput};
 use super::{Options, Output, options};
 use crate::driver::session::{Command, CommandEnd, Ends};
 
-/// The command that shows what it was given.
+/// Command that prints its input.
 const SHOW_INPUT: &str = "showinput";
 
-/// The answer to every command.
+/// Canned result of every command.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Canned {
@@ -25,14 +26,14 @@ pub(super) struct Canned {
 }
 
 impl Canned {
-    /// Reads the block: it has the options of a task that say how long it runs, what it prints and how it ends.
+    /// Reads the block: the options of a task for its running time, output and exit code.
     pub fn read(block: &Map<String, Value>) -> Result<Self, String> {
         let Options { run_for, exit_code, exit_signal, exit_err_msg, stdout, stderr, .. } = options(block)?;
         Ok(Self { run_for, exit_code, exit_signal, exit_err_msg, stdout, stderr })
     }
 }
 
-/// Pretends to run a command.
+/// Simulates a command.
 pub(super) async fn run(canned: Option<&Canned>, command: Command, mut ends: Ends) -> Result<CommandEnd, String> {
     let Some(canned) = canned else { return Err("no exec command is configured".to_owned()) };
     if command.argv.first().is_some_and(|program| program == SHOW_INPUT) {
@@ -67,7 +68,7 @@ pub(super) async fn run(canned: Option<&Canned>, command: Command, mut ends: End
     Ok(CommandEnd { exit_code: number(canned.exit_code), signal: number(canned.exit_signal) })
 }
 
-/// Prints what it is told, when that has ended.
+/// Prints the input once the input has ended.
 async fn show_input(tty: bool, ends: &mut Ends) -> CommandEnd {
     let mut shown = format!("TTY: {tty}\nStdin:\n").into_bytes();
     while let Some(said) = ends.input.recv().await {
@@ -84,5 +85,5 @@ async fn show_input(tty: bool, ends: &mut Ends) -> CommandEnd {
     CommandEnd::default()
 }
 
-/// As much input as is shown, in bytes; the rest is not.
+/// Largest part of the input that is printed, in bytes; the rest is dropped.
 const INPUT_BYTES_MAX: usize = 64 << 10;

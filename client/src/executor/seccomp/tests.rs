@@ -1,4 +1,4 @@
-//! Which calls the filter allows and refuses by capability, and that the filter fits into the kernel.
+//! System calls that the filter allows and refuses by capability, and the kernel's size limit of the filter.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn numbers(bounding: Set) -> Vec<c_long> {
 fn filter_compiles_for_every_capability() {
     for bounding in [Set::EMPTY, Set::DEFAULT, Set::ALL] {
         for program in programs(bounding).expect("compiles") {
-            // The kernel takes no more instructions.
+            // The kernel's limit of instructions.
             assert!(program.len() <= 4096, "{} instructions", program.len());
         }
     }

@@ -1,4 +1,4 @@
-//! Stories of servers that agree, or do not.
+//! Servers that agree, and servers that do not.
 
 use super::{Digests, Leaders};
 

@@ -1,82 +1,82 @@
-//! The register that a history is held against: what each operation may answer, and what it leaves behind.
+//! Model of a register: valid answers of each operation, and the state after it.
 
 use std::fmt;
 
 /// A value with the version its write gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Held {
-    /// What was written.
+    /// Value.
     pub value: u64,
-    /// The version: a log index where the register is a variable.
+    /// Version: a log index where the register is a variable.
     pub version: u64,
 }
 
-/// What a client may ask of a register.
+/// Operations on a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Reads.
     Get,
-    /// Writes, whatever is there.
+    /// Writes unconditionally.
     Set {
         /// The new value.
         value: u64,
     },
-    /// Writes if the version is still this one; 0 means that there is nothing.
+    /// Writes if the register has this version; 0 means that it is empty.
     Cas {
         /// The version to be replaced.
         expected: u64,
         /// The new value.
         value: u64,
     },
-    /// Removes, whatever is there, or nothing.
+    /// Removes the value unconditionally.
     Delete,
-    /// Removes if the version is still this one.
+    /// Removes the value if the register has this version.
     DeleteCas {
         /// The version to be removed.
         expected: u64,
     },
 }
 
-/// What an operation answered.
+/// Answer of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// To `Get`: what was there.
+    /// To `Get`: the current value.
     Held(Option<Held>),
-    /// To `Set` and `Cas`: written with this version.
+    /// To `Set` and `Cas`: written, with this version.
     Wrote(u64),
-    /// To `Cas` and `DeleteCas`: not written, since this was there.
+    /// To `Cas` and `DeleteCas`: not written; the current value.
     Conflict(Option<Held>),
-    /// The same, when only the version of what was there is known.
+    /// Like `Conflict`, when only the current version is known.
     ConflictAt(u64),
-    /// To `Delete` and `DeleteCas`: there is nothing any more.
+    /// To `Delete` and `DeleteCas`: the register is empty now.
     Deleted,
 }
 
-/// What is in the register at some point of an order.
+/// State of the register at some point of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct State {
     held: Option<(u64, Version)>,
-    /// The highest version known to be given out. The next write's is above.
+    /// The highest version known to be assigned. The next write's version is above it.
     floor: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Version {
     Known(u64),
-    /// The write's outcome is unknown. Whoever sees the value next tells its version.
+    /// The write's outcome is unknown. The next operation that sees the value determines its version.
     Unknown,
 }
 
 impl State {
-    /// The state after an operation that had this answer, if it could have that answer here. `None` as answer: whatever
-    /// the operation would do here.
+    /// The state after an operation with this answer, or `None` if the answer is impossible here. Without an answer,
+    /// any effect of the operation is allowed.
     pub fn after(self, operation: &Operation, answer: Option<&Answer>) -> Option<Self> {
         match (operation, answer) {
             (Operation::Get, None) => Some(self),
             (Operation::Get, Some(Answer::Held(seen))) => self.seen(*seen),
             (Operation::Set { value }, None) => Some(self.written(*value)),
             (Operation::Set { value }, Some(Answer::Wrote(version))) => self.written_as(*value, *version),
-            // Of unknown outcome and in vain, it changed nothing: the same as never.
+            // A conditional write of unknown outcome whose condition fails had no effect.
             (Operation::Cas { expected, value }, None) => Some(self.expecting(*expected).map_or(self, |state| state.written(*value))),
             (Operation::Cas { expected, value }, Some(Answer::Wrote(version))) => self.expecting(*expected)?.written_as(*value, *version),
             (Operation::Cas { expected, .. } | Operation::DeleteCas { expected }, Some(Answer::Conflict(seen))) => {
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// With a value that somebody saw, if it can be that.
+    /// The state restricted to an observed value; `None` if that is impossible.
     fn seen(self, seen: Option<Held>) -> Option<Self> {
         match (self.held, seen) {
             (None, None) => Some(self),
@@ -106,7 +106,7 @@ impl State {
         }
     }
 
-    /// With the version that somebody expected, if it can be that.
+    /// The state restricted to an expected version; `None` if that is impossible.
     fn expecting(self, expected: u64) -> Option<Self> {
         match self.held {
             None => (expected == 0).then_some(self),

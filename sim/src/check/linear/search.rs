@@ -1,17 +1,18 @@
-//! The search for an order. Calls and returns are one list by time; whatever is called before the first return still in
-//! the list may come next. What was tried in vain is remembered as the set of operations done and the state they left.
+//! The search for an order. Calls and returns are one list by time; every call before the first remaining return is a
+//! candidate for the next place. A failed attempt is remembered as the set of ordered operations and the resulting
+//! state.
 
 use std::collections::BTreeSet;
 
 use super::Call;
 use super::register::State;
 
-/// How far the search came.
+/// Progress of a failed search.
 #[derive(Debug)]
 pub(super) struct Stuck {
-    /// How many operations the longest order has.
+    /// Number of operations in the longest order.
     pub explained: usize,
-    /// The operation that had to be next and those that could have been.
+    /// The operation that had to be next, and the other candidates.
     pub around: Vec<usize>,
 }
 
@@ -22,12 +23,12 @@ struct End {
     returns: bool,
 }
 
-/// Ends by time, linked so that an operation is taken out and put back in constant time.
+/// Ends by time, doubly linked so that an operation is removed and restored in constant time.
 struct List {
     ends: Vec<End>,
     next: Vec<usize>,
     before: Vec<usize>,
-    /// Where each operation's call and return are.
+    /// Positions of each operation's call and return.
     places: Vec<(usize, Option<usize>)>,
 }
 
@@ -36,7 +37,7 @@ const HEAD: usize = 0;
 
 impl List {
     fn new(calls: &[&Call]) -> Self {
-        // At the same moment calls come before returns: such operations were under way together.
+        // At the same time, calls come before returns: such operations were concurrent.
         let mut times: Vec<(u64, bool, usize)> = Vec::new();
         for (at, call) in calls.iter().enumerate() {
             times.push((call.called, false, at));
@@ -92,7 +93,7 @@ impl List {
         }
     }
 
-    /// Puts back what was taken last.
+    /// Restores the operation that was removed last.
     fn put(&mut self, call: usize) {
         let (called, returned) = self.places[call];
         if let Some(returned) = returned {
@@ -102,10 +103,11 @@ impl List {
     }
 }
 
-/// A set of operations that have been put in order.
+/// A set of ordered operations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Done {
-    /// All below are done; a history is long, but only few of it are ever open.
+    /// All operations below this index are ordered: a history is long, but only few of its operations are open at a
+    /// time.
     from: usize,
     bits: Vec<u64>,
 }
@@ -130,14 +132,14 @@ impl Done {
     }
 }
 
-/// One operation of the order so far, and what was before it.
+/// One operation of the order so far, and the state before it.
 struct Step {
     call: usize,
     done: Done,
     state: State,
 }
 
-/// Looks for an order of all operations that returned.
+/// Searches an order of all operations that returned.
 pub(super) fn search(calls: &[&Call]) -> Result<(), Stuck> {
     let mut calls_by_time: Vec<usize> = (0..calls.len()).collect();
     calls_by_time.sort_by_key(|at| (calls[*at].called, *at));
@@ -160,7 +162,7 @@ fn search_sorted(calls: &[&Call]) -> Result<(), Stuck> {
             Some(End { call, returns: false }) => {
                 let answer = calls[call].returned.as_ref().map(|(_, answer)| answer);
                 let next = state.after(&calls[call].operation, answer);
-                // What changes nothing and must not happen need not happen.
+                // An operation of unknown outcome without an effect need not be placed.
                 let next = next.filter(|next| answer.is_some() || *next != state);
                 let fresh = next.is_some_and(|next| tried.insert((done.with(call), next)));
                 if let Some(next) = next.filter(|_| fresh) {
@@ -174,7 +176,8 @@ fn search_sorted(calls: &[&Call]) -> Result<(), Stuck> {
                     at = list.next[at];
                 }
             }
-            // Somebody has his answer already, and nothing can come before it; or there is nothing more to try.
+            // The next end is a return: its operation has to come before it and did not fit. Or the list is
+            // exhausted.
             Some(End { returns: true, .. }) | None => {
                 if order.len() > stuck.explained || stuck.around.is_empty() {
                     stuck = Stuck { explained: order.len(), around: candidates(&list) };

@@ -1,4 +1,4 @@
-//! Histories, good ones and such with an anomaly in them, and a slow oracle that must agree on small ones.
+//! Histories with and without anomalies, and a slow oracle that must agree on small ones.
 
 mod oracle;
 
@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use super::register::Held;
 use super::{Answer, Call, Operation, check as linearizable};
 
-/// A history, one operation a line: `client called-returned key operation -> answer`, or `called-` and no answer while its
-/// outcome is unknown.
+/// Parses a history, one operation on each line: `client called-returned key operation -> answer`, or `called-`
+/// without an answer for an unknown outcome.
 fn history(text: &str) -> Vec<Call> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(call).collect()
 }
@@ -224,7 +224,7 @@ fn a_write_applied_twice_is_refused() {
               client 3 at 4: get -> 1@12 at 5
         "]],
     );
-    // Of unknown outcome too: it may come late, but once.
+    // The write of unknown outcome may take effect late, but once.
     check(
         "1 0- x set 1
          2 2-3 x get -> 1@10
@@ -272,8 +272,8 @@ fn small_random_histories_are_judged_as_trying_every_order_does() {
     assert!(good > 500 && bad > 500, "{good} good and {bad} bad histories are too few of one kind");
 }
 
-/// What `clients` clients see of one sound register: each operation takes effect at some moment between call and return.
-/// One in `unknown_one_in` outcomes is never learnt.
+/// A random history of `clients` clients with one correct register: each operation takes effect at some moment
+/// between call and return. One in `unknown_one_in` outcomes is unknown.
 fn random_history(rng: &mut SmallRng, operations: u64, clients: u64, unknown_one_in: u32) -> Vec<Call> {
     let mut held: Option<Held> = None;
     let mut version = 0;
@@ -285,7 +285,7 @@ fn random_history(rng: &mut SmallRng, operations: u64, clients: u64, unknown_one
         let called = rng.random_range(free_at[client].max(at.saturating_sub(40)).min(at)..=at);
         let returned = at + rng.random_range(0..40);
         let known = rng.random_range(0..unknown_one_in) > 0;
-        // A client that does not learn an outcome goes on under another name.
+        // A client with an unknown outcome continues under another name.
         free_at[client] = if known { at + 40 } else { 0 };
         let expected = if rng.random_range(0..4) == 0 { version } else { held.map_or(0, |held| held.version) };
         let operation = match rng.random_range(0..10) {

@@ -1,11 +1,12 @@
-//! Stories of clusters at rest, in words: what jobs want, what the tables have, what nodes run, and the verdict.
+//! Clusters at rest in short notation: wanted counts, tables, nodes' processes, and the verdict.
 
 use expect_test::{Expect, expect};
 
 use super::{NodeRuns, Placed, Placements, Standing, placements_are_sound};
 
-/// `web=2` wanted; `1:web[0]@a` in the tables, with `?` unknown, `-` over, `~` not heard of yet; `a:1,2` what a node runs, `a!` when it is
-/// not ready.
+/// Notation: `web=2` wanted; `1:web[0]@a` in the tables, with `?` unknown, `-` over, `~` not reported yet; `a:1,2`
+/// processes of a node,
+/// `a!` for a node that is not ready.
 fn check(wanted: &str, allocs: &str, nodes: &str, expected: &Expect) {
     let placements = Placements {
         wanted: wanted

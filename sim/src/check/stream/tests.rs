@@ -1,4 +1,4 @@
-//! Stories of streams: a line of the log, a line of the reader, and the verdict.
+//! Streams in short notation: a line of the log, a line of the subscriber, and the verdict.
 
 use expect_test::{Expect, expect};
 

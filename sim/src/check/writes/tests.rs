@@ -1,4 +1,4 @@
-//! Stories of writes: what clients were told, what the log has, and the verdict.
+//! Writes in short notation: the clients' outcomes, the log, and the verdict.
 
 use expect_test::{Expect, expect};
 

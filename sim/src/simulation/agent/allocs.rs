@@ -1,4 +1,5 @@
-//! Which allocations a simulated node should have: asking, fetching, taking up, changing, giving up, and restoring what an earlier agent left.
+//! Synchronizes a simulated node's allocations with the servers: poll, fetch, add, update, remove, and restore from
+//! an earlier agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use super::runner::Runner;
 use super::way::Kind;
 use super::{Agent, Left};
 
-/// Answers that come earlier than this again and again must not keep the node busy.
+/// An answer earlier than this delays the next poll, so that repeated early answers do not make the node poll in a
+/// tight loop.
 const EARLY: Dur = Dur::from_secs(1);
-/// How long a poll waits for news: less than real ones do, so that broken connections are noticed.
+/// Longest wait of a poll: less than that of real nodes, so that broken connections are noticed.
 const POLL: Dur = Dur::from_secs(20);
 
 impl Agent {
-    /// Learns what this node should run, for ever.
+    /// Follows the servers' allocations for this node, for ever.
     pub(super) async fn watch(self: Arc<Self>) {
         self.registered.over().await;
         let mut min_index = 0;
@@ -30,7 +32,8 @@ impl Agent {
         }
     }
 
-    /// One round: what the servers want, what of it has to be fetched, and doing it. Returns the index of the answer, or how long to wait.
+    /// One round: polls the wanted allocations, fetches the changed ones, and applies the changes. Returns the index
+    /// of the answer, or the delay before the next round.
     async fn poll(self: &Arc<Self>, min_index: u64) -> Result<u64, Dur> {
         let asked = self.now();
         let query = BlockingQuery { min_index, max_wait: POLL };
@@ -133,12 +136,12 @@ impl Agent {
         AllocRunnerConfig { kill_timeout_max: Dur::from_secs(30), seed: self.machine.draw() }
     }
 
-    /// Takes up what an earlier agent left.
+    /// Restores the allocations that an earlier agent left.
     pub(super) fn restore(self: &Arc<Self>) {
         let all = locked(&self.machine.left).clone();
         for (id, left) in all {
             if left.tasks.is_empty() {
-                // It never began; the servers send it again.
+                // The allocation never began; the servers send it again.
                 locked(&self.machine.left).remove(&id);
                 continue;
             }
@@ -157,7 +160,7 @@ impl Agent {
         }
     }
 
-    /// How long a round waits after this error.
+    /// Delay before the next round after this error.
     fn after(&self, error: &RpcError) -> Dur {
         if is_unknown(error) {
             self.register_again.notify_one();

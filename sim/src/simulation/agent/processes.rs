@@ -1,4 +1,4 @@
-//! The processes of a node that only pretend to run: they end when they are told to, sometimes by themselves, and with their machine.
+//! Simulated processes of a node: they end when they are stopped, sometimes by themselves, and with their machine.
 //! They do not end with the agent that started them.
 
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use songline_model::{AllocId, Str};
 use super::super::ending::Ending;
 use super::super::machine::locked;
 
-/// Names a run of a task.
+/// Identifies a run of a task.
 pub type RunKey = (AllocId, Str, u64);
 
-/// What a process is to its agent.
+/// State of a process.
 #[derive(Clone)]
 struct Process {
     ended: Arc<Ending>,
@@ -34,26 +34,26 @@ impl Process {
 /// All processes of a machine.
 pub struct Processes {
     rng: Mutex<SmallRng>,
-    /// Of a thousand runs, so many do not start, and twice as many fail after a while.
+    /// Number of runs in a thousand that fail to start; twice as many fail after a while.
     failing_of_1000: AtomicU32,
-    /// Whether they run on though it was told that they ended.
+    /// Injected defect: processes keep running after they have ended for their agent.
     stay: bool,
     runs: Mutex<BTreeMap<RunKey, Process>>,
 }
 
 impl Processes {
-    /// None yet.
+    /// Creates an empty set of processes.
     pub fn new(seed: u64, stay: bool) -> Self {
         let rng = Mutex::new(SmallRng::seed_from_u64(seed));
         Self { rng, failing_of_1000: AtomicU32::new(30), stay, runs: Mutex::default() }
     }
 
-    /// From now on none fails by itself that has not begun to.
+    /// Stops random failures. Processes that were started earlier may still fail.
     pub fn spare(&self) {
         self.failing_of_1000.store(0, Ordering::Relaxed);
     }
 
-    /// Those that run, by allocation and task; a task that runs twice is there twice.
+    /// Running processes by allocation and task; a task that runs twice is listed twice.
     pub fn alive(&self) -> Vec<(AllocId, Str)> {
         let runs = locked(&self.runs);
         runs.iter()
@@ -62,7 +62,7 @@ impl Processes {
             .collect()
     }
 
-    /// The machine dies.
+    /// Kills all processes with the machine.
     pub fn die(&self) {
         for process in std::mem::take(&mut *locked(&self.runs)).into_values() {
             process.end(ExitResult::lost("the machine died"));
@@ -93,7 +93,7 @@ impl Processes {
         Ok(())
     }
 
-    /// How a run ended, once it has.
+    /// Waits for the end of a run and returns its result.
     pub async fn wait(&self, key: &RunKey) -> ExitResult {
         let Some(process) = self.get(key) else { return ExitResult::lost("there is no such process") };
         process.ended.over().await;
@@ -106,7 +106,7 @@ impl Processes {
         self.get(key).is_some()
     }
 
-    /// Asks a run to end, which takes a while.
+    /// Stops a run, which takes some time.
     pub async fn stop(&self, key: &RunKey) {
         let takes = locked(&self.rng).random_range(5..2_000);
         tokio::time::sleep(Duration::from_millis(takes)).await;
@@ -115,7 +115,7 @@ impl Processes {
         }
     }
 
-    /// Removes what is left of a run.
+    /// Removes the remains of a run.
     pub fn destroy(&self, key: &RunKey) {
         if self.stay {
             return;

@@ -1,4 +1,5 @@
-//! The shell of one allocation on a simulated node: feeds its machine (`AllocRunner`) and carries its effects out with pretended processes.
+//! The shell of one allocation on a simulated node: feeds its state machine (`AllocRunner`) and carries its effects
+//! out with simulated processes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,53 +14,53 @@ use super::super::machine::locked;
 use super::processes::RunKey;
 use super::{Agent, Left};
 
-/// How often somebody looks whether an allocation before this one has ended.
+/// Interval at which the end of an earlier allocation is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long making directories takes.
+/// Duration of creating directories.
 const SET_UP: Duration = Duration::from_millis(30);
 
-/// What can be asked of a runner.
+/// An order to a runner.
 pub enum Order {
-    /// Something has happened.
+    /// An input for the state machine.
     Input(Input),
-    /// The servers see this node again.
+    /// The servers reconnected to this node.
     Reconnect(Arc<Allocation>),
 }
 
-/// What everybody may see of a runner.
+/// Public state of a runner.
 #[derive(Clone)]
 pub struct View {
     /// The servers' copy.
     pub alloc: Arc<Allocation>,
-    /// What the servers are told.
+    /// Client status as reported to the servers.
     pub update: AllocUpdate,
     /// Whether its directory and records are gone.
     pub destroyed: bool,
 }
 
-/// A runner as the agent holds it.
+/// The agent's handle of a runner.
 pub struct Runner {
     orders: mpsc::UnboundedSender<Order>,
     view: Arc<Mutex<View>>,
 }
 
 impl Runner {
-    /// Tells it what has happened.
+    /// Sends an input to the state machine.
     pub fn tell(&self, input: Input) {
         let _ = self.orders.send(Order::Input(input));
     }
 
-    /// The servers see this node again.
+    /// Records that the servers reconnected to this node.
     pub fn reconnect(&self, update: Arc<Allocation>) {
         let _ = self.orders.send(Order::Reconnect(update));
     }
 
-    /// How it is now.
+    /// Current state.
     pub fn view(&self) -> View {
         locked(&self.view).clone()
     }
 
-    /// Lets a machine run: one that is new, or with what an earlier agent has left.
+    /// Spawns a runner for a state machine: a new one, or one restored from an earlier agent's state.
     pub fn spawn(agent: &Arc<Agent>, machine: AllocRunner, left: Option<Left>) -> Arc<Self> {
         let (orders, queue) = mpsc::unbounded_channel();
         let view = View { alloc: Arc::clone(machine.alloc()), update: machine.update(), destroyed: false };
@@ -122,7 +123,7 @@ impl Shell {
         self.machine.alloc().id
     }
 
-    /// Changes what would be found after a restart.
+    /// Changes the durable state that a restart would find.
     fn keep(&self, change: impl FnOnce(&mut Left, &AllocRunner)) {
         if let Some(left) = locked(&self.agent.machine.left).get_mut(&self.id()) {
             change(left, &self.machine);
@@ -165,7 +166,7 @@ impl Shell {
         }
     }
 
-    /// Does something that ends with the agent and tells the machine what came of it.
+    /// Spawns work that is aborted with the agent, and sends its result to the state machine.
     fn answer(&self, work: impl Future<Output = Input> + Send + 'static) {
         let orders = self.orders.clone();
         self.agent.life.spawn(async move {
@@ -174,7 +175,7 @@ impl Shell {
     }
 
     fn set_up(&mut self) {
-        // What was there before an agent's restart has been waited for.
+        // After an agent's restart the earlier allocations were already waited for.
         let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
         let (agent, orders) = (Arc::clone(&self.agent), self.orders.clone());
         let life = Arc::clone(&agent.life);

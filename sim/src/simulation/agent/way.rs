@@ -1,5 +1,6 @@
-//! The way from a node to the servers: which of them is asked, how often, and what is made of one that does not answer. The order is the real
-//! agent's (`ServerList`); the network is the simulated one, as a connection sees it: what is lost is sent again, and a cut is silence.
+//! A node's connection to the servers: the choice of the server, retries and failover. The order of servers is the
+//! real agent's (`ServerList`). The network is the simulated one with the behaviour of connections: lost messages are
+//! resent, and a cut is silence.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,19 +16,19 @@ use super::super::network::{Network, Reachable};
 use super::super::record::Record;
 use super::super::shell::{HOLD, Shell};
 
-/// How long a connection is silent before it is taken for broken.
+/// Time of silence after which a connection counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// How often somebody looks whether a cut is mended, or a leader there.
+/// Poll interval for the end of a cut, or for a leader.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What kind of call it is.
+/// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// May be made as often as one likes.
+    /// May be repeated any number of times.
     Read,
-    /// May have happened though nobody said so.
+    /// May have taken effect although the answer was lost.
     Write,
-    /// A write that has to be known soon.
+    /// A write with a short timeout.
     Heartbeat,
 }
 
@@ -40,7 +41,7 @@ impl Kind {
     }
 }
 
-/// The way of one agent.
+/// Connection of one agent to the servers.
 pub struct Way {
     from: ServerId,
     list: Mutex<ServerList>,
@@ -49,29 +50,29 @@ pub struct Way {
     record: Arc<Record>,
 }
 
-/// As what the network knows a node: beyond all servers.
+/// The network's number of a node: beyond those of all servers.
 pub fn number_of(node: usize) -> ServerId {
     (1 << 32) + node as u64
 }
 
 impl Way {
-    /// For the agent of this node.
+    /// Creates the connection of this node's agent.
     pub fn new(node: usize, list: ServerList, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Self {
         let (list, jitter) = (Mutex::new(list), Mutex::new(Jitter::new(seed)));
         Self { from: number_of(node), list, jitter, network: Arc::clone(network), record: Arc::clone(record) }
     }
 
-    /// Servers told which of them there are, and how many nodes.
+    /// Adopts the list of servers and the number of nodes from an answer.
     pub fn told(&self, servers: Vec<Str>, nodes: u32) -> Result<(), NoServers> {
         locked(&self.list).on_told(servers, nodes)
     }
 
-    /// When to look for another server.
+    /// Time of the next rebalancing.
     pub fn next_deadline(&self) -> Time {
         locked(&self.list).next_deadline()
     }
 
-    /// Looks for another server, if it is time.
+    /// Moves to another server, if rebalancing is due.
     pub async fn rebalance(&self, now: Time) {
         let Some(candidates) = locked(&self.list).on_time(now) else { return };
         for address in &candidates {
@@ -82,7 +83,7 @@ impl Way {
         }
     }
 
-    /// Makes a call to the first server of the list, and to the next ones as far as that can do no harm.
+    /// Calls the first server of the list, and the next ones while repeating the call is safe.
     pub async fn call<T, F, Fut>(&self, kind: Kind, ask: F) -> Result<T, RpcError>
     where
         T: Send + 'static,
@@ -101,7 +102,7 @@ impl Way {
             let again = match &error {
                 RpcError::NoLeader => true,
                 RpcError::Lost(_) => kind == Kind::Read,
-                // It was understood and refused: another server would say the same.
+                // The server understood and refused the call: another server would refuse it, too.
                 RpcError::Remote(_) | RpcError::Coded { .. } => return Err(error),
             };
             locked(&self.list).on_failed(&server);
@@ -124,7 +125,7 @@ impl Way {
         Fut: Future<Output = Result<T, RpcError>> + Send + 'static,
     {
         let Some((id, _)) = self.network.server_at(server) else {
-            // Nobody refuses a connection to a machine that is dead.
+            // A dead machine does not refuse connections, so the failure takes time.
             tokio::time::sleep(LOOK_EVERY).await;
             return Err(RpcError::Lost(format!("nobody is at {server}")));
         };
@@ -141,7 +142,7 @@ impl Way {
         travel(&self.network, self.from, to).await?;
         let server = reach(&self.network, to)?;
         let serving = serve(Arc::clone(&self.network), server.clone(), kind, ask, of_leader);
-        // A write goes on when its caller has gone.
+        // A write continues after its caller has gone.
         let answer = match kind {
             Kind::Read => serving.await,
             Kind::Write | Kind::Heartbeat => tokio::spawn(serving).await.unwrap_or_else(|_| Err(RpcError::Lost("ended".into()))),
@@ -154,7 +155,7 @@ impl Way {
     }
 }
 
-/// A message goes over a connection.
+/// Sends a message over a connection.
 async fn travel(network: &Network, from: ServerId, to: ServerId) -> Result<(), RpcError> {
     let since = Instant::now();
     tokio::time::sleep(network.passage_surely()).await;
@@ -171,7 +172,7 @@ fn reach(network: &Network, to: ServerId) -> Result<Reachable, RpcError> {
     network.server(to).ok_or_else(|| RpcError::Lost(format!("server {to} is away")))
 }
 
-/// What a server does with a call: it answers itself when it leads, and passes it on when another does.
+/// A server's handling of a call: it answers when it leads, and forwards the call when another server does.
 async fn serve<T, F, Fut>(network: Arc<Network>, server: Reachable, kind: Kind, ask: F, of_leader: bool) -> Result<T, RpcError>
 where
     F: Fn(Arc<Shell>) -> Fut + Sync,

@@ -1,16 +1,16 @@
-//! What happens to a disk while its machine is down: bits of what was synced are not what they were, or there is another disk.
+//! Damage to a disk while its machine is down: flipped bits of synced data, or an empty replacement disk.
 
 use rand::RngExt;
 
 use super::Platter;
 
-/// What a group of the log begins with, behind the head of its record.
+/// First bytes of a log group, after the head of its record.
 const GROUP: &[u8] = b"SLGROUP1";
-/// The record's head, in bytes.
+/// Size of the record's head, in bytes.
 const RECORD_HEAD: usize = 25;
 
 impl Platter {
-    /// There is an empty disk in the machine.
+    /// Replaces the disk by an empty one.
     pub fn renew(&mut self) {
         self.crash();
         self.files.clear();
@@ -19,10 +19,11 @@ impl Platter {
         self.pending.clear();
     }
 
-    /// Flips so many bits, each in a file of its own, and says where. The machine is down, so all that is there was synced.
+    /// Flips `bits` bits, each in another file, and returns their places. The machine is down, so all of its data was
+    /// synced.
     ///
-    /// The newest groups of the log are spared: there a flipped bit cannot be told from a tail that was torn when the machine died, as
-    /// docs/log-format.md says.
+    /// The newest groups of the log are spared: there a flipped bit cannot be told from a tail that was torn when the
+    /// machine died, as docs/log-format.md says.
     pub fn flip(&mut self, bits: u32) -> Vec<String> {
         let newest = self.names.keys().rfind(|path| path.extension().is_some_and(|kind| kind == "seg")).cloned();
         let mut places = Vec::new();
@@ -50,7 +51,7 @@ impl Platter {
     }
 }
 
-/// How much of a segment lies before its last two groups.
+/// Number of bytes of a segment before its last two groups.
 fn groups_but_newest(content: &[u8]) -> usize {
     let mut groups = content.windows(GROUP.len()).enumerate().filter(|(_, window)| *window == GROUP).map(|(at, _)| at);
     let last = groups.next_back();

@@ -1,4 +1,4 @@
-//! What a machine's death leaves on its disk.
+//! Content of a disk after its machine's death.
 
 mod power_cuts;
 
@@ -94,7 +94,7 @@ fn the_dead_touch_nothing_and_the_full_do_not_grow() {
     assert!(!boot(&platter).is_dead());
 }
 
-/// Where two contents differ, by byte.
+/// Positions at which two contents differ, in bytes.
 fn differences(before: &[u8], after: &[u8]) -> Vec<usize> {
     before.iter().zip(after).enumerate().filter(|(_, (before, after))| before != after).map(|(at, _)| at).collect()
 }

@@ -1,4 +1,4 @@
-//! The same seed is the same run, and nothing is wrong in some of them.
+//! The same seed gives the same run, and some runs have no finding.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn nothing_of_a_simulation_is_kept() {
     assert!(machines.0.iter().all(|host| host.strong_count() == 0) && machines.1.iter().all(|node| node.strong_count() == 0));
 }
 
-/// A plan of three servers, three nodes and these faults, at some seconds for some seconds.
+/// A plan of three servers, three nodes and these faults (start and duration in seconds).
 fn story(seed: u64, seconds: u64, faults: &[(u64, u64, What)]) -> Plan {
     let fault = |(at, lasts, what): &(u64, u64, What)| Fault {
         at: Duration::from_secs(*at),
@@ -109,8 +109,8 @@ fn servers_whose_disks_failed_or_were_full_come_back_with_all_they_acknowledged(
     assert_eq!(report.counts.crashes, 0);
 }
 
-/// What runs find in which something is wrong on purpose: the first that does. Which seeds meet the fault changes with every change of what the
-/// servers do, so several are tried.
+/// The first finding of runs with an injected defect. Every change of the servers' behaviour changes which seeds meet
+/// the defect, so several seeds are tried.
 fn found(sabotage: Sabotage) -> String {
     let faults = [(12, 25, What::Isolate(Whom::Leader)), (40, 1, What::Crash(Whom::Leader))];
     let plan = |seed| Plan { sabotage: Some(sabotage), clients: 8, ..story(seed, 45, &faults) };

@@ -1,4 +1,5 @@
-//! What node agents ask of a server, and how a server that does not lead passes it on. The real ones are `src/server/endpoint.rs` and
+//! Requests of node agents to a server, and their forwarding by a server that does not lead. The real ones are
+//! `src/server/endpoint.rs` and
 //! `src/server/rpc/dispatch.rs`.
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use songline_scheduler::leader::{nodes, reports};
 
 use super::Shell;
 
-/// How long a call waits for a leader.
+/// Longest wait of a call for a leader.
 pub const HOLD: Duration = Duration::from_secs(5);
 
 impl Shell {
@@ -44,7 +45,8 @@ impl Shell {
             let news = self.seen.applied.notified();
             let view = self.view();
             let answer = client_allocs(&view, from)?;
-            // Garbage collection raises no row's index: fewer rows than before count as news by the table's.
+            // Garbage collection raises no row's index. Fewer rows than before therefore count as news, at the
+            // table's index.
             let fewer = allocs_before.is_some_and(|before| answer.allocs.len() < before);
             let is_new = fewer || answer.index > query.min_index;
             if query.min_index == 0 || is_new || tokio::time::Instant::now() >= deadline {
@@ -77,7 +79,7 @@ impl Shell {
         self.report(from.id, allocs).await
     }
 
-    /// What the leader alone may answer.
+    /// Fails unless this server leads.
     fn must_lead(&self) -> Result<(), RpcError> {
         self.reign().map(|_| ()).ok_or(RpcError::NoLeader)
     }
@@ -90,7 +92,7 @@ impl Shell {
         Ok(node)
     }
 
-    /// Answers a registration or heartbeat, and sets the time of the next one.
+    /// Answers a registration or heartbeat, and sets the deadline of the next one.
     fn answer(&self, id: NodeId, index: u64) -> Result<NodeUpdateResponse, RpcError> {
         let view = self.view();
         let node = view.node(id).ok_or_else(|| RpcError::remote("node not found"))?;

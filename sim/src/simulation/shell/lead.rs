@@ -1,5 +1,5 @@
-//! The leader's loop: feeds what is applied to the machines of time, and proposes what they ask for. The real one is `src/server/lead.rs`;
-//! what it leaves out is services, root keys and long work.
+//! The leader's loop: feeds applied entries and time to the leader's state machines, and proposes the commands they
+//! ask for. The real one is `src/server/lead.rs`; services, root keys and long work are left out.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use super::super::machine::{Reaction, Reactions, locked};
 use super::reign::Reign;
 use super::{JOB_VERSIONS_MAX, Shell, WriteError};
 
-/// How often evaluations that ran out of attempts are tried again.
+/// Delay before evaluations that ran out of attempts are tried again.
 const RETRY_INTERVAL: Dur = Dur::from_mins(1);
-/// How often what is old is dropped.
+/// Interval of garbage collection.
 const GC_INTERVAL: Dur = Dur::from_secs(45);
-/// What is old. Nodes that are down stay: each comes back.
+/// Ages of garbage. Nodes that are down stay, because each of them comes back.
 const GC_AGES: GcAges = GcAges {
     eval: Dur::from_secs(90),
     batch_eval: Dur::from_secs(90),
@@ -33,14 +33,14 @@ const GC_AGES: GcAges = GcAges {
     deployment: Dur::from_secs(90),
     acl_token: Dur::from_hours(1),
 };
-/// How often the leader has the digests compared, in entries.
+/// Number of entries between two comparisons of the servers' digests.
 const DIGEST_INTERVAL: u64 = 500;
 
-/// The machines of one reign.
+/// The state machines of one leadership term.
 pub struct Leader {
     shell: Arc<Shell>,
     reign: Arc<Reign>,
-    /// Up to which index the machines know everything.
+    /// Index of the state that the machines were filled from: they already know all changes up to it.
     known: u64,
     deployments: Deployments,
     drains: Drains,
@@ -51,7 +51,7 @@ pub struct Leader {
     digests: Digests,
 }
 
-/// The outcome of an attempt to carry out an effect: the index of the entry.
+/// Outcome of an attempt to carry out an effect: the index of the entry, or an error.
 type Tried = (Ticket, Result<u64, WriteError>);
 
 impl Leader {
@@ -85,9 +85,9 @@ impl Leader {
         leader
     }
 
-    /// Goes on until somebody drops it, or nothing more is applied.
+    /// Runs until it is dropped, or the channel of applied batches is closed.
     pub async fn run(mut self, reactions: &mut Reactions) {
-        // What was due before this reign began is done at once.
+        // Carry out what became due before this term began.
         self.on_time();
         loop {
             let next = self.next_deadline();
@@ -145,7 +145,7 @@ impl Leader {
         self.shell.work.notify_waiters();
     }
 
-    /// Watches a node no longer that is down or gone, by the newest view.
+    /// Stops the heartbeat timer of a node that is down or gone in the newest view.
     fn forget_silent(&self, id: NodeId) {
         let mut heartbeats = locked(&self.shell.heartbeats);
         if self.shell.view().node(id).is_none_or(|node| node.status == NodeStatus::Down) {
@@ -194,7 +194,7 @@ impl Leader {
             let chance = u8::try_from(self.shell.draw() & 0xff).unwrap_or(0);
             match effects::give_up(view, &delivery, self.shell.fresh(), chance, written) {
                 Some(effect) => self.decide(Some(effect)),
-                // The delivery was taken a moment ago, so it is still ours.
+                // The delivery was taken a moment ago, so its token is still valid.
                 None => drop(locked(&self.shell.queues).broker.ack(delivery.eval.id, delivery.token, now)),
             }
         }
@@ -206,7 +206,7 @@ impl Leader {
         }
     }
 
-    /// Makes all attempts that are due.
+    /// Starts all attempts that are due.
     fn carry_out(&mut self, view: &State, now: Time) {
         let shell = Arc::clone(&self.shell);
         loop {
@@ -218,7 +218,7 @@ impl Leader {
                 let (shell, reign, outcomes) = (Arc::clone(&shell), Arc::clone(&self.reign), self.outcomes.0.clone());
                 self.reign.spawn(async move {
                     let ticket = attempt.ticket;
-                    // The loop is gone only when the reign is over.
+                    // The receiving loop is gone only when the leadership term is over.
                     let _ = outcomes.send((ticket, shell.try_effect(&reign, attempt).await));
                 });
             }
@@ -288,13 +288,13 @@ impl Shell {
         Ok(self.view().applied_index())
     }
 
-    /// Writes the status that a node asks for if it is a new one, and the evaluations that follow. Returns the entry's index, 0 when there
-    /// was none.
+    /// Writes the status that a node asks for, if it differs from the current one, and the evaluations that follow
+    /// from it. Returns the entry's index, 0 when nothing was written.
     pub(super) async fn change_node_status(&self, node: &Node, wanted: NodeStatus) -> Result<u64, WriteError> {
         let Some(command) = nodes::status_update(&self.view(), node, wanted, None, self.now()) else { return Ok(0) };
         let status = command.status;
         let (index, _) = self.write(None, Actor::Node(node.id), None, command).await?;
-        // `apply` decides on the status: something else may have come between.
+        // `apply` decides about the status: another entry may have come between.
         let status = self.view().node(node.id).map_or(status, |after| after.status);
         if node_transition_needs_evals(node.status, status) {
             self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
@@ -302,7 +302,7 @@ impl Shell {
         Ok(index)
     }
 
-    /// Has the schedulers look at all that a node's change may concern.
+    /// Creates evaluations for all jobs that a node's change may concern.
     pub(super) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), WriteError> {
         let view = self.view();
         let Some(row) = view.node(node) else { return Ok(()) };
@@ -313,7 +313,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Has the schedulers look at a node that takes work again since the entry at `index`.
+    /// Creates evaluations for a node that is eligible again since the entry at `index`.
     pub async fn look_at_node(&self, node: NodeId, index: u64) -> Result<(), WriteError> {
         self.propose_node_evals(node, Cause::new(index, Kind::NodeUpdateEligibility)).await
     }

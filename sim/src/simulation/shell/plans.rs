@@ -1,5 +1,5 @@
-//! The plan queue and its one applier: plans are checked in order against the newest view while the one before is still being written.
-//! The real one is `src/server/plans.rs`; identities are not signed here.
+//! The plan queue and the single plan applier: plans are checked in order against the newest view while the previous
+//! one is being written. The real one is `src/server/plans.rs`; identities are not signed here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use super::Shell;
 use super::reign::Reign;
 
-/// What is said of plans that nobody may write any more.
+/// Refusal of plans that may not be written any more.
 const DISABLED: &str = "plan queue is disabled";
-/// How long the applier waits for the view that a plan was made on.
+/// Longest wait of the applier for the view that a plan was made on.
 const VIEW_WAIT: Duration = Duration::from_secs(10);
 
-/// A plan, and who waits for what becomes of it.
+/// A plan, and the channel to its waiting worker.
 pub struct Waiting {
     reign: Arc<Reign>,
     plan: Plan,
@@ -27,7 +27,7 @@ pub struct Waiting {
 }
 
 impl Shell {
-    /// Returns what of the plan was accepted, once that is durable and applied.
+    /// Submits a plan and returns its accepted part, once that is durable and applied.
     pub(super) async fn submit(&self, reign: Arc<Reign>, plan: Plan) -> Result<PlanResult, String> {
         let (done, result) = oneshot::channel();
         self.plans.send(Waiting { reign, plan, done }).map_err(|_| DISABLED.to_owned())?;
@@ -35,14 +35,14 @@ impl Shell {
     }
 }
 
-/// The apply that is under way, and the state as it will be after it.
+/// The plan that is being written, and the state as it will be after it.
 struct Outstanding {
     term: u64,
     writing: JoinHandle<Option<u64>>,
     after: State,
 }
 
-/// Works on the queue.
+/// Applies the queued plans.
 pub async fn run(shell: Arc<Shell>, mut receiver: mpsc::UnboundedReceiver<Waiting>) {
     let mut queue: Queue<Waiting> = Queue::default();
     let mut last_index = 0;
@@ -113,7 +113,7 @@ pub async fn run(shell: Arc<Shell>, mut receiver: mpsc::UnboundedReceiver<Waitin
     }
 }
 
-/// Waits for the apply that is under way.
+/// Waits for the plan that is being written.
 async fn settle(outstanding: &mut Option<Outstanding>, last_index: &mut u64) {
     if let Some(apply) = outstanding.take()
         && let Ok(Some(index)) = apply.writing.await

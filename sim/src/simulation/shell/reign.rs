@@ -1,5 +1,5 @@
-//! Leadership as it comes and goes: a reign begins when a term is won and everything of earlier ones is applied, and nothing of it goes on
-//! when the term is lost. The real one is `src/server/leadership.rs`.
+//! Leadership terms: a [`Reign`] begins when a raft term is won and all entries of earlier terms are applied, and all
+//! its work stops when the term is lost. The real one is `src/server/leadership.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,20 +15,20 @@ use super::super::machine::{Reactions, locked};
 use super::lead::Leader;
 use super::{Shell, WriteError};
 
-/// How long after it could not begin to lead a leader tries again.
+/// Delay before another attempt of a leader that could not begin its reign.
 const RETRY_WAIT: Duration = Duration::from_millis(500);
 
-/// One time of being leader.
+/// One leadership term of this server, from the time when it is ready to lead.
 #[derive(Debug)]
 pub struct Reign {
     term: u64,
     ending: Arc<Ending>,
-    /// How many proposals in its name are under way.
+    /// Number of running proposals of this reign.
     proposals: AtomicUsize,
     fewer: Notify,
 }
 
-/// Counts a proposal for as long as it is there.
+/// Guard that counts a running proposal until it is dropped.
 struct Proposal<'a>(&'a Reign);
 
 impl Drop for Proposal<'_> {
@@ -43,32 +43,32 @@ impl Reign {
         Arc::new(Self { term, ending: Ending::new(), proposals: AtomicUsize::new(0), fewer: Notify::new() })
     }
 
-    /// The term that was won.
+    /// The raft term that was won.
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Whether the term is lost, or the server dead.
+    /// Whether the raft term is lost, or the server dead.
     pub fn is_over(&self) -> bool {
         self.ending.is_over()
     }
 
-    /// It is over.
+    /// Ends the reign.
     pub fn end(&self) {
         self.ending.end();
     }
 
-    /// Returns when it is.
+    /// Returns when the reign is over.
     pub async fn over(&self) {
         self.ending.over().await;
     }
 
-    /// Does something for as long as the reign goes on.
+    /// Spawns work that is dropped when the reign ends.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.ending.spawn(work);
     }
 
-    /// What a proposal in its name answers; `None` when the reign is over before.
+    /// Runs a proposal of this reign; `None` when the reign ends before the answer.
     pub async fn during<T>(&self, proposal: impl Future<Output = T>) -> Option<T> {
         self.proposals.fetch_add(1, Ordering::Relaxed);
         let _counted = Proposal(self);
@@ -79,7 +79,7 @@ impl Reign {
         }
     }
 
-    /// Returns when nobody proposes in its name any more.
+    /// Returns when no proposal of the reign is running any more.
     async fn rested(&self) {
         loop {
             let fewer = self.fewer.notified();
@@ -118,11 +118,11 @@ pub async fn follow(shell: Arc<Shell>, mut reactions: Reactions) {
 }
 
 async fn lost(leadership: &mut watch::Receiver<Leadership>, term: u64) {
-    // A log that is gone leads no more.
+    // A closed log counts as lost leadership.
     let _ = leadership.wait_for(|now| !now.is_leader || now.term != term).await;
 }
 
-/// Who does not lead lets pass what is applied. Returns when nothing more will be.
+/// Discards the reactions of a server that does not lead. Returns when the channel is closed.
 async fn pass_over(reactions: &mut Reactions) {
     while reactions.recv().await.is_some() {}
 }
@@ -139,7 +139,7 @@ async fn rule(shell: &Arc<Shell>, reign: &Arc<Reign>, reactions: &mut Reactions)
     Ok(())
 }
 
-/// What the first leader of a cluster writes.
+/// Writes the initial objects of a cluster, as its first leader.
 async fn establish(shell: &Arc<Shell>, reign: &Reign) -> Result<(), WriteError> {
     let actor = || Actor::Leader("leadership".into());
     if shell.view().scheduler_config().is_none() {
@@ -153,7 +153,7 @@ async fn establish(shell: &Arc<Shell>, reign: &Reign) -> Result<(), WriteError> 
     Ok(())
 }
 
-/// Nothing of the reign goes on; the tables still have what was in the queues.
+/// Ends a reign: its work stops and its queues are emptied; the tables still have everything.
 async fn end(shell: &Shell, reign: &Reign) {
     reign.end();
     locked(&shell.reign).take();

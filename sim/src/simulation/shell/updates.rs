@@ -1,4 +1,4 @@
-//! Gathers what nodes say of their allocations, so that many nodes share one log entry. The real one is `src/server/updates.rs`.
+//! Batches the nodes' alloc updates, so that many nodes share one log entry. The real one is `src/server/updates.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Shell;
 
-/// How long an update waits for others.
+/// Delay of an update, in which others join its batch.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
-/// Updates of one call, and who waits for them.
+/// Updates of one call, and the channel to its waiting caller.
 pub struct Waiting {
     node: NodeId,
     allocs: Vec<AllocUpdate>,
@@ -23,7 +23,7 @@ pub struct Waiting {
 }
 
 impl Shell {
-    /// Returns once the update is applied and durable.
+    /// Submits updates. Returns the entry's index once it is applied and durable.
     pub(super) async fn report(&self, node: NodeId, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
         let (done, result) = oneshot::channel();
         let closed = || RpcError::Lost("server is shutting down".into());
@@ -32,7 +32,7 @@ impl Shell {
     }
 }
 
-/// Proposes one entry for all updates that come within the batch's time.
+/// Proposes one entry for all updates that arrive within the batch's delay.
 pub async fn run(shell: Arc<Shell>, mut queue: mpsc::UnboundedReceiver<Waiting>) {
     while let Some(first) = queue.recv().await {
         tokio::time::sleep(BATCH_WAIT).await;
@@ -59,12 +59,12 @@ async fn write(shell: &Shell, batch: Vec<Waiting>) {
             let refused = told.contains(&waiting.node).then(|| reports::refused_at(&view, waiting.node, index)).flatten();
             refused.map_or(Ok(index), |why| Err(RpcError::remote(why)))
         });
-        // Whoever no longer waits has lost interest, not the update.
+        // The update is applied even if its caller no longer waits.
         let _ = waiting.done.send(answer);
     }
 }
 
-/// The reports of a batch as commands carry them.
+/// The updates of a batch in the form of the command.
 fn reports_of(batch: &[Waiting]) -> impl Iterator<Item = ClientAlloc> {
     batch.iter().flat_map(|waiting| {
         waiting.allocs.iter().map(|update| ClientAlloc {

@@ -1,5 +1,5 @@
-//! The workers: each takes one evaluation at a time, lets the scheduler look at a view, and carries its plans and rows to the log.
-//! The real ones are in `src/server/workers.rs`.
+//! Scheduler workers: each takes one evaluation at a time, runs the scheduler on a view, and writes its plans and
+//! rows to the log. The real ones are in `src/server/workers.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::Shell;
 use super::reign::Reign;
 
 const TYPES: [JobType; 4] = [JobType::Service, JobType::Batch, JobType::System, JobType::SysBatch];
-/// How long a worker waits for the view that its evaluation needs.
+/// Longest wait of a worker for the view that its evaluation needs.
 const VIEW_WAIT: Duration = Duration::from_secs(5);
-/// A bound on how long a worker sleeps without being woken.
+/// Longest sleep of an idle worker without a notification.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
-/// How long the scheduler thinks at most, in milliseconds.
+/// Longest simulated running time of the scheduler, in milliseconds.
 const THOUGHT_MS_MAX: u64 = 20;
 
 /// One worker.
@@ -36,7 +36,7 @@ pub async fn run(shell: Arc<Shell>) {
         let now = shell.pace();
         {
             let mut queues = locked(&shell.queues);
-            // A refusal says that the evaluation was taken back meanwhile.
+            // Refused only when the evaluation was taken back meanwhile.
             let _ = match &outcome {
                 Ok(()) => queues.broker.ack(eval.id, token, now),
                 Err(_) => queues.broker.nack(eval.id, token, now),
@@ -61,7 +61,7 @@ async fn work(shell: &Arc<Shell>, reign: &Arc<Reign>, eval: &Arc<Evaluation>, to
     let mut result: Option<PlanResult> = None;
     loop {
         let step = scheduler.step(&view, shell.now(), result.as_ref());
-        // Deciding takes time, in which things happen.
+        // Scheduling takes time, in which other entries may be applied.
         tokio::time::sleep(Duration::from_millis(shell.draw() % THOUGHT_MS_MAX)).await;
         match step {
             Step::Submit { create, plan } => {

@@ -56,7 +56,7 @@ async fn a_leader_that_leaves_lets_another_lead_and_is_no_member_any_more() {
     until("there are two", || agents.iter().all(|agent| members(agent) == 2)).await;
     let dir = dirs[leader].path().join("server");
     assert!(super::has_left(&dir).unwrap());
-    // Who was told whom to join is asked back by that, others stay away.
+    // A server with configured addresses to join may rejoin; others stay away.
     let told = !core(&leaver).config.join.addresses().is_empty();
     assert_eq!(core(&leaver).stays_away(), !told);
     core(&leaver).come_back();

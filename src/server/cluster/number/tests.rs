@@ -1,4 +1,4 @@
-//! Numbers of servers, and where they are kept.
+//! Server ids and their file.
 
 use super::*;
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// Says back what it is told; refuses the empty question.
+/// Echoes the question; refuses the empty question.
 struct Echo;
 
 impl Answers for Echo {
@@ -20,7 +20,7 @@ impl Answers for Echo {
 impl Accept for Echo {
     async fn accept(self: Arc<Self>, first: FirstByte, conn: Conn, _: SocketAddr) {
         assert_eq!(first, FirstByte::Peers);
-        // How it ended is told to the one who asked.
+        // The asking side reports the result.
         let _ = serve(conn, &*self).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Stories of what nodes pass on for people, and of a node's own drain: each once as it should be, and once as it should not.
-//! What HTTP makes of the same requests is told in its own stories.
+//! Requests that nodes forward for users, and a node's drain of itself: each once accepted and once refused. The
+//! tests of HTTP cover its answers to the same requests.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -16,7 +16,7 @@ use songline_rpc::net::Pool;
 use super::super::tests::{NODE, SECRET, core, node, pool, start};
 use crate::agent::Agent;
 
-/// A server that asks for tokens, somebody who may everything, and somebody who may nothing.
+/// A server with ACLs, a token with all rights, and a token with none.
 struct Story {
     agent: Agent,
     pool: Pool,
@@ -39,7 +39,7 @@ impl Story {
         story
     }
 
-    /// Has HTTP make a token.
+    /// Creates a token over HTTP.
     async fn token(&self, path: &str, body: Value) -> Secret {
         let api = Api::new(core(&self.agent).clone());
         let request = Request::builder().method("PUT").uri(path).header("x-nomad-token", self.root.reveal());
@@ -49,7 +49,8 @@ impl Story {
         Secret::new(made["SecretID"].as_str().unwrap())
     }
 
-    /// Calls in the name of a token: what `show` makes of the answer, or the refusal, has `expected` in it.
+    /// Makes a call with a token. `expected` has to occur in the text that `show` makes of the answer, or in the
+    /// refusal.
     async fn check<C: Call + Signed>(&self, who: &str, request: C, show: impl Fn(C::Answer) -> String, expected: &str) {
         let auth_token = match who {
             "root" => self.root.clone(),
@@ -66,7 +67,7 @@ impl Story {
         assert!(said.contains(expected), "{} of {who:?} says {said:?}, not {expected:?}", C::METHOD);
     }
 
-    /// The same with a body of the wrong shape.
+    /// Like `check`, with a body of the wrong shape.
     async fn garble(&self, method: &str, mut body: Value) {
         body["Region"] = json!("global");
         body["AuthToken"] = json!(self.root.reveal());
@@ -159,7 +160,7 @@ async fn a_node_may_drain_itself_and_no_other() {
     let row = || core(&story.agent).view().node(id).cloned().unwrap();
     let show = |done: NodeUpdateDrainAnswer| format!("written: {}", done.index > 0 && done.index == done.node_modify_index);
     story.check("the node", drain(id), show, "written: true").await;
-    // It has nothing, so its drain may be over by now.
+    // The node runs nothing, so its drain may be over by now.
     assert_eq!(row().scheduling_eligibility, Eligibility::Ineligible);
     assert!(row().events.iter().flatten().any(|event| event.message == "Node drain strategy set"));
     story.check("root", NodeUpdateDrain { drain_strategy: None, mark_eligible: true, ..drain(id) }, show, "written: true").await;

@@ -1,4 +1,5 @@
-//! Calls that the reference accepts from anybody on this port. The rights that each method needs are in `matrix.rs`.
+//! Calls that the reference accepts from any caller on this port. The rights that each method needs are in
+//! `matrix.rs`.
 
 use serde_json::{Value, json};
 

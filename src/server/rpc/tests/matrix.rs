@@ -44,7 +44,7 @@ const OTHERS: [&str; 12] = [
     "variables:write",
     "variables:destroy",
 ];
-/// How long a stream may take to begin. A stream that says nothing in this time is not refused.
+/// Timeout of a stream's first frame. A stream that sends nothing in this time counts as accepted.
 const BEGINS_WITHIN: Duration = Duration::from_millis(200);
 
 struct Row<'a> {
@@ -69,7 +69,7 @@ impl<'a> Row<'a> {
         self.needs.iter().any(|all| all.contains(word))
     }
 
-    /// Whether the caller is to be let in.
+    /// Whether the caller is to be accepted.
     fn admits(&self, caller: &Caller) -> bool {
         if self.needs("anyone") {
             return true;
@@ -79,7 +79,7 @@ impl<'a> Row<'a> {
             Caller::AnotherNode => self.needs("node") || self.needs("known"),
             Caller::Server => self.needs("server") || self.needs("known"),
             Caller::Nobody | Caller::CallsItselfServer => self.needs("known"),
-            // An unknown secret is refused where no secret at all would do.
+            // An unknown secret is refused even where no secret is needed.
             Caller::Unknown => false,
             // Calls that only nodes, tasks or servers may make are refused to every token.
             Caller::Management => {
@@ -99,16 +99,16 @@ fn includes(word: &str, need: &str) -> bool {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Caller {
-    /// Shows nothing.
+    /// Shows no secret.
     Nobody,
-    /// Shows nothing, and sets `Forwarded` as a server does.
+    /// Shows no secret, and sets `Forwarded` as a server does.
     CallsItselfServer,
     /// Shows a secret that does not exist.
     Unknown,
     /// The node that requests are about.
     ThisNode,
     AnotherNode,
-    /// A server that passes on a request without a token.
+    /// A server that forwards a request without a token.
     Server,
     Management,
     /// Has a token with these rights.
@@ -125,7 +125,7 @@ impl Caller {
         let mut callers: BTreeSet<Self> = words.map(Self::one).collect();
         callers.extend([Self::Nobody, Self::CallsItselfServer, Self::Unknown]);
         callers.extend([Self::ThisNode, Self::AnotherNode, Self::Server, Self::Management]);
-        // Where several are needed, none of them alone is enough.
+        // If several rights are needed, none of them alone suffices.
         callers.extend(rows.iter().flat_map(|row| &row.needs).filter(|all| all.len() > 1).cloned().map(Self::Having));
         callers
     }
@@ -268,7 +268,7 @@ impl World {
         self.write(UpsertAclTokens { tokens: vec![token] }).await;
     }
 
-    /// Calls a row's method. A caller that is let in may get an error, too: see `is_refusal`.
+    /// Calls a row's method. A caller that is accepted may still get an error: see `is_refusal`.
     async fn ask(&self, caller: &Caller, secret: &str, row: &Row<'_>) -> Result<(), String> {
         let names =
             [("NODE", NODE.to_string()), ("ALLOC", ALLOC.to_string()), ("SECRET", secret.to_owned()), ("UNKNOWN", UNKNOWN.to_string())];
@@ -298,7 +298,7 @@ fn is_stream(method: &str) -> bool {
     method == EventStream::METHOD || STREAMS.iter().any(|(name, _)| *name == method)
 }
 
-/// Whether an error says that the caller may not.
+/// Whether an error is a refusal for lack of rights.
 fn is_refusal(error: &str) -> bool {
     let texts = [
         "Permission denied",
@@ -321,7 +321,8 @@ fn the_table_has_every_method() {
     assert!(missing.is_empty(), "methods without a row in src/server/rpc/tests/methods.txt: {missing:?}");
     let unknown: Vec<_> = rows.iter().filter(|row| !served.contains(row.as_str()) && **row != EventStream::METHOD).collect();
     assert!(unknown.is_empty(), "rows of methods that are not served: {unknown:?}");
-    // Rights to call a node are checked once, at the first server: so a server may make each of these calls.
+    // Rights to call a node are checked once, at the first server, so a forwarding server may make each of these
+    // calls.
     assert!(
         CALLS
             .iter()

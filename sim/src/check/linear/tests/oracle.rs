@@ -1,4 +1,4 @@
-//! The slow judge: a plain register, and every order of a small history tried on it.
+//! The slow oracle: a plain register, on which every order of a small history is tried.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 use super::super::register::Held;
 use super::super::{Answer, Call, Operation};
 
-/// What a sound register does and answers. Versions go up by one.
+/// Effect and answer of a correct register. Versions increase by one.
 pub fn act(held: &mut Option<Held>, version: &mut u64, operation: &Operation) -> Answer {
     let current = held.map_or(0, |held| held.version);
     let mut write = |value| {
@@ -27,7 +27,7 @@ pub fn act(held: &mut Option<Held>, version: &mut u64, operation: &Operation) ->
     }
 }
 
-/// Changes one answer to another that could have been given, somewhere.
+/// Replaces one answer by another possible one.
 pub fn spoil(rng: &mut SmallRng, calls: &mut [Call]) {
     let versions = u64::try_from(calls.len()).unwrap();
     let at = rng.random_range(0..calls.len());
@@ -48,8 +48,8 @@ pub fn spoil(rng: &mut SmallRng, calls: &mut [Call]) {
     }
 }
 
-/// Whether some order of all known operations and some of the unknown ones explains every answer. Versions may be any that
-/// go up: those that nobody was told are chosen as they are first seen.
+/// Whether some order of all answered operations and some of the unknown ones explains every answer. Versions may be
+/// any increasing numbers: a version that was not answered is chosen when it is first seen.
 pub fn some_order_explains(calls: &[Call]) -> bool {
     extend(calls, &mut Vec::new())
 }
@@ -70,16 +70,16 @@ fn extend(calls: &[Call], order: &mut Vec<usize>) -> bool {
     false
 }
 
-/// No operation comes after one that was called when it had already returned.
+/// Whether the order respects time: no operation comes after one that was called after its return.
 fn in_time(calls: &[Call], order: &[usize]) -> bool {
     let Some((last, before)) = order.split_last() else { return true };
     let too_late = |at: &usize| calls[*last].returned.as_ref().is_some_and(|(returned, _)| *returned < calls[*at].called);
     !before.iter().any(too_late)
 }
 
-/// `None`: an answer is wrong. Else whether all answered operations are there.
+/// `None` when an answer is wrong; otherwise whether all answered operations are in the order.
 fn explains(calls: &[Call], order: &[usize]) -> Option<bool> {
-    // A version is a number, or still open above some bound.
+    // A version is a number, or still undetermined above a bound.
     let mut held: Option<(u64, Result<u64, ()>)> = None;
     let mut floor = 0;
     let settle = |held: &mut Option<(u64, Result<u64, ()>)>, floor: &mut u64, version: u64| match held {
@@ -105,7 +105,7 @@ fn explains(calls: &[Call], order: &[usize]) -> Option<bool> {
         };
         let seen = match answer {
             Some(Answer::Held(seen) | Answer::Conflict(seen)) => Some(seen),
-            // No register of these tests forgets what was met.
+            // The registers of these tests always return the value of a conflict.
             Some(Answer::Wrote(_) | Answer::ConflictAt(_) | Answer::Deleted) | None => None,
         };
         if let Some(seen) = seen {

@@ -1,4 +1,5 @@
-//! A log store whose machine loses power at every single change of its disk: it opens again with all that was acknowledged.
+//! A log store whose machine loses power at every single change of its disk: the store opens again with everything
+//! acknowledged.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,15 +13,15 @@ use tokio::time::Instant;
 
 use super::super::{Clock, Platter, SharedPlatter, SimDisk, lock};
 
-/// How often each moment is tried: a dying disk keeps other sectors each time.
+/// Number of attempts at each moment: a dying disk keeps different sectors each time.
 const SEEDS: u64 = 40;
 
-/// What a store has to hold after a restart, and what else it may.
+/// Content that a store must have after a restart, and further content that it may have.
 #[derive(Debug, Default)]
 struct Promised {
-    /// The terms of acknowledged entries that nothing has asked to forget, from entry 0 on.
+    /// Terms of acknowledged entries that were not purged or truncated, from entry 0 on.
     entries: Vec<u64>,
-    /// The terms each entry was ever given, acknowledged or not.
+    /// All terms that each entry was ever given, acknowledged or not.
     issued: BTreeMap<u64, Vec<u64>>,
     vote: u8,
 }
@@ -32,7 +33,7 @@ fn record(term: u64, index: u64) -> Record {
 
 fn open(platter: &SharedPlatter) -> Store {
     let disk = SimDisk::new(platter, Clock::new(Instant::now(), 0, 1000), Duration::ZERO);
-    // Some segments, some groups each, and marks as often as they can be.
+    // Several segments with a few groups each, and marks as often as possible.
     let config = StoreConfig { segment_bytes: 6_000, cache_bytes: 0, mark_after_idle: Duration::from_millis(1) };
     match Store::open_on(Arc::new(disk), Path::new("/log"), config) {
         Ok((store, _)) => store,
@@ -63,7 +64,7 @@ impl Promised {
         Ok(())
     }
 
-    /// Others committed it before it is on this disk.
+    /// Appends an entry that other servers committed before it is on this disk.
     async fn append_committed(&mut self, store: &Store, term: u64, count: u64) -> io::Result<()> {
         let first = store.last().next;
         let records = self.issue(term, first, count);
@@ -86,7 +87,7 @@ impl Promised {
         Ok(())
     }
 
-    /// What a follower's log goes through: leaders that come and go, entries that another leader takes back, purges.
+    /// A follower's log operations: changing leaders, truncated entries, purges.
     async fn live(&mut self, store: &Store) -> io::Result<()> {
         self.vote(store, 1).await?;
         self.append(store, 1, 3).await?;
@@ -101,7 +102,7 @@ impl Promised {
         self.append(store, 1, 1).await?;
         self.append(store, 1, 5).await?;
         tokio::time::sleep(Duration::from_millis(5)).await;
-        // Over several segments, then within one.
+        // Truncate over several segments, then within one.
         self.truncate(store, committed).await?;
         self.vote(store, 2).await?;
         self.append(store, 2, 1).await?;
@@ -153,7 +154,7 @@ async fn a_store_opens_with_all_that_was_acknowledged_wherever_the_power_goes() 
             lock(&platter).crash();
             eprintln!("seed {seed}, the power goes at change {changes}: {lived:?}");
             promised.holds(&open(&platter));
-            // And what a start repaired outlives the next one that comes at once.
+            // The repairs of a start survive a crash right after it.
             lock(&platter).crash();
             promised.holds(&open(&platter));
             moments = changes;
