@@ -21,8 +21,8 @@ pub struct Options {
     /// The agent.
     #[arg(long)]
     addr: String,
-    /// How many subscribers.
-    #[arg(long, default_value_t = 100)]
+    /// How many subscribers. Agents accept 100 connections of one address (`http_max_conns_per_client`), the writer's included.
+    #[arg(long, default_value_t = 80)]
     subscribers: usize,
     /// Writes a second.
     #[arg(long, default_value_t = 200)]
