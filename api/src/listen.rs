@@ -48,7 +48,7 @@ pub struct Limits {
     /// Longest time for the head of a request.
     pub header_timeout: Duration,
     /// Initial wait budget for the body of a request, over all waits together. Received bytes refill the budget, see
-    /// [`pace`].
+    /// `pace`.
     pub body_timeout: Duration,
     /// Longest time that requests may continue after shutdown has begun.
     pub drain_timeout: Duration,

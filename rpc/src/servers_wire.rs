@@ -1,4 +1,4 @@
-//! Requests of nodes to servers, as bytes: [`Servers`] over any carrier of requests and answers, and the reverse.
+//! Requests of nodes to servers, as bytes: `Servers` over any carrier of requests and answers, and the reverse.
 //! Connections, and methods that the trait lacks, are elsewhere.
 
 mod ask;

@@ -1,5 +1,5 @@
 //! A command that a caller runs in a running task: the agent's side. It holds the pipes or the terminal, and kills
-//! all remaining processes of the command when the session ends or is dropped. [`crate::executor::session`] is the
+//! all remaining processes of the command when the session ends or is dropped. `crate::executor::session` is the
 //! process between agent and command.
 
 use std::io;

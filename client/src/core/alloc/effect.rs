@@ -43,7 +43,7 @@ pub enum Effect {
     Announce { of: Workload },
     /// Withdraw the services of a workload. Tasks that are killed after this wait some time for the withdrawal.
     Withdraw { of: Workload },
-    /// Report to the servers: [`AllocRunner::update`] has changed.
+    /// Report to the servers: `AllocRunner::update` has changed.
     Report,
     /// All tasks have ended for good. Clean up after them; the directory stays.
     TearDown,
