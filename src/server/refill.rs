@@ -81,6 +81,7 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
     let run = move || {
         songline_api::give_way();
         let filled = match refill(&weak) {
+            // Not `all`, which stops at the first store that was not filled: the outcome of each is logged.
             Ok(Some(stores)) => stores.into_iter().fold(true, |all, (store, came_of_it)| tell(store, came_of_it) && all),
             Ok(None) => false,
             Err(error) => {

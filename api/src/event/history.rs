@@ -228,6 +228,10 @@ impl FjallHistory {
         write.remove(&store.marks, LOST);
         write.remove(&store.marks, FILLING);
         write.commit().map_err(fail("filling"))?;
+        // Before the news: a reader that hears of the whole history reads how far back it reaches.
+        if let Some(oldest) = oldest {
+            self.oldest.store(oldest, Ordering::Release);
+        }
         self.lost.send_replace(false);
         Ok(())
     }
@@ -313,7 +317,6 @@ impl Refill for FjallHistory {
             return Ok(false);
         }
         self.found(&store, Some(filling.from))?;
-        self.oldest.store(filling.from, Ordering::Release);
         Ok(true)
     }
 
