@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use arc_swap::ArcSwap;
-use songline_api::event::{EventHub, FjallHistory, History, HubConfig};
+use songline_api::hub::{EventHub, FjallHistory, History, HubConfig};
 use songline_api::sso::Sso;
 use songline_api::touches::Touches;
 use songline_api::watch::Watches;
@@ -182,7 +182,7 @@ pub enum StartError {
         /// History directory.
         dir: PathBuf,
         #[source]
-        source: songline_api::event::HistoryError,
+        source: songline_api::hub::HistoryError,
     },
     /// The touches store, the record of the objects that entries changed, cannot be opened.
     #[error("opening the record of what entries did in {dir}")]

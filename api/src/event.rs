@@ -1,474 +1,435 @@
-//! Source of the event stream: the changes of every applied entry become events, encoded once, kept in a bounded tail
-//! and a durable history.
-//!
-//! The apply thread only queues shared rows. One thread of the hub encodes them, a second one writes the history.
-//! Subscribers read the tail, or the history when their cursor is older than the tail. Readers never hold up writers.
+//! Conversion of changes to events. The entry's kind determines the event's type, the changed row its topic, key and
+//! payload.
 
-mod batch;
-mod block;
-mod filter;
-mod history;
-mod inbox;
-mod json;
-mod lens;
-#[cfg(feature = "simulation")]
-mod memory;
-mod permit;
-mod snapshot;
-mod subscription;
-mod tail;
+mod full;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use serde::{Deserialize, Serialize, Serializer};
 use songline_commands::Kind;
+use songline_model::{
+    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, EvalTrigger, Evaluation, Job, JobStatus, Node,
+    NodePool, ServiceRegistration, Str,
+};
 use songline_projections::Change;
-use tokio::sync::{Semaphore, watch};
 
-pub use batch::{Batch, Dialect, EncodedEvent, Format, Label};
-pub use block::Block;
-pub use filter::{Expression, Interest, InvalidTopic};
-pub use history::{FjallHistory, History, HistoryError};
-#[cfg(feature = "simulation")]
-pub use memory::{MemoryHistory, full_frame};
-pub use permit::Permit;
-pub use subscription::{CLOSED, Start, Subscription};
+use songline_wire::acl::{AuthMethodView, TokenView};
+use songline_wire::alloc::EventAlloc;
+use songline_wire::node::NodeView;
 
-use inbox::{Inbox, Item};
-use lens::Lenses;
-use tail::Tail;
-
-use crate::wire;
-
-/// Number of subscribers that may read the history at the same time.
-const HISTORY_READERS_MAX: usize = 4;
-/// Interval at which a checkpoint checks how far the history is written.
-const HISTORY_LOOK: Duration = Duration::from_millis(5);
-/// Back-off before the second attempt to reopen a failed history. It doubles after every failed attempt ..
-const REOPEN_AFTER: Duration = Duration::from_secs(1);
-/// .. up to this bound.
-const REOPEN_AFTER_MAX: Duration = Duration::from_secs(30);
-/// Longest time until the mark of the history follows entries without events.
-const MARK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Bounds of the tail in memory. Both hold: the first one that is reached counts.
-#[derive(Debug, Clone, Copy)]
-pub struct HubConfig {
-    /// Entries kept in memory.
-    pub tail_batches_max: usize,
-    /// Bytes of msgpack kept in memory. JSON that subscribers asked for comes on top.
-    pub tail_bytes_max: usize,
-    /// Frames that a plain request without an index starts with; the reference's `event_buffer_size`.
-    pub backlog_frames: usize,
-    /// Selects entries whose events the hub loses on purpose: the simulation shows with it that its checkers notice.
-    #[cfg(feature = "simulation")]
-    pub skips: Option<fn(u64) -> bool>,
+/// Subject of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topic {
+    /// Jobs.
+    Job,
+    /// Evaluations.
+    Evaluation,
+    /// Allocations.
+    Allocation,
+    /// Deployments.
+    Deployment,
+    /// Nodes.
+    Node,
+    /// Node pools.
+    NodePool,
+    /// Namespaces; full streams only.
+    Namespace,
+    /// The scheduler configuration; full streams only.
+    SchedulerConfiguration,
+    /// The cluster's metadata; full streams only.
+    ClusterMetadata,
+    /// CSI volumes; full streams only.
+    CsiVolume,
+    /// CSI plugins; full streams only.
+    CsiPlugin,
+    /// Variables, without their items; full streams only.
+    Variable,
+    /// Root keys, without their material; full streams only.
+    RootKey,
+    /// The autopilot configuration; full streams only.
+    AutopilotConfiguration,
+    /// ACL policies.
+    AclPolicy,
+    /// ACL tokens.
+    AclToken,
+    /// ACL roles.
+    AclRole,
+    /// ACL auth methods.
+    AclAuthMethod,
+    /// ACL binding rules.
+    AclBindingRule,
+    /// Service registrations.
+    Service,
+    /// Scaling policies; full streams only.
+    ScalingPolicy,
+    /// Scaling events of jobs; full streams only.
+    ScalingEvent,
+    /// Long work of the leader; full streams only.
+    PendingWork,
 }
 
-impl Default for HubConfig {
-    fn default() -> Self {
-        Self {
-            tail_batches_max: 4096,
-            tail_bytes_max: 64 << 20,
-            backlog_frames: 100,
-            #[cfg(feature = "simulation")]
-            skips: None,
+impl Topic {
+    /// The topic's name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Topic::Job => "Job",
+            Topic::Evaluation => "Evaluation",
+            Topic::Allocation => "Allocation",
+            Topic::Deployment => "Deployment",
+            Topic::Node => "Node",
+            Topic::NodePool => "NodePool",
+            Topic::Namespace => "Namespace",
+            Topic::SchedulerConfiguration => "SchedulerConfiguration",
+            Topic::ClusterMetadata => "ClusterMetadata",
+            Topic::CsiVolume => "CSIVolume",
+            Topic::CsiPlugin => "CSIPlugin",
+            Topic::Variable => "Variable",
+            Topic::RootKey => "RootKey",
+            Topic::AutopilotConfiguration => "AutopilotConfiguration",
+            Topic::AclPolicy => "ACLPolicy",
+            Topic::AclToken => "ACLToken",
+            Topic::AclRole => "ACLRole",
+            Topic::AclAuthMethod => "ACLAuthMethod",
+            Topic::AclBindingRule => "ACLBindingRule",
+            Topic::Service => "Service",
+            Topic::ScalingPolicy => "ScalingPolicy",
+            Topic::ScalingEvent => "ScalingEvent",
+            Topic::PendingWork => "PendingWork",
         }
     }
 }
 
-/// State of the hub that subscribers are notified of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct News {
-    /// Index of the newest entry in the tail.
+/// Streams that show an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Audience {
+    /// All streams.
+    Everyone,
+    /// Streams without `full`. Full streams have another event for the same change.
+    Plain,
+    /// Streams with `full`. The reference has no such event.
+    Full,
+}
+
+/// One change of one row, not yet encoded.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Topic of the event.
+    pub topic: Topic,
+    /// Type of the event, from the entry's kind.
+    pub kind: &'static str,
+    /// Id or name of the row.
+    pub key: Str,
+    /// Namespace of the row; empty for rows without one.
+    pub namespace: Str,
+    /// Further keys for filters; `null` when the topic has none. A missing key is an empty string.
+    pub filter_keys: Option<Vec<Str>>,
+    /// The row after the change; before the change when it was dropped.
+    pub payload: Payload,
+    /// Number of the plain stream's frame that contains the event: the reference writes some entries in several
+    /// steps.
+    pub step: u8,
+    /// Streams that show the event.
+    pub audience: Audience,
+}
+
+/// The row of an event.
+#[derive(Debug, Clone)]
+pub enum Payload {
+    /// A job.
+    Job(Arc<Job>),
+    /// An evaluation.
+    Evaluation(Arc<Evaluation>),
+    /// An allocation; its job is not shown.
+    Allocation(Arc<Allocation>),
+    /// A deployment.
+    Deployment(Arc<Deployment>),
+    /// A node; its secret is not shown.
+    Node(Arc<Node>),
+    /// A node pool.
+    NodePool(Arc<NodePool>),
+    /// Payload of an event for full streams, as it is sent.
+    Full(serde_json::Value),
+    /// An ACL policy.
+    AclPolicy(Arc<AclPolicy>),
+    /// An ACL token; its secret is not shown.
+    AclToken(Arc<AclToken>),
+    /// An ACL role.
+    AclRole(Arc<AclRole>),
+    /// An ACL auth method; its client secret is not shown.
+    AclAuthMethod(Arc<AclAuthMethod>),
+    /// An ACL binding rule.
+    AclBindingRule(Arc<AclBindingRule>),
+    /// A service registration.
+    Service(Arc<ServiceRegistration>),
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Payload::Job(row) => s.collect_map([("Job", row)]),
+            Payload::Evaluation(row) => s.collect_map([("Evaluation", row)]),
+            Payload::Allocation(row) => s.collect_map([("Allocation", EventAlloc(row))]),
+            Payload::Deployment(row) => s.collect_map([("Deployment", row)]),
+            Payload::Node(row) => s.collect_map([("Node", NodeView::new(row))]),
+            Payload::NodePool(row) => s.collect_map([("NodePool", row)]),
+            Payload::Full(row) => row.serialize(s),
+            Payload::AclPolicy(row) => s.collect_map([("ACLPolicy", row)]),
+            Payload::AclToken(row) => s.collect_map([("ACLToken", TokenView::event(row))]),
+            Payload::AclRole(row) => s.collect_map([("ACLRole", row)]),
+            Payload::AclAuthMethod(row) => s.collect_map([("AuthMethod", AuthMethodView::new(row))]),
+            Payload::AclBindingRule(row) => s.collect_map([("ACLBindingRule", row)]),
+            Payload::Service(row) => s.collect_map([("Service", row)]),
+        }
+    }
+}
+
+/// Wire form of an event, with the index of its entry.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct EventView<'a> {
+    filter_keys: Option<&'a [Str]>,
     index: u64,
-    /// Rises when the state was replaced: every stream of an older epoch ends.
-    epoch: u64,
-    /// The hub is closed.
-    closed: bool,
+    key: &'a str,
+    namespace: &'a str,
+    payload: &'a Payload,
+    topic: &'static str,
+    #[serde(rename = "Type")]
+    kind: &'static str,
 }
 
-/// Counters of all streams since the start, and the number of open streams.
-#[derive(Debug, Default)]
-struct Counts {
-    subscribers: AtomicU64,
-    frames: AtomicU64,
-    bytes: AtomicU64,
-    fell_behind: AtomicU64,
-    gaps: AtomicU64,
-}
-
-/// Number of open streams, and counters of all streams since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StreamCounts {
-    /// Streams that are open.
-    pub subscribers: u64,
-    /// Frames with events that were handed to subscribers.
-    pub frames: u64,
-    /// Bytes of these frames, before compression.
-    pub bytes: u64,
-    /// Times that a subscriber that had been reading from memory found its next entry dropped from memory.
-    pub fell_behind: u64,
-    /// Times that entries which a subscriber still wanted were gone from memory and history. The plain dialect has no
-    /// mark for a gap.
-    pub gaps: u64,
-}
-
-/// The source of all event streams of a server.
-pub struct EventHub {
-    shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Writer of the history in a hub without threads.
-    #[cfg(feature = "simulation")]
-    writer: Mutex<Writer>,
-}
-
-struct Shared {
-    config: HubConfig,
-    inbox: Inbox,
-    tail: Mutex<Tail>,
-    news: watch::Sender<News>,
-    history: Option<Arc<dyn History>>,
-    history_turns: Arc<Semaphore>,
-    lenses: Mutex<Lenses>,
-    /// Batches and resets that the history has not written yet.
-    unwritten: Inbox,
-    counts: Counts,
-    /// First index after the last restored archive. Entries before it belong to another history, even while they are
-    /// not dropped yet.
-    floor: AtomicU64,
-}
-
-impl EventHub {
-    /// Starts a hub whose first published entry will be `first_index`. A history that ends before the entry preceding
-    /// it is marked as lost and begins anew at `first_index`: otherwise no reader would notice the missing entries.
-    pub fn start(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
-        let shared = Shared::new(config, history, first_index)?;
-        let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
-        if shared.history.is_some() {
-            threads.push(spawn("events-history", Arc::clone(&shared), Shared::history_loop)?);
-        }
-        Ok(Arc::new(Self {
-            shared,
-            threads: Mutex::new(threads),
-            #[cfg(feature = "simulation")]
-            writer: Mutex::default(),
-        }))
-    }
-
-    /// Starts a hub without threads. The publisher calls [`Self::drive`], so that a run depends only on its seed.
-    #[cfg(feature = "simulation")]
-    pub fn driven(config: HubConfig, history: Arc<dyn History>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
-        let shared = Shared::new(config, Some(history), first_index)?;
-        Ok(Arc::new(Self { shared, threads: Mutex::default(), writer: Mutex::default() }))
-    }
-
-    /// Encodes and writes all queued entries, as the threads of [`Self::start`] do.
-    #[cfg(feature = "simulation")]
-    pub fn drive(&self) {
-        let shared = &self.shared;
-        let queued = |inbox: &Inbox| inbox.take(Duration::ZERO).unwrap_or_default();
-        shared.encode(queued(&shared.inbox));
-        let settled = shared.settled();
-        if let Some(history) = &shared.history {
-            self.writer.lock().write(shared, &**history, queued(&shared.unwritten), settled);
-        }
-    }
-
-    /// Queues the changes of an entry. Call it in the order of the entries, after the entry's view is published. It
-    /// neither encodes nor waits.
-    pub fn publish(&self, index: u64, kind: Kind, changes: Arc<Vec<Change>>) {
-        if crate::refill::restores(kind, &changes) {
-            self.begin_after(index);
-        } else if wire::event::is_silent(&changes) {
-            self.shared.inbox.pass(index);
-        } else {
-            self.shared.inbox.push(index, Item::Entry { index, kind, changes });
-        }
-    }
-
-    /// Marks all entries up to `index` as published. The newest of them may have no events.
-    pub fn pass(&self, index: u64) {
-        self.shared.inbox.pass(index);
-    }
-
-    /// Ends all streams, because the state was replaced at `index` by a restored archive or by the state of another
-    /// server. Entries before `index` are never published here: a subscriber that returns with an older index gets a
-    /// gap mark.
-    pub fn begin_after(&self, index: u64) {
-        self.shared.inbox.push(index, Item::Reset { index });
-    }
-
-    /// Counters of the hub's streams.
-    pub fn counts(&self) -> StreamCounts {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { subscribers, frames, bytes, fell_behind, gaps } = &self.shared.counts;
-        StreamCounts {
-            subscribers: read(subscribers),
-            frames: read(frames),
-            bytes: read(bytes),
-            fell_behind: read(fell_behind),
-            gaps: read(gaps),
-        }
-    }
-
-    /// Index of the newest entry whose events, if it has any, can be read.
-    pub fn settled(&self) -> u64 {
-        self.shared.settled()
-    }
-
-    /// Index of the newest entry in the history: later entries have to be published again after a restart. 0 without
-    /// a history.
-    pub fn history_last(&self) -> u64 {
-        self.shared.history.as_ref().map_or(0, |history| history.last())
-    }
-
-    /// Returns once the history holds everything up to `index` durably; false when that takes longer than `within`.
-    /// Blocks. Entries that a checkpoint covers are not replayed, so a checkpoint calls this before it takes effect.
-    pub fn write_through(&self, index: u64, within: Duration) -> Result<bool, HistoryError> {
-        let Some(history) = &self.shared.history else { return Ok(true) };
-        let deadline = Instant::now() + within;
-        while history.last() < index {
-            if Instant::now() >= deadline {
-                return Ok(false);
-            }
-            std::thread::sleep(HISTORY_LOOK);
-        }
-        history.sync()?;
-        Ok(true)
-    }
-
-    /// Drops history before `index`, because the log was truncated there.
-    pub fn forget_before(&self, index: u64) -> Result<(), HistoryError> {
-        match &self.shared.history {
-            Some(history) => history.forget_before(index),
-            None => Ok(()),
-        }
-    }
-
-    /// Ends all streams and writes the rest of the history. Blocks until that is done.
-    pub fn close(&self) {
-        self.shared.inbox.close();
-        for thread in self.threads.lock().drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the event hub has panicked");
-            }
+impl Event {
+    /// Wire form of the event.
+    pub fn view(&self, index: u64) -> EventView<'_> {
+        EventView {
+            filter_keys: self.filter_keys.as_deref(),
+            index,
+            key: &self.key,
+            namespace: &self.namespace,
+            payload: &self.payload,
+            topic: self.topic.as_str(),
+            kind: self.kind,
         }
     }
 }
 
-impl Drop for EventHub {
-    fn drop(&mut self) {
-        self.close();
+/// Type of an entry's events; `None`: plain streams show no events of this kind.
+pub fn event_type(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::NodeRegister => Some("NodeRegistration"),
+        Kind::NodeDeregister => Some("NodeDeregistration"),
+        Kind::NodeUpdateStatus | Kind::UpsertNodeEvents => Some("NodeStreamEvent"),
+        Kind::NodeUpdateDrain | Kind::BatchNodeUpdateDrain | Kind::NodeUpdateEligibility => Some("NodeDrain"),
+        Kind::NodePoolUpsert => Some("NodePoolUpserted"),
+        Kind::NodePoolDelete => Some("NodePoolDeleted"),
+        Kind::JobRegister => Some("JobRegistered"),
+        Kind::JobDeregister => Some("JobDeregistered"),
+        Kind::JobBatchDeregister => Some("JobBatchDeregistered"),
+        Kind::EvalUpdate => Some("EvaluationUpdated"),
+        Kind::AllocClientUpdate => Some("AllocationUpdated"),
+        Kind::AllocUpdateDesiredTransition => Some("AllocationUpdateDesiredStatus"),
+        Kind::ApplyPlanResults => Some("PlanResult"),
+        Kind::DeploymentStatusUpdate => Some("DeploymentStatusUpdate"),
+        Kind::DeploymentAllocHealth => Some("DeploymentAllocHealth"),
+        Kind::AclPolicyUpsert => Some("ACLPolicyUpserted"),
+        Kind::AclPolicyDelete => Some("ACLPolicyDeleted"),
+        Kind::AclTokenUpsert => Some("ACLTokenUpserted"),
+        Kind::AclTokenDelete => Some("ACLTokenDeleted"),
+        Kind::AclRolesUpsert => Some("ACLRoleUpserted"),
+        Kind::AclRolesDelete => Some("ACLRoleDeleted"),
+        Kind::AclAuthMethodsUpsert => Some("ACLAuthMethodUpserted"),
+        Kind::AclAuthMethodsDelete => Some("ACLAuthMethodDeleted"),
+        Kind::AclBindingRulesUpsert => Some("ACLBindingRuleUpserted"),
+        Kind::AclBindingRulesDelete => Some("ACLBindingRuleDeleted"),
+        Kind::DeploymentPromote => Some("DeploymentPromotion"),
+        Kind::ServiceRegistrationUpsert => Some("ServiceRegistration"),
+        Kind::ServiceRegistrationDeleteById | Kind::ServiceRegistrationDeleteByNodeId => Some("ServiceDeregistration"),
+        // The reference has no events for these, and those of garbage collection would drown all others.
+        Kind::EvalReap
+        | Kind::ReconcileJobSummaries
+        | Kind::DeploymentDelete
+        | Kind::JobStability
+        | Kind::AclTokenBootstrap
+        | Kind::Autopilot
+        | Kind::OneTimeTokenUpsert
+        | Kind::OneTimeTokenDelete
+        | Kind::OneTimeTokenExpire
+        | Kind::ScalingEventRegister
+        | Kind::SchedulerConfig
+        | Kind::NodeBatchDeregister
+        | Kind::ClusterMetadata
+        | Kind::CSIVolumeRegister
+        | Kind::CSIVolumeDeregister
+        | Kind::CSIVolumeClaim
+        | Kind::CSIVolumeClaimBatch
+        | Kind::CSIPluginDelete
+        | Kind::VarApplyState
+        | Kind::RootKeyMetaUpsert
+        | Kind::RootKeyMetaDelete
+        | Kind::NamespaceUpsert
+        | Kind::NamespaceDelete
+        | Kind::Restore
+        | Kind::Digest
+        | Kind::EvalDelete
+        | Kind::WorkContinue
+        | Kind::WorkStop
+        | Kind::AnswerKeep => None,
     }
 }
 
-fn spawn(name: &str, shared: Arc<Shared>, run: fn(&Shared)) -> Result<JoinHandle<()>, HistoryError> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared)).map_err(HistoryError::Thread)
+/// Quick check whether an entry certainly has no events.
+pub fn is_silent(changes: &[Change]) -> bool {
+    let is_none = |change: &Change| matches!(change, Change::Idempotency { .. } | Change::JobSummary { .. } | Change::JobSubmission { .. });
+    changes.iter().all(is_none)
 }
 
-/// Back-off of the attempts to reopen a failed history.
-struct Failing {
-    next: Instant,
-    wait: Duration,
+/// A row of a snapshot as an event of type `Snapshot`; `None`: its table has no topic.
+pub fn snapshot(row: &Change) -> Option<Event> {
+    let (event, shown) = full::shown("Snapshot", row)?;
+    let audience = match shown {
+        full::Shown::ToAll => Audience::Everyone,
+        full::Shown::InFull => Audience::Full,
+    };
+    Some(Event { audience, ..event })
 }
 
-impl Failing {
-    fn new() -> Self {
-        Self { next: Instant::now(), wait: REOPEN_AFTER }
+/// Events of an entry, in the order of its changes within each step.
+pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
+    let word = event_type(kind);
+    let mut out = Vec::new();
+    for change in changes {
+        full::add(kind, change, word.and_then(|word| event(kind, word, change)), &mut out);
     }
-
-    fn is_due(&mut self) -> bool {
-        let now = Instant::now();
-        let due = now >= self.next;
-        if due {
-            self.next = now + self.wait;
-            self.wait = (self.wait * 2).min(REOPEN_AFTER_MAX);
-        }
-        due
+    if let Some(word) = word {
+        out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
     }
+    if kind == Kind::JobRegister && changes.iter().any(is_of_scaling) {
+        // In the reference, a new count is two entries: a registration and then an update of evaluations.
+        let of_eval = out.iter_mut().filter(|event| event.step > 0);
+        of_eval.for_each(|event| event.kind = "EvaluationUpdated");
+    }
+    // The sort is stable: within a step the order of the changes stays.
+    out.sort_by_key(|event| event.step);
+    out
 }
 
-impl Shared {
-    fn new(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
-        if let Some(history) = &history
-            && history.last() + 1 < first_index
-        {
-            history.lose(first_index)?;
-        }
-        let applied = first_index.saturating_sub(1);
-        Ok(Arc::new(Self {
-            config,
-            inbox: Inbox::new(applied),
-            tail: Mutex::new(Tail::new(applied)),
-            news: watch::Sender::new(News { index: applied, ..News::default() }),
-            unwritten: Inbox::new(applied),
-            counts: Counts::default(),
-            floor: AtomicU64::new(0),
-            history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
-            lenses: Mutex::default(),
-            history,
-        }))
-    }
-
-    /// Reopens the history. Entries that it lost are written again from the tail; when the tail no longer has them,
-    /// the history is marked as lost and begins after them.
-    fn reopen(&self, history: &dyn History, batches: &mut Vec<Arc<Batch>>) {
-        let before = history.last();
-        let reopened = history.reopen().and_then(|()| {
-            let after = history.last();
-            if after >= before {
-                return Ok(());
-            }
-            let tail = self.tail.lock().after(after, usize::MAX);
-            match tail {
-                tail::Read::Batches(mut kept) => {
-                    kept.retain(|batch| batches.iter().all(|waiting| waiting.index != batch.index));
-                    batches.extend(kept);
-                    batches.sort_by_key(|batch| batch.index);
-                    Ok(())
-                }
-                tail::Read::Nothing => Ok(()),
-                tail::Read::Behind => history.lose(before + 1),
-            }
-        });
-        if let Err(error) = reopened {
-            tracing::debug!(error = &error as &dyn std::error::Error, "event history cannot be opened yet");
-        }
-    }
-
-    fn settled(&self) -> u64 {
-        match self.inbox.settled() {
-            Some(index) => index,
-            None => self.tail.lock().last_index(),
-        }
-    }
-
-    /// Encodes queued entries until the hub is closed and the queue is empty.
-    fn encode_loop(&self) {
-        while let Some(items) = self.inbox.take(Duration::from_secs(3600)) {
-            self.encode(items);
-        }
-        self.unwritten.close();
-        self.news.send_modify(|news| news.closed = true);
-    }
-
-    fn encode(&self, items: Vec<Item>) {
-        for item in items {
-            match item {
-                Item::Reset { index } => {
-                    self.unwritten.push(index, Item::Reset { index });
-                    self.floor.store(index + 1, Ordering::Release);
-                    self.tail.lock().clear(index);
-                    self.news.send_modify(|news| {
-                        news.index = index;
-                        news.epoch += 1;
-                    });
-                }
-                #[cfg(feature = "simulation")]
-                Item::Entry { index, .. } if self.config.skips.is_some_and(|skips| skips(index)) => {}
-                Item::Entry { index, kind, changes } => {
-                    let batch = Arc::new(Batch::encode(index, kind, &changes));
-                    // The batch is queued for the history before it enters the tail: the history's thread takes the tail's newest entry as
-                    // its mark, and writes only batches above its mark.
-                    if self.history.is_some() {
-                        self.unwritten.push(index, Item::Batch(Arc::clone(&batch)));
-                    }
-                    if !batch.is_empty() {
-                        self.tail.lock().push(batch, &self.config);
-                    }
-                    self.news.send_modify(|news| news.index = index);
-                }
-                // Only the history's queue holds batches.
-                Item::Batch(_) => {}
-            }
-        }
-        self.inbox.done();
-    }
-
-    /// Writes the history, several entries at once when they arrive quickly.
-    fn history_loop(&self) {
-        let Some(history) = &self.history else { return };
-        crate::background::give_way();
-        let mut writer = Writer::default();
-        loop {
-            // Read before the queue is taken: everything up to `settled` is queued by now, so the history covers it
-            // after the write.
-            let settled = self.settled();
-            let Some(items) = self.unwritten.take(MARK_INTERVAL) else { break };
-            writer.write(self, &**history, items, settled);
-        }
-        writer.close(self, &**history);
-    }
+fn is_of_scaling(change: &Change) -> bool {
+    matches!(change, Change::Eval { after: Some(eval), .. } if eval.triggered_by == EvalTrigger::JobScaling)
 }
 
-/// Events that are not in the history yet.
-#[derive(Default)]
-struct Writer {
-    /// Batches to be written. They stay after a failed write: that costs memory, but no reader gets an unnoticed
-    /// hole.
-    batches: Vec<Arc<Batch>>,
-    failing: Option<Failing>,
-    /// First index of the history, when a reset of it is still to be written.
-    anew: Option<u64>,
+/// First event of a revived job. The reference writes a dead job again and its evaluation in two steps: the job is
+/// still dead in the first, and pending in the second. So one change has two events.
+fn before_its_eval(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
+    let Change::Job { before: Some(before), after: Some(after) } = change else { return None };
+    if !is_revived(kind, before, after) {
+        return None;
+    }
+    let dead = Job { status: JobStatus::Dead, ..Job::clone(after) };
+    let event = event(kind, word, &Change::Job { before: None, after: Some(Arc::new(dead)) })?;
+    Some(Event { step: 0, ..event })
 }
 
-impl Writer {
-    /// Writes queued items. Together with the history they hold all events of entries up to `settled`.
-    fn write(&mut self, shared: &Shared, history: &dyn History, items: Vec<Item>, settled: u64) {
-        let mut through = settled;
-        for item in items {
-            match item {
-                Item::Batch(batch) => self.batches.push(batch),
-                Item::Reset { index } => {
-                    self.batches.clear();
-                    through = index;
-                    self.anew = Some(index + 1);
-                }
-                Item::Entry { .. } => {}
-            }
-        }
-        let mut written = self.anew.map_or(Ok(()), |first| history.reset(first));
-        if written.is_ok() {
-            self.anew = None;
-        }
-        through = through.max(self.batches.last().map_or(0, |last| last.index));
-        if through > history.last() {
-            written = written.and_then(|()| history.append(&self.batches, through));
-        }
-        match written {
-            Ok(()) => {
-                self.batches.clear();
-                if self.failing.take().is_some() {
-                    tracing::info!("event history is written again");
-                }
-            }
-            // Streams that need the missing entries wait for them.
-            Err(error) => {
-                let failing = self.failing.get_or_insert_with(|| {
-                    tracing::error!(error = &error as &dyn std::error::Error, "writing event history; it is opened anew and tried again");
-                    Failing::new()
-                });
-                if failing.is_due() {
-                    shared.reopen(history, &mut self.batches);
-                }
-            }
-        }
-        shared.unwritten.done();
-    }
+/// Whether an entry writes a dead job together with an evaluation that makes it pending.
+fn is_revived(kind: Kind, before: &Job, after: &Job) -> bool {
+    matches!(kind, Kind::JobRegister | Kind::JobDeregister) && before.status == JobStatus::Dead && after.status == JobStatus::Pending
+}
 
-    fn close(mut self, shared: &Shared, history: &dyn History) {
-        if self.failing.is_some() {
-            shared.reopen(history, &mut self.batches);
+/// Event of a change for plain streams. A dropped row has an event only if the reference has one.
+fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
+    let (topic, key, namespace, filter_keys, payload) = match change {
+        Change::Job { after, .. } => {
+            let job = after.as_ref()?;
+            (Topic::Job, job.id.0.clone(), job.namespace.0.clone(), None, Payload::Job(Arc::clone(job)))
         }
-        let closed = history.append(&self.batches, shared.settled()).and_then(|()| history.sync());
-        if let Err(error) = closed {
-            tracing::warn!(error = &error as &dyn std::error::Error, "closing event history");
+        Change::Eval { after, .. } => {
+            let eval = after.as_ref()?;
+            let keys = vec![eval.job_id.0.clone(), id_text(eval.deployment_id)];
+            (Topic::Evaluation, id_text(Some(eval.id)), eval.namespace.0.clone(), Some(keys), Payload::Evaluation(Arc::clone(eval)))
         }
-    }
+        Change::Alloc { after, .. } => {
+            let alloc = after.as_ref()?;
+            let keys = vec![alloc.job_id.0.clone(), id_text(alloc.deployment_id)];
+            (Topic::Allocation, id_text(Some(alloc.id)), alloc.namespace.0.clone(), Some(keys), Payload::Allocation(Arc::clone(alloc)))
+        }
+        Change::Deployment { after, .. } => {
+            let deployment = after.as_ref()?;
+            let keys = vec![deployment.job_id.0.clone()];
+            let payload = Payload::Deployment(Arc::clone(deployment));
+            (Topic::Deployment, id_text(Some(deployment.id)), deployment.namespace.0.clone(), Some(keys), payload)
+        }
+        Change::Node { before, after } => {
+            let node = after.as_ref().or(before.as_ref())?;
+            (Topic::Node, id_text(Some(node.id)), Str::default(), None, Payload::Node(Arc::clone(node)))
+        }
+        Change::NodePool { before, after } => {
+            let pool = after.as_ref().or(before.as_ref())?;
+            (Topic::NodePool, pool.name.0.clone(), Str::default(), None, Payload::NodePool(Arc::clone(pool)))
+        }
+        Change::AclPolicy { before, after } => {
+            let policy = after.as_ref().or(before.as_ref())?;
+            (Topic::AclPolicy, policy.name.clone(), Str::default(), None, Payload::AclPolicy(Arc::clone(policy)))
+        }
+        Change::AclToken { before, after } => {
+            let token = after.as_ref().or(before.as_ref())?;
+            (Topic::AclToken, id_text(Some(token.accessor_id)), Str::default(), None, Payload::AclToken(Arc::clone(token)))
+        }
+        Change::AclRole { before, after } => {
+            let role = after.as_ref().or(before.as_ref())?;
+            let keys = vec![role.name.clone()];
+            (Topic::AclRole, id_text(Some(role.id)), Str::default(), Some(keys), Payload::AclRole(Arc::clone(role)))
+        }
+        Change::AclAuthMethod { before, after } => {
+            let method = after.as_ref().or(before.as_ref())?;
+            (Topic::AclAuthMethod, method.name.clone(), Str::default(), None, Payload::AclAuthMethod(Arc::clone(method)))
+        }
+        Change::AclBindingRule { before, after } => {
+            let rule = after.as_ref().or(before.as_ref())?;
+            let keys = vec![rule.auth_method.clone()];
+            (Topic::AclBindingRule, id_text(Some(rule.id)), Str::default(), Some(keys), Payload::AclBindingRule(Arc::clone(rule)))
+        }
+        Change::ServiceRegistration { before, after } => {
+            let service = after.as_ref().or(before.as_ref())?;
+            let keys = vec![service.job_id.0.clone(), service.service_name.clone()];
+            let payload = Payload::Service(Arc::clone(service));
+            (Topic::Service, service.id.clone(), service.namespace.0.clone(), Some(keys), payload)
+        }
+        // Derived from the rows above, or internal.
+        Change::JobSummary { .. }
+        | Change::JobVersion { .. }
+        | Change::JobSubmission { .. }
+        | Change::AclTokenBootstrap { .. }
+        | Change::OneTimeToken { .. }
+        | Change::AutopilotConfig { .. }
+        | Change::PeriodicLaunch { .. }
+        | Change::ScalingPolicy { .. }
+        | Change::ScalingEvent { .. }
+        | Change::SchedulerConfig { .. }
+        | Change::ClusterMeta { .. }
+        | Change::Namespace { .. }
+        | Change::CsiVolume { .. }
+        | Change::CsiPlugin { .. }
+        | Change::Variable { .. }
+        | Change::VariablesQuota { .. }
+        | Change::RootKey { .. }
+        | Change::Idempotency { .. }
+        | Change::PendingWork { .. }
+        | Change::Restored => return None,
+    };
+    let step = match change {
+        Change::Job { before: Some(before), after: Some(after) } if is_revived(kind, before, after) => 1,
+        _ => step(kind, topic),
+    };
+    Some(Event { topic, kind: word, key, namespace, filter_keys, payload, step, audience: Audience::Everyone })
+}
+
+/// Number of an event's frame. A registration shows the job first and its evaluation in a second frame; so do a
+/// deregistration and an update by a client.
+fn step(kind: Kind, topic: Topic) -> u8 {
+    let in_two = matches!(kind, Kind::JobRegister | Kind::JobDeregister | Kind::AllocClientUpdate);
+    u8::from(in_two && topic == Topic::Evaluation)
+}
+
+fn id_text<T: std::fmt::Display>(id: Option<T>) -> Str {
+    id.map(|id| Str::from(id.to_string())).unwrap_or_default()
 }

@@ -8,8 +8,9 @@ pub mod about;
 mod background;
 pub mod caller;
 pub mod error;
-pub mod event;
+mod event;
 pub mod http;
+pub mod hub;
 pub mod keyring;
 mod listen;
 pub mod monitor;
@@ -21,7 +22,6 @@ pub mod sso;
 mod sweep;
 pub mod touches;
 pub mod watch;
-pub mod wire;
 
 pub use background::give_way;
 pub use error::{ApiError, Leaderless};

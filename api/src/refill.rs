@@ -15,7 +15,7 @@ use songline_commands::Kind;
 use songline_projections::Change;
 use tokio::sync::watch;
 
-use crate::event::HistoryError;
+use crate::hub::HistoryError;
 use crate::touches::{AppliedEntry, TouchesError};
 
 /// Largest number of entries that are written at once.

@@ -16,8 +16,8 @@ use songline_projections::{Outcome, Rejected, State};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::event::EventHub;
 use crate::http::{RateOp, Route};
+use crate::hub::EventHub;
 use crate::keyring::Keyring;
 use crate::past::Past;
 use crate::refill::Filling;

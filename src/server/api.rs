@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
-use songline_api::event::EventHub;
+use songline_api::hub::EventHub;
 use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::watch::Watches;

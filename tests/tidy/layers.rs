@@ -13,11 +13,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lang", &["model"]),
     ("commands", &["model", "migrations"]),
     ("projections", &["model", "lang", "commands", "migrations"]),
+    ("wire", &["model", "lang", "commands", "projections"]),
     ("scheduler", &["model", "lang", "commands", "projections"]),
     ("migrations", &[]),
     ("log", &[]),
     ("rpc", &["model"]),
-    ("api", &["model", "lang", "commands", "projections", "rpc"]),
+    ("api", &["model", "lang", "commands", "projections", "wire", "rpc"]),
     ("client", &["model", "rpc"]),
     ("src", &["model", "lang", "commands", "projections", "scheduler", "migrations", "log", "rpc", "api", "client"]),
     ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "api", "src"]),
@@ -25,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// The folders without IO, clock, threads and randomness.
-pub const CORE: &[&str] = &["model", "lang", "commands", "projections", "scheduler", "migrations"];
+pub const CORE: &[&str] = &["model", "lang", "commands", "projections", "wire", "scheduler", "migrations"];
 
 /// Packages that no core package may depend on, outside its tests: those with sockets, files, async tasks or
 /// randomness.

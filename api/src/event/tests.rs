@@ -1,241 +1,213 @@
-//! Stories of the event hub: subscribers that come early, late, slowly, or after a restart.
+//! Form of events: payloads of full streams, and dropped rows.
 
-mod broken;
-mod readers;
-mod servers;
-mod sweeps;
+mod acl;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::Mutex;
+use expect_test::{Expect, expect};
 use songline_commands::Kind;
-use songline_model::{AllocId, AllocMetric, Allocation, Dur, NodePool};
-use songline_projections::Change;
-use tokio_stream::StreamExt;
-use tokio_util::sync::CancellationToken;
+use songline_model::{
+    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, Job, Namespace, Node, RootKey, SchedulerConfiguration, Sealed, Secret,
+    Variable, VariableData, VariableMetadata, WrappedKey,
+};
+use songline_projections::{Change, ClusterMetadata};
 
-use super::{Batch, Block, Dialect, EventHub, FjallHistory, Format, History, HistoryError, HubConfig, Interest, Start};
+use super::{Audience, events};
 
-fn pool(name: &str) -> Arc<Vec<Change>> {
-    Arc::new(vec![Change::NodePool { before: None, after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })) }])
-}
-
-fn open(folder: &tempfile::TempDir) -> Arc<dyn History> {
-    Arc::new(FjallHistory::open(folder.path()).expect("opens"))
-}
-
-fn everything() -> Interest {
-    Interest::parse("*", std::iter::empty()).expect("is valid")
-}
-
-/// Waits until everything up to an index can be read.
-async fn settled(hub: &EventHub, index: u64) {
-    while hub.settled() < index {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Indexes and marks of a stream in our dialect, up to and including the frame that contains `last`.
-async fn read_until(hub: &Arc<EventHub>, start: Start, last: &str) -> String {
-    let subscription = hub.subscribe(everything(), Format::Json, Dialect::Ours, start);
-    let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
+fn check(kind: Kind, change: Change, expected: Expect) {
     let mut out = String::new();
-    while let Some(piece) = stream.next().await {
-        for line in String::from_utf8_lossy(&piece.expect("a piece")).lines() {
-            let frame: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            match frame.get("Events") {
-                Some(_) => out.push_str(&format!("{} ", frame["Index"])),
-                None => out.push_str(&format!("{frame} ")),
-            }
-            if line.contains(last) {
-                return out.trim_end().to_owned();
-            }
-        }
+    for event in events(kind, &[change]) {
+        let audience = match event.audience {
+            Audience::Everyone => "everyone",
+            Audience::Plain => "plain",
+            Audience::Full => "full",
+        };
+        let view = serde_json::to_value(event.view(9)).expect("JSON");
+        let payload = view["Payload"].as_object().expect("a map");
+        let shown = payload.iter().map(|(name, row)| match row.as_object() {
+            Some(row) if row.contains_key("ID") && row.len() > 8 => format!("{name}: {{ID: {}, ..}}", row["ID"]),
+            Some(_) | None => format!("{name}: {row}"),
+        });
+        out.push_str(&format!(
+            "{audience}: {} {} {} {} {}\n  {}\n",
+            view["Topic"],
+            view["Type"],
+            view["Key"],
+            view["Namespace"],
+            view["FilterKeys"],
+            shown.collect::<Vec<_>>().join(", ")
+        ));
     }
-    out
+    expected.assert_eq(&out);
 }
 
-#[tokio::test]
-async fn a_stream_goes_on_after_a_restart() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
-    for index in 2..6 {
-        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
-    }
-    hub.publish(6, Kind::NamespaceUpsert, Arc::default());
-    drop(hub);
-    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 7).expect("starts");
-    assert_eq!(hub.history_last(), 6);
-    hub.publish(7, Kind::NodePoolUpsert, pool("b"));
-    settled(&hub, 7).await;
-    assert_eq!(read_until(&hub, Start::After(3), r#""Index":7"#).await, "{} 4 5 7");
-}
-
-#[tokio::test]
-async fn entries_that_are_published_again_are_written_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let history = open(&folder);
-    for first in [2, 2] {
-        let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history)), first).expect("starts");
-        for index in 2..5 {
-            hub.publish(index, Kind::NodePoolUpsert, pool("a"));
-        }
-    }
-    let blocks = history.read(0, usize::MAX).expect("reads");
-    let indexes: Vec<u64> = blocks.iter().flat_map(|block| block.indexes()).collect();
-    assert_eq!(indexes, [2, 3, 4]);
-}
-
-#[tokio::test]
-async fn what_the_history_does_not_cover_is_told_as_a_gap() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let history = open(&folder);
-    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history)), 100).expect("starts");
-    hub.publish(100, Kind::NodePoolUpsert, pool("a"));
-    settled(&hub, 100).await;
-    assert_eq!(read_until(&hub, Start::After(3), r#""Index":100"#).await, r#"{} {"Index":0,"Gap":{"Oldest":100}} 100"#);
-    hub.publish(101, Kind::NodePoolUpsert, pool("b"));
-    drop(hub);
-    history.forget_before(101).expect("forgets");
-    let hub = EventHub::start(HubConfig::default(), Some(history), 102).expect("starts");
-    assert_eq!(
-        read_until(&hub, Start::After(99), "CaughtUp").await,
-        r#"{} {"Index":0,"Gap":{"Oldest":101}} 101 {"Index":101,"CaughtUp":true}"#
+#[test]
+fn a_purged_job_is_shown_as_it_was() {
+    let job = Arc::new(Job { id: "web".into(), namespace: "default".into(), ..Job::default() });
+    check(
+        Kind::JobDeregister,
+        Change::Job { before: Some(job), after: None },
+        expect![[r#"
+        full: "Job" "JobDeregistered" "web" "default" null
+          Job: {ID: "web", ..}, Deleted: true
+    "#]],
     );
 }
 
-#[tokio::test]
-async fn a_reader_older_than_the_tail_reads_the_history_and_misses_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = HubConfig { tail_batches_max: 4, ..HubConfig::default() };
-    let hub = EventHub::start(config, Some(open(&folder)), 2).expect("starts");
-    for index in 2..300 {
-        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
-    }
-    settled(&hub, 299).await;
-    let seen = read_until(&hub, Start::After(1), "\"Index\":299").await;
-    let expected: String = (2..300).map(|index| format!(" {index}")).collect();
-    assert_eq!(seen, format!("{{}}{expected}"));
-}
-
-#[tokio::test]
-async fn a_slow_reader_is_told_that_it_fell_behind() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = HubConfig { tail_batches_max: 4, ..HubConfig::default() };
-    let hub = EventHub::start(config, Some(open(&folder)), 2).expect("starts");
-    let subscription = hub.subscribe(everything(), Format::Json, Dialect::Ours, Start::Now);
-    let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
-    let mut text = String::new();
-    for _ in 0..2 {
-        text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("a piece").expect("a piece")));
-    }
-    for index in 2..50 {
-        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
-    }
-    while hub.history_last() < 49 {
-        tokio::task::yield_now().await;
-    }
-    while !text.contains("\"Index\":49,\"CaughtUp\"") {
-        text.push_str(&String::from_utf8_lossy(&stream.next().await.expect("a piece").expect("a piece")));
-    }
-    assert!(text.contains(r#"{"Index":1,"FellBehind":true}"#), "{text}");
-    assert_eq!(text.matches("\"Events\"").count(), 48);
-}
-
-#[tokio::test]
-async fn entries_without_events_move_the_mark_of_the_history() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
-    hub.publish(2, Kind::NodePoolUpsert, pool("a"));
-    hub.publish(3, Kind::NamespaceUpsert, Arc::default());
-    assert!(hub.write_through(3, Duration::from_secs(10)).expect("syncs"));
-    assert_eq!(hub.history_last(), 3);
+#[test]
+fn a_node_that_is_gone_says_so_in_full() {
+    let node = Node { secret_id: Secret::new("hush"), ..Node::default() };
+    let change = Change::Node { before: Some(Arc::new(node)), after: None };
+    let all = events(Kind::NodeDeregister, std::slice::from_ref(&change));
+    assert!(all.iter().all(|event| !serde_json::to_string(&event.view(1)).expect("JSON").contains("hush")));
+    check(
+        Kind::NodeDeregister,
+        change,
+        expect![[r#"
+        plain: "Node" "NodeDeregistration" "" "" null
+          Node: {ID: "", ..}
+        full: "Node" "NodeDeregistration" "" "" null
+          Node: {ID: "", ..}, Deleted: true
+    "#]],
+    );
 }
 
 #[test]
-fn both_formats_hold_the_same_numbers() {
-    // A quick decimal parser that is not exact loses the last digit of this number.
-    let score = -0.388_217_496_636_581_95;
-    let metrics = AllocMetric { allocation_time: Dur(7), scores: Some([("binpack".into(), score)].into()), ..AllocMetric::default() };
-    let alloc = Allocation { id: AllocId::from_bytes([1; 16]), metrics: Some(Arc::new(metrics)), ..Allocation::default() };
-    let batch = Batch::encode(7, Kind::ApplyPlanResults, &[Change::Alloc { before: None, after: Some(Arc::new(alloc)) }]);
-    let json: serde_json::Value = serde_json::from_slice(&batch.frames(Format::Json, Dialect::Ours)[0]).expect("JSON");
-    let msgpack: serde_json::Value = rmp_serde::from_slice(&batch.frames(Format::Msgpack, Dialect::Ours)[0]).expect("msgpack");
-    assert_eq!(msgpack, json);
-    assert_eq!(json["Events"][0]["Payload"]["Allocation"]["Metrics"]["Scores"]["binpack"].as_f64(), Some(score));
-}
-
-/// A history that only counts. It is so quick that its writer reads the mark all the time.
-#[derive(Default)]
-struct Counted(Mutex<(u64, Vec<u64>)>);
-
-impl History for Counted {
-    fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError> {
-        let mut counted = self.0.lock();
-        let known = counted.0;
-        counted.1.extend(batches.iter().map(|batch| batch.index).filter(|index| *index > known));
-        counted.0 = through.max(known);
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<(), HistoryError> {
-        Ok(())
-    }
-
-    fn read(&self, _after: u64, _bytes_max: usize) -> Result<Vec<Block>, HistoryError> {
-        Ok(Vec::new())
-    }
-
-    fn oldest(&self) -> u64 {
-        1
-    }
-
-    fn last(&self) -> u64 {
-        self.0.lock().0
-    }
-
-    fn reset(&self, _first_index: u64) -> Result<(), HistoryError> {
-        Ok(())
-    }
-
-    fn forget_before(&self, _index: u64) -> Result<(), HistoryError> {
-        Ok(())
-    }
+fn eligibility_has_its_right_name_in_full() {
+    let node = Some(Arc::new(Node::default()));
+    check(
+        Kind::NodeUpdateEligibility,
+        Change::Node { before: node.clone(), after: node },
+        expect![[r#"
+        plain: "Node" "NodeDrain" "" "" null
+          Node: {ID: "", ..}
+        full: "Node" "NodeEligibility" "" "" null
+          Node: {ID: "", ..}
+    "#]],
+    );
 }
 
 #[test]
-fn the_history_misses_no_entry_however_its_writer_and_the_encoder_interleave() {
-    const ENTRIES: u64 = 100_000;
-    let history = Arc::new(Counted::default());
-    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn History>), 1).expect("starts");
-    for index in 1..=ENTRIES {
-        hub.publish(index, Kind::NodePoolUpsert, pool("a"));
-        // The publisher never runs far ahead, so the history's thread takes entries one by one and reads the mark
-        // between any two.
-        while hub.settled() + 2 < index {
-            std::hint::spin_loop();
-        }
-    }
-    assert!(hub.write_through(ENTRIES, Duration::from_secs(60)).expect("syncs"));
-    hub.close();
-    let written = history.0.lock().1.clone();
-    let missing: Vec<_> = (1..=ENTRIES).filter(|index| written.binary_search(index).is_err()).collect();
-    assert!(missing.is_empty(), "{} are missing: {:?}", missing.len(), &missing[..missing.len().min(10)]);
+fn what_garbage_collection_drops_is_told_in_short() {
+    let eval = Evaluation { id: EvalId::from_bytes([1; 16]), namespace: "default".into(), job_id: "web".into(), ..Evaluation::default() };
+    check(
+        Kind::EvalReap,
+        Change::Eval { before: Some(Arc::new(eval)), after: None },
+        expect![[r#"
+        full: "Evaluation" "EvaluationDeleted" "01010101-0101-0101-0101-010101010101" "default" ["web",""]
+          Evaluation: {"ID":"01010101-0101-0101-0101-010101010101","JobID":"web","Namespace":"default"}, Deleted: true
+    "#]],
+    );
+    let alloc = Allocation { id: AllocId::from_bytes([2; 16]), namespace: "default".into(), job_id: "web".into(), ..Allocation::default() };
+    check(
+        Kind::EvalReap,
+        Change::Alloc { before: Some(Arc::new(alloc)), after: None },
+        expect![[r#"
+        full: "Allocation" "EvaluationDeleted" "02020202-0202-0202-0202-020202020202" "default" ["web",""]
+          Allocation: {"ID":"02020202-0202-0202-0202-020202020202","JobID":"web","Namespace":"default"}, Deleted: true
+    "#]],
+    );
 }
 
-#[tokio::test]
-async fn a_restored_archive_ends_streams_and_begins_history_anew() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
-    hub.publish(2, Kind::NodePoolUpsert, pool("a"));
-    let before = hub.subscribe(everything(), Format::Json, Dialect::Ours, Start::After(1));
-    hub.publish(3, Kind::Restore, Arc::new(vec![Change::Restored]));
-    let ended: Vec<_> = before.into_stream(CancellationToken::new()).collect().await;
-    assert!(ended.len() <= 4, "{ended:?}");
-    let last = ended.last().and_then(|piece| piece.as_ref().ok()).expect("a stream says why it ends");
-    assert!(String::from_utf8_lossy(last).contains("\"Closed\""), "{ended:?}");
-    hub.publish(4, Kind::NodePoolUpsert, pool("b"));
-    settled(&hub, 4).await;
-    assert_eq!(read_until(&hub, Start::After(1), r#""Index":4"#).await, r#"{} {"Index":0,"Gap":{"Oldest":4}} 4"#);
+#[test]
+fn tables_without_a_topic_in_the_reference_have_one_in_full() {
+    let namespace = Some(Arc::new(Namespace { name: "team".into(), ..Namespace::default() }));
+    check(
+        Kind::NamespaceUpsert,
+        Change::Namespace { before: None, after: namespace },
+        expect![[r#"
+        full: "Namespace" "NamespaceUpserted" "team" "" null
+          Namespace: {"Name":"team","Description":"","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":null,"CreateIndex":0,"ModifyIndex":0}
+    "#]],
+    );
+    let cluster = Some(Arc::new(ClusterMetadata { cluster_id: "c".into(), create_time: 5 }));
+    check(
+        Kind::ClusterMetadata,
+        Change::ClusterMeta { before: None, after: cluster },
+        expect![[r#"
+        full: "ClusterMetadata" "ClusterMetadataUpdated" "cluster" "" null
+          ClusterMetadata: {"ClusterID":"c","CreateTime":5}
+    "#]],
+    );
+    let config = Some(Arc::new(SchedulerConfiguration::default()));
+    check(
+        Kind::SchedulerConfig,
+        Change::SchedulerConfig { before: None, after: config },
+        expect![[r#"
+        full: "SchedulerConfiguration" "SchedulerConfigurationUpdated" "scheduler" "" null
+          SchedulerConfiguration: {"SchedulerAlgorithm":"binpack","PreemptionConfig":{"SystemSchedulerEnabled":false,"SysBatchSchedulerEnabled":false,"BatchSchedulerEnabled":false,"ServiceSchedulerEnabled":false},"MemoryOversubscriptionEnabled":false,"RejectJobRegistration":false,"PauseEvalBroker":false,"CreateIndex":0,"ModifyIndex":0}
+    "#]],
+    );
+}
+
+#[test]
+fn of_variables_and_root_keys_only_what_is_about_them_is_shown() {
+    let meta = VariableMetadata { namespace: "default".into(), path: "a/b".into(), modify_index: 9, ..VariableMetadata::default() };
+    let data = VariableData { data: Sealed(b"sealed".to_vec()), ..VariableData::default() };
+    let variable = Some(Arc::new(Variable { meta, encrypted: data }));
+    check(
+        Kind::VarApplyState,
+        Change::Variable { before: None, after: variable.clone() },
+        expect![[r#"
+        full: "Variable" "VariableApplied" "a/b" "default" null
+          Variable: {"Namespace":"default","Path":"a/b","CreateIndex":0,"CreateTime":0,"ModifyIndex":9,"ModifyTime":0}
+    "#]],
+    );
+    check(
+        Kind::VarApplyState,
+        Change::Variable { before: variable, after: None },
+        expect![[r#"
+        full: "Variable" "VariableApplied" "a/b" "default" null
+          Variable: {"Namespace":"default","Path":"a/b","CreateIndex":0,"CreateTime":0,"ModifyIndex":9,"ModifyTime":0}, Deleted: true
+    "#]],
+    );
+    let wrapped = WrappedKey { material: Sealed(b"sealed".to_vec()), ..WrappedKey::default() };
+    let key = Some(Arc::new(RootKey { wrapped, ..RootKey::default() }));
+    check(
+        Kind::RootKeyMetaUpsert,
+        Change::RootKey { before: None, after: key },
+        expect![[r#"
+        full: "RootKey" "RootKeyUpserted" "" "" null
+          RootKey: {"KeyID":"","Algorithm":"","CreateTime":0,"CreateIndex":0,"ModifyIndex":0,"State":"inactive"}
+    "#]],
+    );
+}
+
+#[test]
+fn volumes_and_plugins_are_events_of_full_streams() {
+    let volume = CsiVolume { id: "disk".into(), namespace: "default".into(), plugin_id: "ebs".into(), ..CsiVolume::default() };
+    let volume = Some(Arc::new(volume));
+    check(
+        Kind::CSIVolumeRegister,
+        Change::CsiVolume { before: None, after: volume.clone() },
+        expect![[r#"
+        full: "CSIVolume" "CSIVolumeRegistered" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}
+    "#]],
+    );
+    check(
+        Kind::CSIVolumeClaim,
+        Change::CsiVolume { before: volume.clone(), after: volume.clone() },
+        expect![[r#"
+        full: "CSIVolume" "CSIVolumeClaim" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}
+    "#]],
+    );
+    check(
+        Kind::CSIVolumeDeregister,
+        Change::CsiVolume { before: volume, after: None },
+        expect![[r#"
+        full: "CSIVolume" "CSIVolumeDeregistered" "disk" "default" ["ebs"]
+          CSIVolume: {ID: "disk", ..}, Deleted: true
+    "#]],
+    );
+    let plugin = Some(Arc::new(CsiPlugin { id: "ebs".into(), ..CsiPlugin::default() }));
+    check(
+        Kind::JobRegister,
+        Change::CsiPlugin { before: None, after: plugin },
+        expect![[r#"
+        full: "CSIPlugin" "JobRegistered" "ebs" "" null
+          CSIPlugin: {ID: "ebs", ..}
+    "#]],
+    );
 }

@@ -10,6 +10,8 @@ use songline_lang::go_json;
 use songline_model::{AllocId, Allocation, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Str};
 use songline_projections::{State, Table};
 use songline_rpc::NodeAgent;
+use songline_wire::alloc::{AllocFields, AllocStub, AllocView};
+use songline_wire::responses::{AllocStopResponse, WriteMeta};
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
@@ -20,8 +22,6 @@ use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::alloc::{AllocFields, AllocStub, AllocView};
-use crate::wire::responses::{AllocStopResponse, WriteMeta};
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// Rows of a list that answers show as stubs.

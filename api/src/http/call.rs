@@ -15,6 +15,7 @@ use songline_commands::{Actor, Command, KeepAnswer};
 use songline_lang::go_json;
 use songline_model::Str;
 use songline_projections::{Outcome, State};
+use songline_wire::responses::QueryMeta;
 use uuid::Uuid;
 
 use crate::error::ApiError;
@@ -26,7 +27,6 @@ use crate::http::past::PastView;
 use crate::http::rates::Rate;
 use crate::listen::{Stalled, TooSlow};
 use crate::server::{Proposal, Server, Written};
-use crate::wire::responses::QueryMeta;
 
 /// Largest request body, in bytes. Snapshot archives have a bound of their own.
 pub const BODY_BYTES_MAX: usize = 64 << 20;

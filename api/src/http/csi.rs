@@ -12,6 +12,7 @@ use songline_commands::{ClaimCsiVolume, ClaimCsiVolumes, DeregisterCsiVolumes, R
 use songline_lang::go_json::Names;
 use songline_model::{CsiClaimState, CsiPlugin, CsiVolume, CsiVolumeClaim, CsiVolumeKey, NodeId, Str};
 use songline_projections::{State, Table};
+use songline_wire::csi::{CsiVolumeRegisterRequest, CsiVolumeStub, CsiVolumeView};
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
@@ -22,7 +23,6 @@ use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::csi::{CsiVolumeRegisterRequest, CsiVolumeStub, CsiVolumeView};
 use songline_lang::acl::{Access, NamespaceCapability};
 
 /// Capabilities each of which permits to list volumes.

@@ -9,6 +9,9 @@ use songline_model::{
     AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str,
 };
 use songline_projections::{State, Table};
+use songline_wire::alloc::AllocFields;
+use songline_wire::deployment::{DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentPromoteRequest, DeploymentUnblockRequest};
+use songline_wire::responses::DeploymentUpdateResponse;
 
 use crate::error::ApiError;
 use crate::http::allocs::{readable, stubs};
@@ -20,9 +23,6 @@ use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::alloc::AllocFields;
-use crate::wire::deployment::{DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentPromoteRequest, DeploymentUnblockRequest};
-use crate::wire::responses::DeploymentUpdateResponse;
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

@@ -8,6 +8,9 @@ use songline_commands::{DeleteEvals, EvalChoice, Slice, WorkId};
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, Evaluation, Str};
 use songline_projections::{EvalList, State, Table, is_safe_to_delete};
+use songline_wire::alloc::AllocFields;
+use songline_wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
+use songline_wire::responses::{EvalCountResponse, EvalDeleteResponse};
 
 use crate::error::ApiError;
 use crate::http::allocs::{readable, stubs};
@@ -21,9 +24,6 @@ use crate::http::params::ReadParams;
 use crate::http::work;
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::alloc::AllocFields;
-use crate::wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
-use crate::wire::responses::{EvalCountResponse, EvalDeleteResponse};
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// Largest number of ids in a deletion: as many as fit into 256 KiB.

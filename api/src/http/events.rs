@@ -11,10 +11,10 @@ use bytes::Bytes;
 use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
-use crate::event::{Dialect, Expression, Format, Interest, Start};
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{Query, check_region, namespace, parse_bool, parse_duration, parse_int, quote, stale_error};
+use crate::hub::{Dialect, Expression, Format, Interest, Start};
 use crate::server::Server;
 
 use permit::TokenPermit;

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use songline_model::{Job, JobKey, Str};
 use songline_projections::{State, Table};
+use songline_wire::alloc::AllocFields;
+use songline_wire::job::{JobStub, JobVersionsResponse};
 
 use crate::error::ApiError;
 use crate::http::allocs::{StubList, stubs};
@@ -23,8 +25,6 @@ use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::alloc::AllocFields;
-use crate::wire::job::{JobStub, JobVersionsResponse};
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

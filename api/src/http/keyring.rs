@@ -7,6 +7,7 @@ use serde::Serialize;
 use songline_commands::DeleteRootKey;
 use songline_model::{RootKey, RootKeyId, RootKeyMeta};
 use songline_projections::{Rejected, Table};
+use songline_wire::responses::WriteMeta;
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
@@ -15,7 +16,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::keyring::Keyring;
 use crate::server::{ProposeError, Server};
 use crate::watch::WatchKey;
-use crate::wire::responses::WriteMeta;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let root = "/v1/operator/keyring/";

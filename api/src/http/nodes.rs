@@ -7,6 +7,9 @@ use songline_commands::{DeregisterNode, UpdateEvals, UpdateNodeDrain, UpdateNode
 use songline_lang::go_json::Names;
 use songline_model::{Allocation, DrainStrategy, Eligibility, EvalId, Evaluation, Node, NodeEvent, NodeId, Str};
 use songline_projections::{State, Table};
+use songline_wire::alloc::AllocView;
+use songline_wire::node::{NodeFields, NodeStub, NodeUpdateDrainRequest, NodeUpdateEligibilityRequest, NodeView};
+use songline_wire::responses::{NodeChangeResponse, NodeServerInfo, NodeUpdateResponse, QueryMeta};
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
@@ -16,9 +19,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::alloc::AllocView;
-use crate::wire::node::{NodeFields, NodeStub, NodeUpdateDrainRequest, NodeUpdateEligibilityRequest, NodeView};
-use crate::wire::responses::{NodeChangeResponse, NodeServerInfo, NodeUpdateResponse, QueryMeta};
 use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

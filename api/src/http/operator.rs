@@ -10,6 +10,7 @@ use songline_commands::SetSchedulerConfig;
 use songline_lang::go_json;
 use songline_model::{PreemptionConfig, SchedulerAlgorithm, SchedulerConfiguration, Str};
 use songline_projections::{Outcome, Table};
+use songline_wire::responses::QueryMeta;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 use tokio_stream::StreamExt as _;
@@ -21,7 +22,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::once::Once;
 use crate::http::params::cas;
 use crate::server::Server;
-use crate::wire::responses::QueryMeta;
 use songline_lang::acl::Access;
 
 /// Largest snapshot archive, in bytes. An archive is spooled to a file and never held in memory as a whole.

@@ -7,6 +7,7 @@ use blake2::{Blake2b, Digest};
 use songline_commands::{DeleteNodePools, UpsertNodePools};
 use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NODE_POOL, Job, JobStatus, NodePool, Str};
 use songline_projections::Table;
+use songline_wire::node::NodeStub;
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
@@ -18,7 +19,6 @@ use crate::http::nodes;
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::node::NodeStub;
 use songline_lang::acl::{Access, NodePoolCapability};
 
 /// Longest description, in bytes.

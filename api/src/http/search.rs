@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use songline_lang::acl::{Access, Acl, NamespaceCapability, NodePoolCapability, VariableCapability};
 use songline_model::Str;
 use songline_projections::{IdPrefix, State, Table};
+use songline_wire::responses::QueryMeta;
 
 use crate::caller::denied;
 use crate::error::ApiError;
@@ -20,7 +21,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::off_worker::off_the_worker;
 use crate::http::params::{ReadParams, quote};
 use crate::server::Server;
-use crate::wire::responses::QueryMeta;
 
 use clock::Clock;
 

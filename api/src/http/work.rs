@@ -5,22 +5,74 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::{StopWork, WorkId};
+use songline_model::Time;
 use songline_projections::{Table, Work};
+use songline_wire::work::WorkView;
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::shown::Shown;
-use crate::server::Server;
+use crate::server::{Refilling, Server};
 use crate::watch::WatchKey;
-use crate::wire::work::{RefillView, WorkView};
 use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator(Access::Read), |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/operator/pending-work/", "{}", Capability::Operator(Access::Read), |call| Box::pin(read(call)));
     mux.add(Methods::Delete, "/v1/operator/pending-work/", "{}", Capability::Management, |call| Box::pin(stop(call)));
+}
+
+/// A store that this server is refilling. It has the fields of long work, so that one list shows both. It has no id:
+/// it belongs to no entry and cannot be stopped.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct RefillView {
+    #[serde(rename = "ID")]
+    id: u64,
+    kind: &'static str,
+    filter: &'static str,
+    status: &'static str,
+    status_description: String,
+    actor: &'static str,
+    /// Number of wanted entries.
+    total: u64,
+    /// Number of entries that were read.
+    looked: u64,
+    deleted: u64,
+    opened_at: Option<Time>,
+    ended_at: Option<Time>,
+    /// Index of the oldest filled entry; 0 while there is none.
+    create_index: u64,
+    /// Index of the newest filled entry.
+    modify_index: u64,
+}
+
+impl RefillView {
+    /// Makes the view of a refill.
+    fn new(refilling: &Refilling) -> Self {
+        let filling = &refilling.filling;
+        let looked = if filling.from == 0 { 0 } else { filling.through + 1 - filling.from };
+        Self {
+            id: 0,
+            kind: match refilling.store {
+                "events" => "refill-events",
+                _ => "refill-touches",
+            },
+            filter: "",
+            status: "running",
+            status_description: format!("complete from index {} on", filling.before),
+            actor: "",
+            total: filling.before.saturating_sub(filling.from.max(1)),
+            looked,
+            deleted: 0,
+            opened_at: refilling.since,
+            ended_at: None,
+            create_index: filling.from,
+            modify_index: filling.through,
+        }
+    }
 }
 
 /// A row of the list.

@@ -16,7 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{Bounded, Stalled, TokioIo, http1};
-use crate::event::{Dialect, EventHub, Format, HubConfig, Interest, Start};
+use crate::hub::{Dialect, EventHub, Format, HubConfig, Interest, Start};
 
 /// Captured log output.
 #[derive(Clone, Default)]

@@ -9,7 +9,7 @@ use songline_model::{NodePool, Time};
 use songline_projections::Change;
 
 use super::{Reached, Refill, Refilled, Refiller};
-use crate::event::{Batch, FjallHistory, History};
+use crate::hub::{Batch, FjallHistory, History};
 use crate::touches::{AppliedEntry, Ending, Object, ObjectKind, Order, Touches};
 
 /// An entry of a log; every third entry holds no command. A `restored` entry replaces the state.

@@ -4,8 +4,8 @@
 use songline_model::Str;
 use songline_projections::Change;
 
-use crate::wire::alloc::EventAlloc;
-use crate::wire::node::NodeView;
+use songline_wire::alloc::EventAlloc;
+use songline_wire::node::NodeView;
 
 /// Kinds of objects that have a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

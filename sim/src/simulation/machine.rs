@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use songline_api::event::{EventHub, MemoryHistory};
+use songline_api::hub::{EventHub, MemoryHistory};
 use songline_commands::{Envelope, Kind};
 use songline_log::{CheckpointSource, Committed, NodeId, Payload, Position, StateMachine};
 use songline_projections::{Applied, Change, Outcome, Rejected, State};

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use futures_util::StreamExt;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_api::event::{Dialect, EventHub, Format, HubConfig, Interest, MemoryHistory, Start, full_frame};
+use songline_api::hub::{Dialect, EventHub, Format, HubConfig, Interest, MemoryHistory, Start, full_frame};
 use songline_api::refill::{Reached, Refill, Refilled, Refiller};
 use songline_api::touches::{AppliedEntry, Ending};
 use songline_commands::{Envelope, Kind};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use songline_api::event::{Dialect, Format, Interest, Start};
+use songline_api::hub::{Dialect, Format, Interest, Start};
 use songline_api::touches::{Object, ObjectKind, Order};
 use songline_api::{Proposal, Server as _};
 use songline_commands::{Actor, Idempotency, UpsertNodePools};

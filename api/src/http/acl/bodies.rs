@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use songline_lang::duration;
 use songline_model::{Blob, Dur, Str, Time};
+use songline_wire::go_time::GoTime;
 
 use crate::error::ApiError;
-use crate::wire::go_time::GoTime;
 
 /// `ACLToken` in a body.
 #[derive(Debug, Default, Deserialize)]

@@ -6,12 +6,12 @@ use serde::Deserialize;
 use songline_commands::BootstrapAclToken;
 use songline_lang::go_json;
 use songline_model::{AclToken, AclTokenKind, SecretId};
+use songline_wire::acl::TokenView;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
-use crate::wire::acl::TokenView;
 
 use super::go_text;
 

@@ -5,6 +5,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use songline_commands::{DeleteOneTimeTokens, UpsertOneTimeToken};
 use songline_model::{OneTimeToken, SecretId};
+use songline_wire::acl::{OneTimeTokenExchangeResponse, OneTimeTokenUpsertResponse, OneTimeTokenView, TokenView};
 
 use crate::caller::denied;
 use crate::error::ApiError;
@@ -12,7 +13,6 @@ use crate::http::call::Call;
 use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
-use crate::wire::acl::{OneTimeTokenExchangeResponse, OneTimeTokenUpsertResponse, OneTimeTokenView, TokenView};
 
 use super::{json, shown, unexpired};
 

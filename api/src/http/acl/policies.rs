@@ -7,6 +7,7 @@ use songline_commands::{DeleteAclPolicies, UpsertAclPolicies};
 use songline_lang::acl;
 use songline_model::{AclPolicy, Str};
 use songline_projections::Table;
+use songline_wire::acl::{PolicyStub, PolicyView};
 
 use crate::caller::{ANONYMOUS_POLICY, denied};
 use crate::error::ApiError;
@@ -15,7 +16,6 @@ use crate::http::call::{Call, Meta, empty_written};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::acl::{PolicyStub, PolicyView};
 
 use super::{Own, json};
 

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use songline_commands::{DeleteAclTokens, UpsertAclTokens};
 use songline_model::{AccessorId, AclToken, AclTokenKind, AclTokenRoleLink, Dur};
 use songline_projections::{State, Table};
+use songline_wire::acl::{TokenStub, TokenView};
 
 use crate::caller::{AuthError, Identity, denied};
 use crate::error::ApiError;
@@ -17,7 +18,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::acl::{TokenStub, TokenView};
 
 use super::{bodies, json, lookup_failed, roles, shown};
 

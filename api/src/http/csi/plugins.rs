@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use songline_model::{Allocation, CsiPlugin, CsiPluginId};
 use songline_projections::Table;
+use songline_wire::alloc::{AllocFields, AllocStub};
+use songline_wire::csi::{CsiPluginStub, CsiPluginView};
 
 use super::{not_a_resource, other_type};
 use crate::error::ApiError;
@@ -13,8 +15,6 @@ use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::alloc::{AllocFields, AllocStub};
-use crate::wire::csi::{CsiPluginStub, CsiPluginView};
 use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

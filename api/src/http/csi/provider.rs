@@ -5,6 +5,7 @@
 use axum::response::Response;
 use songline_model::CsiControllerInfo;
 use songline_projections::State;
+use songline_wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
 
 use super::{admit, requested, require_write, volume_id, write_namespace};
 use crate::error::ApiError;
@@ -13,7 +14,6 @@ use crate::http::namespaces::multi_error;
 use crate::http::params::quote;
 use crate::http::rates::RateOp;
 use crate::server::{Served, Server};
-use crate::wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
 
 /// Stands in for the call of a CSI controller: counts it as a failed call of an anonymous caller, and answers that it
 /// is not built.

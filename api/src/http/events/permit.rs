@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use songline_projections::{State, Table};
 
 use crate::caller::AuthError;
-use crate::event::{CLOSED, Interest, Permit};
 use crate::http::call::Call;
 use crate::http::gate::Credentials;
+use crate::hub::{CLOSED, Interest, Permit};
 use crate::server::Server;
 
 /// Tables that determine the rights of a token.

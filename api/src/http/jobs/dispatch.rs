@@ -6,14 +6,14 @@ use std::sync::Arc;
 use axum::response::Response;
 use songline_commands::RegisterJob;
 use songline_model::{Blob, EvalTrigger, Job, Str};
+use songline_wire::job::JobDispatchRequest;
+use songline_wire::responses::JobDispatchResponse;
 
 use super::admission;
 use super::register::eval;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
-use crate::wire::job::JobDispatchRequest;
-use crate::wire::responses::JobDispatchResponse;
 
 /// Largest payload, in bytes.
 const PAYLOAD_BYTES_MAX: usize = 16 * 1024;

@@ -7,13 +7,13 @@ use songline_lang::acl::NamespaceCapability;
 use songline_lang::go_json::Names;
 use songline_lang::jobspec::{self, ParseOptions};
 use songline_model::{Job, JobDiff, NotAdmitted, warnings_text};
+use songline_wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
+use songline_wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
 use super::{admission, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
-use crate::wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
-use crate::wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
 /// Go's type names for bodies with a job, as error texts show them.
 pub(super) const API: Names<'static> = Names {

@@ -11,13 +11,13 @@ use songline_model::{
     Secret, Str,
 };
 use songline_projections::State;
+use songline_wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
+use songline_wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
 use super::{admission, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
-use crate::wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
-use crate::wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
 /// Warning about an active periodic job, until the leader launches such jobs at their times.
 const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";

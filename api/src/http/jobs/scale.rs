@@ -8,6 +8,8 @@ use songline_commands::{AddScalingEvent, RegisterJob};
 use songline_lang::go_json::Names;
 use songline_model::{AllocClientStatus, EvalId, EvalTrigger, Job, JobKey, JobType, ScalingEvent, Str};
 use songline_projections::State;
+use songline_wire::job::{GroupScaleStatus, JobScaleStatus, ScalingRequest};
+use songline_wire::responses::{JobRegisterResponse, QueryMeta};
 
 use super::admission;
 use super::register::eval;
@@ -16,8 +18,6 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::job::{GroupScaleStatus, JobScaleStatus, ScalingRequest};
-use crate::wire::responses::{JobRegisterResponse, QueryMeta};
 
 /// Go's type names for the request, as error texts show them.
 const NAMES: Names<'static> = Names { package: "api", root: None, fields: &[("ScalingRequest.Count", "int64")] };

@@ -3,13 +3,13 @@
 use axum::response::Response;
 use songline_commands::DeregisterJob;
 use songline_model::{EvalTrigger, Evaluation, JobKey, JobType};
+use songline_wire::responses::{JobDeregisterResponse, QueryMeta};
 
 use super::register::{check_priority, eval};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::params::quote;
 use crate::server::Server;
-use crate::wire::responses::{JobDeregisterResponse, QueryMeta};
 
 pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();

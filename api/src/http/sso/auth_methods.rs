@@ -5,14 +5,14 @@ use axum::response::Response;
 use songline_commands::{DeleteAclAuthMethods, UpsertAclAuthMethods};
 use songline_model::{AclAuthMethod, Str};
 use songline_projections::Table;
+use songline_wire::acl::AuthMethodView;
+use songline_wire::sso::{self, AuthMethodStub};
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::acl::AuthMethodView;
-use crate::wire::sso::{self, AuthMethodStub};
 
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclAuthMethods)];
 

@@ -5,13 +5,13 @@ use songline_commands::{DeleteAclBindingRules, UpsertAclBindingRules};
 use songline_lang::bexpr::Filter;
 use songline_model::{AclBindingRule, BindingRuleId};
 use songline_projections::{Rejected, State, Table};
+use songline_wire::sso::{BindingRuleBody, BindingRuleStub};
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::server::Server;
 use crate::watch::WatchKey;
-use crate::wire::sso::{BindingRuleBody, BindingRuleStub};
 
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclBindingRules)];
 

@@ -9,13 +9,13 @@ use songline_model::{
     AccessorId, AclAuthMethod, AclAuthMethodConfig, AclAuthMethodKind, AclToken, AclTokenKind, AclTokenRoleLink, Str, TokenLocality,
 };
 use songline_projections::State;
+use songline_wire::acl::TokenView;
+use songline_wire::sso::LoginBody;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::once::Once;
 use crate::server::{Proposal, Server};
-use crate::wire::acl::TokenView;
-use crate::wire::sso::LoginBody;
 
 pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: LoginBody = super::sent(&mut call).await?;

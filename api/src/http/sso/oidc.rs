@@ -3,13 +3,13 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use songline_lang::jwt::IdTokenError;
+use songline_wire::sso::{AuthUrlBody, AuthUrlView, CompleteAuthBody};
 
 use super::login;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
 use crate::sso::{AuthUrl, Callback, ExchangeError, OidcError, OpenError};
-use crate::wire::sso::{AuthUrlBody, AuthUrlView, CompleteAuthBody};
 
 pub(super) async fn auth_url<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: AuthUrlBody = super::sent(&mut call).await?;

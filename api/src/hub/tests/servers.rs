@@ -8,7 +8,7 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{everything, open, pool, read_until, settled};
-use crate::event::{Dialect, EventHub, Format, HubConfig, Start};
+use crate::hub::{Dialect, EventHub, Format, HubConfig, Start};
 
 /// A server that has applied entries up to `last`.
 fn server(folder: &tempfile::TempDir, last: u64) -> Arc<EventHub> {

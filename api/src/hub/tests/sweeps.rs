@@ -4,7 +4,7 @@ use songline_model::{DeploymentId, EvalId, Evaluation};
 use songline_projections::Work;
 
 use super::*;
-use crate::wire::event;
+use crate::event;
 
 /// A slice of a deletion: fifty evaluations of three jobs are dropped, and the long work's cursor moves.
 fn slice(first: u8) -> Vec<Change> {

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use super::batch::{Batch, Dialect, Format};
 use super::block::{self, Block};
 use super::history::{History, HistoryError};
+use crate::event;
 use crate::refill::{Filling, Reached, Refill, RefillError};
 use crate::touches::AppliedEntry;
-use crate::wire::event;
 
 /// The history as it is now, and as it would be after a crash.
 pub struct MemoryHistory {

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use songline_commands::Kind;
 use songline_model::*;
 use songline_projections::Change;
+use songline_wire::acl::{AuthMethodView, TokenView};
 
-use super::{AuthMethodView, TokenView};
-use crate::wire::event;
+use crate::event;
 
 const SECRET: &str = "5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use songline_model::{Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, ScalingEvent, Str};
 
-use crate::wire::responses::QueryMeta;
+use crate::responses::QueryMeta;
 
 /// `JobListStub` of the wire.
 #[derive(Debug, Serialize)]

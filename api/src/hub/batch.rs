@@ -1,4 +1,4 @@
-//! The events of one entry, encoded once and shared by all subscribers. `wire::event` decides which changes are
+//! The events of one entry, encoded once and shared by all subscribers. `event` decides which changes are
 //! events.
 //!
 //! Events are kept as msgpack, in memory and on disk. JSON is made from it on request.
@@ -15,8 +15,8 @@ use songline_model::Str;
 use songline_projections::Change;
 
 use super::json;
+use crate::event::{self, Audience, Event};
 use crate::sweep::Sweep;
-use crate::wire::event::{self, Audience, Event};
 
 /// Number of lenses for which an entry keeps shared frames.
 const SHARED_LENSES_MAX: usize = 8;

@@ -7,8 +7,6 @@ use songline_commands::EvalChoice;
 use songline_model::Time;
 use songline_projections::{STOPPED_BY, Work, WorkTask};
 
-use crate::server::Refilling;
-
 /// One piece of long work.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -62,57 +60,6 @@ impl<'a> WorkView<'a> {
             ended_at: work.ended.as_ref().map(|ended| ended.at),
             create_index: work.id.0,
             modify_index: work.modify_index,
-        }
-    }
-}
-
-/// A store that this server is refilling. It has the fields of long work, so that one list shows both. It has no id:
-/// it belongs to no entry and cannot be stopped.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct RefillView {
-    #[serde(rename = "ID")]
-    id: u64,
-    kind: &'static str,
-    filter: &'static str,
-    status: &'static str,
-    status_description: String,
-    actor: &'static str,
-    /// Number of wanted entries.
-    total: u64,
-    /// Number of entries that were read.
-    looked: u64,
-    deleted: u64,
-    opened_at: Option<Time>,
-    ended_at: Option<Time>,
-    /// Index of the oldest filled entry; 0 while there is none.
-    create_index: u64,
-    /// Index of the newest filled entry.
-    modify_index: u64,
-}
-
-impl RefillView {
-    /// Makes the view of a refill.
-    pub fn new(refilling: &Refilling) -> Self {
-        let filling = &refilling.filling;
-        let looked = if filling.from == 0 { 0 } else { filling.through + 1 - filling.from };
-        Self {
-            id: 0,
-            kind: match refilling.store {
-                "events" => "refill-events",
-                _ => "refill-touches",
-            },
-            filter: "",
-            status: "running",
-            status_description: format!("complete from index {} on", filling.before),
-            actor: "",
-            total: filling.before.saturating_sub(filling.from.max(1)),
-            looked,
-            deleted: 0,
-            opened_at: refilling.since,
-            ended_at: None,
-            create_index: filling.from,
-            modify_index: filling.through,
         }
     }
 }

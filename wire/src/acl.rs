@@ -318,6 +318,3 @@ impl<'a> AuthMethodConfigView<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

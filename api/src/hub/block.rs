@@ -10,8 +10,8 @@ use songline_model::Str;
 
 use super::batch::{Batch, Label};
 use super::history::HistoryError;
+use crate::event::Audience;
 use crate::sweep::Sweep;
-use crate::wire::event::Audience;
 
 /// Format version, the first byte of a block.
 const FORM: u8 = 1;

@@ -9,7 +9,7 @@ use songline_projections::{Change, State, Table};
 
 use super::batch::{Batch, Dialect, Format};
 use super::filter::Interest;
-use crate::wire::event;
+use crate::event;
 
 /// Number of bytes at which a piece is sent.
 const PIECE_BYTES: usize = 32 * 1024;

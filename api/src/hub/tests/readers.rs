@@ -12,7 +12,7 @@ use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{everything, open, pool, settled};
-use crate::event::{Dialect, EventHub, Expression, Format, HubConfig, Interest, Permit, Start, Subscription};
+use crate::hub::{Dialect, EventHub, Expression, Format, HubConfig, Interest, Permit, Start, Subscription};
 use crate::refill::{Reached, Refill as _};
 use crate::touches::{AppliedEntry, Ending};
 
@@ -405,8 +405,8 @@ fn indexes_of(bytes: &[u8], format: Format) -> Vec<u64> {
 #[tokio::test]
 async fn history_that_is_filled_later_is_read_from_its_new_beginning() {
     let folder = tempfile::tempdir().expect("a folder");
-    let history = Arc::new(crate::event::FjallHistory::open(folder.path()).expect("opens"));
-    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn crate::event::History>), 100).expect("starts");
+    let history = Arc::new(crate::hub::FjallHistory::open(folder.path()).expect("opens"));
+    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn crate::hub::History>), 100).expect("starts");
     hub.publish(100, Kind::NodePoolUpsert, pool("a"));
     settled(&hub, 100).await;
     let mut filling = history.filling().expect("is told");

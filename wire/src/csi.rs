@@ -9,8 +9,8 @@ use songline_model::{
 };
 use songline_projections::DenormalizedVolume;
 
-use crate::wire::alloc::{AllocFields, AllocStub};
-use crate::wire::responses::QueryMeta;
+use crate::alloc::{AllocFields, AllocStub};
+use crate::responses::QueryMeta;
 
 /// A whole volume. Its claims are not shown, but their allocations are.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use songline_model::{
     NodeId, RescheduleTracker, Resources, Str, TaskState,
 };
 
-use crate::wire::display;
+use crate::display;
 
 /// A whole allocation: the row, its resources in the old form, and texts for its tasks' events.
 #[derive(Debug, Serialize)]
