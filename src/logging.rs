@@ -27,8 +27,16 @@ pub(crate) fn start(config: &AgentConfig) {
 
 /// Filter with this level for our own crates; libraries log errors only.
 fn ours(level: &str) -> String {
-    let crates =
-        ["songline", "songline_api", "songline_client", "songline_log", "songline_projections", "songline_scheduler", "songline_sim"];
+    let crates = [
+        "songline",
+        "songline_api",
+        "songline_client",
+        "songline_events",
+        "songline_log",
+        "songline_projections",
+        "songline_scheduler",
+        "songline_sim",
+    ];
     crates.map(|name| format!("{name}={level}")).join(",")
 }
 

@@ -40,12 +40,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use arc_swap::ArcSwap;
-use songline_api::hub::{EventHub, FjallHistory, History, HubConfig};
 use songline_api::sso::Sso;
-use songline_api::touches::Touches;
-use songline_api::watch::Watches;
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
+use songline_events::hub::{EventHub, FjallHistory, History, HubConfig};
+use songline_events::touches::Touches;
+use songline_events::watch::Watches;
 use songline_log::{Log, Start};
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
@@ -182,7 +182,7 @@ pub enum StartError {
         /// History directory.
         dir: PathBuf,
         #[source]
-        source: songline_api::hub::HistoryError,
+        source: songline_events::hub::HistoryError,
     },
     /// The touches store, the record of the objects that entries changed, cannot be opened.
     #[error("opening the record of what entries did in {dir}")]
@@ -190,7 +190,7 @@ pub enum StartError {
         /// Directory of the store.
         dir: PathBuf,
         #[source]
-        source: songline_api::touches::TouchesError,
+        source: songline_events::touches::TouchesError,
     },
     /// This program's chain of migrations is inconsistent.
     #[error("checking the migrations of this version")]

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
+use songline_events::past::PastError;
 use songline_projections::{Refusal, Rejected};
 use songline_rpc::RpcError;
 
@@ -106,6 +107,17 @@ impl From<RestoreError> for ApiError {
 impl From<KeyringError> for ApiError {
     fn from(error: KeyringError) -> Self {
         Self::internal(error.to_string())
+    }
+}
+
+impl From<PastError> for ApiError {
+    fn from(error: PastError) -> Self {
+        let code = match &error {
+            PastError::BelowOldest { .. } => StatusCode::GONE,
+            PastError::AboveNewest { .. } => StatusCode::NOT_FOUND,
+            PastError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

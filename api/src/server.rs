@@ -11,18 +11,18 @@ use axum::extract::Request;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::{Actor, Cause, Command, Idempotency};
+use songline_events::hub::EventHub;
+use songline_events::past::Past;
+use songline_events::refill::Filling;
+use songline_events::watch::Watches;
 use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Secret, Str, Time, TtlBounds};
 use songline_projections::{Outcome, Rejected, State};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::http::{RateOp, Route};
-use crate::hub::EventHub;
 use crate::keyring::Keyring;
-use crate::past::Past;
-use crate::refill::Filling;
 use crate::sso::Sso;
-use crate::watch::Watches;
 
 /// The server behind the HTTP API.
 pub trait Server: Send + Sync + 'static {

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
-use songline_api::hub::EventHub;
 use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
-use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, Past, PlannedJob, Proposal, ProposeError, Refilling,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal, ProposeError, Refilling,
     RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
+use songline_events::hub::EventHub;
+use songline_events::past::Past;
+use songline_events::watch::Watches;
 use songline_model::{Job, JobKey, NodeId, Secret, Str, Time};
 use songline_projections::State;
 use songline_scheduler::leader::gc::Cutoffs;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_api::watch::WatchKey;
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
+use songline_events::watch::WatchKey;
 use songline_model::{
     AllocId, Allocation, Dur, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time, migrate_token,
 };

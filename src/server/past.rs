@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use songline_api::touches::Touches;
-use songline_api::{LoggedCommand, Past, PastError, PastFuture};
 use songline_commands::Envelope;
+use songline_events::past::{LoggedCommand, Past, PastError, PastFuture};
+use songline_events::touches::Touches;
 use songline_log::{Committed, Log, Payload};
 use songline_projections::State;
 use tokio::sync::Semaphore;

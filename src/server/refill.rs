@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use songline_api::Refilling;
-use songline_api::refill::{Reached, Refill, RefillError, Refilled, Refiller};
+use songline_events::refill::{Reached, Refill, RefillError, Refilled, Refiller};
 use songline_log::Entries;
 use songline_model::Time;
 use songline_projections::State;
@@ -79,7 +79,7 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
     let (told, done) = oneshot::channel();
     let weak = Weak::clone(weak);
     let run = move || {
-        songline_api::give_way();
+        songline_events::background::give_way();
         let filled = match refill(&weak) {
             // Not `all`, which stops at the first store that was not filled: the outcome of each is logged.
             Ok(Some(stores)) => stores.into_iter().fold(true, |all, (store, came_of_it)| tell(store, came_of_it) && all),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use expect_test::{Expect, expect};
 use regex::Regex;
 use serde_json::{Value, json};
-use songline_api::Past;
+use songline_events::past::Past;
 
 use crate::agent::{Agent, Setup};
 use crate::fleet::Fleet;

@@ -18,10 +18,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("migrations", &[]),
     ("log", &[]),
     ("rpc", &["model"]),
-    ("api", &["model", "lang", "commands", "projections", "wire", "rpc"]),
+    ("events", &["model", "lang", "commands", "projections", "wire"]),
+    ("api", &["model", "lang", "commands", "projections", "wire", "rpc", "events"]),
     ("client", &["model", "rpc"]),
-    ("src", &["model", "lang", "commands", "projections", "scheduler", "migrations", "log", "rpc", "api", "client"]),
-    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "api", "src"]),
+    ("src", &["model", "lang", "commands", "projections", "scheduler", "migrations", "log", "rpc", "events", "api", "client"]),
+    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "src"]),
     ("benches", &["src", "sim"]),
 ];
 

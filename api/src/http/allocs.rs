@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Deserialize;
 use songline_commands::SetDesiredTransitions;
+use songline_events::watch::WatchKey;
 use songline_lang::bexpr::{Filter, PlainNames};
 use songline_lang::go_json;
 use songline_model::{AllocId, Allocation, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Str};
@@ -21,7 +22,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// Rows of a list that answers show as stubs.

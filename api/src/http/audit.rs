@@ -7,6 +7,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use songline_events::past::{LoggedCommand, Past, PastError};
+use songline_events::touches::{Ending, EntryMark, Order};
 use songline_lang::bexpr::Filter;
 use songline_model::Time;
 
@@ -17,9 +19,7 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::quote;
 use crate::http::past::{parse_time, recorded, say_complete_from};
 use crate::http::shown::Shown;
-use crate::past::{LoggedCommand, Past, PastError};
 use crate::server::Server;
-use crate::touches::{Ending, EntryMark, Order};
 
 /// Number of entries that are read at once.
 const ENTRIES_AT_ONCE: u64 = 256;

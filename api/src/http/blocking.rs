@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use rand::RngExt;
+use songline_events::watch::WatchKey;
 use songline_projections::State;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::params::ReadParams;
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 /// Result of a query, and its index.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
 use songline_commands::{ClaimCsiVolume, ClaimCsiVolumes, DeregisterCsiVolumes, RegisterCsiVolumes};
+use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{CsiClaimState, CsiPlugin, CsiVolume, CsiVolumeClaim, CsiVolumeKey, NodeId, Str};
 use songline_projections::{State, Table};
@@ -22,7 +23,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::{Access, NamespaceCapability};
 
 /// Capabilities each of which permits to list volumes.

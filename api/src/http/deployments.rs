@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_commands::{PromoteDeployment, SetDeploymentAllocHealth, UpdateDeploymentStatus};
+use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{
     AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str,
@@ -22,7 +23,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_commands::{DeleteEvals, EvalChoice, Slice, WorkId};
+use songline_events::watch::WatchKey;
 use songline_lang::bexpr::Filter;
 use songline_model::{EvalId, Evaluation, Str};
 use songline_projections::{EvalList, State, Table, is_safe_to_delete};
@@ -23,7 +24,6 @@ use crate::http::paging::{self, Page, Token};
 use crate::http::params::ReadParams;
 use crate::http::work;
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// Largest number of ids in a deletion: as many as fit into 256 KiB.

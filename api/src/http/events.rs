@@ -8,13 +8,13 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
+use songline_events::hub::{Dialect, Expression, Format, Interest, Start};
 use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{Query, check_region, namespace, parse_bool, parse_duration, parse_int, quote, stale_error};
-use crate::hub::{Dialect, Expression, Format, Interest, Start};
 use crate::server::Server;
 
 use permit::TokenPermit;

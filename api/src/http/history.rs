@@ -6,6 +6,9 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::{Cause, Kind};
+use songline_events::past::{LoggedCommand, Past, PastError};
+use songline_events::refill::Refill as _;
+use songline_events::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
 use songline_model::{Str, Time};
 
 use crate::error::ApiError;
@@ -14,10 +17,7 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::{namespace, quote};
 use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
-use crate::past::{LoggedCommand, Past, PastError};
-use crate::refill::Refill as _;
 use crate::server::Server;
-use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
 use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability};
 
 /// Default number of changes per page; the constant below it bounds the page.

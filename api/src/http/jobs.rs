@@ -11,6 +11,7 @@ mod stop;
 use std::sync::Arc;
 
 use axum::response::Response;
+use songline_events::watch::WatchKey;
 use songline_model::{Job, JobKey, Str};
 use songline_projections::{State, Table};
 use songline_wire::alloc::AllocFields;
@@ -24,7 +25,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

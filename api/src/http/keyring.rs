@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::DeleteRootKey;
+use songline_events::watch::WatchKey;
 use songline_model::{RootKey, RootKeyId, RootKeyMeta};
 use songline_projections::{Rejected, Table};
 use songline_wire::responses::WriteMeta;
@@ -15,7 +16,6 @@ use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::keyring::Keyring;
 use crate::server::{ProposeError, Server};
-use crate::watch::WatchKey;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let root = "/v1/operator/keyring/";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use blake2::{Blake2b, Digest};
 use songline_commands::{DeleteNamespaces, UpsertNamespaces};
+use songline_events::watch::WatchKey;
 use songline_lang::go_json;
 use songline_model::{Blob, JobStatus, Namespace, Str};
 use songline_projections::{State, Table};
@@ -14,7 +15,6 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 256;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_commands::{DeregisterNode, UpdateEvals, UpdateNodeDrain, UpdateNodeEligibility};
+use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{Allocation, DrainStrategy, Eligibility, EvalId, Evaluation, Node, NodeEvent, NodeId, Str};
 use songline_projections::{State, Table};
@@ -18,7 +19,6 @@ use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use songline_events::past::{Past, PastError};
 use songline_model::Time;
 use songline_projections::State;
 
@@ -15,7 +16,6 @@ use crate::error::ApiError;
 use crate::http::call::{Call, set_index};
 use crate::http::mux::Handler;
 use crate::http::params::{Query, ReadParams, quote};
-use crate::past::{Past, PastError};
 use crate::server::Server;
 
 /// Longest wait for the record of touches to catch up with the state.

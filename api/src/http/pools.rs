@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use blake2::{Blake2b, Digest};
 use songline_commands::{DeleteNodePools, UpsertNodePools};
+use songline_events::watch::WatchKey;
 use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NODE_POOL, Job, JobStatus, NodePool, Str};
 use songline_projections::Table;
 use songline_wire::node::NodeStub;
@@ -18,7 +19,6 @@ use crate::http::namespaces::multi_error;
 use crate::http::nodes;
 use crate::http::paging::{self, Token};
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::{Access, NodePoolCapability};
 
 /// Longest description, in bytes.

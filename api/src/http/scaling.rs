@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use serde::Serialize;
+use songline_events::watch::WatchKey;
 use songline_model::{ScalingPolicy, Str};
 use songline_projections::{State, Table};
 
@@ -14,7 +15,6 @@ use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::params::ReadParams;
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

@@ -8,6 +8,7 @@ use axum::response::Response;
 use md5::{Digest, Md5};
 use serde::Serialize;
 use songline_commands::DeleteServiceRegistration;
+use songline_events::watch::WatchKey;
 use songline_model::{AllocId, JobKey, ServiceRegistration};
 use songline_projections::{State, Table};
 
@@ -19,7 +20,6 @@ use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::NamespaceCapability;
 
 /// Every list has the index of the whole table, so it changes with any registration.

@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use songline_commands::ApplyVariable;
+use songline_events::watch::WatchKey;
 use songline_lang::go_json;
 use songline_model::{NamespaceName, Str, Variable, VariableData, VariableKey, VariableMetadata, VariableOp, check_variable_path};
 use songline_projections::{Outcome, Table};
@@ -21,7 +22,6 @@ use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_uint};
 use crate::keyring::Keyring;
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::VariableCapability;
 
 /// Largest size of a variable: bytes of all keys and values.

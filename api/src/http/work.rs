@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::{StopWork, WorkId};
+use songline_events::watch::WatchKey;
 use songline_model::Time;
 use songline_projections::{Table, Work};
 use songline_wire::work::WorkView;
@@ -15,7 +16,6 @@ use crate::http::call::{Call, Meta, empty_written};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::shown::Shown;
 use crate::server::{Refilling, Server};
-use crate::watch::WatchKey;
 use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

@@ -10,13 +10,13 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use parking_lot::Mutex;
 use songline_commands::Kind;
+use songline_events::hub::{Dialect, EventHub, Format, HubConfig, Interest, Start};
 use songline_model::NodePool;
 use songline_projections::Change;
 use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{Bounded, Stalled, TokioIo, http1};
-use crate::hub::{Dialect, EventHub, Format, HubConfig, Interest, Start};
 
 /// Captured log output.
 #[derive(Clone, Default)]

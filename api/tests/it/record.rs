@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use songline_api::touches::{AppliedEntry, Ending, Touches};
-use songline_api::{LoggedCommand, Past, PastFuture};
 use songline_commands::Envelope;
+use songline_events::past::{LoggedCommand, Past, PastFuture};
+use songline_events::touches::{AppliedEntry, Ending, Touches};
 use songline_projections::{Applied, State};
 
 /// States, commands and touches of a server since its start.

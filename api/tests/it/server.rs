@@ -13,15 +13,16 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use sha2::Digest as _;
 use songline_api::http::Api;
-use songline_api::hub::{EventHub, HubConfig};
 use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
-use songline_api::watch::Watches;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, Past, PlannedJob, Proposal,
-    ProposeError, RestoreError, RestoreReport, Route, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob, Proposal, ProposeError,
+    RestoreError, RestoreReport, Route, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
 };
 use songline_commands::{Actor, Cause, Command, Envelope, Idempotency, ReapEvals, ReconcileSummaries, UpsertRootKey};
+use songline_events::hub::{EventHub, HubConfig};
+use songline_events::past::Past;
+use songline_events::watch::Watches;
 use songline_model::{
     AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Secret,
     Str, Time, VariableData, WrappedKey,

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use songline_api::hub::{EventHub, MemoryHistory};
 use songline_commands::{Envelope, Kind};
+use songline_events::hub::{EventHub, MemoryHistory};
 use songline_log::{CheckpointSource, Committed, NodeId, Payload, Position, StateMachine};
 use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use songline_scheduler::leader::gc::TimeTable;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_api::hub::MemoryHistory;
 use songline_commands::{Actor, Command, Envelope};
+use songline_events::hub::MemoryHistory;
 use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
 use songline_model::{Time, with_sources};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use songline_api::Leader;
-use songline_api::hub::{Dialect, Format, Interest, Start};
+use songline_events::hub::{Dialect, Format, Interest, Start};
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use songline_api::PastError;
 use songline_commands::{Actor, Envelope, UpsertNamespaces};
+use songline_events::past::PastError;
 use songline_log::{Committed, Payload, Position};
 use songline_model::{Namespace, Time};
 use songline_projections::State;

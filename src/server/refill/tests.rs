@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use songline_api::hub::{Dialect, Format, Interest, Start};
-use songline_api::touches::{Object, ObjectKind, Order};
 use songline_api::{Proposal, Server as _};
 use songline_commands::{Actor, Idempotency, UpsertNodePools};
+use songline_events::hub::{Dialect, Format, Interest, Start};
+use songline_events::touches::{Object, ObjectKind, Order};
 use songline_model::NodePool;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;

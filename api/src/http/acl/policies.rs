@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_commands::{DeleteAclPolicies, UpsertAclPolicies};
+use songline_events::watch::WatchKey;
 use songline_lang::acl;
 use songline_model::{AclPolicy, Str};
 use songline_projections::Table;
@@ -15,7 +16,6 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 use super::{Own, json};
 

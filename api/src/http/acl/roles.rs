@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_commands::{DeleteAclRoles, UpsertAclRoles};
+use songline_events::watch::WatchKey;
 use songline_model::{AclRole, AclRolePolicyLink, RoleId, Str};
 use songline_projections::{Rejected, State, Table};
 
@@ -13,7 +14,6 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 use super::{Own, bodies, json};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::{Serialize, Serializer};
 use songline_commands::{DeleteAclTokens, UpsertAclTokens};
+use songline_events::watch::WatchKey;
 use songline_model::{AccessorId, AclToken, AclTokenKind, AclTokenRoleLink, Dur};
 use songline_projections::{State, Table};
 use songline_wire::acl::{TokenStub, TokenView};
@@ -17,7 +18,6 @@ use crate::http::ids;
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 use super::{bodies, json, lookup_failed, roles, shown};
 

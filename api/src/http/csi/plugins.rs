@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use songline_events::watch::WatchKey;
 use songline_model::{Allocation, CsiPlugin, CsiPluginId};
 use songline_projections::Table;
 use songline_wire::alloc::{AllocFields, AllocStub};
@@ -14,7 +15,6 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::mux::{Capability, Methods, Mux};
 use crate::server::Server;
-use crate::watch::WatchKey;
 use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

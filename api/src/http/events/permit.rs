@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use songline_events::hub::{CLOSED, Interest, Permit};
 use songline_projections::{State, Table};
 
 use crate::caller::AuthError;
 use crate::http::call::Call;
 use crate::http::gate::Credentials;
-use crate::hub::{CLOSED, Interest, Permit};
 use crate::server::Server;
 
 /// Tables that determine the rights of a token.

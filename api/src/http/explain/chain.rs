@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use songline_commands::{Command, Kind};
+use songline_events::past::{LoggedCommand, Past, PastError};
+use songline_events::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange};
 use songline_model::{AllocId, Allocation, EvalId, Evaluation, JobKey, NodeId, Time};
 use songline_projections::State;
 
 use super::words::{self, Words};
 use crate::http::history::{command_at, touches_of};
 use crate::http::shown::Shown;
-use crate::past::{LoggedCommand, Past, PastError};
-use crate::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange};
 
 /// Largest number of changes that are read of one object.
 const TOUCHES_MAX: usize = 256;

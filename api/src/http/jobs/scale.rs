@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_commands::{AddScalingEvent, RegisterJob};
+use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{AllocClientStatus, EvalId, EvalTrigger, Job, JobKey, JobType, ScalingEvent, Str};
 use songline_projections::State;
@@ -17,7 +18,6 @@ use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 /// Go's type names for the request, as error texts show them.
 const NAMES: Names<'static> = Names { package: "api", root: None, fields: &[("ScalingRequest.Count", "int64")] };

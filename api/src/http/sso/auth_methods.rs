@@ -3,6 +3,7 @@
 
 use axum::response::Response;
 use songline_commands::{DeleteAclAuthMethods, UpsertAclAuthMethods};
+use songline_events::watch::WatchKey;
 use songline_model::{AclAuthMethod, Str};
 use songline_projections::Table;
 use songline_wire::acl::AuthMethodView;
@@ -12,7 +13,6 @@ use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclAuthMethods)];
 

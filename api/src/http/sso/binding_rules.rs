@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use songline_commands::{DeleteAclBindingRules, UpsertAclBindingRules};
+use songline_events::watch::WatchKey;
 use songline_lang::bexpr::Filter;
 use songline_model::{AclBindingRule, BindingRuleId};
 use songline_projections::{Rejected, State, Table};
@@ -11,7 +12,6 @@ use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::server::Server;
-use crate::watch::WatchKey;
 
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclBindingRules)];
 

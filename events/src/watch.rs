@@ -1,4 +1,4 @@
-//! Watches: blocking queries wait on the keys of the rows that they have read. `http::blocking` runs the queries.
+//! Watches: blocking queries wait on the keys of the rows that they have read. `api` runs the queries.
 //!
 //! A key is registered only while a query waits on it, so a write without watchers costs one atomic load. A reader
 //! registers, then evaluates its query, then waits: a change between the two leaves a permit, so no wake-up is lost.

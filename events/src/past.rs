@@ -4,12 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use songline_commands::Envelope;
 use songline_projections::State;
 
-use crate::error::ApiError;
 use crate::touches::Touches;
 
 /// An entry of the log that holds a command.
@@ -43,17 +41,6 @@ pub enum PastError {
     /// Reading failed; the text says why.
     #[error("reading the past: {0}")]
     Failed(String),
-}
-
-impl From<PastError> for ApiError {
-    fn from(error: PastError) -> Self {
-        let code = match &error {
-            PastError::BelowOldest { .. } => StatusCode::GONE,
-            PastError::AboveNewest { .. } => StatusCode::NOT_FOUND,
-            PastError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(code, error.to_string())
-    }
 }
 
 /// Future of an answer about the past.

@@ -1,0 +1,14 @@
+//! Projections over applied entries that are no tables: change events and their durable history, the record of what
+//! entries did to objects, and the watches of blocking queries. All of them can be computed again from the log.
+//!
+//! The shell publishes every applied entry to these; nothing here writes to the log. Routes, tokens and connections are
+//! not here: `api` has those.
+
+pub mod background;
+mod event;
+pub mod hub;
+pub mod past;
+pub mod refill;
+mod sweep;
+pub mod touches;
+pub mod watch;
