@@ -6,6 +6,7 @@
 
 mod batch;
 mod block;
+pub(crate) mod error;
 mod filter;
 mod history;
 mod inbox;
@@ -32,8 +33,9 @@ use tokio::sync::{Semaphore, watch};
 
 pub use batch::{Batch, Dialect, EncodedEvent, Format, Label};
 pub use block::Block;
+pub use error::HistoryError;
 pub use filter::{Expression, Interest, InvalidTopic};
-pub use history::{FjallHistory, History, HistoryError};
+pub use history::{FjallHistory, History};
 #[cfg(feature = "simulation")]
 pub use memory::{MemoryHistory, full_frame};
 pub use permit::Permit;
@@ -180,7 +182,7 @@ impl EventHub {
     /// Queues the changes of an entry. Call it in the order of the entries, after the entry's view is published. It
     /// neither encodes nor waits.
     pub fn publish(&self, index: u64, kind: Kind, changes: Arc<Vec<Change>>) {
-        if crate::refill::restores(kind, &changes) {
+        if crate::entry::restores(kind, &changes) {
             self.begin_after(index);
         } else if crate::event::is_silent(&changes) {
             self.shared.inbox.pass(index);

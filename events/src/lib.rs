@@ -5,6 +5,7 @@
 //! not here: `api` has those.
 
 pub mod background;
+pub mod entry;
 mod event;
 pub mod hub;
 pub mod past;

@@ -11,12 +11,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use songline_commands::Kind;
-use songline_projections::Change;
 use tokio::sync::watch;
 
-use crate::hub::HistoryError;
-use crate::touches::{AppliedEntry, TouchesError};
+use crate::entry::{AppliedEntry, restores};
+use crate::hub::error::HistoryError;
+use crate::touches::error::TouchesError;
 
 /// Largest number of entries that are written at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -266,9 +265,4 @@ impl Lost {
     fn end_if_none_is_wanted(&mut self) -> Result<(), RefillError> {
         if self.filling.from >= self.filling.before { self.give_up() } else { Ok(()) }
     }
-}
-
-/// Whether an entry replaced the state. Other entries of this kind were refused, or repeat an earlier write.
-pub(crate) fn restores(kind: Kind, changes: &[Change]) -> bool {
-    kind == Kind::Restore && changes.iter().any(|change| matches!(change, Change::Restored))
 }

@@ -6,6 +6,7 @@
 //! the log itself.
 
 mod diff;
+pub(crate) mod error;
 mod object;
 mod store;
 #[cfg(test)]
@@ -17,15 +18,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
-use songline_commands::Kind;
 use songline_model::Time;
-use songline_projections::Change;
 use tokio::sync::watch;
 
 pub use diff::FieldChange;
+pub use error::TouchesError;
 pub use object::{Object, ObjectKind};
-pub use store::{Ending, EntryMark, Order, Touch, TouchChange, TouchesError};
+pub use store::{EntryMark, Order, Touch, TouchChange};
 
+use crate::entry::AppliedEntry;
 use crate::refill::{Filling, Reached, Refill, RefillError};
 use store::{Marked, Store};
 
@@ -36,21 +37,6 @@ const ENTRIES_AT_ONCE: usize = 512;
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// .. up to this bound.
 const AFTER_FAILURE_MAX: Duration = Duration::from_secs(30);
-
-/// One applied entry.
-#[derive(Debug, Clone)]
-pub struct AppliedEntry {
-    /// Index of the entry, as users see it.
-    pub index: u64,
-    /// Time of the entry.
-    pub at: Time,
-    /// Command kind of the entry.
-    pub kind: Kind,
-    /// Outcome of the entry.
-    pub ending: Ending,
-    /// Changed rows.
-    pub changes: Arc<Vec<Change>>,
-}
 
 #[derive(Default)]
 struct Queue {

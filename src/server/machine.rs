@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use songline_commands::{Command, Envelope, Kind};
-use songline_events::touches::{AppliedEntry, Ending};
+use songline_events::entry::{AppliedEntry, Ending};
 use songline_log::{CheckpointSource, Committed, PastBounds, Payload, Position, Retention, StateMachine};
 use songline_model::Blob;
 use songline_projections::{Applied, Change, Outcome, Rejected, State};

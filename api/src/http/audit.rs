@@ -7,8 +7,9 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use songline_events::entry::Ending;
 use songline_events::past::{LoggedCommand, Past, PastError};
-use songline_events::touches::{Ending, EntryMark, Order};
+use songline_events::touches::{EntryMark, Order};
 use songline_lang::bexpr::Filter;
 use songline_model::Time;
 

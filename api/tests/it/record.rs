@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use songline_commands::Envelope;
+use songline_events::entry::{AppliedEntry, Ending};
 use songline_events::past::{LoggedCommand, Past, PastFuture};
-use songline_events::touches::{AppliedEntry, Ending, Touches};
+use songline_events::touches::Touches;
 use songline_projections::{Applied, State};
 
 /// States, commands and touches of a server since its start.

@@ -9,7 +9,7 @@ use songline_commands::Kind;
 use songline_model::Str;
 
 use super::batch::{Batch, Label};
-use super::history::HistoryError;
+use super::error::HistoryError;
 use crate::event::Audience;
 use crate::sweep::Sweep;
 

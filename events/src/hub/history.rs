@@ -5,7 +5,6 @@
 //! keys is a range of the log. New entries are written in small blocks, which are joined to larger ones for faster
 //! reads. This module does not look inside events.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,30 +17,9 @@ use tokio::sync::watch;
 
 use super::batch::Batch;
 use super::block::{self, Block};
+use super::error::HistoryError;
+use crate::entry::AppliedEntry;
 use crate::refill::{Filling, Reached, Refill, RefillError};
-use crate::touches::AppliedEntry;
-
-/// Failure to read or write the history.
-#[derive(Debug, thiserror::Error)]
-pub enum HistoryError {
-    /// The store failed.
-    #[error("{doing} event history")]
-    Store {
-        /// Operation that failed.
-        doing: &'static str,
-        #[source]
-        source: fjall::Error,
-    },
-    /// A stored event cannot be read.
-    #[error("event history is damaged at index {0}")]
-    Damaged(u64),
-    /// The history was closed because its disk failed, and has not been reopened since.
-    #[error("event history is closed until its disk works")]
-    Closed,
-    /// A thread of the hub could not be started.
-    #[error("starting a thread of the event hub")]
-    Thread(#[source] io::Error),
-}
 
 /// A store of events.
 pub trait History: Send + Sync + 'static {

@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::batch::{Batch, Dialect, Format};
 use super::block::Block;
+use super::error::HistoryError;
 use super::filter::Interest;
-use super::history::HistoryError;
 
 /// Wanted events, format and dialect of a subscription.
 #[derive(Debug)]

@@ -11,10 +11,11 @@ use tokio::sync::watch;
 
 use super::batch::{Batch, Dialect, Format};
 use super::block::{self, Block};
-use super::history::{History, HistoryError};
+use super::error::HistoryError;
+use super::history::History;
+use crate::entry::AppliedEntry;
 use crate::event;
 use crate::refill::{Filling, Reached, Refill, RefillError};
-use crate::touches::AppliedEntry;
 
 /// The history as it is now, and as it would be after a crash.
 pub struct MemoryHistory {

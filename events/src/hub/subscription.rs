@@ -61,7 +61,7 @@ pub struct Subscription {
     news: watch::Receiver<News>,
     epoch: u64,
     snapshot: Option<Snapshot>,
-    pub(super) permit: Option<Arc<dyn Permit>>,
+    permit: Option<Arc<dyn Permit>>,
     /// Whether memory had dropped the next entry at the last read. True at first, so that a start in the history does
     /// not count as falling behind.
     behind: bool,
@@ -121,6 +121,12 @@ impl Subscription {
     /// Logs the cursor when the stream is dropped while `stalled` is set.
     pub fn watched_by(mut self, stalled: Arc<AtomicBool>) -> Self {
         self.stalled = Some(stalled);
+        self
+    }
+
+    /// Ends the stream as soon as `permit` refuses it.
+    pub fn permitted_by(mut self, permit: Arc<dyn Permit>) -> Self {
+        self.permit = Some(permit);
         self
     }
 
@@ -303,7 +309,7 @@ impl Subscription {
             if blocks.is_empty() {
                 sight.through = through;
             }
-            Ok::<Sight, super::HistoryError>(sight)
+            Ok::<Sight, super::error::HistoryError>(sight)
         };
         let read = if in_memory { Ok(read()) } else { tokio::task::spawn_blocking(read).await };
         match read {

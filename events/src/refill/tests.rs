@@ -9,8 +9,9 @@ use songline_model::{NodePool, Time};
 use songline_projections::Change;
 
 use super::{Reached, Refill, Refilled, Refiller};
+use crate::entry::{AppliedEntry, Ending};
 use crate::hub::{Batch, FjallHistory, History};
-use crate::touches::{AppliedEntry, Ending, Object, ObjectKind, Order, Touches};
+use crate::touches::{Object, ObjectKind, Order, Touches};
 
 /// An entry of a log; every third entry holds no command. A `restored` entry replaces the state.
 fn entry(index: u64, restored: bool) -> Option<AppliedEntry> {

@@ -4,7 +4,6 @@
 mod fill;
 mod form;
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,52 +14,12 @@ use songline_commands::Kind;
 use songline_model::{EvalId, Str, Time};
 use tokio::sync::watch;
 
-use super::AppliedEntry;
 use super::diff::FieldChange;
+use super::error::TouchesError;
 use super::object::{self, ChangeOf, Object, ObjectKind};
+use crate::entry::{AppliedEntry, Ending};
 use crate::sweep::Sweep;
 use form::{CREATED, SWEEP, index_at, mark, mark_value, push_bytes, sweep_key, sweep_of_key, touch, touch_key, touch_value, touched};
-
-/// Failure to read or write the record.
-#[derive(Debug, thiserror::Error)]
-pub enum TouchesError {
-    /// The record was closed because its disk failed, and has not been reopened since.
-    #[error("the record of what entries did is closed until its disk works")]
-    Closed,
-    /// The store failed.
-    #[error("{doing} the record of what entries did")]
-    Store {
-        /// Operation that failed.
-        doing: &'static str,
-        #[source]
-        source: fjall::Error,
-    },
-    /// A row could not be converted to JSON, or recorded JSON cannot be read.
-    #[error("a change of entry {index} in the record of what entries did")]
-    Content {
-        /// Index of the entry.
-        index: u64,
-        #[source]
-        source: serde_json::Error,
-    },
-    /// Recorded bytes have an unknown form.
-    #[error("the record of what entries did is damaged at index {0}")]
-    Damaged(u64),
-    /// The record's thread could not be started.
-    #[error("starting the thread that records what entries did")]
-    Thread(#[source] io::Error),
-}
-
-/// Outcome of an entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    /// The command was applied.
-    Done,
-    /// The command was refused with this text and changed nothing.
-    Refused(String),
-    /// The entry repeats the write at this index, and got its answer.
-    Repeated(u64),
-}
 
 /// Facts that the record keeps of an entry beside its touches.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use songline_model::{Job, JobId, Namespace, Time};
 use songline_projections::Change;
 
 use super::store::Store;
-use super::{AppliedEntry, Ending, Object, ObjectKind, Order, TouchChange, Touches, diff};
+use super::{Object, ObjectKind, Order, TouchChange, Touches, diff};
+use crate::entry::{AppliedEntry, Ending};
 
 fn job(count: i64, modify_index: u64) -> Arc<Job> {
     let group = songline_model::TaskGroup { name: "g".into(), count, ..Default::default() };

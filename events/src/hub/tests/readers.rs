@@ -12,9 +12,9 @@ use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{everything, open, pool, settled};
+use crate::entry::{AppliedEntry, Ending};
 use crate::hub::{Dialect, EventHub, Expression, Format, HubConfig, Interest, Permit, Start, Subscription};
 use crate::refill::{Reached, Refill as _};
-use crate::touches::{AppliedEntry, Ending};
 
 fn namespace(name: &str, gone: bool) -> Arc<Vec<Change>> {
     let row = Some(Arc::new(Namespace { name: name.into(), ..Namespace::default() }));

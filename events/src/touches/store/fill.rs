@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{FILLING, LOST, Store, TouchesError, fail};
+use super::{FILLING, LOST, Store, fail};
+use crate::entry::AppliedEntry;
 use crate::refill::{Filling, Reached};
-use crate::touches::AppliedEntry;
+use crate::touches::error::TouchesError;
 
 impl Store {
     /// Progress of an interrupted refill, or of a new one.

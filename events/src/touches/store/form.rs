@@ -3,10 +3,11 @@
 use songline_commands::Kind;
 use songline_model::{Str, Time};
 
-use super::{Ending, EntryMark, Touch, TouchChange, TouchesError};
+use super::{EntryMark, Touch, TouchChange};
+use crate::entry::{AppliedEntry, Ending};
 use crate::sweep::Sweep;
-use crate::touches::AppliedEntry;
 use crate::touches::diff;
+use crate::touches::error::TouchesError;
 use crate::touches::object::{Form, Object};
 
 pub(super) const CREATED: u8 = 1;
