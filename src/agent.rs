@@ -13,9 +13,12 @@ use anyhow::Context;
 use serde_json::json;
 use songline_api::AgentInfo;
 use songline_api::{Api, Limits, Secure};
+use songline_client::reverse::NodeCalls;
 use songline_client::{Client, ClientConfig};
 use songline_log::{Disk, RealDisk};
 use songline_rpc::port::Dialer;
+use songline_server::forwarding::Forwarder;
+use songline_server::{Core, Setup};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,8 +28,7 @@ use crate::config::AgentConfig;
 use crate::config::network::{Addresses, advertised};
 use crate::https;
 use crate::listen::{self, Bound};
-use crate::passing::Passing;
-use crate::server::{Core, Setup};
+use crate::outgoing::HttpFetch;
 use crate::task_api::OwnApi;
 
 use lone::Lone;
@@ -91,6 +93,7 @@ impl Agent {
             agent_config: shown_config(&config, &data_dir),
             ports,
             disk,
+            outgoing: Arc::new(HttpFetch::default()),
         };
         let server = Core::start(setup).await?;
         let closing = CancellationToken::new();
@@ -103,7 +106,9 @@ impl Agent {
             let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http, &closing) };
             if alone {
                 let node = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);
-                server.add_local_node(node.node_id(), Arc::clone(&node));
+                let calls = NodeCalls::default();
+                calls.set(&node);
+                server.add_local_node(node.node_id(), Arc::clone(&node), Arc::new(calls));
                 client = Some(node);
             } else {
                 // A node beside one of several servers uses the network as other nodes do: leadership moves, and the
@@ -134,7 +139,7 @@ impl Agent {
         let lone = Arc::new(Lone::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
         let shown = shown_config(&config, &data_dir);
         let headers = config.response_headers.clone();
-        let relay = Relay::new(Arc::clone(&lone), Passing::of_node(dialer), shown, config.acl.enabled, headers);
+        let relay = Relay::new(Arc::clone(&lone), Forwarder::of_node(dialer), shown, config.acl.enabled, headers);
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
         Ok(Self { config, server: None, client: None, lone: Some(lone), http, listener, closing, temporary })

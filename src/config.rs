@@ -8,13 +8,10 @@ use std::path::PathBuf;
 
 use songline_api::AclSettings;
 use songline_client::ClientConfig;
-use songline_log::Retention;
-use songline_model::{Dur, SchedulerConfiguration, Str};
-use songline_scheduler::leader::gc::GcAges;
-use songline_scheduler::leader::heartbeats::HeartbeatLimits;
-use songline_scheduler::leader::root_keys::RootKeyAges;
+use songline_model::{Dur, Str};
+use songline_server::config::{DEFAULT_RPC_PORT, JoinConfig, ServerConfig, with_port};
 
-use network::{Addresses, DEFAULT_RPC_PORT, EncryptKey, JoinConfig, TlsConfig};
+use network::{Addresses, TlsConfig};
 
 /// All settings of an agent.
 #[derive(Debug, Clone)]
@@ -79,104 +76,6 @@ pub struct AgentConfig {
     pub rpc_handshake_timeout: Dur,
     /// Largest number of connections to the servers' port from one address; 0 is no bound.
     pub rpc_max_conns_per_client: usize,
-}
-
-/// Settings of a server.
-#[derive(Debug, Clone)]
-pub struct ServerConfig {
-    /// Number of evaluations that are processed concurrently; 0 takes the number of processors.
-    pub num_schedulers: usize,
-    /// Heartbeat TTLs and rates of nodes.
-    pub heartbeats: HeartbeatLimits,
-    /// Ages at which objects are garbage-collected.
-    pub gc: GcAges,
-    /// Interval of garbage collection.
-    pub gc_interval: Dur,
-    /// Ages at which root keys are rotated and collected.
-    pub root_keys: RootKeyAges,
-    /// Interval of root key rotation and collection.
-    pub root_key_gc_interval: Dur,
-    /// Whether the event stream is enabled.
-    pub enable_event_broker: bool,
-    /// Number of event batches that a plain subscriber can go back.
-    pub event_buffer_size: usize,
-    /// Highest priority that a job may have.
-    pub job_max_priority: i64,
-    /// Largest job source that is kept, in bytes.
-    pub job_max_source_bytes: u64,
-    /// Number of versions that are kept of a job.
-    pub job_tracked_versions: u64,
-    /// Age until which log segments are kept.
-    pub log_retention_age: Dur,
-    /// Total size up to which log segments are kept, in bytes.
-    pub log_retention_bytes: u64,
-    /// Number of the newest log entries that are always kept, because consensus needs them. Not a key of
-    /// configuration files.
-    pub log_retention_entries_min: u64,
-    /// Scheduler configuration of a new cluster, until an operator changes it.
-    pub default_scheduler_config: SchedulerConfiguration,
-    /// Number of servers, including this one, that must have found each other before they elect the first leader of a
-    /// new cluster; 0 joins an existing cluster.
-    pub bootstrap_expect: usize,
-    /// Servers to join.
-    pub join: JoinConfig,
-    /// Shared key by which servers authenticate each other.
-    pub encrypt: Option<EncryptKey>,
-    /// Whether unauthenticated servers are accepted: for clusters that are migrating to certificates or an `encrypt`
-    /// key.
-    pub allow_unauthenticated_peers: bool,
-    /// Whether this server is a non-voting member, which replicates everything and has no vote.
-    pub non_voting_server: bool,
-    /// Whether a server that has left the cluster joins again at its next start.
-    pub rejoin_after_leave: bool,
-}
-
-impl ServerConfig {
-    /// Whether this server forms a cluster of its own at start: `bootstrap_expect` is 1, or no other server is
-    /// configured.
-    pub fn starts_alone(&self) -> bool {
-        self.bootstrap_expect == 1 || (self.bootstrap_expect == 0 && self.join.is_empty())
-    }
-
-    /// Whether no other server is configured: this server expects none and joins none.
-    pub fn is_lone(&self) -> bool {
-        self.bootstrap_expect <= 1 && self.join.is_empty()
-    }
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self {
-            num_schedulers: 0,
-            heartbeats: HeartbeatLimits::default(),
-            gc: GcAges::default(),
-            gc_interval: Dur::from_mins(5),
-            root_keys: RootKeyAges::default(),
-            root_key_gc_interval: Dur::from_mins(10),
-            enable_event_broker: true,
-            event_buffer_size: 100,
-            job_max_priority: 100,
-            job_max_source_bytes: 1_000_000,
-            job_tracked_versions: 6,
-            log_retention_age: Dur::from_hours(7 * 24),
-            log_retention_bytes: 8 << 30,
-            log_retention_entries_min: Retention::default().entries_min,
-            default_scheduler_config: default_scheduler_config(),
-            bootstrap_expect: 0,
-            join: JoinConfig::default(),
-            encrypt: None,
-            allow_unauthenticated_peers: false,
-            non_voting_server: false,
-            rejoin_after_leave: false,
-        }
-    }
-}
-
-/// Scheduler configuration of a new cluster: binpack, and system jobs may preempt other jobs.
-pub fn default_scheduler_config() -> SchedulerConfiguration {
-    let mut config = SchedulerConfiguration::default();
-    config.preemption_config.system_scheduler_enabled = true;
-    config
 }
 
 impl Default for AgentConfig {
@@ -249,7 +148,7 @@ impl AgentConfig {
 
     /// Addresses of the servers configured for the node, `host:port`, without duplicates.
     pub fn server_addresses(&self) -> Vec<Str> {
-        let told = self.client.iter().flat_map(|client| &client.servers).map(|address| network::with_port(address, DEFAULT_RPC_PORT));
+        let told = self.client.iter().flat_map(|client| &client.servers).map(|address| with_port(address, DEFAULT_RPC_PORT));
         let mut addresses: Vec<Str> = Vec::new();
         for address in told.chain(self.client_join.addresses()) {
             if !addresses.iter().any(|known| *known == address) {

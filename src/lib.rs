@@ -1,20 +1,15 @@
-//! The agent as a library: configuration, the server and its wiring, the node, the command line.
+//! The program as a library: configuration, wiring of a server and a node, the command line.
 
 mod about;
 pub mod agent;
-pub mod ahead;
-pub mod archive;
 pub mod cli;
 mod compare;
 pub mod config;
-mod hex;
 mod https;
 mod listen;
 mod logging;
-pub mod passing;
-pub mod server;
+mod outgoing;
 mod task_api;
-mod trust;
 
 /// A proposed command, for tools that use a server without HTTP.
 pub use songline_api::Proposal;

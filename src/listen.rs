@@ -4,13 +4,14 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use songline_rpc::port::{Dialer, PortLimits, Tls, TlsSettings};
+use songline_rpc::port::{Dialer, PortLimits, ServerTrust, Tls, TlsSettings};
+use songline_server::config::ServerConfig;
+use songline_server::trust::{self, Reached};
+use songline_server::{Ports, StartError};
 use tokio::net::TcpListener;
 
 use crate::config::AgentConfig;
 use crate::config::network::{TlsVersion, advertised};
-use crate::server::Ports;
-use crate::trust;
 
 /// The bound sockets and their ports.
 pub(crate) struct Bound {
@@ -29,7 +30,7 @@ pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
     let tls = tls(config)?;
     let advertised = advertised(config.advertise.rpc.as_deref(), rpc_addr);
     let server = config.server.as_ref().context("the ports are those of a server")?;
-    let trust = trust::of(config, server, &advertised).await?;
+    let trust = trust(config, server, &advertised).await?;
     let limits = PortLimits {
         handshake_within: config.rpc_handshake_timeout.to_std(),
         connections_per_address_max: config.rpc_max_conns_per_client,
@@ -45,6 +46,12 @@ pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
         trust,
     };
     Ok(Bound { ports, rpc_port: rpc_addr.port(), serf_port: serf_addr.port() })
+}
+
+/// Proof that other servers have to give to the configuration's server, which they reach at `advertised`.
+async fn trust(config: &AgentConfig, server: &ServerConfig, advertised: &str) -> Result<ServerTrust, StartError> {
+    let reached = Reached { region: &config.region, advertised, port: config.rpc_port, tls: config.tls.rpc };
+    trust::of(server, reached).await
 }
 
 /// TLS for connections between agents; `None` where it is not configured.
@@ -71,3 +78,6 @@ async fn bound(at: (&str, u16)) -> anyhow::Result<(TcpListener, SocketAddr)> {
     let address = listener.local_addr()?;
     Ok((listener, address))
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,7 @@ fn ours(level: &str) -> String {
         "songline_log",
         "songline_projections",
         "songline_scheduler",
+        "songline_server",
         "songline_sim",
     ];
     crates.map(|name| format!("{name}={level}")).join(",")

@@ -4,10 +4,9 @@ use std::fmt;
 
 use songline_api::{Api, Limits};
 use songline_client::TaskApi;
+use songline_server::Core;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
-
-use crate::server::Core;
 
 /// The API of the server in this process, for tasks of the node in this process.
 pub(crate) struct OwnApi(pub(crate) Api<Core>);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use songline::commands::ApplyPlan;
-use songline::server::Core;
+use songline_server::Core;
 use songline_sim::Cluster;
 use tokio_util::sync::CancellationToken;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::{Value, json};
-use songline::server::Core;
+use songline_server::Core;
 use songline_sim::Cluster;
 use tokio_util::sync::CancellationToken;
 

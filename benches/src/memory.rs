@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     std::io::Seek::rewind(&mut file)?;
     let started = (Instant::now(), processor_seconds()?);
     let mut input = std::io::BufReader::with_capacity(1 << 20, &mut file);
-    let restored = songline::ahead::read_state(&mut input as &mut dyn Read)?;
+    let restored = songline_server::ahead::read_state(&mut input as &mut dyn Read)?;
     print_time("restored", started)?;
     println!("memory: {} MB are resident after", resident()? / 1_000_000);
     println!("memory: {} MB were resident between", dropped / 1_000_000);

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use songline::commands::{ApplyPlan, RegisterNode};
 use songline::model::{Node, NodeId};
-use songline::server::Core;
+use songline_server::Core;
 use songline_sim::Cluster;
 
 use crate::evals::load::{self, Load, spread};

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use songline::config::AgentConfig;
 use songline::model::RootKeyId;
-use songline::server::KnownKey;
+use songline_server::KnownKey;
 
 /// One of the three.
 pub fn shell(input: &[u8]) {
@@ -65,6 +65,6 @@ fn signed(input: &[u8]) {
 /// An archive: its state is never longer than what it holds times what gzip can do.
 fn archive(input: &[u8]) {
     let mut state = Vec::new();
-    let _ = songline::archive::read(input, &mut state);
+    let _ = songline_server::archive::read(input, &mut state);
     assert!(state.len() <= input.len() * 1100 + 1024, "an archive of {} bytes gave {} of state", input.len(), state.len());
 }

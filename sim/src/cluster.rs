@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use songline::agent::Agent;
 use songline::config::AgentConfig;
-use songline::server::Core;
+use songline_server::Core;
 use tokio_util::sync::CancellationToken;
 
 use crate::node::SimNode;

@@ -2,7 +2,7 @@
 //! are the real ones; disks, clocks and network are simulated, with faults. The scheduler's machines and the node
 //! agent's machines run around them. The same seed gives the same run.
 //!
-//! A small shell takes the place of the real server's (`src/server`: HTTP, threads) and drives the same machines. The
+//! A small shell takes the place of the real server's (`server`: HTTP, threads) and drives the same machines. The
 //! event stream is the real one, over a history in memory.
 
 mod agent;

@@ -17,10 +17,10 @@ use songline_api::Answer;
 use songline_lang::acl::{self, Access, Acl};
 use songline_model::AllocId;
 use songline_rpc::{NodeAgent, RpcError};
+use songline_server::config::{DEFAULT_RPC_PORT, with_port};
+use songline_server::forwarding::{ForwardError, Forwarder};
 
 use super::lone::Lone;
-use crate::config::network::{DEFAULT_RPC_PORT, with_port};
-use crate::passing::{PassError, Passing};
 
 /// Header with the caller's token.
 const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
@@ -40,7 +40,7 @@ pub(super) struct Relay {
 
 struct Shared {
     lone: Arc<Lone>,
-    passing: Passing,
+    forwarder: Forwarder,
     /// The configuration as `agent/self` shows it.
     config: Value,
     acl_enabled: bool,
@@ -48,8 +48,8 @@ struct Shared {
 }
 
 impl Relay {
-    pub(super) fn new(lone: Arc<Lone>, passing: Passing, config: Value, acl_enabled: bool, headers: BTreeMap<String, String>) -> Self {
-        Self { shared: Arc::new(Shared { lone, passing, config, acl_enabled, headers }) }
+    pub(super) fn new(lone: Arc<Lone>, forwarder: Forwarder, config: Value, acl_enabled: bool, headers: BTreeMap<String, String>) -> Self {
+        Self { shared: Arc::new(Shared { lone, forwarder, config, acl_enabled, headers }) }
     }
 }
 
@@ -227,15 +227,15 @@ impl Relay {
         let servers = &self.shared.lone.servers;
         let mut why = "no servers".to_owned();
         for address in servers.known() {
-            match self.shared.passing.pass(&address, request).await {
+            match self.shared.forwarder.pass(&address, request).await {
                 Ok(response) => return response,
-                Err(PassError::NotSent { request: unsent, why: reason }) => {
+                Err(ForwardError::NotSent { request: unsent, why: reason }) => {
                     tracing::debug!(%address, reason, "a server cannot be reached");
                     servers.on_failed(&address);
                     (request, why) = (*unsent, reason);
                 }
                 // The request may have been carried out. The caller decides whether to repeat it.
-                Err(PassError::Lost(reason)) => {
+                Err(ForwardError::Lost(reason)) => {
                     servers.on_failed(&address);
                     return text_response(StatusCode::INTERNAL_SERVER_ERROR, format!("rpc error: {reason}"));
                 }

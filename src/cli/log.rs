@@ -14,7 +14,6 @@ use songline_projections::State;
 
 use super::table;
 use crate::compare::Comparison;
-use crate::server;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -115,7 +114,7 @@ fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> 
     let end = until.map_or(u64::MAX, |until| until.saturating_add(1));
     for entry in reader.entries(state.raft_index() + 1..end.max(state.raft_index() + 1))? {
         let entry = entry?;
-        let kind = server::replay(&mut state, &entry, |digest| server::load_archive(&server_dir, digest));
+        let kind = songline_server::replay(&mut state, &entry, |digest| songline_server::load_archive(&server_dir, digest));
         comparison.replayed(&state);
         for (index, checkpoint) in checkpoints.iter().filter(|(index, _)| *index == entry.position.index) {
             comparison.compare(checkpoint.applied_index(), &checkpoint.table_digests(), &format!("the checkpoint at entry {index}"))?;

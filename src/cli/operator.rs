@@ -3,10 +3,10 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use songline_server::config::EncryptKey;
 
 use super::http::{Api, text};
 use super::{Target, table};
-use crate::config::network::EncryptKey;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

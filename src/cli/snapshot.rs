@@ -8,10 +8,11 @@ use anyhow::Context;
 use clap::Subcommand;
 use serde_json::Value;
 use songline_projections::State;
+use songline_server::ahead;
+use songline_server::archive::{self, Meta, Summed};
 
 use super::http::{Api, text};
 use super::{Target, table};
-use crate::archive::{self, Meta, Summed};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -120,7 +121,7 @@ fn verified(file: &Path) -> anyhow::Result<(Meta, State)> {
     let meta = archive::read(BufReader::new(archive), BufWriter::new(&mut content))?;
     content.rewind()?;
     let mut content = BufReader::new(content);
-    let state = crate::ahead::read_state(&mut content).with_context(|| format!("reading the state in {}", file.display()))?;
+    let state = ahead::read_state(&mut content).with_context(|| format!("reading the state in {}", file.display()))?;
     anyhow::ensure!(content.read(&mut [0])? == 0, "bytes follow the state in {}", file.display());
     Ok((meta, state))
 }

@@ -11,9 +11,9 @@ use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 use songline_client::ClientConfig;
 use songline_model::{ClientHostVolumeConfig, Dur, SchedulerAlgorithm, Str};
+use songline_server::config::{EncryptKey, ServerConfig};
 
-use super::network::EncryptKey;
-use super::{AgentConfig, ServerConfig};
+use super::AgentConfig;
 
 /// Reads a file, or the `*.hcl` and `*.json` files of a directory in alphabetical order, and overlays them on
 /// `config`. Returns

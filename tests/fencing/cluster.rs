@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use songline::server::defects::{self, Defects};
 use songline_commands::{Command as Entry, Envelope};
+use songline_server::defects::{self, Defects};
 
 use crate::http::{self, Answer, Request};
 

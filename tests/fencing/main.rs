@@ -2,7 +2,7 @@
 //! fences itself at the next digest, reports it over HTTP, serves nothing more, ends, and rejoins as
 //! `docs/operations.md` describes.
 //!
-//! The servers are this program itself, which injects the difference through `songline::server::defects`: the
+//! The servers are this program itself, which injects the difference through `songline_server::defects`: the
 //! product's own binary cannot. Release builds have no such defects, so they skip the test.
 
 #[cfg(debug_assertions)]

@@ -200,7 +200,7 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
     let id = |field: &str| alloc[field].as_str().unwrap_or_default().to_owned();
     let index = fleet.server.view().applied_index();
     let mut without = String::new();
-    for line in songline_api::routes_text::<songline::server::Core>().lines() {
+    for line in songline_api::routes_text::<songline_server::Core>().lines() {
         let mut words = line.split(' ');
         let (Some(path), Some(methods)) = (words.next(), words.next()) else { continue };
         if !matches!(methods, "GET" | "*") {

@@ -1,5 +1,5 @@
 //! `/v1/metrics` of a running agent: valid text, the reference's JSON form, and numbers that match the requests made.
-//! Not here: intervals and gauges, which `src/server/metrics/tests.rs` tests.
+//! Not here: intervals and gauges, which `server/src/metrics/tests.rs` tests.
 
 use std::thread;
 use std::time::{Duration, Instant};

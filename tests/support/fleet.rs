@@ -9,12 +9,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use songline::agent::Agent;
 use songline::config::AgentConfig;
-use songline::server::Core;
 use songline_model::{
     AllocClientStatus, AllocId, DriverInfo, Dur, Node, NodeCpuResources, NodeDiskResources, NodeId, NodeMemoryResources, NodeResources,
     NodeStatus, Secret, Str, TaskRunState, TaskState, Time,
 };
 use songline_rpc::{AllocUpdate, NodeAuth, Servers};
+use songline_server::Core;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 

@@ -21,9 +21,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("events", &["model", "lang", "commands", "projections", "wire"]),
     ("api", &["model", "lang", "commands", "projections", "wire", "rpc", "events"]),
     ("client", &["model", "rpc"]),
-    ("src", &["model", "lang", "commands", "projections", "scheduler", "migrations", "log", "rpc", "events", "api", "client"]),
-    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "src"]),
-    ("benches", &["src", "sim"]),
+    ("server", &["model", "lang", "commands", "projections", "wire", "scheduler", "migrations", "log", "rpc", "events", "api"]),
+    ("src", &["model", "lang", "commands", "projections", "scheduler", "log", "rpc", "events", "api", "client", "server"]),
+    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "server", "src"]),
+    ("benches", &["src", "server", "sim"]),
 ];
 
 /// The folders without IO, clock, threads and randomness.

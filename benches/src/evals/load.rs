@@ -5,7 +5,7 @@ use std::sync::Arc;
 use songline::Proposal;
 use songline::commands::{Actor, Command, RegisterJob, SetSchedulerConfig, UpdateEvals};
 use songline::model::{EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup};
-use songline::server::Core;
+use songline_server::Core;
 
 /// Generator of the next evaluations.
 pub struct Load {

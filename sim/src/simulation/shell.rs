@@ -1,4 +1,4 @@
-//! The shell of a simulated server: like `src/server` around the log, with the same machines of the scheduler, but
+//! The shell of a simulated server: like `server` around the log, with the same machines of the scheduler, but
 //! without sockets, threads, history and ACLs. It leads when its log does, places allocations, and answers nodes.
 
 mod endpoint;

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use songline_log::stand_alone;
-
-use crate::server::cluster;
+use songline_server::cluster;
 
 pub(super) fn run(data_dir: &Path, others_are_lost: bool) -> anyhow::Result<()> {
     let dir = data_dir.join("server");

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use songline_server::config::JoinConfig;
 
 use super::{Seen, count, each, flag, number, span, text};
 use crate::config::AgentConfig;
-use crate::config::network::{Addresses, JoinConfig, TlsConfig, TlsVersion};
+use crate::config::network::{Addresses, TlsConfig, TlsVersion};
 
 pub(super) fn ports(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
     each(value, &mut |key, value| {

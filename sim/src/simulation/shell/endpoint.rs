@@ -1,6 +1,6 @@
 //! Requests of node agents to a server, and their forwarding by a server that does not lead. The real ones are
-//! `src/server/endpoint.rs` and
-//! `src/server/rpc/dispatch.rs`.
+//! `server/src/endpoint.rs` and
+//! `server/src/rpc/dispatch.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! The leader's loop: feeds applied entries and time to the leader's state machines, and proposes the commands they
-//! ask for. The real one is `src/server/lead.rs`; services, root keys and long work are left out.
+//! ask for. The real one is `server/src/lead.rs`; services, root keys and long work are left out.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The plan queue and the single plan applier: plans are checked in order against the newest view while the previous
-//! one is being written. The real one is `src/server/plans.rs`; identities are not signed here.
+//! one is being written. The real one is `server/src/plans.rs`; identities are not signed here.
 
 use std::sync::Arc;
 use std::time::Duration;

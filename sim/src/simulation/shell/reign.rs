@@ -1,5 +1,5 @@
 //! Leadership terms: a [`Reign`] begins when a raft term is won and all entries of earlier terms are applied, and all
-//! its work stops when the term is lost. The real one is `src/server/leadership.rs`.
+//! its work stops when the term is lost. The real one is `server/src/leadership.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

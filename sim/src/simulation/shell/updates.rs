@@ -1,4 +1,4 @@
-//! Batches the nodes' alloc updates, so that many nodes share one log entry. The real one is `src/server/updates.rs`.
+//! Batches the nodes' alloc updates, so that many nodes share one log entry. The real one is `server/src/updates.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

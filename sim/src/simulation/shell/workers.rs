@@ -1,5 +1,5 @@
 //! Scheduler workers: each takes one evaluation at a time, runs the scheduler on a view, and writes its plans and
-//! rows to the log. The real ones are in `src/server/workers.rs`.
+//! rows to the log. The real ones are in `server/src/workers.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;

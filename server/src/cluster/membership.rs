@@ -1,0 +1,193 @@
+//! Operators' view of the cluster and their requests: members, health, meeting a server, removing one, leadership
+//! transfer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use songline_api::{ClusterHealth, Member, MemberHealth, ProposeError};
+use songline_log::MemberError;
+
+use super::peers::Topic;
+use super::{Core, GREET_EVERY, GREET_WITHIN, Greeting, ServerSeen, decode, encode, id_of, id_text};
+use crate::lock;
+
+/// Number of missed greetings after which this server reports another one as failed.
+const GREETINGS_MISSED_MAX: u32 = 5;
+
+impl Core {
+    /// Every server of the cluster, in the order of their ids.
+    pub(crate) fn cluster_members(&self) -> Vec<Member> {
+        let mut members: Vec<Member> = self.servers_seen().into_iter().map(|seen| self.member(seen)).collect();
+        members.sort_by(|a, b| a.id.cmp(&b.id));
+        members
+    }
+
+    fn member(&self, seen: ServerSeen) -> Member {
+        let own = seen.id == self.cluster.id;
+        // The log may still have an earlier address of this server.
+        let address = if own { self.cluster.address.clone() } else { seen.address.clone() };
+        Member {
+            id: id_text(seen.id),
+            tags: self.server_tags(&seen, &address),
+            name: seen.name,
+            address,
+            serf_port: seen.serf_port,
+            version: seen.version,
+            alive: seen.heard.is_some_and(|heard| heard < GREET_EVERY * GREETINGS_MISSED_MAX),
+            voter: seen.voter,
+            leader: seen.leader,
+            own,
+        }
+    }
+
+    /// Tags of this server's member entry.
+    pub(crate) fn own_tags(&self) -> BTreeMap<String, String> {
+        let own = self.servers_seen().into_iter().find(|seen| seen.id == self.cluster.id);
+        // Without a cluster this server has no role in one yet.
+        let seen = own.unwrap_or_else(|| ServerSeen {
+            id: self.cluster.id,
+            name: self.info.name.clone(),
+            address: self.cluster.address.clone(),
+            region: self.info.region.clone(),
+            datacenter: self.info.datacenter.clone(),
+            version: self.info.version.clone(),
+            serf_port: self.info.serf_port,
+            voter: !self.config.non_voting_server,
+            leader: false,
+            heard: Some(Duration::ZERO),
+        });
+        self.server_tags(&seen, &self.cluster.address)
+    }
+
+    fn server_tags(&self, seen: &ServerSeen, address: &str) -> BTreeMap<String, String> {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        let expect = self.config.bootstrap_expect.max(1);
+        let mut tags = vec![
+            ("build", seen.version.clone()),
+            ("dc", seen.datacenter.clone()),
+            ("expect", expect.to_string()),
+            ("id", id_text(seen.id)),
+            ("port", port.to_owned()),
+            ("raft_vsn", "3".to_owned()),
+            ("region", seen.region.clone()),
+            ("role", "nomad".to_owned()),
+            ("rpc_addr", host.to_owned()),
+            ("vsn", "1".to_owned()),
+        ];
+        if expect == 1 {
+            tags.push(("bootstrap", "1".to_owned()));
+        }
+        if !seen.voter {
+            tags.push(("nonvoter", "1".to_owned()));
+        }
+        tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Health of the servers, as the leader saw it a moment ago; unknown on other servers.
+    pub(crate) fn servers_health(&self) -> ClusterHealth {
+        let health = lock(&self.server_health).clone();
+        let term = self.log().leadership().borrow().term;
+        let base = self.view().base();
+        // Health that was recorded in an earlier term of this server is outdated.
+        let broken = self.disk_trouble().is_some();
+        let progress = self.log().peers();
+        let servers = health.servers.iter().map(|(id, server)| {
+            let position = progress.get(id).and_then(|peer| peer.matched);
+            let health = MemberHealth {
+                healthy: server.healthy && !(broken && *id == self.cluster.id),
+                last_contact: server.silence.to_std(),
+                last_term: if *id == self.cluster.id { term } else { position.map_or(0, |position| position.term) },
+                last_index: server.matched + base,
+                stable_since: server.since,
+            };
+            (id_text(*id), health)
+        });
+        ClusterHealth {
+            healthy: !health.servers.is_empty() && health.is_healthy() && !broken,
+            failure_tolerance: u64::try_from(health.failure_tolerance()).unwrap_or(u64::MAX),
+            servers: servers.collect(),
+        }
+    }
+
+    /// Greets the server at an address and records its answer.
+    pub(crate) async fn meet(&self, address: &str) -> Result<(), String> {
+        let asked = self.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
+        let theirs: Greeting = decode(&asked.map_err(|error| error.to_string())?)?;
+        if theirs.region != self.info.region {
+            return Err(format!("member {:?} is part of region {:?}", theirs.name, theirs.region));
+        }
+        let ours = self.log().members().borrow().addresses.clone();
+        let strangers = !ours.is_empty() && !theirs.members.is_empty() && !theirs.members.keys().any(|id| ours.contains_key(id));
+        if strangers {
+            return Err("both servers belong to a cluster, and not to the same".to_owned());
+        }
+        self.come_back();
+        self.cluster.note(theirs, true);
+        Ok(())
+    }
+
+    /// Removes a server from the cluster.
+    pub(crate) async fn remove_server(&self, id: &str) -> Result<(), ProposeError> {
+        let id = id_of(id).ok_or_else(|| ProposeError::Unavailable(format!("{id:?} is no server's id")))?;
+        self.log().remove(id).await.map_err(member_error)
+    }
+
+    /// Transfers leadership to another server.
+    pub(crate) async fn hand_over(&self, id: Option<&str>) -> Result<(), ProposeError> {
+        let to = match id {
+            None => None,
+            Some(text) => Some(id_of(text).ok_or_else(|| ProposeError::Unavailable(format!("{text:?} is no server's id")))?),
+        };
+        self.log().transfer_leadership(to).await.map_err(member_error)
+    }
+
+    /// Addresses of all members except this server.
+    pub(crate) fn other_servers(&self) -> Vec<String> {
+        let members = self.log().members();
+        let members = members.borrow();
+        members.addresses.iter().filter(|(id, _)| **id != self.cluster.id).map(|(_, address)| address.clone()).collect()
+    }
+
+    /// Asks all other servers the same question, and returns the answers that arrive in time.
+    pub(crate) async fn ask_all(&self, topic: Topic, question: &[u8], within: Duration) -> Vec<bytes::Bytes> {
+        let addresses = self.other_servers();
+        let asked = addresses.iter().map(|address| self.cluster.peers.ask(address, topic, question, within));
+        let answers = futures_util::future::join_all(asked).await;
+        let told = answers.into_iter().zip(&addresses).filter_map(|(answer, address)| match answer {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                tracing::debug!(%address, ?topic, %error, "a server has no answer");
+                None
+            }
+        });
+        told.collect()
+    }
+
+    /// Asks all other voters the same question, and returns as soon as a majority, including this server, has
+    /// answered. False when a majority can no longer be reached. The question is sent to all voters in any case.
+    pub(crate) async fn majority_answers(&self, topic: Topic, question: &[u8], within: Duration) -> bool {
+        let members = self.log().members().borrow().clone();
+        let mut answered = BTreeSet::from([self.cluster.id]);
+        let voters: BTreeSet<_> = members.voters.iter().flatten().copied().filter(|id| *id != self.cluster.id).collect();
+        let others = voters.into_iter().filter_map(|id| Some((id, members.addresses.get(&id)?)));
+        let mut asked: FuturesUnordered<_> =
+            others.map(|(id, address)| async move { (id, self.cluster.peers.ask(address, topic, question, within).await) }).collect();
+        while !members.has_majority(&answered) {
+            match asked.next().await {
+                Some((id, Ok(_))) => drop(answered.insert(id)),
+                Some((id, Err(error))) => tracing::debug!(server = id, ?topic, %error, "a server has no answer"),
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+fn member_error(error: MemberError) -> ProposeError {
+    match error {
+        MemberError::NotLeader => ProposeError::NoLeader,
+        MemberError::Failed(why) => ProposeError::Unavailable(why),
+    }
+}
