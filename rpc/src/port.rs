@@ -3,6 +3,7 @@
 
 mod counts;
 mod dial;
+mod link;
 mod listen;
 mod noise;
 #[cfg(test)]
@@ -10,7 +11,8 @@ mod tests;
 mod tls;
 mod trust;
 
-pub use dial::{Conn, Dialer, Duplex};
+pub use dial::Dialer;
+pub use link::{Conn, Connecting, Duplex, Listener, Network, Tcp};
 pub use listen::{Accept, PortLimits, serve};
 pub use tls::{Tls, TlsError, TlsSettings};
 pub use trust::{Refused, ServerKey, ServerTrust, Unproven};

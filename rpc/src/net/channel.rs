@@ -79,6 +79,7 @@ impl Channel {
         let mut there = std::pin::pin!(pass(self.reader, other.writer));
         let mut back = std::pin::pin!(pass(other.reader, self.writer));
         let over = tokio::select! {
+            biased;
             _ = &mut back => return,
             asked = &mut there => asked,
         };

@@ -5,40 +5,38 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncWriteExt;
 
 use super::FirstByte;
+use super::link::{Conn, Network, Tcp};
 use super::tls::Tls;
 use super::trust::{OtherEnd, Refused, ServerTrust};
 
 /// Timeout of dialling.
 const DIAL_WITHIN: Duration = Duration::from_secs(10);
 
-/// A connection whose first byte was sent, with or without TLS.
-pub type Conn = Box<dyn Duplex>;
-
-/// A stream of bytes in both directions.
-pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Duplex for T {}
-
 /// Dials servers. Clones share the settings.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Dialer {
+    network: Arc<dyn Network>,
     tls: Option<Tls>,
     servers: Option<ServerTrust>,
 }
 
 impl Dialer {
-    /// A dialer without TLS.
+    /// A dialer over TCP without TLS.
     pub fn plain() -> Self {
-        Self::default()
+        Self::over(Arc::new(Tcp))
+    }
+
+    /// A dialer over another network than TCP, without TLS.
+    pub fn over(network: Arc<dyn Network>) -> Self {
+        Self { network, tls: None, servers: None }
     }
 
     /// A dialer with TLS: it presents its own certificate and verifies the other end's.
     pub fn secured(tls: Tls) -> Self {
-        Self { tls: Some(tls), ..Self::default() }
+        Self { tls: Some(tls), ..Self::plain() }
     }
 
     /// The dialer for a server: on connections between servers it proves that it is one.
@@ -75,10 +73,9 @@ impl Dialer {
     /// Opens a connection, with TLS if this dialer has it. Returns the connection, the other end's address, and the
     /// names of the region in its certificate (`None` without TLS). The first byte is not sent yet.
     async fn open(&self, address: &str) -> io::Result<(Conn, IpAddr, Option<Arc<[String]>>)> {
-        let mut stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let ip = stream.peer_addr()?.ip();
-        let Some(tls) = &self.tls else { return Ok((Box::new(stream), ip, None)) };
+        let (mut stream, from) = self.network.connect(address).await?;
+        let ip = from.ip();
+        let Some(tls) = &self.tls else { return Ok((stream, ip, None)) };
         stream.write_all(&[FirstByte::Tls as u8]).await?;
         let (stream, names) = tls.connect(stream).await?;
         Ok((Box::new(stream), ip, Some(names)))

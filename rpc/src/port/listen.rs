@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::counts::{Counted, Counts};
 use super::tls::Tls;
 use super::trust::{OtherEnd, Refused, ServerTrust};
-use super::{Conn, FirstByte};
+use super::link::{Conn, Listener};
+use super::FirstByte;
 
 /// Bounds on the port's connections, and the proofs that it demands.
 #[derive(Debug, Clone)]
@@ -56,12 +56,13 @@ pub trait Accept: Send + Sync + 'static {
 }
 
 /// Accepts connections until `closing` is cancelled, which also drops the connections still being served.
-pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, acceptor: Arc<A>, closing: CancellationToken) {
+pub async fn serve<A: Accept>(mut listener: impl Listener, limits: PortLimits, acceptor: Arc<A>, closing: CancellationToken) {
     let counts = Counts::new(limits.connections_per_address_max);
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             () = closing.cancelled() => return,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, from)) => {
@@ -73,8 +74,9 @@ pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, accepto
                 let (limits, acceptor, closing) = (limits.clone(), Arc::clone(&acceptor), closing.clone());
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = welcome(stream, from, counted, limits, acceptor) => {}
+                        biased;
                         () = closing.cancelled() => {}
+                        () = welcome(stream, from, counted, limits, acceptor) => {}
                     }
                 });
             }
@@ -87,11 +89,7 @@ pub async fn serve<A: Accept>(listener: TcpListener, limits: PortLimits, accepto
     }
 }
 
-async fn welcome<A: Accept>(mut stream: TcpStream, from: SocketAddr, mut counted: Counted, limits: PortLimits, acceptor: Arc<A>) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%from, %error, "a connection went at once");
-        return;
-    }
+async fn welcome<A: Accept>(mut stream: Conn, from: SocketAddr, mut counted: Counted, limits: PortLimits, acceptor: Arc<A>) {
     let Some(byte) = first_byte(&mut stream, limits.handshake_within).await else { return };
     match (FirstByte::of(byte), &limits.tls) {
         (Some(FirstByte::Tls), Some(tls)) => {
@@ -113,7 +111,7 @@ async fn welcome<A: Accept>(mut stream: TcpStream, from: SocketAddr, mut counted
         (Some(FirstByte::Tls | FirstByte::RaftOfReference) | None, _) => not_spoken(from, byte),
         (Some(_), Some(tls)) if !tls.takes_plain() => tracing::warn!(%from, "a connection without TLS"),
         (Some(first), _) if counted.is_for(first) => {
-            let Some(conn) = proven(first, Box::new(stream), from, None, &limits).await else { return };
+            let Some(conn) = proven(first, stream, from, None, &limits).await else { return };
             acceptor.accept(first, conn, from).await;
         }
         (Some(_), _) => tracing::warn!(%from, "too many connections of this kind from this address"),

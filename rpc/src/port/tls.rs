@@ -11,8 +11,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
-use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+use super::link::Conn;
 
 /// TLS settings.
 #[derive(Debug, Clone, Default)]
@@ -110,14 +111,14 @@ impl Tls {
     }
 
     /// Does the TLS handshake with a server. Returns the names of the region in its certificate, too.
-    pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<(client::TlsStream<TcpStream>, Arc<[String]>)> {
+    pub(super) async fn connect(&self, stream: Conn) -> io::Result<(client::TlsStream<Conn>, Arc<[String]>)> {
         let stream = self.dialling.connect(self.names.server.clone(), stream).await?;
         let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
         Ok((stream, names))
     }
 
     /// Does the TLS handshake with a caller. Returns the names of the region in its certificate, too.
-    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<(server::TlsStream<TcpStream>, Arc<[String]>)> {
+    pub(super) async fn accept(&self, stream: Conn) -> io::Result<(server::TlsStream<Conn>, Arc<[String]>)> {
         let stream = self.accepting.accept(stream).await?;
         let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
         Ok((stream, names))

@@ -82,8 +82,9 @@ impl Session {
                 return Ok(Stream::new(id, Arc::clone(&self.held)));
             }
             tokio::select! {
-                () = place => {}
+                biased;
                 () = shared.over.cancelled() => {}
+                () = place => {}
             }
         }
     }
@@ -97,8 +98,9 @@ impl Session {
                 return Ok(Stream::new(id, Arc::clone(&self.held)));
             }
             tokio::select! {
-                () = shared.opened.notified() => {}
+                biased;
                 () = shared.over.cancelled() => {}
+                () = shared.opened.notified() => {}
             }
         }
     }
@@ -183,13 +185,15 @@ async fn read<C: AsyncRead>(shared: Arc<Shared>, mut conn: ReadHalf<C>) {
         let room = shared.room.notified();
         if !shared.lock().has_room() {
             tokio::select! {
-                () = room => continue,
+                biased;
                 () = shared.over.cancelled() => return,
+                () = room => continue,
             }
         }
         let read = tokio::select! {
-            read = conn.read(&mut buffer) => read,
+            biased;
             () = shared.over.cancelled() => return,
+            read = conn.read(&mut buffer) => read,
         };
         let why = match read {
             Ok(0) => Some(Ended::Eof),
@@ -262,8 +266,9 @@ async fn write<C: AsyncWrite>(shared: Arc<Shared>, mut conn: WriteHalf<C>, withi
 async fn keep(shared: Arc<Shared>, every: Duration) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(every) => {}
+            biased;
             () = shared.over.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
         }
         let looked = shared.lock().on_time(Instant::now());
         match looked {
