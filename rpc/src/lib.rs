@@ -12,6 +12,7 @@ mod node;
 pub mod port;
 mod server;
 pub mod servers_wire;
+pub mod world;
 pub mod yamux;
 
 pub use about::*;
