@@ -19,12 +19,11 @@ use songline_rpc::{AllocUpdate, NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
 use crate::allocdir::AllocDir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
-use crate::core::{AllocSync, Heartbeats, Input, Jitter, NextCall, WATCH_RETRY};
+use crate::core::{AllocSync, Heartbeats, Input, NextCall, WATCH_RETRY};
 use crate::meta::{Dynamic, Layers};
 use crate::runner::{News, Runner, Shared, View};
 use crate::services::AtServers;
@@ -104,7 +103,7 @@ impl<S: Servers> Client<S> {
     /// Starts an agent: restores the state that an earlier one left in the data directory, then connects to the
     /// servers.
     pub async fn start(config: ClientConfig, servers: Arc<S>) -> Result<Self, StartError> {
-        let clock = Clock::start();
+        let clock = Clock::start(Arc::clone(&config.world));
         options::warn_of_unknown(&config);
         directories(&config)?;
         let dir = config.state_dir().join("client.db");
@@ -114,7 +113,8 @@ impl<S: Servers> Client<S> {
         let auth = match identity.as_deref().and_then(parse_identity) {
             Some(auth) => auth,
             None => {
-                let auth = NodeAuth { id: NodeId::from(Uuid::new_v4()), secret: Secret::new(Uuid::new_v4().to_string()) };
+                let fresh = || clock.world().uuid();
+                let auth = NodeAuth { id: NodeId::from(fresh()), secret: Secret::new(fresh().to_string()) };
                 state.put_identity(format!("{}\n{}", auth.id, auth.secret.reveal())).await;
                 auth
             }
@@ -125,10 +125,10 @@ impl<S: Servers> Client<S> {
         node.meta = Some(layers.merged());
         let (news, inbox) = mpsc::unbounded_channel();
         let runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>> = Arc::default();
-        let await_end = await_end(&runners, &servers, &auth, config.dev);
+        let await_end = await_end(&runners, &servers, &auth, &clock, config.dev);
         let shared = Arc::new(Shared {
             config,
-            clock,
+            clock: clock.clone(),
             drivers,
             state,
             node: Mutex::new(Arc::new(node)),
@@ -144,7 +144,7 @@ impl<S: Servers> Client<S> {
             auth,
             runners,
             invalid: Mutex::default(),
-            sync: Mutex::new(AllocSync::new(clock.now(), Jitter::new(rand::random()))),
+            sync: Mutex::new(AllocSync::new(clock.now(), clock.jitter())),
             sync_wake: Notify::new(),
             registered: watch::Sender::new(registered),
             register_again: Notify::new(),
@@ -266,7 +266,7 @@ impl<S: Servers> Inner<S> {
 
     /// Delay after an error, with jitter; in dev mode constant.
     fn retry_wait(&self, base: Dur) -> Duration {
-        if self.shared.config.dev { DEV_RETRY.min(base.to_std()) } else { Jitter::new(rand::random()).stretched(base).to_std() }
+        if self.shared.config.dev { DEV_RETRY.min(base.to_std()) } else { self.shared.clock.jitter().stretched(base).to_std() }
     }
 
     /// Makes a call, and repeats it while there is no leader, for at most `RPC_HOLD`.
@@ -275,7 +275,7 @@ impl<S: Servers> Inner<S> {
         loop {
             match make().await {
                 Err(RpcError::NoLeader) if tokio::time::Instant::now() < until => {
-                    let wait = Jitter::new(rand::random()).below(Dur::from(RPC_HOLD / 16));
+                    let wait = self.shared.clock.jitter().below(Dur::from(RPC_HOLD / 16));
                     tokio::time::sleep(wait.to_std()).await;
                 }
                 answer => return answer,
@@ -290,7 +290,7 @@ impl<S: Servers> Inner<S> {
     }
 
     async fn keep_registered(self: Arc<Self>) {
-        let mut beats = Heartbeats::new(self.now(), self.shared.config.dev, Jitter::new(rand::random()));
+        let mut beats = Heartbeats::new(self.now(), self.shared.config.dev, self.shared.clock.jitter());
         loop {
             let (call, at) = beats.next();
             tokio::select! {
@@ -478,11 +478,17 @@ type AwaitEnd = Box<dyn Fn(AllocId) -> driver::Boxed<'static, Option<AllocDir>> 
 
 /// Builds the function by which a runner waits for the end of a previous allocation: local ones are watched, remote
 /// ones are polled through the servers.
-fn await_end<S: Servers>(runners: &Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>, servers: &Arc<S>, auth: &NodeAuth, dev: bool) -> AwaitEnd {
-    let (runners, servers, auth) = (Arc::downgrade(runners), Arc::clone(servers), auth.clone());
+fn await_end<S: Servers>(
+    runners: &Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>,
+    servers: &Arc<S>,
+    auth: &NodeAuth,
+    clock: &Clock,
+    dev: bool,
+) -> AwaitEnd {
+    let (runners, servers, auth, clock) = (Arc::downgrade(runners), Arc::clone(servers), auth.clone(), clock.clone());
     Box::new(move |id| {
         let here = runners.upgrade().and_then(|runners| lock(&runners).get(&id).cloned());
-        let (servers, auth) = (Arc::clone(&servers), auth.clone());
+        let (servers, auth, clock) = (Arc::clone(&servers), auth.clone(), clock.clone());
         Box::pin(async move {
             if let Some(runner) = here {
                 runner.wait_for(View::is_terminal).await;
@@ -495,7 +501,7 @@ fn await_end<S: Servers>(runners: &Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>, s
                         return None;
                     }
                 }
-                let wait = if dev { DEV_RETRY } else { Jitter::new(rand::random()).stretched(WATCH_RETRY).to_std() };
+                let wait = if dev { DEV_RETRY } else { clock.jitter().stretched(WATCH_RETRY).to_std() };
                 tokio::time::sleep(wait).await;
             }
         })

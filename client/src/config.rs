@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use songline_model::{ClientHostVolumeConfig, Dur, NodeReservedResources, Str};
+use songline_rpc::world::{Machine, World};
 
 use crate::about::AboutAgent;
 use crate::task_api::TaskApi;
@@ -71,6 +72,8 @@ pub struct ClientConfig {
     pub task_api: Option<Arc<dyn TaskApi>>,
     /// Answers servers' requests about the agent. `None`: such requests are refused.
     pub about: Option<Arc<dyn AboutAgent>>,
+    /// The machine that the node runs on.
+    pub world: Arc<dyn World>,
 }
 
 impl Default for ClientConfig {
@@ -105,6 +108,7 @@ impl Default for ClientConfig {
             executor: Vec::new(),
             task_api: None,
             about: None,
+            world: Arc::new(Machine::default()),
         }
     }
 }

@@ -396,7 +396,7 @@ impl Shell {
 
     fn announcer(&mut self) -> &Announcer {
         self.announcer.get_or_insert_with(|| {
-            let (announcer, worker) = Announcer::new(Arc::clone(&self.shared.registrar));
+            let (announcer, worker) = Announcer::new(Arc::clone(&self.shared.registrar), self.shared.clock.clone());
             let cancel = self.shared.cancel.clone();
             self.shared.tracker.spawn(async move {
                 tokio::select! { () = cancel.cancelled() => {}, () = worker.run() => {} }

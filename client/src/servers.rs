@@ -11,12 +11,13 @@ use songline_rpc::message::{Call, Caller, Signed, StatusPing};
 use songline_rpc::net::{OnSession, Pool, PoolLimits};
 use songline_rpc::port::Dialer;
 use songline_rpc::servers_wire::{RemoteServers, RpcClient, call};
+use songline_rpc::world::World;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use tokio::time::Instant;
 
 use crate::agent::lock;
 use crate::clock::Clock;
-use crate::core::{Jitter, NoServers, ServerList};
+use crate::core::{NoServers, ServerList};
 use crate::reverse::encoded;
 
 /// Time for which one call is retried while there is no leader or a server goes away.
@@ -85,13 +86,13 @@ impl Kind {
 }
 
 impl NetServers {
-    /// Servers at these addresses (`host:port`), reached through `dialer`. `on_session` gets every session, to answer
-    /// the servers' calls.
-    pub fn new(addresses: Vec<Str>, region: Str, dialer: Dialer, on_session: Option<OnSession>) -> Self {
+    /// Servers at these addresses (`host:port`), reached from `world` through `dialer`. `on_session` gets every session,
+    /// to answer the servers' calls.
+    pub fn new(addresses: Vec<Str>, region: Str, world: Arc<dyn World>, dialer: Dialer, on_session: Option<OnSession>) -> Self {
         // A node's session always carries its blocking poll, so the idle timeout must not end it.
         let limits = PoolLimits { idle_session: Duration::from_hours(24), ..PoolLimits::default() };
-        let clock = Clock::start();
-        let list = Mutex::new(ServerList::new(addresses, clock.now(), Jitter::new(rand::random())));
+        let clock = Clock::start(world);
+        let list = Mutex::new(ServerList::new(addresses, clock.now(), clock.jitter()));
         let calls = Failover { pool: Pool::new(dialer, limits, on_session), list, clock, region: region.clone() };
         Self { calls: RemoteServers::new(calls, region) }
     }
@@ -214,7 +215,7 @@ impl RpcClient for Failover {
                 return Err(if is_no_leader(&error) { RpcError::NoLeader } else { error });
             }
             if !untried {
-                let wait = Jitter::new(rand::random()).below(Dur::from(HOLD / 16));
+                let wait = self.clock.jitter().below(Dur::from(HOLD / 16));
                 tokio::time::sleep(wait.to_std()).await;
             }
         }

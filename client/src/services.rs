@@ -11,7 +11,8 @@ use songline_model::{Allocation, NamespaceName, Node, Service, ServiceRegistrati
 use songline_rpc::{NodeAuth, RpcError, Servers};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::core::{Jitter, Workload};
+use crate::clock::Clock;
+use crate::core::Workload;
 use crate::driver::Boxed;
 use crate::env::TaskEnv;
 
@@ -94,9 +95,9 @@ pub(crate) struct Announcer {
 
 impl Announcer {
     /// Creates the handle and the worker, which the caller has to run.
-    pub fn new(registrar: Arc<dyn Registrar>) -> (Self, Worker) {
+    pub fn new(registrar: Arc<dyn Registrar>, clock: Clock) -> (Self, Worker) {
         let (orders, queue) = mpsc::unbounded_channel();
-        (Self { orders }, Worker { registrar, queue, announced: BTreeMap::new() })
+        (Self { orders }, Worker { registrar, clock, queue, announced: BTreeMap::new() })
     }
 
     /// Makes `rows` the announced registrations of a workload.
@@ -116,6 +117,7 @@ impl Announcer {
 /// Carries out the orders one after another.
 pub(crate) struct Worker {
     registrar: Arc<dyn Registrar>,
+    clock: Clock,
     queue: mpsc::UnboundedReceiver<Order>,
     announced: BTreeMap<Workload, Vec<ServiceRegistration>>,
 }
@@ -150,7 +152,7 @@ impl Worker {
         let now = keys(&rows);
         let gone: BTreeSet<Key> = keys(before).into_iter().filter(|key| !now.contains(key)).collect();
         let registrar = &*self.registrar;
-        if !rows.is_empty() && until_answered("announcing services", || registrar.upsert(rows.clone())).await.is_some() {
+        if !rows.is_empty() && until_answered("announcing services", &self.clock, || registrar.upsert(rows.clone())).await.is_some() {
             self.announced.insert(of, rows);
         }
         self.delete(gone).await;
@@ -159,14 +161,14 @@ impl Worker {
     async fn delete(&self, keys: BTreeSet<Key>) {
         let registrar = &*self.registrar;
         let each = keys.into_iter().map(|(namespace, id)| async move {
-            until_answered("withdrawing a service", || registrar.delete(namespace.clone(), id.clone())).await;
+            until_answered("withdrawing a service", &self.clock, || registrar.delete(namespace.clone(), id.clone())).await;
         });
         futures_util::future::join_all(each).await;
     }
 }
 
 /// Repeats a call until it is answered. `None` when the answer is a refusal, which a repetition would not change.
-async fn until_answered<'a>(what: &str, mut call: impl FnMut() -> Boxed<'a, Result<u64, RpcError>>) -> Option<u64> {
+async fn until_answered<'a>(what: &str, clock: &Clock, mut call: impl FnMut() -> Boxed<'a, Result<u64, RpcError>>) -> Option<u64> {
     loop {
         match call().await {
             Ok(index) => return Some(index),
@@ -178,7 +180,7 @@ async fn until_answered<'a>(what: &str, mut call: impl FnMut() -> Boxed<'a, Resu
                 return None;
             }
             Err(RpcError::NoLeader | RpcError::Lost(_)) => {
-                tokio::time::sleep(Jitter::new(rand::random()).stretched(RETRY).to_std()).await;
+                tokio::time::sleep(clock.jitter().stretched(RETRY).to_std()).await;
             }
         }
     }

@@ -23,7 +23,7 @@ impl Lone {
     /// callers have to show tokens.
     pub(super) async fn start(told: ClientConfig, addresses: Vec<Str>, dialer: Dialer, acl: bool) -> anyhow::Result<Self> {
         let calls = Arc::new(NodeCalls::<Client<NetServers>>::default());
-        let servers = Arc::new(NetServers::new(addresses, told.region.clone(), dialer, Some(calls.on_session())));
+        let servers = Arc::new(NetServers::new(addresses, told.region.clone(), Arc::clone(&told.world), dialer, Some(calls.on_session())));
         let guard = acl.then(|| Arc::new(ByPolicies::new(Arc::clone(&servers), told.region.clone())));
         // The guard has to be set before the node opens its first session.
         if let Some(guard) = &guard {

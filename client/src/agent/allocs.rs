@@ -132,7 +132,7 @@ impl<S: Servers> Inner<S> {
     }
 
     fn machine_config(&self) -> AllocRunnerConfig {
-        AllocRunnerConfig { kill_timeout_max: self.shared.config.kill_timeout_max, seed: rand::random() }
+        AllocRunnerConfig { kill_timeout_max: self.shared.config.kill_timeout_max, seed: self.shared.clock.world().number() }
     }
 
     /// Restores the allocations that an earlier agent left.

@@ -2,6 +2,7 @@
 
 use songline_model::{Job, JobType, NamespaceName, ServiceRegistration, TaskGroup};
 use songline_rpc::RpcError;
+use songline_rpc::world::Machine;
 
 use super::*;
 use crate::core::AllocRunnerConfig;
@@ -29,7 +30,7 @@ async fn a_runner_that_is_given_up_before_its_first_step_still_destroys_its_allo
     let (news, _inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared {
         config: ClientConfig::dev(dir.path().to_owned()),
-        clock: Clock::start(),
+        clock: Clock::start(Arc::new(Machine::default())),
         drivers: BTreeMap::new(),
         state: state.clone(),
         node: Mutex::default(),

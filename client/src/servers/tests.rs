@@ -9,6 +9,7 @@ use songline_model::{NodeId, Secret};
 use songline_rpc::message::{AllocGetAllocsAnswer, NodeServerInfo, NodeUpdate};
 use songline_rpc::net::{self, Channel, Dispatch, Refusal};
 use songline_rpc::port::{self, Accept, Conn, FirstByte, PortLimits};
+use songline_rpc::world::Machine;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -81,7 +82,8 @@ impl Story {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
             listeners.insert(Str::from(listener.local_addr().expect("is bound").to_string()), listener);
         }
-        let node = NetServers::new(listeners.keys().cloned().collect(), "global".into(), Dialer::plain(), None);
+        let node =
+            NetServers::new(listeners.keys().cloned().collect(), "global".into(), Arc::new(Machine::default()), Dialer::plain(), None);
         let members = Arc::new(Mutex::new(node.known()));
         let (script, said, closing) = (Arc::default(), Arc::default(), CancellationToken::new());
         for (at, address) in node.known().iter().enumerate() {
@@ -217,7 +219,7 @@ async fn a_server_that_does_not_listen_is_passed_over_even_by_a_read_alone() {
     // The order is random: in 20 rounds the dead server comes first often enough.
     for _ in 0..20 {
         let addresses = vec![Str::from(dead.to_string()), alive.clone()];
-        let node = NetServers::new(addresses, "global".into(), Dialer::plain(), None);
+        let node = NetServers::new(addresses, "global".into(), Arc::new(Machine::default()), Dialer::plain(), None);
         met += usize::from(node.known()[0] == dead.to_string());
         let from = NodeAuth { id: NodeId::from_bytes([1; 16]), secret: Secret::new("secret") };
         node.alloc_get_allocs(&from, Vec::new()).await.expect("the other one answers");

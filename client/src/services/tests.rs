@@ -8,8 +8,10 @@ use songline_model::{
     NetworkResource, Node, NodeId, Service, ServiceRegistration, Str, TaskGroup,
 };
 use songline_rpc::RpcError;
+use songline_rpc::world::Machine;
 
 use super::{Announcer, Registrar, registrations};
+use crate::clock::Clock;
 use crate::core::Workload;
 use crate::driver::Boxed;
 use crate::env::TaskEnv;
@@ -130,7 +132,7 @@ impl Registrar for Noting {
 #[tokio::test(start_paused = true)]
 async fn a_worker_writes_what_has_changed_and_asks_again_while_nobody_leads() {
     let servers = Arc::new(Noting::default());
-    let (announcer, worker) = Announcer::new(Arc::<Noting>::clone(&servers));
+    let (announcer, worker) = Announcer::new(Arc::<Noting>::clone(&servers), Clock::start(Arc::new(Machine::default())));
     let worker = tokio::spawn(worker.run());
     let row = |id: &str, port| ServiceRegistration { id: id.into(), port, ..ServiceRegistration::default() };
     announcer.announce(Workload::Group, vec![row("a", 1), row("b", 1)]);

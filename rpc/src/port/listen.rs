@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
+use super::FirstByte;
 use super::counts::{Counted, Counts};
+use super::link::{Conn, Listener};
 use super::tls::Tls;
 use super::trust::{OtherEnd, Refused, ServerTrust};
-use super::link::{Conn, Listener};
-use super::FirstByte;
 
 /// Bounds on the port's connections, and the proofs that it demands.
 #[derive(Debug, Clone)]
