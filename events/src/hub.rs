@@ -12,8 +12,6 @@ mod history;
 mod inbox;
 mod json;
 mod lens;
-#[cfg(feature = "simulation")]
-mod memory;
 mod permit;
 mod snapshot;
 mod subscription;
@@ -24,20 +22,20 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_commands::Kind;
 use songline_projections::Change;
 use tokio::sync::{Semaphore, watch};
+// Over a history in memory time is the simulation's; without one both clocks are the same.
+use tokio::time::Instant;
 
-pub use batch::{Batch, Dialect, EncodedEvent, Format, Label};
+pub use batch::{Batch, Dialect, EncodedEvent, Format, Label, full_frame};
 pub use block::Block;
 pub use error::HistoryError;
 pub use filter::{Expression, Interest, InvalidTopic};
-pub use history::{FjallHistory, History};
-#[cfg(feature = "simulation")]
-pub use memory::{MemoryHistory, full_frame};
+pub use history::{History, StoredHistory};
 pub use permit::Permit;
 pub use subscription::{CLOSED, Start, Subscription};
 
@@ -65,19 +63,12 @@ pub struct HubConfig {
     /// Frames that a plain request without an index starts with; the reference's `event_buffer_size`.
     pub backlog_frames: usize,
     /// Selects entries whose events the hub loses on purpose: the simulation shows with it that its checkers notice.
-    #[cfg(feature = "simulation")]
     pub skips: Option<fn(u64) -> bool>,
 }
 
 impl Default for HubConfig {
     fn default() -> Self {
-        Self {
-            tail_batches_max: 4096,
-            tail_bytes_max: 64 << 20,
-            backlog_frames: 100,
-            #[cfg(feature = "simulation")]
-            skips: None,
-        }
+        Self { tail_batches_max: 4096, tail_bytes_max: 64 << 20, backlog_frames: 100, skips: None }
     }
 }
 
@@ -123,7 +114,6 @@ pub struct EventHub {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Writer of the history in a hub without threads.
-    #[cfg(feature = "simulation")]
     writer: Mutex<Writer>,
 }
 
@@ -146,31 +136,26 @@ struct Shared {
 impl EventHub {
     /// Starts a hub whose first published entry will be `first_index`. A history that ends before the entry preceding
     /// it is marked as lost and begins anew at `first_index`: otherwise no reader would notice the missing entries.
+    ///
+    /// Over a history in memory the hub has no threads: what is published is encoded and written at once.
     pub fn start(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
         let shared = Shared::new(config, history, first_index)?;
-        let mut threads = vec![spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?];
-        if shared.history.is_some() {
-            threads.push(spawn("events-history", Arc::clone(&shared), Shared::history_loop)?);
+        let mut threads = Vec::new();
+        if shared.has_threads() {
+            threads.push(spawn("events-encode", Arc::clone(&shared), Shared::encode_loop)?);
+            if shared.history.is_some() {
+                threads.push(spawn("events-history", Arc::clone(&shared), Shared::history_loop)?);
+            }
         }
-        Ok(Arc::new(Self {
-            shared,
-            threads: Mutex::new(threads),
-            #[cfg(feature = "simulation")]
-            writer: Mutex::default(),
-        }))
+        Ok(Arc::new(Self { shared, threads: Mutex::new(threads), writer: Mutex::default() }))
     }
 
-    /// Starts a hub without threads. The publisher calls [`Self::drive`], so that a run depends only on its seed.
-    #[cfg(feature = "simulation")]
-    pub fn driven(config: HubConfig, history: Arc<dyn History>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
-        let shared = Shared::new(config, Some(history), first_index)?;
-        Ok(Arc::new(Self { shared, threads: Mutex::default(), writer: Mutex::default() }))
-    }
-
-    /// Encodes and writes all queued entries, as the threads of [`Self::start`] do.
-    #[cfg(feature = "simulation")]
-    pub fn drive(&self) {
+    /// Encodes and writes all queued entries in a hub without threads.
+    fn news(&self) {
         let shared = &self.shared;
+        if shared.has_threads() {
+            return;
+        }
         let queued = |inbox: &Inbox| inbox.take(Duration::ZERO).unwrap_or_default();
         shared.encode(queued(&shared.inbox));
         let settled = shared.settled();
@@ -188,12 +173,14 @@ impl EventHub {
             self.shared.inbox.pass(index);
         } else {
             self.shared.inbox.push(index, Item::Entry { index, kind, changes });
+            self.news();
         }
     }
 
     /// Marks all entries up to `index` as published. The newest of them may have no events.
     pub fn pass(&self, index: u64) {
         self.shared.inbox.pass(index);
+        self.news();
     }
 
     /// Ends all streams, because the state was replaced at `index` by a restored archive or by the state of another
@@ -201,6 +188,7 @@ impl EventHub {
     /// gap mark.
     pub fn begin_after(&self, index: u64) {
         self.shared.inbox.push(index, Item::Reset { index });
+        self.news();
     }
 
     /// Counters of the hub's streams.
@@ -232,8 +220,9 @@ impl EventHub {
     pub fn write_through(&self, index: u64, within: Duration) -> Result<bool, HistoryError> {
         let Some(history) = &self.shared.history else { return Ok(true) };
         let deadline = Instant::now() + within;
+        self.news();
         while history.last() < index {
-            if Instant::now() >= deadline {
+            if !self.shared.has_threads() || Instant::now() >= deadline {
                 return Ok(false);
             }
             std::thread::sleep(HISTORY_LOOK);
@@ -341,6 +330,11 @@ impl Shared {
         }
     }
 
+    /// Whether threads encode and write what is published.
+    fn has_threads(&self) -> bool {
+        self.history.as_ref().is_none_or(|history| !history.is_in_memory())
+    }
+
     fn settled(&self) -> u64 {
         match self.inbox.settled() {
             Some(index) => index,
@@ -369,7 +363,6 @@ impl Shared {
                         news.epoch += 1;
                     });
                 }
-                #[cfg(feature = "simulation")]
                 Item::Entry { index, .. } if self.config.skips.is_some_and(|skips| skips(index)) => {}
                 Item::Entry { index, kind, changes } => {
                     let batch = Arc::new(Batch::encode(index, kind, &changes));

@@ -8,8 +8,11 @@ pub mod background;
 pub mod entry;
 mod event;
 pub mod hub;
+mod keys;
 pub mod past;
 pub mod refill;
 mod sweep;
 pub mod touches;
 pub mod watch;
+
+pub use keys::{Folder, MemoryFolder};

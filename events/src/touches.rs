@@ -12,7 +12,6 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,6 +26,7 @@ pub use object::{Object, ObjectKind};
 pub use store::{EntryMark, Order, Touch, TouchChange};
 
 use crate::entry::AppliedEntry;
+use crate::keys::Folder;
 use crate::refill::{Filling, Reached, Refill, RefillError};
 use store::{Marked, Store};
 
@@ -47,7 +47,7 @@ struct Queue {
 }
 
 struct Shared {
-    path: PathBuf,
+    folder: Folder,
     /// `None`: reopening failed after a write failure.
     store: RwLock<Option<Store>>,
     marked: Arc<Marked>,
@@ -65,11 +65,14 @@ pub struct Touches {
 
 impl Touches {
     /// Opens the record in a folder. A new record is empty.
-    pub fn open(path: &Path) -> Result<Arc<Self>, TouchesError> {
-        let marked = Arc::new(Marked::default());
-        let store = RwLock::new(Some(Store::open_marked(path, &marked)?));
-        let (path, written) = (path.to_owned(), watch::Sender::new(marked.last()));
-        let shared = Arc::new(Shared { path, store, marked, queue: Mutex::default(), filled: Condvar::new(), written });
+    pub fn open(folder: impl Into<Folder>) -> Result<Arc<Self>, TouchesError> {
+        let (folder, marked) = (folder.into(), Arc::new(Marked::default()));
+        let store = RwLock::new(Some(Store::open_marked(&folder, &marked)?));
+        let written = watch::Sender::new(marked.last());
+        let shared = Arc::new(Shared { folder, store, marked, queue: Mutex::default(), filled: Condvar::new(), written });
+        if shared.folder.is_in_memory() {
+            return Ok(Arc::new(Self { shared, thread: Mutex::default() }));
+        }
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("touches".to_owned()).spawn(move || worker.run()).map_err(TouchesError::Thread)?;
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
@@ -95,13 +98,13 @@ impl Touches {
         queue.through = entry.index;
         queue.entries.push(entry);
         drop(queue);
-        self.shared.filled.notify_one();
+        self.shared.news();
     }
 
     /// Passes an entry without a command.
     pub fn pass(&self, index: u64) {
         self.shared.queue.lock().through = index;
-        self.shared.filled.notify_one();
+        self.shared.news();
     }
 
     /// Returns once everything up to `index` is written; false when that takes longer than `within`.
@@ -207,6 +210,19 @@ impl Shared {
         RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| TouchesError::Closed)
     }
 
+    /// Tells the record's thread of queued entries. A record in memory has no thread and writes them at once.
+    fn news(&self) {
+        if !self.folder.is_in_memory() {
+            self.filled.notify_one();
+            return;
+        }
+        if let Err(error) = self.drain() {
+            tracing::debug!(error = &error as &dyn std::error::Error, "recording what entries did; it is tried again");
+            // A store that cannot be opened now is opened by a later entry.
+            let _ = self.reopen();
+        }
+    }
+
     fn run(&self) {
         crate::background::give_way();
         let mut pause = None;
@@ -268,7 +284,7 @@ impl Shared {
         let before = self.marked.last();
         // The old store locks the folder until it is dropped.
         *store = None;
-        let opened = Store::open_marked(&self.path, &self.marked)?;
+        let opened = Store::open_marked(&self.folder, &self.marked)?;
         if self.marked.last() < before {
             opened.reset(before + 1, true)?;
         }

@@ -50,7 +50,7 @@ use arc_swap::ArcSwap;
 use songline_api::sso::{Fetch, Sso};
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
-use songline_events::hub::{EventHub, FjallHistory, History, HubConfig};
+use songline_events::hub::{EventHub, History, HubConfig, StoredHistory};
 use songline_events::touches::Touches;
 use songline_events::watch::Watches;
 use songline_log::{Log, Start};
@@ -89,7 +89,7 @@ pub struct Core {
     view: ArcSwap<State>,
     watches: Watches,
     events: OnceLock<Arc<EventHub>>,
-    history: Arc<FjallHistory>,
+    history: Arc<StoredHistory>,
     touches: Arc<Touches>,
     past: past::PastStates,
     refill: refill::Progress,
@@ -224,7 +224,7 @@ impl Core {
         songline_migrations::check()?;
         let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
-        let history = FjallHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
+        let history = StoredHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
         let touches_dir = dir.join("touches");
         let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
         let id = cluster::identity(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;

@@ -375,3 +375,11 @@ pub(super) fn mark(format: Format, value: &Value) -> Bytes {
         Format::Msgpack => Bytes::from(rmp_serde::to_vec_named(value).expect("a JSON value fits into msgpack")),
     }
 }
+
+/// The JSON frame of an entry in a stream of all events; `None` when the stream shows no event of the entry. The
+/// frame is made from the changes alone, without the compact form of sweeps, so that streams can be checked against
+/// it.
+pub fn full_frame(index: u64, kind: Kind, changes: &[Change]) -> Option<Bytes> {
+    let frames = Batch::of(index, kind.number(), event::events(kind, changes)).frames_of(Format::Json, Dialect::Full, |_| true);
+    (!frames.is_empty()).then(|| Bytes::from(frames.concat()))
+}

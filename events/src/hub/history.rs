@@ -5,13 +5,10 @@
 //! keys is a range of the log. New entries are written in small blocks, which are joined to larger ones for faster
 //! reads. This module does not look inside events.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use fjall::config::BlockSizePolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
@@ -19,6 +16,7 @@ use super::batch::Batch;
 use super::block::{self, Block};
 use super::error::HistoryError;
 use crate::entry::AppliedEntry;
+use crate::keys::{self, Folder, Keys};
 use crate::refill::{Filling, Reached, Refill, RefillError};
 
 /// A store of events.
@@ -76,8 +74,8 @@ const STORE_READ_BYTES: u32 = 32 * 1024;
 const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 /// A history in a folder.
-pub struct FjallHistory {
-    path: PathBuf,
+pub struct StoredHistory {
+    folder: Folder,
     /// `None`: reopening failed after a write failure.
     store: RwLock<Option<Store>>,
     oldest: AtomicU64,
@@ -91,11 +89,11 @@ pub struct FjallHistory {
 
 /// The open store.
 struct Store {
-    db: Database,
+    db: keys::Store,
     /// Index of the last entry -> block.
-    blocks: Keyspace,
+    blocks: Keys,
     /// `oldest`, `last`, `lost` and `filling`.
-    marks: Keyspace,
+    marks: Keys,
 }
 
 /// The marks of a store.
@@ -110,11 +108,10 @@ fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> HistoryError {
 }
 
 impl Store {
-    fn open(path: &Path) -> Result<(Self, Marks), HistoryError> {
-        let db = crate::background::open(|| Database::builder(path).open()).map_err(fail("opening"))?;
-        let marks = db.keyspace("marks", KeyspaceCreateOptions::default).map_err(fail("opening"))?;
-        let large = || KeyspaceCreateOptions::default().data_block_size_policy(BlockSizePolicy::all(STORE_READ_BYTES));
-        let blocks = db.keyspace("blocks", large).map_err(fail("opening"))?;
+    fn open(folder: &Folder) -> Result<(Self, Marks), HistoryError> {
+        let db = keys::Store::open(folder).map_err(fail("opening"))?;
+        let marks = db.keys("marks", None).map_err(fail("opening"))?;
+        let blocks = db.keys("blocks", Some(STORE_READ_BYTES)).map_err(fail("opening"))?;
         let read = |name: &str| -> Result<Option<u64>, HistoryError> {
             let bytes = marks.get(name).map_err(fail("opening"))?;
             Ok(bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))))
@@ -124,23 +121,23 @@ impl Store {
         Ok((Self { db, blocks, marks }, Marks { oldest, last, lost }))
     }
 
-    fn insert(&self, write: &mut OwnedWriteBatch, batches: &[Arc<Batch>]) {
+    fn insert(&self, write: &mut keys::Batch, batches: &[Arc<Batch>]) {
         if let Some(last) = batches.last() {
             write.insert(&self.blocks, last.index.to_be_bytes(), block::encode(batches.iter().map(|batch| &**batch)));
         }
     }
 
     /// Drops the keys below `before`.
-    fn delete_range(&self, keyspace: &Keyspace, before: Option<u64>) -> Result<(), HistoryError> {
+    fn delete_range(&self, from: &Keys, before: Option<u64>) -> Result<(), HistoryError> {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
-            for guard in keyspace.iter() {
-                let key = guard.key().map_err(fail("dropping old"))?;
+            for key in from.keys_of::<[u8; 8]>(..) {
+                let key = key.map_err(fail("dropping old"))?;
                 if before.is_some_and(|before| index_of(&key) >= before) || keys == DELETE_KEYS_AT_ONCE {
                     break;
                 }
-                batch.remove(keyspace, key);
+                batch.remove(from, key);
                 keys += 1;
             }
             if keys == 0 {
@@ -160,12 +157,13 @@ struct Small {
     keys: Vec<u64>,
 }
 
-impl FjallHistory {
+impl StoredHistory {
     /// Opens a history. A new one is empty and covers the entries from index 1 on.
-    pub fn open(path: &Path) -> Result<Self, HistoryError> {
-        let (store, marks) = Store::open(path)?;
+    pub fn open(folder: impl Into<Folder>) -> Result<Self, HistoryError> {
+        let folder = folder.into();
+        let (store, marks) = Store::open(&folder)?;
         Ok(Self {
-            path: path.to_owned(),
+            folder,
             store: RwLock::new(Some(store)),
             oldest: AtomicU64::new(marks.oldest),
             last: AtomicU64::new(marks.last),
@@ -238,7 +236,7 @@ impl FjallHistory {
     }
 }
 
-impl Refill for FjallHistory {
+impl Refill for StoredHistory {
     fn name(&self) -> &'static str {
         "events"
     }
@@ -304,7 +302,7 @@ impl Refill for FjallHistory {
     }
 }
 
-impl History for FjallHistory {
+impl History for StoredHistory {
     fn append(&self, batches: &[Arc<Batch>], through: u64) -> Result<(), HistoryError> {
         let known = self.last.load(Ordering::Acquire);
         let through = through.max(known);
@@ -337,8 +335,8 @@ impl History for FjallHistory {
 
     fn read(&self, after: u64, bytes_max: usize) -> Result<Vec<Block>, HistoryError> {
         let (mut out, mut bytes) = (Vec::new(), 0);
-        for guard in self.store()?.blocks.range((after + 1).to_be_bytes()..) {
-            let (key, value) = guard.into_inner().map_err(fail("reading"))?;
+        for pair in self.store()?.blocks.range((after + 1).to_be_bytes()..) {
+            let (key, value) = pair.map_err(fail("reading"))?;
             if !out.is_empty() && bytes + value.len() > bytes_max {
                 break;
             }
@@ -360,7 +358,7 @@ impl History for FjallHistory {
     }
 
     fn sync(&self) -> Result<(), HistoryError> {
-        self.store()?.db.persist(PersistMode::SyncAll).map_err(fail("syncing"))
+        self.store()?.db.sync().map_err(fail("syncing"))
     }
 
     fn reset(&self, first_index: u64) -> Result<(), HistoryError> {
@@ -383,11 +381,15 @@ impl History for FjallHistory {
         store.delete_range(&store.blocks, Some(index))
     }
 
+    fn is_in_memory(&self) -> bool {
+        self.folder.is_in_memory()
+    }
+
     fn reopen(&self) -> Result<(), HistoryError> {
         let mut store = self.store.write();
         // The old store locks the folder until it is dropped.
         *store = None;
-        let (opened, marks) = Store::open(&self.path)?;
+        let (opened, marks) = Store::open(&self.folder)?;
         // Small blocks on disk stay small: joining them would need their batches in memory.
         *self.small.lock() = Small::default();
         let oldest = self.oldest.fetch_max(marks.oldest, Ordering::AcqRel).max(marks.oldest);

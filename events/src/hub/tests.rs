@@ -15,14 +15,14 @@ use songline_projections::Change;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, Block, Dialect, EventHub, FjallHistory, Format, History, HistoryError, HubConfig, Interest, Start};
+use super::{Batch, Block, Dialect, EventHub, Format, History, HistoryError, HubConfig, Interest, Start, StoredHistory};
 
 fn pool(name: &str) -> Arc<Vec<Change>> {
     Arc::new(vec![Change::NodePool { before: None, after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })) }])
 }
 
 fn open(folder: &tempfile::TempDir) -> Arc<dyn History> {
-    Arc::new(FjallHistory::open(folder.path()).expect("opens"))
+    Arc::new(StoredHistory::open(folder.path()).expect("opens"))
 }
 
 fn everything() -> Interest {

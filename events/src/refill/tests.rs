@@ -10,7 +10,7 @@ use songline_projections::Change;
 
 use super::{Reached, Refill, Refilled, Refiller};
 use crate::entry::{AppliedEntry, Ending};
-use crate::hub::{Batch, FjallHistory, History};
+use crate::hub::{Batch, History, StoredHistory};
 use crate::touches::{Object, ObjectKind, Order, Touches};
 
 /// An entry of a log; every third entry holds no command. A `restored` entry replaces the state.
@@ -31,13 +31,13 @@ fn entry(index: u64, restored: bool) -> Option<AppliedEntry> {
 
 /// The derived stores of a server.
 struct Stores {
-    events: Arc<FjallHistory>,
+    events: Arc<StoredHistory>,
     touches: Arc<Touches>,
 }
 
 impl Stores {
     fn open(dir: &Path) -> Self {
-        let events = Arc::new(FjallHistory::open(&dir.join("events")).expect("opens"));
+        let events = Arc::new(StoredHistory::open(&dir.join("events")).expect("opens"));
         Self { events, touches: Touches::open(&dir.join("touches")).expect("opens") }
     }
 

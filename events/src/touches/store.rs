@@ -4,11 +4,9 @@
 mod fill;
 mod form;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
 use parking_lot::{Mutex, MutexGuard};
 use songline_commands::Kind;
 use songline_model::{EvalId, Str, Time};
@@ -18,6 +16,7 @@ use super::diff::FieldChange;
 use super::error::TouchesError;
 use super::object::{self, ChangeOf, Object, ObjectKind};
 use crate::entry::{AppliedEntry, Ending};
+use crate::keys::{self, Folder, Keys, Pair};
 use crate::sweep::Sweep;
 use form::{CREATED, SWEEP, index_at, mark, mark_value, push_bytes, sweep_key, sweep_of_key, touch, touch_key, touch_value, touched};
 
@@ -77,17 +76,17 @@ const DELETE_KEYS_AT_ONCE: usize = 4096;
 
 pub(super) struct Store {
     marked: Arc<Marked>,
-    db: Database,
+    db: keys::Store,
     /// kind, namespace (of jobs only), id, index -> change, kind of the entry, namespace, JSON.
-    touches: Keyspace,
+    touches: Keys,
     /// index -> time, kind, ending; the entry's keys in `touches`, so that they are dropped with it when the log is
     /// truncated; its sweep.
-    entries: Keyspace,
+    entries: Keys,
     /// Key: create indexes of the last and the first evaluation of a sweep, and between them the index of the entry
     /// whose mark holds the sweep.
-    sweeps: Keyspace,
+    sweeps: Keys,
     /// `oldest`, `last`, `floor`, `lost` and `filling`.
-    marks: Keyspace,
+    marks: Keys,
     turn: Mutex<()>,
     /// Held while older entries are filled in or dropped, so that a refill never writes into a record that was
     /// replaced meanwhile.
@@ -135,14 +134,14 @@ fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> TouchesError {
 impl Store {
     /// Opens the store in a folder.
     #[cfg(test)]
-    pub(super) fn open(path: &Path) -> Result<Self, TouchesError> {
-        Self::open_marked(path, &Arc::default())
+    pub(super) fn open(path: &std::path::Path) -> Result<Self, TouchesError> {
+        Self::open_marked(&path.into(), &Arc::default())
     }
 
     /// Opens the store in a folder and sets `marked` to the range that it covers.
-    pub(super) fn open_marked(path: &Path, marked: &Arc<Marked>) -> Result<Self, TouchesError> {
-        let db = crate::background::open(|| Database::builder(path).open()).map_err(fail("opening"))?;
-        let open = |name: &str| db.keyspace(name, KeyspaceCreateOptions::default).map_err(fail("opening"));
+    pub(super) fn open_marked(folder: &Folder, marked: &Arc<Marked>) -> Result<Self, TouchesError> {
+        let db = keys::Store::open(folder).map_err(fail("opening"))?;
+        let open = |name| db.keys(name, None).map_err(fail("opening"));
         let (touches, entries, sweeps, marks) = (open("touches")?, open("entries")?, open("sweeps")?, open("marks")?);
         let read = |name: &str| -> Result<Option<u64>, TouchesError> {
             let bytes = marks.get(name).map_err(fail("opening"))?;
@@ -175,7 +174,7 @@ impl Store {
     }
 
     pub(super) fn sync(&self) -> Result<(), TouchesError> {
-        self.db.persist(PersistMode::SyncAll).map_err(fail("syncing"))
+        self.db.sync().map_err(fail("syncing"))
     }
 
     /// Drops all entries. The record covers the entries from `first_index` on; with `lost`, it is marked that the log
@@ -217,11 +216,11 @@ impl Store {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
-            for guard in self.entries.range(..index.to_be_bytes()) {
+            for pair in self.entries.range(..index.to_be_bytes()) {
                 if keys >= DELETE_KEYS_AT_ONCE {
                     break;
                 }
-                let (key, value) = guard.into_inner().map_err(fail("dropping from"))?;
+                let (key, value) = pair.map_err(fail("dropping from"))?;
                 let index = index_at(&key);
                 let touched = touched(index, &value)?;
                 if let Some(sweep) = touched.sweep(index)? {
@@ -241,12 +240,12 @@ impl Store {
         }
     }
 
-    fn clear(&self, keyspace: &Keyspace) -> Result<(), TouchesError> {
+    fn clear(&self, from: &Keys) -> Result<(), TouchesError> {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
-            for guard in keyspace.iter().take(DELETE_KEYS_AT_ONCE) {
-                batch.remove(keyspace, guard.key().map_err(fail("dropping from"))?);
+            for key in from.keys_of::<[u8; 0]>(..).take(DELETE_KEYS_AT_ONCE) {
+                batch.remove(from, key.map_err(fail("dropping from"))?);
                 keys += 1;
             }
             if keys == 0 {
@@ -266,8 +265,8 @@ impl Store {
             return Ok(Vec::new());
         }
         let range = self.touches.range(low..=high);
-        let read = |guard: fjall::Guard| -> Result<Touch, TouchesError> {
-            let (key, value) = guard.into_inner().map_err(fail("reading"))?;
+        let read = |pair: fjall::Result<Pair>| -> Result<Touch, TouchesError> {
+            let (key, value) = pair.map_err(fail("reading"))?;
             touch(&key, &value)
         };
         let mut found: Vec<Touch> = match order {
@@ -295,8 +294,8 @@ impl Store {
         // a given index.
         let births = self.births(object)?;
         let first = births.as_ref().map_or(0, |births| births.iter().copied().min().unwrap_or(u64::MAX));
-        for guard in self.sweeps.range(first.to_be_bytes()..) {
-            let key = guard.key().map_err(fail("reading"))?;
+        for key in self.sweeps.keys_of(first.to_be_bytes()..) {
+            let key = key.map_err(fail("reading"))?;
             let (last, index, first) = sweep_of_key(&key).ok_or(TouchesError::Damaged(index_at(&key)))?;
             let may_have = births.as_ref().is_none_or(|births| births.iter().any(|birth| (first..=last).contains(birth)));
             if !may_have || !within.contains(&index) {
@@ -315,8 +314,8 @@ impl Store {
     fn births(&self, object: &Object) -> Result<Option<Vec<u64>>, TouchesError> {
         let mut births = Vec::new();
         // Entries below the oldest one may be only partly filled in.
-        for guard in self.touches.range(touch_key(object, self.oldest())..=touch_key(object, u64::MAX)) {
-            let (key, value) = guard.into_inner().map_err(fail("reading"))?;
+        for pair in self.touches.range(touch_key(object, self.oldest())..=touch_key(object, u64::MAX)) {
+            let (key, value) = pair.map_err(fail("reading"))?;
             let is_birth = value.first() == Some(&CREATED);
             if !is_birth && births.is_empty() {
                 return Ok(None);
@@ -355,8 +354,8 @@ impl Store {
     }
 
     fn next_entry(&self, range: std::ops::Range<u64>) -> Result<Option<EntryMark>, TouchesError> {
-        let Some(guard) = self.entries.range(range.start.to_be_bytes()..range.end.to_be_bytes()).next() else { return Ok(None) };
-        let (key, value) = guard.into_inner().map_err(fail("reading"))?;
+        let Some(pair) = self.entries.range(range.start.to_be_bytes()..range.end.to_be_bytes()).next() else { return Ok(None) };
+        let (key, value) = pair.map_err(fail("reading"))?;
         mark(index_at(&key), &value).map(Some)
     }
 }
@@ -402,7 +401,7 @@ impl Turn<'_> {
 }
 
 impl Store {
-    fn write_entry(&self, write: &mut OwnedWriteBatch, entry: &AppliedEntry) -> Result<(), TouchesError> {
+    fn write_entry(&self, write: &mut keys::Batch, entry: &AppliedEntry) -> Result<(), TouchesError> {
         let content = |source| TouchesError::Content { index: entry.index, source };
         let mut mark = mark_value(entry);
         let split = Sweep::split(entry.kind, &entry.changes);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use songline_commands::{Envelope, Kind};
-use songline_events::hub::{EventHub, MemoryHistory};
+use songline_events::hub::{EventHub, StoredHistory};
 use songline_log::{CheckpointSource, Committed, NodeId, Payload, Position, StateMachine};
 use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use songline_scheduler::leader::gc::TimeTable;
@@ -74,7 +74,7 @@ pub struct SimMachine {
     seen: Arc<Seen>,
     reactions: mpsc::UnboundedSender<(Arc<State>, Vec<Reaction>)>,
     record: Arc<Record>,
-    history: Arc<MemoryHistory>,
+    history: Arc<StoredHistory>,
     /// Index of the checkpoint that the state began with.
     installed: Option<u64>,
     /// Raft index of the next entry; `None` before the first.
@@ -83,7 +83,7 @@ pub struct SimMachine {
 
 impl SimMachine {
     /// Creates a machine with empty tables. Also returns its outside view, and the receiver of its batches.
-    pub fn new(server: NodeId, history: &Arc<MemoryHistory>, record: &Arc<Record>) -> (Self, Arc<Seen>, Reactions) {
+    pub fn new(server: NodeId, history: &Arc<StoredHistory>, record: &Arc<Record>) -> (Self, Arc<Seen>, Reactions) {
         let view = Mutex::new(Arc::new(State::new()));
         let seen = Arc::new(Seen { view, hub: OnceLock::new(), applied: Notify::new(), times: Mutex::default() });
         let (reactions, receiver) = mpsc::unbounded_channel();
@@ -103,7 +103,6 @@ impl SimMachine {
             hub.publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
         hub.pass(self.state.applied_index());
-        hub.drive();
         let view = Arc::new(self.state.clone());
         *locked(&self.seen.view) = Arc::clone(&view);
         locked(&self.seen.times).witness(view.applied_index(), view.applied_at());

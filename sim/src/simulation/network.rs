@@ -1,8 +1,6 @@
 //! The network between simulated machines: messages are delayed, lost, duplicated, reordered, or cut off by a
 //! partition. The log and the clients define their contents.
 
-mod tcp;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,15 +56,13 @@ struct Inner {
     /// Cut directions (from, to): no message in such a direction arrives.
     cut: BTreeSet<(NodeId, NodeId)>,
     servers: BTreeMap<NodeId, Reachable>,
-    /// Ports by their addresses.
-    ports: BTreeMap<String, tcp::Port>,
 }
 
 impl Network {
     /// Creates a network without servers.
     pub fn new(seed: u64) -> Arc<Self> {
         let rng = SmallRng::seed_from_u64(seed);
-        Arc::new(Self { inner: Mutex::new(Inner { rng, weather: Weather::default(), cut: BTreeSet::new(), servers: BTreeMap::new(), ports: BTreeMap::new() }) })
+        Arc::new(Self { inner: Mutex::new(Inner { rng, weather: Weather::default(), cut: BTreeSet::new(), servers: BTreeMap::new() }) })
     }
 
     /// Makes a server reachable, or unreachable with `None`.
@@ -139,16 +135,6 @@ impl Network {
 }
 
 impl Network {
-    /// Opens a port, in place of one that another life had opened at the address.
-    fn open_port(&self, address: &str, port: tcp::Port) {
-        locked(&self.inner).ports.insert(address.to_owned(), port);
-    }
-
-    /// The port at an address.
-    fn port(&self, address: &str) -> Option<tcp::Port> {
-        locked(&self.inner).ports.get(address).cloned()
-    }
-
     /// The server at an address, if its machine runs.
     pub fn server_at(&self, address: &str) -> Option<(NodeId, Reachable)> {
         let inner = locked(&self.inner);

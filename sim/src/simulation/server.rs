@@ -10,7 +10,8 @@ use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_commands::{Actor, Command, Envelope};
-use songline_events::hub::MemoryHistory;
+use songline_events::hub::StoredHistory;
+use songline_events::{Folder, MemoryFolder};
 use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
 use songline_model::{Time, with_sources};
 
@@ -40,7 +41,9 @@ pub struct Host {
     id: AtomicU64,
     platter: SharedPlatter,
     /// The event history, which is on its disk, too.
-    history: Mutex<Arc<MemoryHistory>>,
+    history: Mutex<Arc<StoredHistory>>,
+    /// Folder of the event history.
+    folder: MemoryFolder,
     clock: Clock,
     network: Arc<Network>,
     record: Arc<Record>,
@@ -77,12 +80,14 @@ impl Host {
     /// Creates a machine that was never started.
     pub fn new(machine: u64, wanted: bool, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
+        let folder = MemoryFolder::default();
         let (skew, rate) = (rng.random_range(-500..=500), rng.random_range(900..=1100));
         Arc::new(Self {
             machine,
             id: AtomicU64::new(machine),
             platter: Platter::new(rng.random()),
-            history: Mutex::default(),
+            history: Mutex::new(opened(&folder)),
+            folder,
             clock: Clock::new(record.started(), skew, rate),
             network: Arc::clone(network),
             record: Arc::clone(record),
@@ -110,7 +115,7 @@ impl Host {
     }
 
     /// Its event history.
-    pub fn history(&self) -> Arc<MemoryHistory> {
+    pub fn history(&self) -> Arc<StoredHistory> {
         Arc::clone(&locked(&self.history))
     }
 
@@ -143,7 +148,7 @@ impl Host {
     pub fn renew(&self, id: NodeId) {
         self.crash();
         locked(&self.platter).renew();
-        *locked(&self.history) = Arc::default();
+        self.folder.clear();
         self.id.store(id, Ordering::Relaxed);
         self.damaged.store(false, Ordering::Relaxed);
         self.refuses.store(false, Ordering::Relaxed);
@@ -227,8 +232,12 @@ impl Host {
         };
         // Operators may delete the history at any time; this one does so now and then.
         let gone = locked(&self.rng).random_range(0..6) == 0;
-        let history = self.history();
-        history.restart(gone);
+        match gone {
+            true => self.folder.clear(),
+            false => self.folder.crash(),
+        }
+        let history = opened(&self.folder);
+        *locked(&self.history) = Arc::clone(&history);
         let (machine, seen, reactions) = SimMachine::new(id, &history, &self.record);
         let transport = SimTransport { from: id, disk: disk.clone(), network: Arc::clone(&self.network) };
         let log = Log::open(config, machine, Arc::new(transport)).await?;
@@ -379,6 +388,10 @@ impl Host {
             }
         }
     }
+}
+
+fn opened(folder: &MemoryFolder) -> Arc<StoredHistory> {
+    Arc::new(StoredHistory::open(Folder::Memory(folder.clone())).expect("a store in memory opens"))
 }
 
 /// Encodes an entry.

@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_commands::{Envelope, Kind};
 use songline_events::entry::{AppliedEntry, Ending};
-use songline_events::hub::{Dialect, EventHub, Format, HubConfig, Interest, MemoryHistory, Start, full_frame};
+use songline_events::hub::{Dialect, EventHub, Format, HubConfig, Interest, Start, StoredHistory, full_frame};
 use songline_events::refill::{Reached, Refill, Refilled, Refiller};
 use songline_log::{Committed, Log, Payload};
 use songline_projections::{Change, State};
@@ -33,10 +33,10 @@ const ENTRIES_BETWEEN_PAUSES: usize = 30;
 const GAPS_MAX: u32 = 8;
 
 /// Creates a hub over a server's history. `first` is the index of its first entry.
-pub fn hub(history: &Arc<MemoryHistory>, first: u64, record: &Record) -> Arc<EventHub> {
+pub fn hub(history: &Arc<StoredHistory>, first: u64, record: &Record) -> Arc<EventHub> {
     let skips: Option<fn(u64) -> bool> = record.is_sabotaged(Sabotage::SkippedFrames).then_some(|index| index.is_multiple_of(100));
     let config = HubConfig { tail_batches_max: TAIL_BATCHES_MAX, skips, ..HubConfig::default() };
-    EventHub::driven(config, Arc::clone(history) as _, first).expect("a history in memory does not fail")
+    EventHub::start(config, Some(Arc::clone(history) as _), first).expect("a history in memory does not fail")
 }
 
 /// An entry's events in an unfiltered stream; `None` without events.
@@ -66,7 +66,7 @@ pub async fn keep_whole(host: Arc<Host>, life: Life) {
     }
 }
 
-async fn refill(host: &Host, life: &Life, history: &Arc<MemoryHistory>) -> anyhow::Result<Refilled> {
+async fn refill(host: &Host, life: &Life, history: &Arc<StoredHistory>) -> anyhow::Result<Refilled> {
     let Some(mut refiller) = Refiller::of([Arc::clone(history) as Arc<dyn Refill>])? else { return Ok(Refilled::NothingOlder) };
     let Some((mut state, entries)) = beginning(&life.log, refiller.resumes_after())? else {
         refiller.give_up()?;

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use songline_commands::Kind;
 
-use super::super::{Batch, Block, EventHub, FjallHistory, History, HistoryError, HubConfig, Start};
+use super::super::{Batch, Block, EventHub, History, HistoryError, HubConfig, Start, StoredHistory};
 use super::{pool, read_until, settled};
 
 /// A history that fails like a store after one failed write: until it is reopened.
 struct Broken {
-    inner: FjallHistory,
+    inner: StoredHistory,
     /// The disk does not work.
     failing: AtomicBool,
     /// The store writes nothing any more.
@@ -73,7 +73,7 @@ impl History for Broken {
 #[tokio::test]
 async fn what_could_not_be_written_is_written_when_the_disk_works_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let inner = FjallHistory::open(folder.path()).expect("opens");
+    let inner = StoredHistory::open(folder.path()).expect("opens");
     let history = Arc::new(Broken { inner, failing: AtomicBool::new(false), poisoned: AtomicBool::new(false) });
     let given: Arc<dyn History> = Arc::clone(&history) as Arc<dyn History>;
     let hub = EventHub::start(HubConfig { tail_batches_max: 4, ..HubConfig::default() }, Some(given), 1).expect("starts");
@@ -99,7 +99,7 @@ async fn what_could_not_be_written_is_written_when_the_disk_works_again() {
 #[tokio::test]
 async fn a_store_that_is_opened_anew_has_what_it_had() {
     let folder = tempfile::tempdir().expect("a folder");
-    let history: Arc<dyn History> = Arc::new(FjallHistory::open(folder.path()).expect("opens"));
+    let history: Arc<dyn History> = Arc::new(StoredHistory::open(folder.path()).expect("opens"));
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history)), 1).expect("starts");
     for index in 1..9 {
         hub.publish(index, Kind::NodePoolUpsert, pool("a"));

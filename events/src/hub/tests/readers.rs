@@ -405,7 +405,7 @@ fn indexes_of(bytes: &[u8], format: Format) -> Vec<u64> {
 #[tokio::test]
 async fn history_that_is_filled_later_is_read_from_its_new_beginning() {
     let folder = tempfile::tempdir().expect("a folder");
-    let history = Arc::new(crate::hub::FjallHistory::open(folder.path()).expect("opens"));
+    let history = Arc::new(crate::hub::StoredHistory::open(folder.path()).expect("opens"));
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn crate::hub::History>), 100).expect("starts");
     hub.publish(100, Kind::NodePoolUpsert, pool("a"));
     settled(&hub, 100).await;
