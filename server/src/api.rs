@@ -60,16 +60,16 @@ impl Server for Core {
     }
 
     async fn pass_on(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
-        Core::pass_on(self, address, request).await
+        self.connections.forward.pass_on(address, request).await
     }
 
     async fn leader_is_deaf(&self, address: &str) {
-        self.deaf(address).await;
+        self.connections.cluster.deaf(address).await;
     }
 
     fn contact(&self) -> Contact {
         // Without any contact since its start, a server reports the time since its start.
-        let last_contact = self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.stable_since).to_std());
+        let last_contact = self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.facts.stable_since).to_std());
         Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact }
     }
 
@@ -104,7 +104,7 @@ impl Server for Core {
     }
 
     fn bootstrap_reset_index(&self) -> u64 {
-        let text = std::fs::read_to_string(self.dir.join("acl-bootstrap-reset")).unwrap_or_default();
+        let text = std::fs::read_to_string(self.facts.dir.join("acl-bootstrap-reset")).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     }
 
@@ -113,7 +113,7 @@ impl Server for Core {
     }
 
     fn local_node(&self) -> Option<NodeId> {
-        self.local_nodes().keys().next().or(self.own_node.get()).copied()
+        self.connections.own_node()
     }
 
     async fn snapshot_save(&self) -> Result<SavedArchive, ProposeError> {
@@ -121,7 +121,7 @@ impl Server for Core {
     }
 
     fn spool(&self) -> std::io::Result<File> {
-        tempfile::tempfile_in(&self.dir)
+        tempfile::tempfile_in(&self.facts.dir)
     }
 
     async fn snapshot_restore(
@@ -156,7 +156,7 @@ impl Server for Core {
     }
 
     fn info(&self) -> &AgentInfo {
-        &self.info
+        &self.facts.info
     }
 
     fn agent_self(&self) -> AgentSelf {
@@ -173,7 +173,7 @@ impl Server for Core {
                 ("server", "true".into()),
                 ("leader", leadership.is_leader.to_string()),
                 ("leader_addr", self.leader_addr()),
-                ("bootstrap", (self.config.bootstrap_expect <= 1).to_string()),
+                ("bootstrap", (self.facts.config.bootstrap_expect <= 1).to_string()),
                 ("known_regions", "1".into()),
             ]),
         );
@@ -212,7 +212,7 @@ impl Server for Core {
             );
         }
         let tags = self.own_tags();
-        AgentSelf { config: self.agent_config.clone(), stats, tags }
+        AgentSelf { config: self.facts.agent_config.clone(), stats, tags }
     }
 
     fn metrics(&self) -> String {
@@ -280,12 +280,12 @@ impl Server for Core {
         if let Some(own) = self.own.upgrade() {
             workers::replace(&own, count, Some(enabled));
             // Wake the waiting workers, so that surplus ones notice that their number was reduced.
-            self.work.notify_waiters();
+            self.leader.work.notify_waiters();
         }
     }
 
     fn refillings(&self) -> Vec<Refilling> {
-        Core::refillings(self)
+        self.stores.refillings()
     }
 
     fn fenced(&self) -> Option<String> {
@@ -297,7 +297,7 @@ impl Server for Core {
     }
 
     fn stable_since(&self) -> Time {
-        self.stable_since
+        self.facts.stable_since
     }
 
     fn shutdown(&self) -> &CancellationToken {

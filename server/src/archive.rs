@@ -134,7 +134,7 @@ impl<W: Write> Write for Summed<W> {
 
 /// Writes an archive. `state` gives the content of `state.bin`, whose size and sum were computed before, because a
 /// tar names the size of a member before its bytes. `meta` is the description without the size.
-pub fn write(mut meta: Meta, state: impl Read, sum: Sum, unix_secs: u64, out: impl Write) -> io::Result<()> {
+pub(crate) fn write(mut meta: Meta, state: impl Read, sum: Sum, unix_secs: u64, out: impl Write) -> io::Result<()> {
     meta.size = sum.bytes;
     let mut description = serde_json::to_vec(&meta)?;
     description.push(b'\n');

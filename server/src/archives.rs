@@ -50,7 +50,7 @@ impl Core {
         let term = self.log().leadership().borrow().term;
         let address = self.rpc_addr();
         let now = self.now();
-        let dir = self.dir.clone();
+        let dir = self.facts.dir.clone();
         let written = tokio::task::spawn_blocking(move || save(&view, &dir, term, address, now).map_err(|error| error.to_string()));
         let result = written.await.map_err(|error| error.to_string());
         result.and_then(|inner| inner).map_err(|error| ProposeError::Unavailable(format!("failed to save snapshot: {error}")))
@@ -75,18 +75,18 @@ impl Core {
         }
         // The entry is applied here soon. Keeping the decoded state avoids reading it a second time while applying
         // waits.
-        free(lock(&self.read_archive).replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
+        free(lock(&self.stores.read_archive).replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
         self.spread_archive(&digest).await?;
         let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
         let written = self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await;
-        free(lock(&self.read_archive).take());
+        free(lock(&self.stores.read_archive).take());
         written?;
         Ok(report)
     }
 
     /// Opens the archive that an entry names; `None` when it is not here.
     pub(super) fn archive(&self, digest: &str) -> Option<Archive> {
-        match lock(&self.read_archive).take_if(|read| read.digest == digest) {
+        match lock(&self.stores.read_archive).take_if(|read| read.digest == digest) {
             Some(read) => Some(Archive::Read(read.state)),
             None => self.load_archive(digest).or_else(|| self.fetched_archive(digest)).map(Archive::Content),
         }
@@ -99,7 +99,7 @@ impl Core {
 
     /// The content of an archive that an entry names.
     pub(crate) fn load_archive(&self, digest: &str) -> Option<Vec<u8>> {
-        load(&self.dir, digest)
+        load(&self.facts.dir, digest)
     }
 
     /// Path of an archive's content file, existing or not; `None` for a text that cannot be a digest.
@@ -109,7 +109,7 @@ impl Core {
     }
 
     fn archives_dir(&self) -> PathBuf {
-        self.dir.join("archives")
+        self.facts.dir.join("archives")
     }
 }
 

@@ -12,7 +12,7 @@ use songline_scheduler::leader::pace::Pace;
 use super::wall_clock;
 
 /// Source of a clock's readings.
-pub trait TimeSource: Send + Sync {
+pub(crate) trait TimeSource: Send + Sync {
     /// Wall-clock time of the machine.
     fn wall(&self) -> Time;
 
@@ -22,7 +22,7 @@ pub trait TimeSource: Send + Sync {
 
 /// The machine's clocks.
 #[derive(Debug)]
-pub struct Machine(Instant);
+pub(crate) struct Machine(Instant);
 
 impl Default for Machine {
     fn default() -> Self {
@@ -48,7 +48,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// Creates a clock over this source.
-    pub fn new(source: Box<dyn TimeSource>) -> Self {
+    pub(crate) fn new(source: Box<dyn TimeSource>) -> Self {
         let wall = source.wall();
         let told = Mutex::new(Pace::new(wall, source.steady()));
         Self { source, told }
@@ -65,17 +65,17 @@ impl Clock {
 
     /// Wall-clock time. After the wall clock was set back, this time runs at half speed until the wall clock has
     /// caught up.
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         self.read().now
     }
 
     /// Time for waiting and deadlines: steady when the wall clock is set.
-    pub fn pace(&self) -> Time {
+    pub(crate) fn pace(&self) -> Time {
         self.read().pace
     }
 
     /// Makes later readings at least `at`: another server's clock was ahead.
-    pub fn not_before(&self, at: Time) {
+    pub(crate) fn not_before(&self, at: Time) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.not_before(at);
     }

@@ -25,7 +25,8 @@ use songline_rpc::port::{Conn, Dialer, ServerTrust};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::number::{id_of, id_text, identity};
+pub(crate) use self::number::id_of;
+pub use self::number::{id_text, identity};
 use self::peers::{Answers, Peers, Topic};
 use super::{Core, StartError, lock, watching};
 use crate::trust;
@@ -104,28 +105,28 @@ enum JoinAnswer {
 
 /// A server as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerSeen {
+pub(crate) struct ServerSeen {
     /// Server id.
-    pub id: ServerId,
+    pub(crate) id: ServerId,
     /// Name with region; empty while the server was not heard of since this server started.
-    pub name: String,
+    pub(crate) name: String,
     /// `host:port` of the server's one port.
-    pub address: String,
+    pub(crate) address: String,
     /// Region.
-    pub region: String,
+    pub(crate) region: String,
     /// Datacenter.
-    pub datacenter: String,
+    pub(crate) datacenter: String,
     /// Version of the reference whose interface the server implements.
-    pub version: String,
+    pub(crate) version: String,
     /// Port of membership, as announced.
-    pub serf_port: u16,
+    pub(crate) serf_port: u16,
     /// Whether the server is a voter.
-    pub voter: bool,
+    pub(crate) voter: bool,
     /// Whether the server is the leader.
-    pub leader: bool,
+    pub(crate) leader: bool,
     /// Time since the last greeting; `None` when there was none since this server started. Zero for this server
     /// itself.
-    pub heard: Option<Duration>,
+    pub(crate) heard: Option<Duration>,
 }
 
 impl Cluster {
@@ -143,7 +144,7 @@ impl Cluster {
     }
 
     /// This server's id.
-    pub fn id(&self) -> ServerId {
+    pub(crate) fn id(&self) -> ServerId {
         self.id
     }
 
@@ -185,6 +186,22 @@ impl Cluster {
         self.hearsay.subscribe()
     }
 
+    /// Returns when the leader, at `address`, has left two greetings in a row unanswered.
+    pub(super) async fn deaf(&self, address: &str) {
+        let began = Instant::now();
+        loop {
+            tokio::time::sleep(GREET_WITHIN / 4).await;
+            // A leader without a recent greeting, because this server is busy, does not count as unresponsive.
+            if !lock(&self.silent).contains_key(address) {
+                continue;
+            }
+            let answered = lock(&self.known).values().find(|it| it.greeting.address == address).and_then(|it| it.answered);
+            if answered.unwrap_or(began).elapsed() > 2 * GREET_EVERY + GREET_WITHIN {
+                return;
+            }
+        }
+    }
+
     /// Address of the leader that others reported lately. Never this server: such a report would be outdated.
     pub(super) fn leader_of_others(&self) -> Option<String> {
         let known = lock(&self.known);
@@ -220,7 +237,7 @@ pub(crate) fn start(core: &Arc<Core>) {
 /// One round of greetings. Returns the delay until the next round; `None` when the server is gone.
 async fn look_around(own: &Weak<Core>) -> Option<Duration> {
     let core = own.upgrade()?;
-    if core.config.starts_alone() && core.log().members().borrow().addresses.len() <= 1 {
+    if core.facts.config.starts_alone() && core.log().members().borrow().addresses.len() <= 1 {
         core.keep_own_address().await;
         return Some(GREET_EVERY);
     }
@@ -247,7 +264,7 @@ async fn look_around(own: &Weak<Core>) -> Option<Duration> {
 impl Core {
     /// Cluster membership of this server.
     pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+        &self.connections.cluster
     }
 
     /// Checks that this server can authenticate the members in its log: a server whose configuration names no other
@@ -257,19 +274,19 @@ impl Core {
         if addresses.is_empty() || trust.is_settled() {
             return Ok(());
         }
-        addresses.push(self.cluster.address.clone());
+        addresses.push(self.connections.cluster.address.clone());
         addresses.retain(|address| !trust::is_loopback_ip(address));
         if addresses.is_empty() {
             trust.take_loopback();
             return Ok(());
         }
-        Err(StartError::Unproven(trust::advice(&addresses, &self.info.region)))
+        Err(StartError::Unproven(trust::advice(&addresses, &self.facts.info.region)))
     }
 
     /// Address of the leader, if there is one.
-    pub fn leader_address(&self) -> Option<String> {
+    pub(crate) fn leader_address(&self) -> Option<String> {
         match self.leader() {
-            Leader::Here => Some(self.cluster.address.clone()),
+            Leader::Here => Some(self.connections.cluster.address.clone()),
             Leader::At(address) => Some(address.to_string()),
             Leader::Nobody => None,
         }
@@ -280,18 +297,18 @@ impl Core {
         let members = self.log().members();
         let addresses: Vec<String> = members.borrow().addresses.values().cloned().collect();
         // A server without a cluster knows only its own address.
-        if addresses.is_empty() { vec![self.cluster.address.clone()] } else { addresses }
+        if addresses.is_empty() { vec![self.connections.cluster.address.clone()] } else { addresses }
     }
 
     /// All servers of the cluster, by id.
-    pub fn servers_seen(&self) -> Vec<ServerSeen> {
+    pub(crate) fn servers_seen(&self) -> Vec<ServerSeen> {
         let members = self.log().members().borrow().clone();
         let leader = self.log().leadership().borrow().leader;
-        let known = lock(&self.cluster.known).clone();
+        let known = lock(&self.connections.cluster.known).clone();
         let own = self.greeting();
         let seen = members.addresses.into_iter().map(|(id, address)| {
-            let heard = if id == self.cluster.id { Some(Duration::ZERO) } else { known.get(&id).map(|it| it.heard.elapsed()) };
-            let greeting = if id == self.cluster.id { Some(&own) } else { known.get(&id).map(|it| &it.greeting) };
+            let heard = if id == self.connections.cluster.id { Some(Duration::ZERO) } else { known.get(&id).map(|it| it.heard.elapsed()) };
+            let greeting = if id == self.connections.cluster.id { Some(&own) } else { known.get(&id).map(|it| &it.greeting) };
             let text = |of: fn(&Greeting) -> &String| greeting.map_or_else(String::new, |it| of(it).clone());
             ServerSeen {
                 id,
@@ -312,17 +329,17 @@ impl Core {
     fn greeting(&self) -> Greeting {
         let log = self.log();
         let members = log.members().borrow().addresses.clone();
-        let known = lock(&self.cluster.known);
+        let known = lock(&self.connections.cluster.known);
         Greeting {
-            id: self.cluster.id,
-            name: self.info.name.clone(),
-            region: self.info.region.clone(),
-            datacenter: self.info.datacenter.clone(),
-            version: self.info.version.clone(),
-            address: self.cluster.address.clone(),
-            serf_port: self.info.serf_port,
-            expect: self.config.bootstrap_expect,
-            non_voting: self.config.non_voting_server,
+            id: self.connections.cluster.id,
+            name: self.facts.info.name.clone(),
+            region: self.facts.info.region.clone(),
+            datacenter: self.facts.info.datacenter.clone(),
+            version: self.facts.info.version.clone(),
+            address: self.connections.cluster.address.clone(),
+            serf_port: self.facts.info.serf_port,
+            expect: self.facts.config.bootstrap_expect,
+            non_voting: self.facts.config.non_voting_server,
             initialized: !members.is_empty(),
             leader: log.leadership().borrow().leader,
             knows: known.values().map(|it| it.greeting.address.clone()).collect(),
@@ -332,43 +349,27 @@ impl Core {
 
     /// Greets all configured servers and members, and records their answers.
     async fn greet_all(&self) {
-        let mut addresses: BTreeSet<String> = self.config.join.addresses().into_iter().collect();
+        let mut addresses: BTreeSet<String> = self.facts.config.join.addresses().into_iter().collect();
         addresses.extend(self.log().members().borrow().addresses.values().cloned());
         {
-            let known = lock(&self.cluster.known);
+            let known = lock(&self.connections.cluster.known);
             let fresh = known.values().filter(|it| it.heard.elapsed() < PROMISE_HOLDS);
             addresses.extend(fresh.flat_map(|it| it.greeting.knows.iter().chain([&it.greeting.address]).cloned()));
         }
-        addresses.remove(&self.cluster.address);
+        addresses.remove(&self.connections.cluster.address);
         addresses.remove("");
         let own = encode(&self.greeting());
-        let greetings = addresses.iter().map(|address| self.cluster.peers.ask(address, Topic::Greeting, &own, GREET_WITHIN));
+        let greetings = addresses.iter().map(|address| self.connections.cluster.peers.ask(address, Topic::Greeting, &own, GREET_WITHIN));
         for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
             match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
-                Ok(greeting) if greeting.region == self.info.region => {
-                    lock(&self.cluster.silent).remove(address);
-                    self.cluster.note(greeting, true);
+                Ok(greeting) if greeting.region == self.facts.info.region => {
+                    lock(&self.connections.cluster.silent).remove(address);
+                    self.connections.cluster.note(greeting, true);
                 }
                 Ok(greeting) => {
                     tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join")
                 }
-                Err(why) => self.cluster.note_silence(address, why),
-            }
-        }
-    }
-
-    /// Returns when the leader, at `address`, has left two greetings in a row unanswered.
-    pub(super) async fn deaf(&self, address: &str) {
-        let began = Instant::now();
-        loop {
-            tokio::time::sleep(GREET_WITHIN / 4).await;
-            // A leader without a recent greeting, because this server is busy, does not count as unresponsive.
-            if !lock(&self.cluster.silent).contains_key(address) {
-                continue;
-            }
-            let answered = lock(&self.cluster.known).values().find(|it| it.greeting.address == address).and_then(|it| it.answered);
-            if answered.unwrap_or(began).elapsed() > 2 * GREET_EVERY + GREET_WITHIN {
-                return;
+                Err(why) => self.connections.cluster.note_silence(address, why),
             }
         }
     }
@@ -381,23 +382,23 @@ impl Core {
         if log.is_leader() || contact.is_some_and(|contact| contact < LEADERLESS_MAX) {
             return false;
         }
-        let known = lock(&self.cluster.known);
+        let known = lock(&self.connections.cluster.known);
         known.values().any(|it| {
             let greeting = &it.greeting;
             it.heard.elapsed() < LEADERLESS_MAX
                 && greeting.leader.is_some()
-                && greeting.members.get(&self.cluster.id).is_none_or(|address| *address != self.cluster.address)
+                && greeting.members.get(&self.connections.cluster.id).is_none_or(|address| *address != self.connections.cluster.address)
         })
     }
 
     /// Reports this server's address to the leader when the log has another one.
     async fn keep_own_address(&self) {
-        let listed = self.log().members().borrow().addresses.get(&self.cluster.id).cloned();
-        if listed.is_none_or(|address| address == self.cluster.address) {
+        let listed = self.log().members().borrow().addresses.get(&self.connections.cluster.id).cloned();
+        if listed.is_none_or(|address| address == self.connections.cluster.address) {
             return;
         }
         if self.log().is_leader() {
-            if let Err(error) = self.log().add_learner(self.cluster.id, &self.cluster.address).await {
+            if let Err(error) = self.log().add_learner(self.connections.cluster.id, &self.connections.cluster.address).await {
                 tracing::warn!(%error, "could not write where this server is now; it is tried again");
             }
         } else if let Some(leader) = self.leader_address() {
@@ -408,7 +409,7 @@ impl Core {
     /// Asks a discovered cluster to admit this server. Returns whether there is such a cluster.
     async fn join_a_cluster(&self) -> bool {
         let address = {
-            let known = lock(&self.cluster.known);
+            let known = lock(&self.connections.cluster.known);
             let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX && it.greeting.initialized);
             let with_leader = fresh.filter_map(|it| {
                 let leader = it.greeting.leader?;
@@ -427,15 +428,15 @@ impl Core {
 
     async fn join_at(&self, mut address: String) {
         let request = JoinRequest {
-            id: self.cluster.id,
-            name: self.info.name.clone(),
-            region: self.info.region.clone(),
-            address: self.cluster.address.clone(),
+            id: self.connections.cluster.id,
+            name: self.facts.info.name.clone(),
+            region: self.facts.info.region.clone(),
+            address: self.connections.cluster.address.clone(),
         };
         let request = encode(&request);
         // A former leader may name its successor. A longer chain of referrals means that no server knows the leader.
         for _ in 0..3 {
-            let asked = self.cluster.peers.ask(&address, Topic::Join, &request, JOIN_WITHIN).await;
+            let asked = self.connections.cluster.peers.ask(&address, Topic::Join, &request, JOIN_WITHIN).await;
             match asked.map_err(|error| error.to_string()).and_then(|answer| decode(&answer)) {
                 Ok(JoinAnswer::Welcome) => {
                     tracing::info!(%address, "joined a cluster");
@@ -453,13 +454,13 @@ impl Core {
     /// Founds a cluster once the expected number of servers have found each other, if this server has the lowest id
     /// of them. Every one of them promises first, so that two overlapping sets cannot both found a cluster.
     async fn found_a_cluster(&self) {
-        let expect = self.config.bootstrap_expect;
-        if expect == 0 || self.config.non_voting_server {
+        let expect = self.facts.config.bootstrap_expect;
+        if expect == 0 || self.facts.config.non_voting_server {
             return;
         }
-        let mut found = BTreeMap::from([(self.cluster.id, self.cluster.address.clone())]);
+        let mut found = BTreeMap::from([(self.connections.cluster.id, self.connections.cluster.address.clone())]);
         {
-            let known = lock(&self.cluster.known);
+            let known = lock(&self.connections.cluster.known);
             let waiting = known.values().filter(|it| {
                 let greeting = &it.greeting;
                 it.heard.elapsed() < LEADERLESS_MAX && !greeting.initialized && !greeting.non_voting && greeting.expect == expect
@@ -470,12 +471,12 @@ impl Core {
             return;
         }
         let set: BTreeMap<_, _> = found.into_iter().take(expect).collect();
-        if set.keys().next() != Some(&self.cluster.id) || self.promise(&set).is_err() {
+        if set.keys().next() != Some(&self.connections.cluster.id) || self.promise(&set).is_err() {
             return;
         }
         let question = encode(&set);
-        let others = set.iter().filter(|(id, _)| **id != self.cluster.id);
-        let promises = others.map(|(_, address)| self.cluster.peers.ask(address, Topic::Promise, &question, GREET_WITHIN));
+        let others = set.iter().filter(|(id, _)| **id != self.connections.cluster.id);
+        let promises = others.map(|(_, address)| self.connections.cluster.peers.ask(address, Topic::Promise, &question, GREET_WITHIN));
         for promise in futures_util::future::join_all(promises).await {
             if let Err(error) = promise {
                 tracing::info!(%error, "a server does not found a cluster with this one now; it is tried again");
@@ -490,16 +491,16 @@ impl Core {
 
     /// Promises to found a cluster with this set of servers. Fails while a promise to another set holds.
     fn promise(&self, set: &BTreeMap<ServerId, String>) -> Result<(), String> {
-        if set.get(&self.cluster.id) != Some(&self.cluster.address) {
+        if set.get(&self.connections.cluster.id) != Some(&self.connections.cluster.address) {
             return Err("this server is not among them".into());
         }
         if !self.log().members().borrow().addresses.is_empty() {
             return Err("this server belongs to a cluster".into());
         }
-        if set.len() != self.config.bootstrap_expect {
-            return Err(format!("this server expects {} servers", self.config.bootstrap_expect));
+        if set.len() != self.facts.config.bootstrap_expect {
+            return Err(format!("this server expects {} servers", self.facts.config.bootstrap_expect));
         }
-        let mut promised = lock(&self.cluster.promised);
+        let mut promised = lock(&self.connections.cluster.promised);
         match &*promised {
             Some((other, at)) if other != set && at.elapsed() < PROMISE_HOLDS => Err("this server gave its word to others".into()),
             _ => {
@@ -511,8 +512,8 @@ impl Core {
 
     /// Admits a server as a learner. Autopilot decides later about its vote.
     async fn let_in(&self, request: JoinRequest) -> Result<JoinAnswer, String> {
-        if request.region != self.info.region {
-            return Err(format!("server {} is of region {:?}, this cluster of {:?}", request.name, request.region, self.info.region));
+        if request.region != self.facts.info.region {
+            return Err(format!("server {} is of region {:?}, this cluster of {:?}", request.name, request.region, self.facts.info.region));
         }
         if !self.log().is_leader() {
             return self.leader_address().map(JoinAnswer::Ask).ok_or_else(|| "No cluster leader".into());
@@ -520,7 +521,7 @@ impl Core {
         let listed = self.log().members().borrow().addresses.clone();
         if let Some(listed) = listed.get(&request.id).filter(|address| **address != request.address) {
             // The same id at another address: the server has moved, unless its old address still answers.
-            let asked = self.cluster.peers.ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
+            let asked = self.connections.cluster.peers.ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
             let there = asked.ok().and_then(|answer| decode::<Greeting>(&answer).ok());
             if there.is_some_and(|there| there.id == request.id) {
                 return Err(format!(
@@ -554,8 +555,8 @@ impl Answers for Core {
             }
             Topic::Greeting => {
                 let theirs: Greeting = decode(&question)?;
-                if theirs.region == self.info.region {
-                    self.cluster.note(theirs, false);
+                if theirs.region == self.facts.info.region {
+                    self.connections.cluster.note(theirs, false);
                 }
                 Ok(encode(&self.greeting()))
             }

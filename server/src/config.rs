@@ -72,7 +72,7 @@ impl ServerConfig {
     }
 
     /// Whether no other server is configured: this server expects none and joins none.
-    pub fn is_lone(&self) -> bool {
+    pub(crate) fn is_lone(&self) -> bool {
         self.bootstrap_expect <= 1 && self.join.is_empty()
     }
 }
@@ -106,7 +106,7 @@ impl Default for ServerConfig {
 }
 
 /// Scheduler configuration of a new cluster: binpack, and system jobs may preempt other jobs.
-pub fn default_scheduler_config() -> SchedulerConfiguration {
+pub(crate) fn default_scheduler_config() -> SchedulerConfiguration {
     let mut config = SchedulerConfiguration::default();
     config.preemption_config.system_scheduler_enabled = true;
     config
@@ -206,7 +206,7 @@ impl EncryptKey {
     }
 
     /// The key's bytes.
-    pub fn reveal(&self) -> &[u8] {
+    pub(crate) fn reveal(&self) -> &[u8] {
         &self.0
     }
 }

@@ -15,7 +15,7 @@ use songline_log::{Failure, OpenError};
 use songline_model::with_sources;
 
 use super::machine::Machine;
-use super::{Core, lock, watching};
+use super::{Core, watching};
 
 /// Delay from a failure to the first probe of the disk; doubled after every failed probe ..
 const TRY_AFTER: Duration = Duration::from_secs(1);
@@ -34,11 +34,11 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub fn failures(&self) -> u64 {
+    pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    pub fn returns(&self) -> u64 {
+    pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Ordering::Relaxed)
     }
 }
@@ -79,7 +79,7 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
         if core.fence.why().is_some() {
             return None;
         }
-        let dir = core.dir.clone();
+        let dir = core.facts.dir.clone();
         let probed = tokio::task::spawn_blocking(move || probe(&dir)).await.map_err(io::Error::other).and_then(|probed| probed);
         if let Err(error) = probed {
             tracing::info!(%error, again_in = ?*wait, "the disk does not work yet");
@@ -130,22 +130,6 @@ impl Core {
             }
             Failure::Consensus(_) => None,
         }
-    }
-
-    /// Address of the leader as others reported it lately: consensus does not report it while this server takes no
-    /// part.
-    pub(super) fn leader_by_hearsay(&self) -> Option<String> {
-        self.cluster.leader_of_others()
-    }
-
-    /// Index up to which this process has announced applied entries to its subscribers.
-    pub(super) fn announced(&self) -> u64 {
-        *self.applied.borrow()
-    }
-
-    /// Channel to the leader's machines.
-    pub(super) fn reactions(&self) -> Option<super::machine::Reacting> {
-        lock(&self.reactions).clone()
     }
 }
 

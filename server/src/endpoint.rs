@@ -78,7 +78,7 @@ impl Servers for Core {
         if let Some(refusal) = reports::refusal(&node) {
             return Err(RpcError::remote(refusal));
         }
-        self.updates.submit(from.id, allocs).await
+        self.leader.updates.submit(from.id, allocs).await
     }
 
     async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {

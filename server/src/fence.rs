@@ -25,7 +25,7 @@ impl Default for Fence {
 
 impl Fence {
     /// Fences the server. Only the first reason is kept.
-    pub fn set(&self, why: String) {
+    pub(crate) fn set(&self, why: String) {
         tracing::error!(why, "this server fences itself");
         self.0.send_if_modified(|now| {
             let first = now.is_none();
@@ -35,7 +35,7 @@ impl Fence {
     }
 
     /// The reason for the fence, if the server is fenced.
-    pub fn why(&self) -> Option<String> {
+    pub(crate) fn why(&self) -> Option<String> {
         self.0.borrow().clone()
     }
 }
@@ -80,7 +80,7 @@ impl Core {
         self.shutdown.cancel();
         let ended = async {
             while !self.workers.shown().workers.is_empty() {
-                self.work.notify_waiters();
+                self.leader.work.notify_waiters();
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };

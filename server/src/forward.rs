@@ -27,20 +27,20 @@ impl Forward {
 }
 
 /// Answers requests that another server forwards, until the connection ends or this server shuts down.
-pub async fn accept(core: Arc<Core>, conn: Conn, from: SocketAddr) {
+pub(super) async fn accept(core: Arc<Core>, conn: Conn, from: SocketAddr) {
     let (api, closing) = answering(core);
     serve_passed(conn, from, api, &Limits::default(), closing).await;
 }
 
 /// Like `accept`, for requests that a node's agent forwards. The agent is not authenticated, so they count as any
 /// caller's requests.
-pub async fn accept_of_node(core: Arc<Core>, conn: Conn, from: SocketAddr) {
+pub(super) async fn accept_of_node(core: Arc<Core>, conn: Conn, from: SocketAddr) {
     let (api, closing) = answering(core);
     serve_relayed(conn, from, api, &Limits::default(), closing).await;
 }
 
 fn answering(core: Arc<Core>) -> (Api<Core>, CancellationToken) {
-    let shared = core.forward.shared.get_or_init(|| Shared::of(&*core)).clone();
+    let shared = core.connections.forward.shared.get_or_init(|| Shared::of(&*core)).clone();
     let closing = core.shutdown_token().clone();
     (Api::with(core, shared), closing)
 }
@@ -50,7 +50,7 @@ impl Core {
     pub(super) fn leader(&self) -> Leader {
         if self.disk_trouble().is_some() {
             // Without a part in consensus this server learns of the leader by greetings only.
-            return self.leader_by_hearsay().map_or(Leader::Nobody, |address| Leader::At(address.into()));
+            return self.connections.cluster.leader_of_others().map_or(Leader::Nobody, |address| Leader::At(address.into()));
         }
         let now = *self.log().leadership().borrow();
         if now.is_leader {
@@ -67,7 +67,7 @@ impl Core {
     /// Returns once the leader differs from `known`.
     pub(super) async fn leader_other_than(&self, known: &Leader) {
         let (mut leadership, mut members) = (self.log().leadership(), self.log().members());
-        let (mut failures, mut hearsay) = (self.log().failures(), self.cluster.hearsay());
+        let (mut failures, mut hearsay) = (self.log().failures(), self.connections.cluster.hearsay());
         while self.leader() == *known {
             tokio::select! {
                 Ok(()) = leadership.changed() => {}
@@ -86,16 +86,18 @@ impl Core {
         if self.reign().is_some() {
             return Ok(());
         }
-        let mut reign = self.reign.subscribe();
+        let mut reign = self.leader.reign.subscribe();
         tokio::select! {
             Ok(_) = reign.wait_for(Option::is_some) => Ok(()),
             () = self.leader_other_than(&Leader::Here) => Err(ProposeError::NoLeader),
         }
     }
+}
 
+impl Forward {
     /// Sends a request to the server whose port is at `address`.
     pub(super) async fn pass_on(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
-        self.forward.forwarder.pass(address, request).await.map_err(|error| match error {
+        self.forwarder.pass(address, request).await.map_err(|error| match error {
             ForwardError::NotSent { request, why } => PassFailure::NotSent { request, why },
             ForwardError::Lost(why) => PassFailure::Lost(why),
         })

@@ -48,7 +48,7 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Forwarder from one server to another.
-    pub fn of_server(dialer: Dialer) -> Self {
+    pub(crate) fn of_server(dialer: Dialer) -> Self {
         Self { dialer, first: FirstByte::Http, pool: Pool::default() }
     }
 

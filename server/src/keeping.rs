@@ -22,8 +22,8 @@ async fn run(core: Weak<Core>) {
     loop {
         tokio::time::sleep(LOOK_INTERVAL).await;
         let Some(core) = core.upgrade() else { return };
-        core.past.forget_unused();
-        core.past.witness(core.view());
+        core.published.past.forget_unused();
+        core.published.past.witness(core.view());
         let log = core.log();
         if log.failure().is_some() {
             continue;

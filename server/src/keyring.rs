@@ -160,7 +160,7 @@ impl Core {
     /// Signer of the identities of a plan. Waits for a new cluster's first key; any other missing key is an error at
     /// once.
     pub(crate) async fn signer(&self) -> Result<Signer, KeyringError> {
-        let mut applied = self.applied.subscribe();
+        let mut applied = self.published.applied.subscribe();
         let first_key = applied.wait_for(|_| self.view().active_root_key().is_some());
         // After the wait, whether in time or not, the view decides.
         let _ = tokio::time::timeout(FIRST_KEY_WAIT, first_key).await;

@@ -53,7 +53,7 @@ type Tried = (Ticket, Result<u64, ProposeError>);
 pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), ProposeError> {
     let view = core.view();
     if view.scheduler_config().is_none() {
-        let config = core.config.default_scheduler_config.clone();
+        let config = core.facts.config.default_scheduler_config.clone();
         core.write_under(reign, proposal(SetSchedulerConfig { config, cas: None })).await?;
     }
     if view.autopilot_config().is_none() {
@@ -71,8 +71,8 @@ pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), Pro
 /// Clears everything that only a leader fills.
 pub(crate) fn forget(core: &Core) {
     core.queues().set_enabled(false, &core.view(), core.pace());
-    lock(&core.heartbeats).clear();
-    lock(&core.server_health).servers.clear();
+    lock(&core.leader.heartbeats).clear();
+    lock(&core.leader.server_health).servers.clear();
 }
 
 impl Leader {
@@ -89,7 +89,7 @@ impl Leader {
             outbox: Outbox::new(),
             outcomes: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
-            gc_at: now.plus(core.config.gc_interval),
+            gc_at: now.plus(core.facts.config.gc_interval),
             digests: Digests::new(digest_interval(), &view),
             core: Arc::clone(core),
         };
@@ -109,7 +109,7 @@ impl Leader {
                     None => return,
                 },
                 () = tokio::time::sleep(wait) => {}
-                () = self.core.deadlines.notified() => {}
+                () = self.core.leader.deadlines.notified() => {}
                 Some(tried) = self.outcomes.1.recv() => self.on_tried(tried),
                 () = self.reign.over() => return,
             }
@@ -127,7 +127,7 @@ impl Leader {
         let now = self.core.pace();
         let deadlines = [
             self.core.queues().broker.next_deadline(),
-            lock(&self.core.heartbeats).next_deadline(),
+            lock(&self.core.leader.heartbeats).next_deadline(),
             self.deployments.next_deadline(),
             self.drains.next_deadline(),
             self.outbox.next_deadline(),
@@ -156,21 +156,21 @@ impl Leader {
                     Change::Node { after: None, before: Some(node) } => self.forget_silent(node.id),
                     Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => self.forget_silent(node.id),
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
-                    Change::RootKey { .. } => self.core.root_keys_changed.notify_one(),
-                    Change::PendingWork { before: None, .. } => self.core.work_opened.notify_one(),
+                    Change::RootKey { .. } => self.core.leader.root_keys_changed.notify_one(),
+                    Change::PendingWork { before: None, .. } => self.core.leader.work_opened.notify_one(),
                     Change::Restored => self.rebuild(view, now),
                     _ => {}
                 }
             }
         }
-        self.core.work.notify_waiters();
+        self.core.leader.work.notify_waiters();
     }
 
     /// Stops the heartbeat timer of a node that is down or gone. The node may be back by the time this loop sees the
     /// change: its heartbeat then set its deadline after the newest view had shown it as ready, and the lock keeps
     /// the two in order.
     fn forget_silent(&self, id: NodeId) {
-        let mut heartbeats = lock(&self.core.heartbeats);
+        let mut heartbeats = lock(&self.core.leader.heartbeats);
         if self.core.view().node(id).is_none_or(|node| node.status == NodeStatus::Down) {
             heartbeats.forget(id);
         }
@@ -188,13 +188,13 @@ impl Leader {
     /// Refills the machines from the tables, as a new leader does: the state may have been replaced as a whole.
     fn rebuild(&mut self, view: &State, now: Time) {
         self.known = view.applied_index();
-        self.core.root_keys_changed.notify_one();
-        self.core.work_opened.notify_one();
+        self.core.leader.root_keys_changed.notify_one();
+        self.core.leader.work_opened.notify_one();
         self.outbox.clear();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
         self.services.restore(view);
-        lock(&self.core.heartbeats).restore(view, now);
+        lock(&self.core.leader.heartbeats).restore(view, now);
         {
             let mut queues = self.core.queues();
             queues.set_enabled(false, view, now);
@@ -219,12 +219,12 @@ impl Leader {
                 None => drop(self.core.queues().broker.ack(delivery.eval.id, delivery.token, now)),
             }
         }
-        let missed = lock(&self.core.heartbeats).on_time(now);
+        let missed = lock(&self.core.leader.heartbeats).on_time(now);
         for node in missed {
             self.miss(&view, node, now);
         }
         for step in self.deployments.on_time(&view, now) {
-            self.decide(Some(effects::deployment(&view, step, fresh(), written, self.core.config.job_tracked_versions)));
+            self.decide(Some(effects::deployment(&view, step, fresh(), written, self.core.facts.config.job_tracked_versions)));
         }
         for step in self.drains.on_time(&view, now) {
             self.decide(Some(effects::drain(&view, step, written, fresh)));
@@ -237,14 +237,14 @@ impl Leader {
             self.core.queues().unblock_failed(now);
         }
         if now >= self.gc_at {
-            self.gc_at = now.plus(self.core.config.gc_interval);
-            let cutoffs = lock(&self.core.times).cutoffs(&self.core.config.gc, now);
+            self.gc_at = now.plus(self.core.facts.config.gc_interval);
+            let cutoffs = lock(&self.core.published.times).cutoffs(&self.core.facts.config.gc, now);
             self.decide(Some(effects::collect_garbage(cutoffs)));
         }
         let digest = effects::compare(&view, &mut self.digests);
         self.decide(digest);
         self.carry_out(&view, now);
-        self.core.work.notify_waiters();
+        self.core.leader.work.notify_waiters();
     }
 
     fn miss(&mut self, view: &State, id: NodeId, now: Time) {
@@ -265,7 +265,7 @@ impl Leader {
     fn carry_out(&mut self, view: &State, now: Time) {
         loop {
             let core = &self.core;
-            let due = self.outbox.on_time(view, now, |node| lock(&core.heartbeats).watches(node));
+            let due = self.outbox.on_time(view, now, |node| lock(&core.leader.heartbeats).watches(node));
             if due.attempts.is_empty() && due.over.is_empty() {
                 return;
             }
@@ -316,7 +316,7 @@ impl Leader {
                 Consequence::Acknowledge(id, token) => drop(self.core.queues().broker.ack(id, token, now)),
                 Consequence::Decide(effect) => self.decide(Some(*effect)),
                 Consequence::Watch(id) => {
-                    if !lock(&self.core.heartbeats).watches(id) {
+                    if !lock(&self.core.leader.heartbeats).watches(id) {
                         self.core.beat(id);
                     }
                 }
@@ -350,7 +350,7 @@ impl Core {
     pub(crate) async fn collect_garbage(&self, reign: Option<&Reign>, cutoffs: Cutoffs, actor: &Actor) -> Result<(), ProposeError> {
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {
-            let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.config.job_tracked_versions);
+            let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.facts.config.job_tracked_versions);
             if commands.is_empty() {
                 break;
             }
@@ -383,7 +383,7 @@ fn digest_interval() -> u64 {
 }
 
 fn is_paused(core: &Core, view: &State) -> bool {
-    view.scheduler_config().map_or(core.config.default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker)
+    view.scheduler_config().map_or(core.facts.config.default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker)
 }
 
 #[cfg(test)]

@@ -8,17 +8,24 @@
 //! term. The case is harmless: the next reign begins only after every entry in the log is applied and after all
 //! proposals of the previous reign have ended, and `apply` checks every entry anew.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError, Written};
 use songline_log::Leadership;
-use tokio::sync::{oneshot, watch};
+use songline_model::{Dur, NodeId};
+use songline_scheduler::leader::autopilot;
+use songline_scheduler::leader::evals::EvalQueues;
+use songline_scheduler::leader::heartbeats::{HeartbeatLimits, Heartbeats};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
 
-use super::machine::Reactions;
-use super::{Core, lead};
+use super::clock::Clock;
+use super::machine::{Reacting, Reactions};
+use super::plans::{PlanQueue, PlanReceiver};
+use super::updates::{UpdateQueue, Updates};
+use super::{Core, lead, lock};
 
 /// Delay before another attempt of a leader that could not begin its reign.
 const RETRY_WAIT: Duration = Duration::from_millis(500);
@@ -38,22 +45,22 @@ impl Reign {
     }
 
     /// The raft term that was won.
-    pub fn term(&self) -> u64 {
+    pub(crate) fn term(&self) -> u64 {
         self.term
     }
 
     /// Whether the raft term is lost, or the server is shutting down.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over.is_cancelled()
     }
 
     /// Returns when the reign is over.
-    pub fn over(&self) -> WaitForCancellationFuture<'_> {
+    pub(crate) fn over(&self) -> WaitForCancellationFuture<'_> {
         self.over.cancelled()
     }
 
     /// Spawns `work`, which runs until it ends by itself or the reign is over.
-    pub fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         let reign = Arc::clone(self);
         tokio::spawn(async move {
             tokio::select! {
@@ -61,6 +68,89 @@ impl Reign {
                 () = reign.over() => {}
             }
         });
+    }
+}
+
+/// The leader's part of a server: its queues, machines and notifications.
+pub(crate) struct LeaderState {
+    /// This leadership term; `None` while this server does not lead or is not ready to lead.
+    pub(super) reign: watch::Sender<Option<Arc<Reign>>>,
+    queues: Mutex<EvalQueues>,
+    /// Notified when the queues may have evaluations to work on.
+    pub(super) work: Notify,
+    /// Notified when long work may be pending.
+    pub(super) work_opened: Notify,
+    /// Notified when a deadline of the leader's machines may have moved.
+    pub(super) deadlines: Notify,
+    /// Notified when root keys may be due for rotation or collection.
+    pub(super) root_keys_changed: Notify,
+    pub(super) heartbeats: Mutex<Heartbeats>,
+    /// Health of the servers, as the leader sees it.
+    pub(super) server_health: Mutex<autopilot::Health>,
+    pub(super) plans: PlanQueue,
+    pub(super) updates: Updates,
+    /// Sender to the leader's machines, for a state machine that replaces another one; `None` while the server is
+    /// shutting down.
+    pub(super) reactions: Mutex<Option<Reacting>>,
+}
+
+/// Receivers of what [`LeaderState`] queues.
+pub(super) struct Queues {
+    pub(super) plans: PlanReceiver,
+    pub(super) updates: UpdateQueue,
+}
+
+impl LeaderState {
+    pub(super) fn new(heartbeats: HeartbeatLimits) -> (Self, Queues) {
+        let ((plans, plan_queue), (updates, update_queue)) = (PlanQueue::new(), Updates::new());
+        let state = Self {
+            reign: watch::Sender::new(None),
+            queues: Mutex::new(EvalQueues::new()),
+            work: Notify::new(),
+            work_opened: Notify::new(),
+            deadlines: Notify::new(),
+            root_keys_changed: Notify::new(),
+            heartbeats: Mutex::new(Heartbeats::new(heartbeats)),
+            server_health: Mutex::default(),
+            plans,
+            updates,
+            reactions: Mutex::default(),
+        };
+        (state, Queues { plans: plan_queue, updates: update_queue })
+    }
+
+    /// The current reign. Set once every entry of earlier terms is applied and the leader's machines are filled.
+    pub(super) fn reign(&self) -> Option<Arc<Reign>> {
+        self.reign.borrow().clone().filter(|reign| !reign.is_over())
+    }
+
+    pub(super) fn queues(&self) -> MutexGuard<'_, EvalQueues> {
+        lock(&self.queues)
+    }
+
+    /// Channel to the leader's machines.
+    pub(super) fn reactions(&self) -> Option<Reacting> {
+        lock(&self.reactions).clone()
+    }
+
+    /// Records a node's heartbeat; `stagger`, from 0 to 1, spreads the deadlines. Returns the time until its next one.
+    pub(super) fn beat(&self, node: NodeId, stagger: f64, clock: &Clock) -> Dur {
+        let mut heartbeats = lock(&self.heartbeats);
+        let earliest = heartbeats.next_deadline();
+        let ttl = heartbeats.on_heartbeat(node, stagger, clock.pace());
+        let moved = heartbeats.next_deadline() != earliest;
+        drop(heartbeats);
+        if moved {
+            self.deadlines.notify_one();
+        }
+        ttl
+    }
+
+    /// Ends the leader's loops when the server shuts down.
+    pub(super) fn stop(&self) {
+        lock(&self.reactions).take();
+        self.work.notify_waiters();
+        self.deadlines.notify_waiters();
     }
 }
 
@@ -147,12 +237,12 @@ async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, t
     lead::establish(core, reign).await?;
     tracing::info!(term = reign.term(), "this server leads");
     core.metrics.at.raft_leader.add_one();
-    core.reign.send_replace(Some(Arc::clone(reign)));
+    core.leader.reign.send_replace(Some(Arc::clone(reign)));
     let leader = lead::Leader::begin(core, reign);
     super::work::start(core, reign);
     super::keyring::start(core, reign);
     super::cluster::autopilot::start(core, reign);
-    core.work.notify_waiters();
+    core.leader.work.notify_waiters();
     tell(told, Ok(()));
     leader.run(reactions).await;
     Ok(())
@@ -161,9 +251,9 @@ async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, t
 /// Ends a reign: its loops stop, its queues are emptied (the tables still have everything), its plans are refused.
 async fn end(core: &Core, reign: &Reign) {
     reign.over.cancel();
-    let ruled = core.reign.send_replace(None).is_some();
+    let ruled = core.leader.reign.send_replace(None).is_some();
     lead::forget(core);
-    core.work.notify_waiters();
+    core.leader.work.notify_waiters();
     if ruled {
         tracing::info!(term = reign.term(), "this server leads no more");
         core.metrics.at.raft_follower.add_one();
@@ -176,7 +266,7 @@ async fn end(core: &Core, reign: &Reign) {
 impl Core {
     /// The current reign. Set once every entry of earlier terms is applied and the leader's machines are filled.
     pub(crate) fn reign(&self) -> Option<Arc<Reign>> {
-        self.reign.borrow().clone().filter(|reign| !reign.is_over())
+        self.leader.reign()
     }
 
     /// Writes a decision of the leader itself: under a reign, and never after its end.

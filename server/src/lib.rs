@@ -10,12 +10,13 @@ mod archives;
 mod clock;
 pub mod cluster;
 pub mod config;
+mod connections;
 #[cfg(debug_assertions)]
 pub mod defects;
 mod disk;
 mod endpoint;
 mod fence;
-pub mod forward;
+mod forward;
 pub mod forwarding;
 mod hex;
 #[cfg(test)]
@@ -29,10 +30,12 @@ mod metrics;
 mod panics;
 mod past;
 mod plans;
+mod published;
 mod refill;
 mod room;
 mod rpc;
 mod services;
+mod stores;
 #[cfg(test)]
 mod testing;
 mod timing;
@@ -42,109 +45,73 @@ mod watching;
 mod work;
 mod workers;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use arc_swap::ArcSwap;
 use songline_api::sso::{Fetch, Sso};
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
-use songline_events::hub::{EventHub, History, HubConfig, StoredHistory};
+use songline_events::hub::EventHub;
 use songline_events::touches::Touches;
 use songline_events::watch::Watches;
 use songline_log::{Log, Start};
 use songline_model::{Dur, NodeId, Time};
 use songline_projections::State;
 use songline_rpc::NodeAgent;
-use songline_rpc::net::{Dispatch, Pool, PoolLimits};
+use songline_rpc::net::Dispatch;
 use songline_rpc::port::Dialer;
 use songline_scheduler::leader::evals::EvalQueues;
-use songline_scheduler::leader::gc::TimeTable;
-use songline_scheduler::leader::heartbeats::Heartbeats;
-use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
-pub use clock::TimeSource;
-use cluster::Cluster;
+use clock::TimeSource;
 use config::ServerConfig;
+use connections::Connections;
 pub use keyring::KnownKey;
+use leadership::LeaderState;
 use machine::Machine;
 pub use machine::replay;
-pub use rpc::{AnyNode, Ports, RemoteNode};
-use rpc::{Local, LocalNode};
+use published::Published;
+use rpc::AnyNode;
+pub use rpc::Ports;
+use stores::Stores;
 
 pub(crate) use endpoint::wall_clock;
 
-/// Idle timeout of a session between servers.
-const SERVER_SESSION_IDLE: std::time::Duration = std::time::Duration::from_mins(2);
-
 /// A running server.
 pub struct Core {
-    config: ServerConfig,
-    info: AgentInfo,
-    dir: PathBuf,
-    view: ArcSwap<State>,
-    watches: Watches,
-    events: OnceLock<Arc<EventHub>>,
-    history: Arc<StoredHistory>,
-    touches: Arc<Touches>,
-    past: past::PastStates,
-    refill: refill::Progress,
-    read_archive: Mutex<Option<archives::ReadArchive>>,
+    /// Weak reference to this server, for threads that are started later.
+    own: Weak<Core>,
+    facts: Facts,
+    published: Published,
+    stores: Stores,
     log: OnceLock<Log<Machine>>,
-    applied: watch::Sender<u64>,
-    queues: Mutex<EvalQueues>,
-    /// Notified when the queues may have evaluations to work on.
-    work: Notify,
-    /// Notified when long work may be pending.
-    work_opened: Notify,
-    /// This leadership term; `None` while this server does not lead or is not ready to lead.
-    reign: watch::Sender<Option<Arc<leadership::Reign>>>,
-    times: Mutex<TimeTable>,
-    /// Health of the servers, as the leader sees it.
-    server_health: Mutex<songline_scheduler::leader::autopilot::Health>,
+    clock: clock::Clock,
+    /// The leader's part; idle while this server does not lead.
+    leader: LeaderState,
+    workers: workers::pool::Pool,
     fence: fence::Fence,
     room: room::Room,
     disk: disk::Disk,
-    /// Sender to the leader's machines, for a state machine that replaces another one; `None` while the server is
-    /// shutting down.
-    reactions: Mutex<Option<machine::Reacting>>,
-    apply_times: ApplyTimes,
-    clock: clock::Clock,
-    heartbeats: Mutex<Heartbeats>,
-    workers: workers::pool::Pool,
-    /// Weak reference to this server, for threads that are started later.
-    own: Weak<Core>,
-    /// Notified when a deadline of the leader's machines may have moved.
-    deadlines: Notify,
-    plans: plans::PlanQueue,
     keyring: keyring::Keyring,
-    /// Notified when root keys may be due for rotation or collection.
-    root_keys_changed: Notify,
     sso: Sso,
-    updates: updates::Updates,
     metrics: metrics::Metrics,
-    local_nodes: RwLock<BTreeMap<NodeId, Arc<dyn LocalNode>>>,
-    /// The node in this process that is reached over its session, like any other node.
-    own_node: OnceLock<NodeId>,
-    agent_config: serde_json::Value,
-    cluster: Cluster,
-    /// Dials other servers.
-    dialer: Dialer,
-    /// Sessions with other servers.
-    pool: Pool,
-    /// Whether methods for nodes and servers require a certificate with a node's or server's name.
-    verify_names: bool,
-    /// Sessions with nodes.
-    sessions: rpc::Sessions,
-    stable_since: Time,
-    forward: forward::Forward,
+    connections: Connections,
     shutdown: CancellationToken,
     #[cfg(test)]
     hooks: hooks::Hooks,
+}
+
+/// What does not change while a server runs.
+struct Facts {
+    config: ServerConfig,
+    info: AgentInfo,
+    /// Directory of everything durable.
+    dir: PathBuf,
+    /// The agent's configuration as `agent/self` shows it.
+    agent_config: serde_json::Value,
+    stable_since: Time,
 }
 
 /// Everything that a server is started with.
@@ -203,7 +170,7 @@ pub enum StartError {
     /// This program's chain of migrations is inconsistent.
     #[error("checking the migrations of this version")]
     Migrations(#[from] songline_migrations::ChainError),
-    /// The log has members that could not authenticate to this server.
+    /// There are other servers, in the configuration or the log, that could not authenticate to this server.
     #[error("{0}")]
     Unproven(String),
     /// This server is the only member and did not become leader.
@@ -219,79 +186,41 @@ impl Core {
     }
 
     /// Like [`Self::start`], with another clock than the machine's.
-    pub async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
+    async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
         let Setup { config, info, dir, agent_config, ports, disk, outgoing } = setup;
         songline_migrations::check()?;
-        let history_dir = dir.join("events");
         std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
-        let history = StoredHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
-        let touches_dir = dir.join("touches");
-        let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
+        let stores = Stores::open(&dir)?;
         let id = cluster::identity(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
-        let cluster = Cluster::new(id, ports.advertised.clone(), ports.dialer.clone());
-        let (updates, update_queue) = updates::Updates::new();
-        let (plans, plan_queue) = plans::PlanQueue::new();
-        let heartbeats = Heartbeats::new(config.heartbeats);
-        let pool_limits = PoolLimits { idle_session: SERVER_SESSION_IDLE, of_server: true, ..PoolLimits::default() };
-        let dispatched_metrics = info.dispatched_metrics;
+        let (leader, queues) = LeaderState::new(config.heartbeats);
         let core = Arc::new_cyclic(|own| Self {
             own: own.clone(),
-            workers: workers::pool::Pool::default(),
-            config,
-            info,
-            view: ArcSwap::from_pointee(State::new()),
-            watches: Watches::default(),
-            events: OnceLock::new(),
-            history: Arc::new(history),
-            touches,
-            past: past::PastStates::default(),
-            refill: refill::Progress::default(),
-            read_archive: Mutex::default(),
+            published: Published::default(),
+            stores,
             log: OnceLock::new(),
-            applied: watch::Sender::new(0),
-            queues: Mutex::new(EvalQueues::new()),
-            work: Notify::new(),
-            work_opened: Notify::new(),
-            reign: watch::Sender::new(None),
-            times: Mutex::default(),
-            server_health: Mutex::default(),
+            clock: clock::Clock::new(time),
+            leader,
+            workers: workers::pool::Pool::default(),
             fence: fence::Fence::default(),
             room: room::Room::default(),
             disk: disk::Disk::default(),
-            reactions: Mutex::default(),
-            apply_times: ApplyTimes::default(),
-            clock: clock::Clock::new(time),
-            heartbeats: Mutex::new(heartbeats),
-            deadlines: Notify::new(),
-            plans,
             keyring: keyring::Keyring::new(dir.join("keystore")),
-            root_keys_changed: Notify::new(),
             sso: Sso::new(outgoing),
-            updates,
-            metrics: metrics::Metrics::new(dispatched_metrics),
-            local_nodes: RwLock::default(),
-            own_node: OnceLock::new(),
-            agent_config,
-            cluster,
-            dialer: ports.dialer.clone(),
-            pool: Pool::new(ports.dialer.clone(), pool_limits, None),
-            verify_names: ports.verify_names,
-            sessions: rpc::Sessions::default(),
-            stable_since: wall_clock(),
-            forward: forward::Forward::new(forwarding::Forwarder::of_server(ports.dialer.clone())),
+            metrics: metrics::Metrics::new(info.dispatched_metrics),
+            connections: Connections::new(id, ports.advertised.clone(), &ports.dialer, ports.verify_names),
             shutdown: CancellationToken::new(),
             #[cfg(test)]
             hooks: hooks::Hooks::default(),
-            dir,
+            facts: Facts { config, info, dir, agent_config, stable_since: wall_clock() },
         });
         let (machine, reactions) = Machine::new(&core);
-        let mut log_config = machine::log_config(&core.config, core.dir.clone());
-        log_config.node_id = core.cluster.id();
+        let mut log_config = machine::log_config(&core.facts.config, core.facts.dir.clone());
+        log_config.node_id = core.connections.cluster.id();
         log_config.disk = disk;
-        core.cluster.address().clone_into(&mut log_config.address);
-        log_config.start = if core.config.starts_alone() { Start::Alone } else { Start::Wait };
-        let log = Log::open(log_config, machine, Arc::new(core.cluster.transport())).await;
-        let log = log.map_err(|source| StartError::Log { dir: core.dir.clone(), source })?;
+        core.connections.cluster.address().clone_into(&mut log_config.address);
+        log_config.start = if core.facts.config.starts_alone() { Start::Alone } else { Start::Wait };
+        let log = Log::open(log_config, machine, Arc::new(core.connections.cluster.transport())).await;
+        let log = log.map_err(|source| StartError::Log { dir: core.facts.dir.clone(), source })?;
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
         }
@@ -301,8 +230,8 @@ impl Core {
         room::start(&core);
         disk::start(&core);
         rpc::start(&core, ports.listeners, &ports.limits);
-        tokio::spawn(updates::run(Arc::downgrade(&core), update_queue));
-        plans::start(&core, plan_queue);
+        tokio::spawn(updates::run(Arc::downgrade(&core), queues.updates));
+        plans::start(&core, queues.plans);
         leadership::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
         workers::start(&core);
         keeping::start(&core);
@@ -316,13 +245,10 @@ impl Core {
     /// Stops accepting work, ends waiting requests and closes the log cleanly.
     pub async fn stop(&self) {
         self.shutdown.cancel();
-        lock(&self.reactions).take();
-        self.work.notify_waiters();
-        self.deadlines.notify_waiters();
-        self.pool.close();
+        self.leader.stop();
+        self.connections.pool.close();
         self.log().shutdown().await;
-        self.events().close();
-        self.touches.close();
+        self.stores.close();
     }
 
     /// The log. It is set by `start` before the server is handed out.
@@ -332,30 +258,22 @@ impl Core {
 
     /// Hub of the event streams. It is set by `start` before the server is handed out.
     pub(crate) fn events(&self) -> &Arc<EventHub> {
-        self.events.get().expect("the hub is started before the server is handed out")
+        self.stores.events()
     }
 
-    /// Starts the event hub at the first index to publish. Panics on failure: an entry whose events are lost must not
-    /// be applied.
+    /// Starts the event hub at the first index to publish.
     pub(crate) fn start_events(&self, first_index: u64) {
-        self.events.get_or_init(|| {
-            let config = HubConfig { backlog_frames: self.config.event_buffer_size, ..HubConfig::default() };
-            let history: Arc<dyn History> = Arc::clone(&self.history) as Arc<dyn History>;
-            match EventHub::start(config, Some(history), first_index) {
-                Ok(hub) => hub,
-                Err(error) => panic!("the event history cannot be used: {error}"),
-            }
-        });
+        self.stores.start_events(first_index, self.facts.config.event_buffer_size);
     }
 
     /// The record of the objects that each entry changed.
     pub(crate) fn touches(&self) -> &Arc<Touches> {
-        &self.touches
+        self.stores.touches()
     }
 
     /// Newest applied state.
     pub fn view(&self) -> Arc<State> {
-        self.view.load_full()
+        self.published.view()
     }
 
     /// Writes a command and returns once the entry is durable and applied here.
@@ -365,7 +283,7 @@ impl Core {
 
     /// Histogram of the times for which applying held the state.
     pub fn apply_times(&self) -> &ApplyTimes {
-        &self.apply_times
+        &self.published.apply_times
     }
 
     /// Like [`Self::write`], and also returns the time that applying took on this server.
@@ -393,9 +311,7 @@ impl Core {
 
     /// Waits until this server has applied the entry at `index`. `None` after `within`.
     pub(crate) async fn wait_for_index(&self, index: u64, within: std::time::Duration) -> Option<Arc<State>> {
-        let mut applied = self.applied.subscribe();
-        let reached = tokio::time::timeout(within, applied.wait_for(|at| *at >= index)).await;
-        matches!(reached, Ok(Ok(_))).then(|| self.view())
+        self.published.wait_for_index(index, within).await
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -408,12 +324,12 @@ impl Core {
     }
 
     pub(crate) fn watches(&self) -> &Watches {
-        &self.watches
+        &self.published.watches
     }
 
     /// Dials other servers.
     pub fn dialer(&self) -> &Dialer {
-        &self.dialer
+        &self.connections.dialer
     }
 
     /// Cancelled when the server shuts down.
@@ -422,46 +338,33 @@ impl Core {
     }
 
     pub(crate) fn rpc_addr(&self) -> String {
-        self.cluster.address().to_owned()
+        self.connections.cluster.address().to_owned()
     }
 
     /// Records a node's heartbeat. Returns the time until its next one.
     pub(crate) fn beat(&self, node: NodeId) -> Dur {
         let stagger = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0;
-        let mut heartbeats = lock(&self.heartbeats);
-        let earliest = heartbeats.next_deadline();
-        let ttl = heartbeats.on_heartbeat(node, stagger, self.pace());
-        let moved = heartbeats.next_deadline() != earliest;
-        drop(heartbeats);
-        if moved {
-            self.deadlines.notify_one();
-        }
-        ttl
+        self.leader.beat(node, stagger, &self.clock)
     }
 
     pub(crate) fn queues(&self) -> std::sync::MutexGuard<'_, EvalQueues> {
-        lock(&self.queues)
+        self.leader.queues()
     }
 
     /// Registers a node agent of this process for requests that address it. `calls` answers the calls of the node RPC
     /// with the same agent.
     pub fn add_local_node(&self, id: NodeId, node: Arc<impl NodeAgent>, calls: Arc<impl Dispatch>) {
-        let local: Arc<dyn LocalNode> = Arc::new(Local { node, calls });
-        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).insert(id, local);
-    }
-
-    pub(crate) fn local_nodes(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<NodeId, Arc<dyn LocalNode>>> {
-        self.local_nodes.read().unwrap_or_else(PoisonError::into_inner)
+        self.connections.add_local_node(id, node, calls);
     }
 
     /// Registers the node of this process that is reached over its session; to be called once.
     pub fn set_own_node(&self, id: NodeId) {
-        self.own_node.get_or_init(|| id);
+        self.connections.set_own_node(id);
     }
 
     /// Unregisters the node agents of this process before they stop.
     pub fn remove_local_nodes(&self) {
-        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.connections.remove_local_nodes();
     }
 }
 

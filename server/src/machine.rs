@@ -72,7 +72,7 @@ enum Announced {
 impl Machine {
     pub(crate) fn new(core: &Arc<Core>) -> (Self, Reactions) {
         let (reactions, receiver) = mpsc::unbounded_channel();
-        *lock(&core.reactions) = Some(reactions.clone());
+        *lock(&core.leader.reactions) = Some(reactions.clone());
         (
             Self {
                 state: State::new(),
@@ -91,7 +91,7 @@ impl Machine {
             state: State::new(),
             installed: None,
             core: Arc::downgrade(core),
-            reactions: core.reactions(),
+            reactions: core.leader.reactions(),
             announced: Announced::NotLookedUp,
         }
     }
@@ -99,7 +99,7 @@ impl Machine {
     /// Whether the last applied entry was already published by the predecessor.
     fn is_old_news(&mut self) -> bool {
         if let Announced::NotLookedUp = self.announced {
-            self.announced = Announced::UpTo(self.core.upgrade().map_or(0, |core| core.announced()));
+            self.announced = Announced::UpTo(self.core.upgrade().map_or(0, |core| core.published.applied_index()));
         }
         match self.announced {
             Announced::Nothing | Announced::NotLookedUp => false,
@@ -128,7 +128,7 @@ impl Machine {
         core.metrics.measure_entry(kind, took);
         let entry = recorded(&self.state, kind, result, repeats, Arc::clone(changes));
         if kind == Kind::Restore && entry.ending == Ending::Done {
-            core.past.begin_anew(self.state.applied_index());
+            core.published.past.begin_anew(self.state.applied_index());
         }
         core.touches().publish(entry);
     }
@@ -138,17 +138,17 @@ impl Machine {
         // The hub has to know its first entry: the one after the checkpoint, or the first entry of the log.
         core.start_events(self.installed.map_or(1, |index| index + 1));
         let view = Arc::new(self.state.clone());
-        let before = core.view.swap(Arc::clone(&view));
+        let before = core.published.view.swap(Arc::clone(&view));
         if reactions.iter().any(|reaction| matches!(reaction.changes[..], [Change::Restored])) {
             // Dropping frees millions of rows, so it is done on another thread.
             std::thread::spawn(move || drop(before));
         }
-        lock(&core.times).witness(self.state.applied_index(), self.state.applied_at());
+        lock(&core.published.times).witness(self.state.applied_index(), self.state.applied_at());
         core.metrics.follow(&view, &reactions);
-        core.applied.send_replace(self.state.applied_index());
+        core.published.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {
             core.keyring.follow(&reaction.changes);
-            core.watches.wake(&reaction.changes);
+            core.published.watches.wake(&reaction.changes);
             core.events().publish(reaction.index, reaction.kind, Arc::clone(&reaction.changes));
         }
         // Consensus entries have no reaction, and the reaction of a repeated write has the first write's index. A
@@ -233,7 +233,7 @@ impl StateMachine for Machine {
         }
         self.publish(reactions);
         if let Some(core) = self.core.upgrade() {
-            core.apply_times.record(begun.elapsed());
+            core.published.apply_times.record(begun.elapsed());
             core.metrics.at.raft_batch.add(entries);
         }
         replies
@@ -255,12 +255,12 @@ impl StateMachine for Machine {
             core.metrics.replaced(&self.state);
         }
         // A running server has waiting requests and subscribers, which have to see the new state.
-        let running = core.filter(|core| core.events.get().is_some());
+        let running = core.filter(|core| core.stores.has_events());
         self.publish(Vec::new());
         if let Some(core) = running {
             core.events().begin_after(self.state.applied_index());
             core.keyring.follow(&[Change::Restored]);
-            core.watches.wake_all();
+            core.published.watches.wake_all();
         }
         Ok(())
     }

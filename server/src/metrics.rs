@@ -133,7 +133,7 @@ instruments! {
 pub(crate) struct Amount(Series);
 
 impl Amount {
-    pub fn add(&self, amount: usize) {
+    pub(crate) fn add(&self, amount: usize) {
         self.0.add(amount as f64);
     }
 
@@ -470,7 +470,11 @@ impl Core {
         gauge("nomad.nomad.blocked_evals.total_quota_limit", "Evaluations that wait for a quota: always 0.", 0);
         let queued = self.metrics.plans_queued.load(Ordering::Relaxed);
         gauge("nomad.nomad.plan.queue_depth", "Plans that wait for the applier or are being written.", queued as u64);
-        gauge("nomad.nomad.heartbeat.active", "Nodes whose heartbeats this server waits for.", lock(&self.heartbeats).watched() as u64);
+        gauge(
+            "nomad.nomad.heartbeat.active",
+            "Nodes whose heartbeats this server waits for.",
+            lock(&self.leader.heartbeats).watched() as u64,
+        );
         gauge("songline.leader", "1 while this server leads.", u64::from(leads));
         for (kind, ready, unacked) in types {
             let names = [format!("nomad.nomad.broker.{kind}_ready"), format!("nomad.nomad.broker.{kind}_unacked")];

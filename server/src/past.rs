@@ -190,7 +190,7 @@ fn commands(log: &Log<Machine>, base: u64, range: Range<u64>) -> Result<Vec<Logg
 impl Core {
     /// Index of the last archive restore, 0 when there was none.
     fn past_floor(&self) -> u64 {
-        Core::touches(self).floor().max(self.past.floor.load(Ordering::Acquire))
+        Core::touches(self).floor().max(self.published.past.floor.load(Ordering::Acquire))
     }
 
     async fn past_state(&self, index: u64) -> Result<Arc<State>, PastError> {
@@ -207,11 +207,11 @@ impl Core {
         if index < floor || index < base {
             return Err(below(floor.max(base)));
         }
-        let Ok(_turn) = Arc::clone(&self.past.turns).acquire_owned().await else {
+        let Ok(_turn) = Arc::clone(&self.published.past.turns).acquire_owned().await else {
             return Err(failed("the server is going down"));
         };
         let wanted = index - base;
-        let found = self.past.nearest(wanted, base);
+        let found = self.published.past.nearest(wanted, base);
         if let Some((state, _)) = &found
             && state.raft_index() == wanted
         {
@@ -220,13 +220,13 @@ impl Core {
         // If the client disconnects, this future is dropped, and its guard cancels the rebuild.
         let gone = self.shutdown_token().child_token();
         let _guard = gone.clone().drop_guard();
-        let (log, dir) = (self.log().clone(), self.dir.clone());
+        let (log, dir) = (self.log().clone(), self.facts.dir.clone());
         let (kept, line) = found.map_or((None, None), |(state, line)| (Some(state), Some(line)));
         let rebuilt = blocking(move || rebuild(&log, kept, wanted, &gone, &dir)).await?;
         let state = match rebuilt.ok_or_else(|| failed("the request is gone"))? {
             Rebuilt::State { state, from_kept } => {
                 if state.base() == base {
-                    self.past.keep(&state, line.filter(|_| from_kept));
+                    self.published.past.keep(&state, line.filter(|_| from_kept));
                 }
                 state
             }

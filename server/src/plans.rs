@@ -58,7 +58,7 @@ impl Core {
     pub(crate) async fn submit_plan(&self, reign: &Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
         let _waits = self.metrics.plan_waits();
         self.metrics.count_served(Served { endpoint: "plan", op: RateOp::Write, identity: None });
-        self.metrics.at.plan_submit.of(self.plans.submit(Arc::clone(reign), plan)).await
+        self.metrics.at.plan_submit.of(self.leader.plans.submit(Arc::clone(reign), plan)).await
     }
 }
 

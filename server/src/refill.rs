@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use songline_api::Refilling;
-use songline_events::refill::{Reached, Refill, RefillError, Refilled, Refiller};
+use songline_events::refill::{Reached, RefillError, Refilled, Refiller};
 use songline_log::Entries;
 use songline_model::Time;
 use songline_projections::State;
@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::machine::{Archive, apply_entry, replayed};
 use super::past::FIRST_INDEX_MAX;
+use super::stores::Stores;
 use super::{Core, lock, wall_clock, watching};
 
 /// Delay before another attempt after a failure.
@@ -39,12 +40,7 @@ enum ReplayError {
 #[derive(Debug, Default)]
 pub(crate) struct Progress(Mutex<Option<Time>>);
 
-impl Core {
-    /// The stores that are derived from the log.
-    fn derived(&self) -> [Arc<dyn Refill>; 2] {
-        [Arc::clone(&self.history) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
-    }
-
+impl Stores {
     /// The stores that are being rebuilt, with their progress.
     pub(crate) fn refillings(&self) -> Vec<Refilling> {
         let since = *lock(&self.refill.0);
@@ -56,7 +52,7 @@ impl Core {
 
 /// Fills the stores whenever one was lost, for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
-    let [mut events, mut touches] = core.derived().map(|store| store.losses());
+    let [mut events, mut touches] = core.stores.derived().map(|store| store.losses());
     watching::until_shutdown(core, async move |own| {
         loop {
             // The stores live as long as the server, so a closed channel ends the loop.
@@ -110,8 +106,8 @@ fn tell(store: &'static str, came_of_it: Refilled) -> bool {
 /// Replays the log into every lost store. `None` when the server is shutting down; its next start resumes the fill.
 fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, ReplayError> {
     let Some(core) = weak.upgrade() else { return Ok(None) };
-    let Some(mut refiller) = Refiller::of(core.derived())? else { return Ok(Some(Vec::new())) };
-    *lock(&core.refill.0) = Some(wall_clock());
+    let Some(mut refiller) = Refiller::of(core.stores.derived())? else { return Ok(Some(Vec::new())) };
+    *lock(&core.stores.refill.0) = Some(wall_clock());
     let Some((mut state, entries)) = beginning(&core, refiller.resumes_after())? else {
         refiller.give_up()?;
         return Ok(Some(refiller.end()?));
@@ -127,7 +123,7 @@ fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, Re
         let entry = entry?;
         let raft_index = entry.position.index;
         #[cfg(test)]
-        if tests::is_interrupted(&core.dir, raft_index) {
+        if tests::is_interrupted(&core.facts.dir, raft_index) {
             refiller.write_now();
             return Ok(None);
         }
@@ -140,7 +136,7 @@ fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, Re
     if let Some(core) = weak.upgrade() {
         // Retention may have dropped log entries meanwhile that were filled in.
         super::keeping::forget_derived(&core);
-        *lock(&core.refill.0) = None;
+        *lock(&core.stores.refill.0) = None;
     }
     Ok(Some(told))
 }

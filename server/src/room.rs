@@ -45,7 +45,7 @@ impl Room {
     }
 
     /// Refuses while there is not enough free space.
-    pub fn check(&self) -> Result<(), ProposeError> {
+    pub(crate) fn check(&self) -> Result<(), ProposeError> {
         match self.closed_at.load(Ordering::Relaxed) {
             0 => Ok(()),
             free => Err(ProposeError::Unavailable(format!(
@@ -73,7 +73,7 @@ pub(crate) fn start(core: &Arc<Core>) {
 }
 
 fn look(core: &Core) {
-    match free_bytes(&core.dir).map(|free| (free, core.room.note(free))) {
+    match free_bytes(&core.facts.dir).map(|free| (free, core.room.note(free))) {
         Ok((free, Some(false))) => tracing::error!(free_mib = free >> 20, "the disk is nearly full: this server takes no more writes"),
         Ok((free, Some(true))) => tracing::info!(free_mib = free >> 20, "there is room on the disk again: this server takes writes"),
         Ok((_, None)) => {}

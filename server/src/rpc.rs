@@ -22,11 +22,10 @@ use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits, Serv
 use tokio::net::TcpListener;
 
 use super::{Core, cluster, forward};
-pub use anynode::AnyNode;
+pub(crate) use anynode::AnyNode;
 use dispatch::NodeRpc;
 pub(crate) use local::{Local, LocalNode};
 use rates::Measured;
-pub use remote::RemoteNode;
 pub(super) use sessions::Sessions;
 
 /// A server's listeners, its advertised address, and its connections to others.

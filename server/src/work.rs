@@ -44,7 +44,7 @@ async fn run(core: &Core, reign: &Reign) {
                 }
             }
             // Work that is opened after the check above leaves a permit, so this returns at once.
-            () = core.work_opened.notified(), if on_their_way.len() < SLICES_AT_ONCE => {}
+            () = core.leader.work_opened.notified(), if on_their_way.len() < SLICES_AT_ONCE => {}
         }
     }
 }

@@ -43,7 +43,7 @@ impl From<String> for Failure {
 
 /// Starts the workers.
 pub(crate) fn start(core: &Arc<Core>) {
-    let asked = core.config.num_schedulers;
+    let asked = core.facts.config.num_schedulers;
     let count = if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) };
     replace(core, count, None);
 }
@@ -68,7 +68,7 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
             core.workers.forget(worker);
             return;
         }
-        let woken = core.work.notified();
+        let woken = core.leader.work.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();
         // The reign is read before the delivery: a delivery of a later reign is given back, and one of an earlier
@@ -115,8 +115,8 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
             tracing::debug!(eval = %eval.id, %error, "the evaluation had been taken back meanwhile");
         }
         // An answer makes the next evaluation of the job ready, or sets its deadline.
-        core.work.notify_one();
-        core.deadlines.notify_one();
+        core.leader.work.notify_one();
+        core.leader.deadlines.notify_one();
     }
 }
 

@@ -41,7 +41,7 @@ impl Core {
         if self.other_servers().is_empty() {
             return Ok(());
         }
-        let question = encode(&Question::Fetch { digest: digest.to_owned(), from: self.cluster.address.clone() });
+        let question = encode(&Question::Fetch { digest: digest.to_owned(), from: self.connections.cluster.address.clone() });
         if self.majority_answers(Topic::Archive, &question, FETCH_WITHIN).await {
             return Ok(());
         }
@@ -72,7 +72,13 @@ impl Core {
         let (mut hasher, mut offset) = (blake3::Hasher::new(), 0);
         loop {
             let question = encode(&Question::Piece { digest: digest.to_owned(), offset });
-            let piece = self.cluster.peers.ask(from, Topic::Archive, &question, PIECE_WITHIN).await.map_err(|error| error.to_string())?;
+            let piece = self
+                .connections
+                .cluster
+                .peers
+                .ask(from, Topic::Archive, &question, PIECE_WITHIN)
+                .await
+                .map_err(|error| error.to_string())?;
             if piece.is_empty() {
                 break;
             }
@@ -105,8 +111,8 @@ impl Core {
     async fn fetch_from_anybody(&self, digest: &str) -> Option<()> {
         loop {
             // While the log is being opened the members are unknown; the configured addresses are asked.
-            let addresses = if self.log.get().is_some() { self.other_servers() } else { self.config.join.addresses() };
-            let addresses: Vec<_> = addresses.into_iter().filter(|address| *address != self.cluster.address).collect();
+            let addresses = if self.log.get().is_some() { self.other_servers() } else { self.facts.config.join.addresses() };
+            let addresses: Vec<_> = addresses.into_iter().filter(|address| *address != self.connections.cluster.address).collect();
             if addresses.is_empty() {
                 return None;
             }

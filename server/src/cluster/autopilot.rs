@@ -36,7 +36,7 @@ impl Core {
         let view = self.view();
         let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
         let effect = autopilot.on_look(&self.look_at_servers(reigned), &config);
-        lock(&self.server_health).clone_from(autopilot.health());
+        lock(&self.leader.server_health).clone_from(autopilot.health());
         effect
     }
 
@@ -46,8 +46,8 @@ impl Core {
         let log = self.log();
         let members = log.members().borrow().clone();
         let progress = log.peers();
-        let known = lock(&self.cluster.known);
-        let others = members.addresses.keys().filter(|id| **id != self.cluster.id);
+        let known = lock(&self.connections.cluster.known);
+        let others = members.addresses.keys().filter(|id| **id != self.connections.cluster.id);
         let peers: BTreeMap<_, _> = others
             .map(|id| {
                 let seen = progress.get(id);
@@ -62,7 +62,7 @@ impl Core {
             })
             .collect();
         let last_index = log.applied().map_or(0, |position| position.index) + log.unapplied();
-        Look { now: self.pace(), leader: self.cluster.id, last_index, peers, expected: self.config.bootstrap_expect }
+        Look { now: self.pace(), leader: self.connections.cluster.id, last_index, peers, expected: self.facts.config.bootstrap_expect }
     }
 
     async fn carry_out(&self, effect: Effect) {

@@ -61,7 +61,7 @@ impl Core {
             match taken {
                 Ok(()) => {
                     tracing::info!(fingerprint = wanted, "another server handed out the key-encryption key");
-                    self.root_keys_changed.notify_one();
+                    self.leader.root_keys_changed.notify_one();
                     return;
                 }
                 Err(error) => tracing::warn!(error, "what another server handed out is not the key-encryption key"),

@@ -46,7 +46,7 @@ impl Core {
         if others.is_empty() {
             return;
         }
-        self.cluster.leaving.cancel();
+        self.connections.cluster.leaving.cancel();
         match tokio::time::timeout(LEAVE_WITHIN, self.leave_now()).await {
             Ok(()) => tracing::info!("this server has left its cluster"),
             Err(_) => tracing::warn!("this server could not leave its cluster in time, and ends all the same"),
@@ -67,20 +67,20 @@ impl Core {
             tracing::debug!(why, "leaving");
             tokio::time::sleep(AGAIN_AFTER).await;
         }
-        if let Err(error) = std::fs::write(self.dir.join(LEFT), "") {
+        if let Err(error) = std::fs::write(self.facts.dir.join(LEFT), "") {
             tracing::warn!(%error, "writing that this server has left: it may come back by itself");
         }
     }
 
     async fn say_goodbye(&self) -> Result<(), String> {
-        let id = self.cluster.id();
+        let id = self.connections.cluster.id();
         if self.log().is_leader() {
             return self.log().remove(id).await.map_err(|error| error.to_string());
         }
         let mut address = self.leader_address().ok_or("nobody leads")?;
         // A former leader may name its successor. A longer chain of referrals means that no server knows the leader.
         for _ in 0..3 {
-            let asked = self.cluster.peers.ask(&address, Topic::Leave, &encode(&LeaveRequest { id }), JOIN_WITHIN).await;
+            let asked = self.connections.cluster.peers.ask(&address, Topic::Leave, &encode(&LeaveRequest { id }), JOIN_WITHIN).await;
             match decode(&asked.map_err(|error| error.to_string())?)? {
                 LeaveAnswer::Goodbye => return Ok(()),
                 LeaveAnswer::Ask(leader) => address = leader,
@@ -105,11 +105,11 @@ impl Core {
     /// Whether this server stays out of the cluster that it has left until an operator asks it to rejoin. Configured
     /// servers to join, or `rejoin_after_leave`, count as that request.
     pub(super) fn stays_away(&self) -> bool {
-        let left = has_left(&self.dir).unwrap_or_else(|error| {
+        let left = has_left(&self.facts.dir).unwrap_or_else(|error| {
             tracing::warn!(%error, "reading whether this server has left its cluster");
             false
         });
-        if left && (self.config.rejoin_after_leave || !self.config.join.addresses().is_empty()) {
+        if left && (self.facts.config.rejoin_after_leave || !self.facts.config.join.addresses().is_empty()) {
             self.come_back();
             return false;
         }
@@ -118,7 +118,7 @@ impl Core {
 
     /// Deletes the mark that this server has left.
     pub(super) fn come_back(&self) {
-        match std::fs::remove_file(self.dir.join(LEFT)) {
+        match std::fs::remove_file(self.facts.dir.join(LEFT)) {
             Ok(()) => tracing::info!("this server looks for the cluster that it had left"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "forgetting that this server has left its cluster"),

@@ -25,9 +25,9 @@ impl Core {
     }
 
     fn member(&self, seen: ServerSeen) -> Member {
-        let own = seen.id == self.cluster.id;
+        let own = seen.id == self.connections.cluster.id;
         // The log may still have an earlier address of this server.
-        let address = if own { self.cluster.address.clone() } else { seen.address.clone() };
+        let address = if own { self.connections.cluster.address.clone() } else { seen.address.clone() };
         Member {
             id: id_text(seen.id),
             tags: self.server_tags(&seen, &address),
@@ -44,26 +44,26 @@ impl Core {
 
     /// Tags of this server's member entry.
     pub(crate) fn own_tags(&self) -> BTreeMap<String, String> {
-        let own = self.servers_seen().into_iter().find(|seen| seen.id == self.cluster.id);
+        let own = self.servers_seen().into_iter().find(|seen| seen.id == self.connections.cluster.id);
         // Without a cluster this server has no role in one yet.
         let seen = own.unwrap_or_else(|| ServerSeen {
-            id: self.cluster.id,
-            name: self.info.name.clone(),
-            address: self.cluster.address.clone(),
-            region: self.info.region.clone(),
-            datacenter: self.info.datacenter.clone(),
-            version: self.info.version.clone(),
-            serf_port: self.info.serf_port,
-            voter: !self.config.non_voting_server,
+            id: self.connections.cluster.id,
+            name: self.facts.info.name.clone(),
+            address: self.connections.cluster.address.clone(),
+            region: self.facts.info.region.clone(),
+            datacenter: self.facts.info.datacenter.clone(),
+            version: self.facts.info.version.clone(),
+            serf_port: self.facts.info.serf_port,
+            voter: !self.facts.config.non_voting_server,
             leader: false,
             heard: Some(Duration::ZERO),
         });
-        self.server_tags(&seen, &self.cluster.address)
+        self.server_tags(&seen, &self.connections.cluster.address)
     }
 
     fn server_tags(&self, seen: &ServerSeen, address: &str) -> BTreeMap<String, String> {
         let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
-        let expect = self.config.bootstrap_expect.max(1);
+        let expect = self.facts.config.bootstrap_expect.max(1);
         let mut tags = vec![
             ("build", seen.version.clone()),
             ("dc", seen.datacenter.clone()),
@@ -87,7 +87,7 @@ impl Core {
 
     /// Health of the servers, as the leader saw it a moment ago; unknown on other servers.
     pub(crate) fn servers_health(&self) -> ClusterHealth {
-        let health = lock(&self.server_health).clone();
+        let health = lock(&self.leader.server_health).clone();
         let term = self.log().leadership().borrow().term;
         let base = self.view().base();
         // Health that was recorded in an earlier term of this server is outdated.
@@ -96,9 +96,9 @@ impl Core {
         let servers = health.servers.iter().map(|(id, server)| {
             let position = progress.get(id).and_then(|peer| peer.matched);
             let health = MemberHealth {
-                healthy: server.healthy && !(broken && *id == self.cluster.id),
+                healthy: server.healthy && !(broken && *id == self.connections.cluster.id),
                 last_contact: server.silence.to_std(),
-                last_term: if *id == self.cluster.id { term } else { position.map_or(0, |position| position.term) },
+                last_term: if *id == self.connections.cluster.id { term } else { position.map_or(0, |position| position.term) },
                 last_index: server.matched + base,
                 stable_since: server.since,
             };
@@ -113,9 +113,9 @@ impl Core {
 
     /// Greets the server at an address and records its answer.
     pub(crate) async fn meet(&self, address: &str) -> Result<(), String> {
-        let asked = self.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
+        let asked = self.connections.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
         let theirs: Greeting = decode(&asked.map_err(|error| error.to_string())?)?;
-        if theirs.region != self.info.region {
+        if theirs.region != self.facts.info.region {
             return Err(format!("member {:?} is part of region {:?}", theirs.name, theirs.region));
         }
         let ours = self.log().members().borrow().addresses.clone();
@@ -124,7 +124,7 @@ impl Core {
             return Err("both servers belong to a cluster, and not to the same".to_owned());
         }
         self.come_back();
-        self.cluster.note(theirs, true);
+        self.connections.cluster.note(theirs, true);
         Ok(())
     }
 
@@ -147,13 +147,13 @@ impl Core {
     pub(crate) fn other_servers(&self) -> Vec<String> {
         let members = self.log().members();
         let members = members.borrow();
-        members.addresses.iter().filter(|(id, _)| **id != self.cluster.id).map(|(_, address)| address.clone()).collect()
+        members.addresses.iter().filter(|(id, _)| **id != self.connections.cluster.id).map(|(_, address)| address.clone()).collect()
     }
 
     /// Asks all other servers the same question, and returns the answers that arrive in time.
     pub(crate) async fn ask_all(&self, topic: Topic, question: &[u8], within: Duration) -> Vec<bytes::Bytes> {
         let addresses = self.other_servers();
-        let asked = addresses.iter().map(|address| self.cluster.peers.ask(address, topic, question, within));
+        let asked = addresses.iter().map(|address| self.connections.cluster.peers.ask(address, topic, question, within));
         let answers = futures_util::future::join_all(asked).await;
         let told = answers.into_iter().zip(&addresses).filter_map(|(answer, address)| match answer {
             Ok(answer) => Some(answer),
@@ -169,11 +169,12 @@ impl Core {
     /// answered. False when a majority can no longer be reached. The question is sent to all voters in any case.
     pub(crate) async fn majority_answers(&self, topic: Topic, question: &[u8], within: Duration) -> bool {
         let members = self.log().members().borrow().clone();
-        let mut answered = BTreeSet::from([self.cluster.id]);
-        let voters: BTreeSet<_> = members.voters.iter().flatten().copied().filter(|id| *id != self.cluster.id).collect();
+        let mut answered = BTreeSet::from([self.connections.cluster.id]);
+        let voters: BTreeSet<_> = members.voters.iter().flatten().copied().filter(|id| *id != self.connections.cluster.id).collect();
         let others = voters.into_iter().filter_map(|id| Some((id, members.addresses.get(&id)?)));
-        let mut asked: FuturesUnordered<_> =
-            others.map(|(id, address)| async move { (id, self.cluster.peers.ask(address, topic, question, within).await) }).collect();
+        let mut asked: FuturesUnordered<_> = others
+            .map(|(id, address)| async move { (id, self.connections.cluster.peers.ask(address, topic, question, within).await) })
+            .collect();
         while !members.has_majority(&answered) {
             match asked.next().await {
                 Some((id, Ok(_))) => drop(answered.insert(id)),

@@ -15,7 +15,7 @@ pub fn id_text(id: ServerId) -> String {
 }
 
 /// Id of a server by its UUID; `None` when the UUID encodes no server id.
-pub fn id_of(text: &str) -> Option<ServerId> {
+pub(crate) fn id_of(text: &str) -> Option<ServerId> {
     let (id, check) = Uuid::parse_str(text).ok()?.as_u64_pair();
     (check == mixed(id)).then_some(id)
 }

@@ -77,12 +77,12 @@ pub(crate) enum AskError {
 }
 
 impl Peers {
-    pub fn new(dialer: Dialer) -> Self {
+    pub(crate) fn new(dialer: Dialer) -> Self {
         Self { dialer, idle: Arc::default() }
     }
 
     /// Asks the server at `address`. `within` bounds connecting and the answer.
-    pub async fn ask(&self, address: &str, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
+    pub(crate) async fn ask(&self, address: &str, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
         let asked = async {
             // A kept connection may have been closed meanwhile: a question that fails on it before an answer begins
             // is repeated on a new one. Every question may safely be asked twice.

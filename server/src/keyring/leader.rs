@@ -38,7 +38,7 @@ async fn run(core: &Core, reign: &Reign) {
     let mut told = String::new();
     loop {
         let result = core.care_for_root_keys(reign).await;
-        let mut wait = core.config.root_key_gc_interval.to_std();
+        let mut wait = core.facts.config.root_key_gc_interval.to_std();
         match result {
             Ok(()) => told.clear(),
             Err(error) => {
@@ -52,7 +52,7 @@ async fn run(core: &Core, reign: &Reign) {
             }
         }
         // A notification between two turns is stored, so the next wait returns at once.
-        let _ = tokio::time::timeout(wait, core.root_keys_changed.notified()).await;
+        let _ = tokio::time::timeout(wait, core.leader.root_keys_changed.notified()).await;
     }
 }
 
@@ -63,7 +63,7 @@ impl Core {
         if let Some(active) = view.active_root_key() {
             self.keyring.material(active)?;
         }
-        for effect in root_keys::due(&view, &self.config.root_keys, self.now()) {
+        for effect in root_keys::due(&view, &self.facts.config.root_keys, self.now()) {
             match effect {
                 Effect::Rotate => {
                     self.share_first_kek().await?;
@@ -103,7 +103,7 @@ impl Core {
         }
         // The old key is unused now and can be removed. If a variable was skipped, the next round tries again.
         if self.view().variables_of_root_key(old).next().is_none() {
-            self.root_keys_changed.notify_one();
+            self.leader.root_keys_changed.notify_one();
         }
         Ok(())
     }

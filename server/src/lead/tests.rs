@@ -129,5 +129,5 @@ async fn an_evaluation_that_was_delivered_too_often_is_acknowledged_when_its_row
 /// retried after a minute.
 pub(crate) fn hurry(core: &Core) {
     core.queues().broker.on_time(core.pace().plus(Dur::from_secs(30)));
-    core.work.notify_waiters();
+    core.leader.work.notify_waiters();
 }

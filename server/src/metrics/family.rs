@@ -38,12 +38,12 @@ static NONE: LazyLock<Arc<Labels>> = LazyLock::new(|| Arc::new(Labels { text: ""
 
 impl Labels {
     /// No label.
-    pub fn none() -> Arc<Self> {
+    pub(super) fn none() -> Arc<Self> {
         Arc::clone(&NONE)
     }
 
     /// Encodes labels. Names are ours and need no escapes; values may have any characters.
-    pub fn new(pairs: &[(&str, &str)]) -> Arc<Self> {
+    pub(super) fn new(pairs: &[(&str, &str)]) -> Arc<Self> {
         let (mut text, mut json) = (String::new(), String::from("{"));
         for (nth, (name, value)) in pairs.iter().enumerate() {
             let comma = if nth > 0 { "," } else { "" };
@@ -72,27 +72,27 @@ fn escape_label(value: &str, out: &mut String) {
 
 impl Family {
     /// A counter without labels.
-    pub fn counter(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
+    pub(super) fn counter(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
         Self { name: name.into(), help: help.into(), rows: Rows::Counters(vec![(Labels::none(), told)]) }
     }
 
     /// A summary without labels.
-    pub fn summary(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
+    pub(super) fn summary(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
         Self { name: name.into(), help: help.into(), rows: Rows::Summaries(vec![(Labels::none(), told)]) }
     }
 
     /// A family of gauges.
-    pub fn gauges(name: &'static str, help: &'static str, rows: Vec<(Arc<Labels>, f64)>) -> Self {
+    pub(super) fn gauges(name: &'static str, help: &'static str, rows: Vec<(Arc<Labels>, f64)>) -> Self {
         Self { name: name.into(), help: help.into(), rows: Rows::Gauges(rows) }
     }
 
     /// A gauge without labels.
-    pub fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
+    pub(super) fn gauge(name: &'static str, help: &'static str, value: f64) -> Self {
         Self::gauges(name, help, vec![(Labels::none(), value)])
     }
 
     /// Gauges that are distinguished by one label.
-    pub fn by<'a>(name: &'static str, help: &'static str, label: &str, rows: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
+    pub(super) fn by<'a>(name: &'static str, help: &'static str, label: &str, rows: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
         let rows = rows.into_iter().map(|(value, count)| (Labels::new(&[(label, value)]), count as f64)).collect();
         Self::gauges(name, help, rows)
     }

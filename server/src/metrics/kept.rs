@@ -60,12 +60,12 @@ struct Group {
 
 impl Kept {
     /// Gauges of an empty state.
-    pub fn new(dispatched: bool) -> Self {
+    pub(super) fn new(dispatched: bool) -> Self {
         Self { tallies: Mutex::default(), dispatched }
     }
 
     /// Updates the gauges from the changes of entries, in their order. No entry may have replaced the state.
-    pub fn on_changes<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+    pub(super) fn on_changes<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         let mut changes = changes.filter(|change| is_told(change)).peekable();
         if changes.peek().is_some() {
             let mut tallies = lock(&self.tallies);
@@ -74,7 +74,7 @@ impl Kept {
     }
 
     /// Recounts by walking a state that replaced another one.
-    pub fn rebuild(&self, view: &State) {
+    pub(super) fn rebuild(&self, view: &State) {
         let mut fresh = Tallies::default();
         view.nodes().for_each(|node| fresh.node(None, Some(node)));
         view.jobs().for_each(|job| fresh.job(None, Some(job)));
@@ -84,7 +84,7 @@ impl Kept {
     }
 
     /// Adds the gauges that every server shows.
-    pub fn of_every_server(&self, out: &mut Vec<Family>) {
+    pub(super) fn of_every_server(&self, out: &mut Vec<Family>) {
         let tallies = lock(&self.tallies);
         let nodes = NodeStatus::ALL.iter().map(|status| (status.as_str(), tallies.node_status[*status as usize]));
         out.push(Family::by("songline.nodes", "Nodes by status.", "status", nodes));
@@ -93,7 +93,7 @@ impl Kept {
     }
 
     /// Adds the gauges that only the leader shows, so that a sum over all servers is right.
-    pub fn of_leader(&self, out: &mut Vec<Family>) {
+    pub(super) fn of_leader(&self, out: &mut Vec<Family>) {
         let (job_status, nodes, summaries) = {
             let tallies = lock(&self.tallies);
             let told = tallies.nodes.values().filter_map(|node| Some((Arc::clone(node.labels.as_ref()?), node.allocs)));

@@ -80,7 +80,7 @@ fn legal(name: &str) -> String {
 
 impl Rows {
     /// Number of series.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Rows::Gauges(rows) => rows.len(),
             Rows::Counters(rows) | Rows::Summaries(rows) => rows.len(),

@@ -29,7 +29,7 @@ struct Endpoint {
 
 impl Rates {
     /// Counts a request.
-    pub fn count(&self, served: Served) {
+    pub(super) fn count(&self, served: Served) {
         let endpoint = self.endpoint(served.endpoint, served.op);
         let Some(identity) = served.identity else { return endpoint.unnamed.add_one() };
         if let Some((_, counter)) = read(&endpoint.by_caller).get(&identity) {
@@ -58,7 +58,7 @@ impl Rates {
     }
 
     /// Ends the interval.
-    pub fn rotate(&self) {
+    pub(super) fn rotate(&self) {
         for endpoint in read(&self.endpoints).values() {
             endpoint.unnamed.rotate();
             read(&endpoint.by_caller).values().for_each(|(_, counter)| counter.rotate());
@@ -66,7 +66,7 @@ impl Rates {
     }
 
     /// Adds one family for each endpoint and operation.
-    pub fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
+    pub(super) fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
         let endpoints: Vec<_> = read(&self.endpoints).iter().map(|(key, endpoint)| (*key, Arc::clone(endpoint))).collect();
         for ((name, op), endpoint) in endpoints {
             let unnamed = endpoint.unnamed.read(shown);

@@ -37,12 +37,12 @@ impl Window {
     }
 
     /// The mean; 0 without values.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
     /// The standard deviation of a sample; 0 with fewer than two values.
-    pub fn stddev(&self) -> f64 {
+    pub(crate) fn stddev(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
         }
@@ -95,13 +95,13 @@ pub(crate) struct Marks {
 
 impl Marks {
     /// Ends the interval at this total.
-    pub fn rotate(&self, total: u64) {
+    pub(super) fn rotate(&self, total: u64) {
         let begun = self.begun.swap(total, Ordering::Relaxed);
         self.finished.store(total.saturating_sub(begun), Ordering::Relaxed);
     }
 
     /// The measurement of a total.
-    pub fn read(&self, total: u64, shown: Shown) -> Measurement {
+    pub(super) fn read(&self, total: u64, shown: Shown) -> Measurement {
         let during = match shown {
             Shown::Current => total.saturating_sub(self.begun.load(Ordering::Relaxed)),
             Shown::Finished => self.finished.load(Ordering::Relaxed),
@@ -111,15 +111,15 @@ impl Marks {
 }
 
 impl Counter {
-    pub fn add_one(&self) {
+    pub(crate) fn add_one(&self) {
         self.total.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn rotate(&self) {
+    pub(crate) fn rotate(&self) {
         self.marks.rotate(self.total.load(Ordering::Relaxed));
     }
 
-    pub fn read(&self, shown: Shown) -> Measurement {
+    pub(crate) fn read(&self, shown: Shown) -> Measurement {
         self.marks.read(self.total.load(Ordering::Relaxed), shown)
     }
 }
@@ -143,7 +143,7 @@ struct Interval {
 }
 
 impl Series {
-    pub fn add(&self, value: f64) {
+    pub(crate) fn add(&self, value: f64) {
         let mut values = lock(&self.0);
         values.count += 1;
         values.sum += value;
@@ -151,14 +151,14 @@ impl Series {
         values.current.buckets.add(value);
     }
 
-    pub fn rotate(&self) {
+    pub(crate) fn rotate(&self) {
         let mut values = lock(&self.0);
         let Values { current, finished, .. } = &mut *values;
         std::mem::swap(current, finished);
         current.clear();
     }
 
-    pub fn read(&self, shown: Shown) -> Measurement {
+    pub(crate) fn read(&self, shown: Shown) -> Measurement {
         let values = lock(&self.0);
         let interval = match shown {
             Shown::Current => &values.current,
@@ -245,35 +245,35 @@ impl Buckets {
 pub(crate) struct Timer(Series);
 
 impl Timer {
-    pub fn record(&self, took: Duration) {
+    pub(crate) fn record(&self, took: Duration) {
         self.0.add(took.as_secs_f64() * 1e3);
     }
 
     /// Records the time since `started`.
-    pub fn since(&self, started: Instant) {
+    pub(crate) fn since(&self, started: Instant) {
         self.record(started.elapsed());
     }
 
     /// Records the time of a future that is awaited to its end. A future that is dropped before is not recorded.
-    pub async fn of<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn of<T>(&self, work: impl Future<Output = T>) -> T {
         let started = Instant::now();
         let done = work.await;
         self.since(started);
         done
     }
 
-    pub fn rotate(&self) {
+    pub(crate) fn rotate(&self) {
         self.0.rotate();
     }
 
-    pub fn read(&self, shown: Shown) -> Measurement {
+    pub(crate) fn read(&self, shown: Shown) -> Measurement {
         self.0.read(shown)
     }
 }
 
 impl Measurement {
     /// A total without intervals.
-    pub fn total(sum: f64) -> Self {
+    pub(crate) fn total(sum: f64) -> Self {
         Self { count: 0, sum, window: Window::default(), quantiles: [f64::NAN; QUANTILES.len()] }
     }
 }

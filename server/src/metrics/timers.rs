@@ -32,7 +32,7 @@ impl Default for Timers {
 
 impl Timers {
     /// Records a call, by the part of its timer's name after `nomad.nomad.`.
-    pub fn call(&self, name: &'static str, took: Duration) {
+    pub(super) fn call(&self, name: &'static str, took: Duration) {
         if let Some(timer) = read(&self.calls).get(name) {
             return timer.record(took);
         }
@@ -40,7 +40,7 @@ impl Timers {
     }
 
     /// Records the answer to an HTTP request.
-    pub fn route(&self, route: Route, took: Duration) {
+    pub(super) fn route(&self, route: Route, took: Duration) {
         let key = [route.root, route.tail, route.methods];
         if let Some((_, timer)) = read(&self.routes).get(&key) {
             return timer.record(took);
@@ -50,21 +50,21 @@ impl Timers {
     }
 
     /// Records that an entry was applied.
-    pub fn message(&self, kind: Kind, took: Duration) {
+    pub(super) fn message(&self, kind: Kind, took: Duration) {
         if let Some(timer) = self.messages.get(&kind) {
             timer.record(took);
         }
     }
 
     /// Ends the interval.
-    pub fn rotate(&self) {
+    pub(super) fn rotate(&self) {
         read(&self.calls).values().for_each(Timer::rotate);
         read(&self.routes).values().for_each(|(_, timer)| timer.rotate());
         self.messages.values().for_each(Timer::rotate);
     }
 
     /// Adds one family for each call and each message, and one for all routes.
-    pub fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
+    pub(super) fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
         for (name, timer) in read(&self.calls).iter() {
             let help = format!("Time of a call `{name}`, in milliseconds; of one that waits, with its wait.");
             out.push(Family::summary(format!("nomad.nomad.{name}"), help, timer.read(shown)));

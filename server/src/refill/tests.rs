@@ -70,7 +70,7 @@ async fn touched(server: &TestServer, names: &[&str], last: u64) -> String {
 }
 
 async fn whole(server: &TestServer) {
-    while !server.core.refillings().is_empty() {
+    while !server.core.stores.refillings().is_empty() {
         tokio::task::yield_now().await;
     }
 }
@@ -101,7 +101,7 @@ async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruptio
     let server_dir = dir.path().join("server");
     lock(&INTERRUPTED).insert(server_dir.clone(), 30);
     let server = start(dir.path()).await?;
-    while server.core.refillings().iter().filter(|refilling| refilling.filling.through > 0).count() < 2 {
+    while server.core.stores.refillings().iter().filter(|refilling| refilling.filling.through > 0).count() < 2 {
         tokio::task::yield_now().await;
     }
     // Readers get the available part and a gap.
@@ -119,7 +119,7 @@ async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruptio
     server.stop().await;
 
     let server = start(dir.path()).await?;
-    assert!(server.core.refillings().is_empty());
+    assert!(server.core.stores.refillings().is_empty());
     assert_eq!(read(&server, last).await, (told, None));
     assert_eq!(touched(&server, &names, last).await, touched_before);
     server.stop().await;

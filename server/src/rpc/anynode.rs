@@ -26,11 +26,11 @@ pub enum AnyNode {
 impl Core {
     /// The node, if it may be reachable. `token` is the user's token, which remote nodes check.
     pub(crate) fn any_node(&self, id: NodeId, token: Secret) -> Option<Arc<AnyNode>> {
-        if let Some(local) = self.local_nodes().get(&id) {
+        if let Some(local) = self.connections.local_nodes().get(&id) {
             return Some(Arc::new(AnyNode::Local(Arc::clone(local))));
         }
         // Another server may have a session with the node; the call itself finds out.
-        let reachable = self.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
+        let reachable = self.connections.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
         let known = reachable && self.view().node(id).is_some();
         known.then(|| Arc::new(AnyNode::Remote(remote_node(self, id, token))))
     }

@@ -65,7 +65,7 @@ impl NodeRpc {
     /// certificates are checked.
     fn check_names(&self, method: &str, caller: &Caller) -> Result<(), RpcError> {
         const FOR_NODES: [&str; 4] = ["Node.UpdateAlloc", "Node.EmitEvents", "Alloc.GetAllocs", "ServiceRegistration.Upsert"];
-        if !self.core.verify_names || !FOR_NODES.contains(&method) {
+        if !self.core.connections.verify_names || !FOR_NODES.contains(&method) {
             return Ok(());
         }
         let region = &self.core.info().region;
@@ -81,14 +81,14 @@ impl NodeRpc {
     /// The leader's answer, when another server leads; `None` when this server leads.
     async fn leaders_answer(&self, method: &str, body: &Bytes, meta: &RequestMeta) -> Result<Option<Bytes>, Refusal> {
         let deadline = tokio::time::Instant::now() + HOLD;
-        let mut reigns = self.core.reign.subscribe();
+        let mut reigns = self.core.leader.reign.subscribe();
         loop {
             let leader = self.core.leader();
             if let Leader::At(address) = &leader
                 && !meta.forwarded
             {
                 let request = with_fields(body, [("Forwarded", Tree::Bool(true))])?;
-                match self.core.pool.call(address, method, &request).await {
+                match self.core.connections.pool.call(address, method, &request).await {
                     Err(RpcError::Remote(text)) if text.contains("No cluster leader") => {}
                     // A lost read changed nothing, so it can be repeated.
                     Err(RpcError::Lost(_)) if is_read(method) => {}
@@ -158,7 +158,7 @@ impl NodeRpc {
             return;
         }
         if let Ok(Says { node_id, node }) = from_slice(body) {
-            self.core.sessions.remember(node.map_or(node_id, |node| node.id), session, self.core.now());
+            self.core.connections.sessions.remember(node.map_or(node_id, |node| node.id), session, self.core.now());
         }
     }
 
@@ -168,7 +168,7 @@ impl NodeRpc {
         if let Ok(NodeGetClientAllocs { node_id, secret_id, .. }) = from_slice(body)
             && self.core.view().node(node_id).is_some_and(|node| node.secret_id == secret_id)
         {
-            self.core.sessions.remember(node_id, session, self.core.now());
+            self.core.connections.sessions.remember(node_id, session, self.core.now());
         }
     }
 
@@ -219,7 +219,7 @@ impl NodeRpc {
         let on_node = methods::on_nodes(method);
         match self.core.path_to(node, !by_server).await? {
             Path::Here(local) => local.call(&on_node, body, caller).await,
-            Path::Session(session) => Ok(net::call_over(&session, self.core.pool.next_seq(), &on_node, &body).await?),
+            Path::Session(session) => Ok(net::call_over(&session, self.core.connections.pool.next_seq(), &on_node, &body).await?),
             Path::Server(_) => Ok(self.core.call_node(node, &on_node, &body).await?),
         }
     }

@@ -55,8 +55,8 @@ impl NodeRpc {
             }
             "Status.HasNodeConn" => {
                 let ask: StatusHasNodeConn = from_slice(body)?;
-                let local = core.local_nodes().contains_key(&ask.node_id).then(|| core.stable_since());
-                let since = core.sessions.newest(ask.node_id).map(|(_, since)| since).or(local);
+                let local = core.connections.local_nodes().contains_key(&ask.node_id).then(|| core.stable_since());
+                let since = core.connections.sessions.newest(ask.node_id).map(|(_, since)| since).or(local);
                 // Without a connection the time is the wire's zero time.
                 let connected = since.is_some();
                 encode(&StatusHasNodeConnAnswer {

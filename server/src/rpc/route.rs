@@ -40,10 +40,10 @@ struct Connection {
 impl Core {
     /// The best available route to the node.
     pub(super) async fn path_to(&self, node: NodeId, ask_others: bool) -> Result<Path, RpcError> {
-        if let Some(local) = self.local_nodes().get(&node) {
+        if let Some(local) = self.connections.local_nodes().get(&node) {
             return Ok(Path::Here(Arc::clone(local)));
         }
-        if let Some((session, _)) = self.sessions.newest(node) {
+        if let Some((session, _)) = self.connections.sessions.newest(node) {
             return Ok(Path::Session(session));
         }
         let no_path = || RpcError::Coded { code: 404, text: "No path to node".into() };
@@ -60,8 +60,8 @@ impl Core {
     }
 
     async fn is_connected_at(&self, address: &str, node: NodeId) -> Option<Time> {
-        let ask = StatusHasNodeConn { node_id: node, region: self.info.region.as_str().into(), ..StatusHasNodeConn::default() };
-        let answer = self.pool.call(address, StatusHasNodeConn::METHOD, &to_vec(&ask).ok()?).await.ok()?;
+        let ask = StatusHasNodeConn { node_id: node, region: self.facts.info.region.as_str().into(), ..StatusHasNodeConn::default() };
+        let answer = self.connections.pool.call(address, StatusHasNodeConn::METHOD, &to_vec(&ask).ok()?).await.ok()?;
         let answer: Connection = from_slice(&answer).ok()?;
         answer.connected.then(|| answer.established.unwrap_or_default())
     }
@@ -70,8 +70,8 @@ impl Core {
     pub(super) async fn call_node(&self, node: NodeId, method: &str, body: &[u8]) -> Result<Bytes, RpcError> {
         match self.path_to(node, true).await? {
             Path::Here(_) => Err(RpcError::remote("a node of this process is not called over the network")),
-            Path::Session(session) => call_over(&session, self.pool.next_seq(), method, body).await,
-            Path::Server(address) => self.pool.call(&address, method, &self.as_server(body)?).await,
+            Path::Session(session) => call_over(&session, self.connections.pool.next_seq(), method, body).await,
+            Path::Server(address) => self.connections.pool.call(&address, method, &self.as_server(body)?).await,
         }
     }
 
@@ -80,14 +80,14 @@ impl Core {
         match self.path_to(node, true).await? {
             Path::Here(_) => Err(RpcError::remote("a node of this process is not called over the network")),
             Path::Session(session) => open_channel(&session, method, request).await,
-            Path::Server(address) => self.pool.stream(&address, method, &self.as_server(request)?).await,
+            Path::Server(address) => self.connections.pool.stream(&address, method, &self.as_server(request)?).await,
         }
     }
 
     /// A request as a server forwards it, with the user's token. The receiver sees from the server's connection that
     /// the user was authorized.
     fn as_server(&self, request: &[u8]) -> Result<Vec<u8>, RpcError> {
-        let region = self.info.region.clone();
+        let region = self.facts.info.region.clone();
         with_fields(request, [("Forwarded", Tree::Bool(true)), ("Region", Tree::text(&region))])
     }
 }

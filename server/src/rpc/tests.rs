@@ -199,7 +199,7 @@ async fn a_node_is_called_back_over_the_session_that_it_has_registered_with() {
     let refused = call(&stranger, &address, "Node.GetClientAllocs", asked).await;
     assert_eq!(refused, "error: rpc error: node secret ID does not match");
     tokio::time::timeout(std::time::Duration::from_secs(10), async {
-        while server.core.sessions.newest(id).is_some() {
+        while server.core.connections.sessions.newest(id).is_some() {
             tokio::task::yield_now().await;
         }
     })

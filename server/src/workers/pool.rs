@@ -34,12 +34,12 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Records the worker's current activity.
-    pub fn does(&self, doing: Doing) {
+    pub(crate) fn does(&self, doing: Doing) {
         self.doing.store(doing as u8, Ordering::Relaxed);
     }
 
     /// Whether the worker ends when it has no evaluation in hand.
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 }
@@ -65,7 +65,7 @@ impl Pool {
     }
 
     /// Stops the current workers, and returns the new ones, which the caller has to start.
-    pub fn replace(&self, count: usize, enabled: Option<Vec<&'static str>>, now: Time) -> Vec<Arc<Worker>> {
+    pub(crate) fn replace(&self, count: usize, enabled: Option<Vec<&'static str>>, now: Time) -> Vec<Arc<Worker>> {
         let mut inner = self.inner();
         for worker in &inner.workers {
             worker.stopping.store(true, Ordering::Relaxed);
@@ -88,12 +88,12 @@ impl Pool {
     }
 
     /// Removes a worker that has ended.
-    pub fn forget(&self, worker: &Arc<Worker>) {
+    pub(crate) fn forget(&self, worker: &Arc<Worker>) {
         self.inner().workers.retain(|other| !Arc::ptr_eq(other, worker));
     }
 
     /// The pool's current state for the API.
-    pub fn shown(&self) -> SchedulerPool {
+    pub(crate) fn shown(&self) -> SchedulerPool {
         let inner = self.inner();
         let word = |doing: u8| WORDS.iter().find(|(known, _)| *known as u8 == doing).map_or("UnknownStatus", |(_, word)| word);
         let workers = inner.workers.iter().map(|worker| SchedulerWorker {

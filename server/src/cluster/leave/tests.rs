@@ -39,7 +39,7 @@ async fn a_leader_that_leaves_lets_another_lead_and_is_no_member_any_more() {
     let dir = dirs[leader].path().join("server");
     assert!(super::has_left(&dir).unwrap());
     // A server with configured addresses to join may rejoin; others stay away.
-    let told = !leaver.core.config.join.addresses().is_empty();
+    let told = !leaver.core.facts.config.join.addresses().is_empty();
     assert_eq!(leaver.core.stays_away(), !told);
     leaver.core.come_back();
     assert!(!leaver.core.stays_away());

@@ -1,0 +1,75 @@
+//! Connections of a server: to other servers, to nodes, and the nodes of its own process.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use songline_log::NodeId as ServerId;
+use songline_model::NodeId;
+use songline_rpc::NodeAgent;
+use songline_rpc::net::{Dispatch, Pool, PoolLimits};
+use songline_rpc::port::Dialer;
+
+use super::cluster::Cluster;
+use super::forward::Forward;
+use super::forwarding::Forwarder;
+use super::rpc::{Local, LocalNode, Sessions};
+
+/// Idle timeout of a session between servers.
+const SERVER_SESSION_IDLE: Duration = Duration::from_mins(2);
+
+/// Other servers and nodes, and the ways to them.
+pub(crate) struct Connections {
+    pub(super) cluster: Cluster,
+    /// Dials other servers.
+    pub(super) dialer: Dialer,
+    /// Sessions with other servers.
+    pub(super) pool: Pool,
+    /// Forwards HTTP requests to other servers.
+    pub(super) forward: Forward,
+    /// Sessions with nodes.
+    pub(super) sessions: Sessions,
+    /// Whether methods for nodes and servers require a certificate with a node's or server's name.
+    pub(super) verify_names: bool,
+    local_nodes: RwLock<BTreeMap<NodeId, Arc<dyn LocalNode>>>,
+    /// The node in this process that is reached over its session, like any other node.
+    own_node: OnceLock<NodeId>,
+}
+
+impl Connections {
+    /// Connections of the server with this id, which others dial at `advertised`.
+    pub(super) fn new(id: ServerId, advertised: String, dialer: &Dialer, verify_names: bool) -> Self {
+        let limits = PoolLimits { idle_session: SERVER_SESSION_IDLE, of_server: true, ..PoolLimits::default() };
+        Self {
+            cluster: Cluster::new(id, advertised, dialer.clone()),
+            dialer: dialer.clone(),
+            pool: Pool::new(dialer.clone(), limits, None),
+            forward: Forward::new(Forwarder::of_server(dialer.clone())),
+            sessions: Sessions::default(),
+            verify_names,
+            local_nodes: RwLock::default(),
+            own_node: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn add_local_node(&self, id: NodeId, node: Arc<impl NodeAgent>, calls: Arc<impl Dispatch>) {
+        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(Local { node, calls }));
+    }
+
+    pub(super) fn local_nodes(&self) -> RwLockReadGuard<'_, BTreeMap<NodeId, Arc<dyn LocalNode>>> {
+        self.local_nodes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn remove_local_nodes(&self) {
+        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(super) fn set_own_node(&self, id: NodeId) {
+        self.own_node.get_or_init(|| id);
+    }
+
+    /// The node in this process, called directly or over its session.
+    pub(super) fn own_node(&self) -> Option<NodeId> {
+        self.local_nodes().keys().next().or(self.own_node.get()).copied()
+    }
+}

@@ -1,0 +1,79 @@
+//! The stores that are derived from the log: the event history with its hub, and the touches store. `refill.rs` fills
+//! them anew when they are lost.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use songline_events::hub::{EventHub, History, HubConfig, StoredHistory};
+use songline_events::refill::Refill;
+use songline_events::touches::Touches;
+
+use super::archives::ReadArchive;
+use super::{StartError, refill};
+
+/// The derived stores of a server.
+pub(crate) struct Stores {
+    events: OnceLock<Arc<EventHub>>,
+    history: Arc<StoredHistory>,
+    touches: Arc<Touches>,
+    /// Progress of filling the stores anew.
+    pub(super) refill: refill::Progress,
+    /// The archive that was decoded last, for the entry that restores it.
+    pub(super) read_archive: Mutex<Option<ReadArchive>>,
+}
+
+impl Stores {
+    /// Opens or creates the stores in a server's directory.
+    pub(super) fn open(dir: &Path) -> Result<Self, StartError> {
+        let history_dir = dir.join("events");
+        let history = StoredHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
+        let touches_dir = dir.join("touches");
+        let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
+        Ok(Self {
+            events: OnceLock::new(),
+            history: Arc::new(history),
+            touches,
+            refill: refill::Progress::default(),
+            read_archive: Mutex::default(),
+        })
+    }
+
+    /// Both stores, for filling them anew.
+    pub(super) fn derived(&self) -> [Arc<dyn Refill>; 2] {
+        [Arc::clone(&self.history) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
+    }
+
+    /// The record of the objects that each entry changed.
+    pub(super) fn touches(&self) -> &Arc<Touches> {
+        &self.touches
+    }
+
+    /// Hub of the event streams. It is started before the server is handed out.
+    pub(super) fn events(&self) -> &Arc<EventHub> {
+        self.events.get().expect("the hub is started before the server is handed out")
+    }
+
+    /// Whether the event hub was started: a server that still replays its log has no subscribers.
+    pub(super) fn has_events(&self) -> bool {
+        self.events.get().is_some()
+    }
+
+    /// Starts the event hub at the first index to publish. Panics on failure: an entry whose events are lost must not
+    /// be applied.
+    pub(super) fn start_events(&self, first_index: u64, backlog_frames: usize) {
+        self.events.get_or_init(|| {
+            let config = HubConfig { backlog_frames, ..HubConfig::default() };
+            let history: Arc<dyn History> = Arc::clone(&self.history) as Arc<dyn History>;
+            match EventHub::start(config, Some(history), first_index) {
+                Ok(hub) => hub,
+                Err(error) => panic!("the event history cannot be used: {error}"),
+            }
+        });
+    }
+
+    /// Ends the event streams and closes the stores.
+    pub(super) fn close(&self) {
+        self.events().close();
+        self.touches.close();
+    }
+}
