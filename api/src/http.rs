@@ -1,16 +1,20 @@
-//! The router and the layers around every handler: redirects, CORS, headers, errors, compression. The file of each
-//! noun has its routes.
+//! The list of routes. The file of each noun has its own; `mux` finds the route of a request, `answer` has the layers
+//! around every handler. No handler imports this file.
 
 mod acl;
 mod agent;
 mod allocs;
-mod answered_by;
+mod answer;
+pub(crate) mod answered_by;
+pub(crate) mod api;
 mod audit;
 mod autopilot;
 mod blocking;
 mod call;
+pub(crate) mod capability;
 mod compress;
 mod cors;
+mod credentials;
 mod csi;
 mod deployments;
 mod evals;
@@ -22,6 +26,7 @@ mod fs;
 mod gate;
 mod history;
 pub(crate) mod host;
+mod idempotency;
 mod ids;
 mod jobs;
 mod jwks;
@@ -30,7 +35,7 @@ mod membership;
 mod metadata;
 mod migrate;
 pub(crate) mod monitor;
-mod mux;
+pub(crate) mod mux;
 mod namespaces;
 mod nodes;
 mod off_worker;
@@ -41,10 +46,13 @@ mod paging;
 mod params;
 pub(crate) mod passed;
 mod past;
+mod path;
 mod pools;
 pub(crate) mod pprof;
 mod raft;
+pub(crate) mod rate;
 mod rates;
+pub(crate) mod route;
 mod scaling;
 mod search;
 mod services;
@@ -52,73 +60,28 @@ mod shown;
 mod sso;
 mod task;
 mod variables;
+mod when;
 mod work;
 mod workers;
 
+use std::future::ready;
 use std::sync::Arc;
-use std::time::Instant;
 
-use axum::body::Body;
 use axum::extract::Request;
-use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{HeaderName, HeaderValue};
 
 pub use answered_by::AnsweredBy;
+pub use api::{Api, Shared};
+pub use capability::Capability;
 pub use exec::is_kept_apart;
-pub use mux::{Answer, Capability, Handler, Methods, RouteInfo};
-pub use rates::{Counted, Rate, RateOp, Route, identity_label};
+pub use mux::{Answer, Handler, Methods, RouteInfo};
+pub use rate::{Rate, RateOp};
+pub use rates::{Counted, identity_label};
+pub use route::Route;
 
-use crate::caller::Callers;
-use crate::error::ApiError;
 use crate::server::Server;
-use parking_lot::Mutex;
 
-use call::{Call, error_response};
-use forward::Answered;
-use gate::Credentials;
-use mux::{Found, Mux};
-use params::Query;
-use passed::PassedOn;
-
-/// Handler of all requests to a server. Cheap to clone.
-pub struct Api<S> {
-    server: Arc<S>,
-    shared: Shared<S>,
-}
-
-/// Part of [`Api`] that all connections to a server share; it does not hold the server. Cheap to clone.
-pub struct Shared<S> {
-    mux: Arc<Mux<S>>,
-    headers: Arc<[(HeaderName, HeaderValue)]>,
-    callers: Arc<Callers>,
-}
-
-/// Route of a request.
-struct Target<S> {
-    handler: Handler<S>,
-    /// Range of the id in `path`.
-    id: std::ops::Range<usize>,
-    capability: Capability,
-    /// Decoded path.
-    path: String,
-    route: Route,
-}
-
-/// The only route that a fenced server still answers. A server is fenced when it has found its own state wrong.
-const HEALTH: &str = "/v1/agent/health";
-
-impl<S> Clone for Api<S> {
-    fn clone(&self) -> Self {
-        Self { server: Arc::clone(&self.server), shared: self.shared.clone() }
-    }
-}
-
-impl<S> Clone for Shared<S> {
-    fn clone(&self) -> Self {
-        Self { mux: Arc::clone(&self.mux), headers: Arc::clone(&self.headers), callers: Arc::clone(&self.callers) }
-    }
-}
+use mux::Mux;
 
 /// The API of a server as an axum router, for callers that embed it.
 pub fn router<S: Server>(server: Arc<S>) -> axum::Router {
@@ -171,7 +134,7 @@ fn mux<S: Server>() -> Mux<S> {
     monitor::routes(&mut mux);
     namespaces::routes(&mut mux);
     nodes::routes(&mut mux);
-    openapi::routes(&mut mux);
+    openapi::routes(&mut mux, |call| Box::pin(ready(Ok(openapi::show(&call, openapi_document::<S>)))));
     operator::routes(&mut mux);
     pools::routes(&mut mux);
     pprof::routes(&mut mux);
@@ -205,124 +168,4 @@ impl<S: Server> Api<S> {
         let shared = Shared::of(&*server);
         Self::with(server, shared)
     }
-
-    /// Makes the API of a server with the shared part of its other connections.
-    pub fn with(server: Arc<S>, shared: Shared<S>) -> Self {
-        Self { server, shared }
-    }
-
-    /// Handles one request. Infallible: an error is a response, too.
-    pub async fn answer(&self, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
-        let encoding = compress::wanted(&parts.headers);
-        let origin = parts.headers.contains_key(header::ORIGIN);
-        let Some(path) = mux::unescape(parts.uri.path()) else {
-            return error_response(&*self.server, ApiError::bad_request("400 Bad Request"));
-        };
-        let path = path.into_owned();
-        let cors = cors::methods(&path);
-        if let Some(response) = cors.and_then(|methods| cors::preflight(methods, &parts.method, &parts.headers)) {
-            return compress::apply(response, encoding);
-        }
-        let uri = parts.uri.clone();
-        let query = uri.query().unwrap_or_default();
-        let mut response = match self.shared.mux.find(&parts.method, &path, query) {
-            Found::Handler { handler, id, capability, answered_by, route } => {
-                if let Some(why) = self.server.fenced().filter(|_| path != HEALTH) {
-                    let error = ApiError::internal(format!("this server serves nothing any more: {why}"));
-                    return compress::apply(error_response(&*self.server, error), encoding);
-                }
-                let by = answered_by.this_time(&*self.server, &parts.method, &path, Query(query));
-                let passed = parts.extensions.get::<PassedOn>().is_some_and(|passed| passed.by_server);
-                let target = Target { handler, id, capability, path, route };
-                let answered = match by {
-                    Err(error) => Answered::Own(Err(error)),
-                    Ok(AnsweredBy::Asked) => Answered::Own(self.here(&target, parts, body).await),
-                    Ok(AnsweredBy::Leader) => self.of_leader(&target, parts, body).await,
-                };
-                match answered {
-                    Answered::Passed(response) => return response,
-                    Answered::Own(Ok(response)) => response,
-                    Answered::Own(Err(error)) => {
-                        let leaderless = error.leaderless.filter(|_| passed);
-                        let mut response = error_response(&*self.server, error);
-                        if let Some(fate) = leaderless {
-                            passed::tell(response.headers_mut(), fate);
-                        }
-                        response
-                    }
-                }
-            }
-            Found::WrongMethod => error_response(&*self.server, ApiError::method()),
-            Found::Redirect(to) => redirect(StatusCode::MOVED_PERMANENTLY, "Moved Permanently", &to, &parts.method),
-            Found::Nothing if path == "/" => {
-                let to = if query.is_empty() { "/ui/".to_owned() } else { format!("/ui/?{query}") };
-                redirect(StatusCode::TEMPORARY_REDIRECT, "Temporary Redirect", &to, &parts.method)
-            }
-            Found::Nothing => status(StatusCode::NOT_FOUND),
-        };
-        for (name, value) in &*self.shared.headers {
-            response.headers_mut().entry(name).or_insert_with(|| value.clone());
-        }
-        let mut response = compress::apply(response, encoding);
-        if cors.is_some() {
-            cors::decorate(origin, &mut response);
-        }
-        response
-    }
-}
-
-impl<S: Server> Api<S> {
-    /// Handles a request on this server.
-    async fn here(&self, target: &Target<S>, parts: Parts, body: Body) -> Result<Response, ApiError> {
-        // The node RPC measures the requests that it makes.
-        let measured = parts.extensions.get::<Counted>().is_none();
-        let started = Instant::now();
-        let call = Call {
-            server: Arc::clone(&self.server),
-            method: parts.method,
-            query: parts.uri.query().unwrap_or_default().to_owned(),
-            path: target.path.clone(),
-            id: target.id.clone(),
-            headers: parts.headers,
-            credentials: Credentials::new(Arc::clone(&self.shared.callers), target.capability),
-            body: Mutex::new(body),
-            once: None,
-            forward_key: parts.extensions.get::<PassedOn>().and_then(|passed| passed.key.clone()),
-            past: None,
-            stalled: parts.extensions.get().cloned(),
-            peer: parts.extensions.get().copied(),
-            upgrade: parts.extensions.get().cloned(),
-            rate: target.route.rate.filter(|_| measured),
-        };
-        let answer = once::run(target.handler, call).await;
-        if measured {
-            self.server.measure_answer(target.route, started.elapsed());
-        }
-        answer
-    }
-}
-
-fn status(code: StatusCode) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = code;
-    response
-}
-
-fn redirect(code: StatusCode, word: &str, to: &str, method: &axum::http::Method) -> Response {
-    let body = if method == axum::http::Method::GET {
-        let escaped = to.replace('&', "&amp;").replace('"', "&#34;").replace('<', "&lt;").replace('>', "&gt;");
-        Body::from(format!("<a href=\"{escaped}\">{word}</a>.\n\n"))
-    } else {
-        Body::empty()
-    };
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    if let Ok(location) = HeaderValue::from_str(to) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    if method == axum::http::Method::GET || method == axum::http::Method::HEAD {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    }
-    response
 }

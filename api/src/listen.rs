@@ -1,6 +1,7 @@
 //! Connections: accepting them, bounding them, and closing those whose clients do not read.
 
-mod pace;
+pub(crate) mod pace;
+pub(crate) mod stalled;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -8,7 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -28,12 +29,12 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::http::Api;
+use crate::http::api::Api;
 use crate::http::passed::{self, Peer};
 use crate::server::Server;
 
 use pace::Paced;
-pub(crate) use pace::TooSlow;
+use stalled::Stalled;
 
 /// Number of connections that one task may have at a time.
 const TASK_CONNECTIONS_MAX: usize = 64;
@@ -294,11 +295,6 @@ impl Drop for Place {
         }
     }
 }
-
-/// Set when a connection is closed because its client does not read. Requests carry the flag, so that a stream can
-/// log its cursor then.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stalled(pub(crate) Arc<AtomicBool>);
 
 /// A connection whose writes fail when the client reads nothing for `write_timeout`.
 struct Bounded<T> {

@@ -11,7 +11,9 @@ use std::sync::LazyLock;
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::http::{Capability, Methods, RouteInfo};
+use crate::http::answered_by::AnsweredBy;
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, RouteInfo};
 use shape::{Shape, Shapes};
 use table::{Reply, Row, Sent, Std, Table};
 
@@ -119,7 +121,7 @@ pub fn whole_table() -> Vec<RouteInfo> {
                 },
                 path: table::unnamed(&row.path),
                 capability: Capability::Anyone,
-                answered_by: crate::http::AnsweredBy::Leader,
+                answered_by: AnsweredBy::Leader,
             })
             .collect::<Vec<_>>()
     };

@@ -20,7 +20,8 @@ use songline_projections::{Outcome, Rejected, State};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::http::{RateOp, Route};
+use crate::http::rate::RateOp;
+use crate::http::route::Route;
 use crate::keyring::Keyring;
 use crate::sso::Sso;
 

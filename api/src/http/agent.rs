@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::error::ApiError;
 use crate::http::call::{Call, empty};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::server::{Server, Wellness};
 use songline_lang::acl::Access;
 

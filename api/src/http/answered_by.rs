@@ -5,7 +5,7 @@ use axum::http::Method;
 
 use crate::error::ApiError;
 use crate::http::params::{Query, parse_duration};
-use crate::http::past::{self, When};
+use crate::http::when::{self, When};
 use crate::server::Server;
 
 /// Server that answers a route.
@@ -60,7 +60,7 @@ impl AnsweredBy {
         // Entries that this server has applied are the same on all servers. A malformed query is reported by the
         // leader.
         let view = server.view();
-        let is_known = match past::asked(query) {
+        let is_known = match when::asked(query) {
             Ok(Some(When::Index(index))) => index <= view.applied_index(),
             // More entries with exactly this time may still come.
             Ok(Some(When::Time(at))) => at < view.applied_at(),

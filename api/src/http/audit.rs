@@ -15,11 +15,13 @@ use songline_model::Time;
 
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
+use crate::http::capability::Capability;
 use crate::http::history::{CauseView, IndexPage};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::http::params::quote;
-use crate::http::past::{parse_time, recorded, say_complete_from};
+use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
+use crate::http::when::parse_time;
 use crate::server::Server;
 
 /// Number of entries that are read at once.

@@ -10,7 +10,8 @@ use songline_projections::Outcome;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::http::params::cas;
 use crate::server::{Member, MemberHealth, Server};
 use songline_lang::acl::Access;

@@ -19,13 +19,14 @@ use songline_wire::responses::QueryMeta;
 use uuid::Uuid;
 
 use crate::error::ApiError;
-use crate::http::gate::Credentials;
-use crate::http::once::{self, Once};
+use crate::http::credentials::Credentials;
+use crate::http::idempotency::Once;
 use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
 use crate::http::passed::Peer;
-use crate::http::past::PastView;
-use crate::http::rates::Rate;
-use crate::listen::{Stalled, TooSlow};
+use crate::http::rate::Rate;
+use crate::http::when::PastView;
+use crate::listen::pace::TooSlow;
+use crate::listen::stalled::Stalled;
 use crate::server::{Proposal, Server, Written};
 
 /// Largest request body, in bytes. Snapshot archives have a bound of their own.
@@ -188,7 +189,7 @@ impl<S: Server> Call<S> {
         let answer = KeepAnswer { index: Some(index), body: Str::from(String::from_utf8_lossy(&body).into_owned()) };
         match self.propose(answer).await?.outcome {
             // Another copy of the request arrived at the same time and was applied first.
-            Outcome::Answered(first) => Ok(once::kept(&first)),
+            Outcome::Answered(first) => Ok(kept(&first)),
             _ => Ok(Response::from_parts(head, Body::from(body))),
         }
     }
@@ -284,6 +285,18 @@ pub fn read_headers<S: Server>(server: &S, response: &mut Response, index: u64) 
 /// Adds the index header.
 pub fn set_index(response: &mut Response, index: u64) {
     response.headers_mut().insert("x-nomad-index", HeaderValue::from(index));
+}
+
+/// Converts a stored answer to a response.
+pub(super) fn kept(answer: &KeepAnswer) -> Response {
+    let mut response = Response::new(Body::from(answer.body.to_string()));
+    if !answer.body.is_empty() {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    if let Some(index) = answer.index {
+        set_index(&mut response, index);
+    }
+    response
 }
 
 /// A response without a body.

@@ -18,8 +18,9 @@ use songline_wire::csi::{CsiVolumeRegisterRequest, CsiVolumeStub, CsiVolumeView}
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty, empty_written};
+use crate::http::capability::Capability;
 use crate::http::gate::any_of;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;

@@ -13,7 +13,8 @@ use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::http::params::{Query, check_region, namespace, parse_bool, parse_duration, parse_int, quote, stale_error};
 use crate::server::Server;
 

@@ -20,7 +20,8 @@ use songline_rpc::{ExecCommand, ExecSession, NodeAgent};
 use crate::error::ApiError;
 use crate::http::allocs::alloc_id;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::http::params::{parse_bool, quote};
 use crate::server::Server;
 

@@ -12,8 +12,9 @@ use songline_model::{AllocClientStatus, AllocDesiredStatus, AllocId, Allocation,
 
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
+use crate::http::capability::Capability;
 use crate::http::history::whole_id;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
 use crate::server::Server;

@@ -17,10 +17,11 @@ use songline_model::Str;
 use tokio::time::Instant;
 
 use crate::error::{ApiError, Leaderless};
+use crate::http::api::{Api, Target};
 use crate::http::call::read_body;
 use crate::http::params::{Query, WAIT_MAX};
 use crate::http::passed::{self, PassedOn};
-use crate::http::{Api, Target, answered_by, once};
+use crate::http::{answered_by, idempotency};
 use crate::server::{Leader, PassFailure, Server};
 
 /// Longest time that a request waits for a leader.
@@ -70,7 +71,7 @@ impl<S: Server> Api<S> {
         let server = &*self.server;
         let passed = parts.extensions.get::<PassedOn>().cloned().unwrap_or_default();
         let is_read = answered_by::is_read(&parts.method, &target.path);
-        let of_caller = parts.headers.contains_key(once::HEADER);
+        let of_caller = parts.headers.contains_key(idempotency::HEADER);
         let mut key = passed.key.clone().filter(|_| !is_read && !of_caller);
         let mut whole = Whole { parts, body: Held::Unread(body) };
         let mut hold = Hold::default();

@@ -1,34 +1,16 @@
 //! Access check before every handler: does the caller have the route's capability? A capability that depends on an
 //! object is checked by the handler.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use songline_lang::acl::{Acl, NamespaceCapability};
-use songline_model::{Secret, Time};
+use songline_model::Secret;
 
-use crate::caller::{AuthError, Caller, Callers, denied, token_not_found, token_of};
+use crate::caller::{AuthError, Caller, denied, token_not_found, token_of};
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::mux::Capability;
+use crate::http::capability::Capability;
 use crate::http::params::namespace;
 use crate::http::rates;
 use crate::server::Server;
-
-/// Token of a request, and the caller that it authenticates. A waiting query authenticates again.
-#[derive(Clone)]
-pub struct Credentials {
-    callers: Arc<Callers>,
-    capability: Capability,
-    caller: Arc<Mutex<Result<Caller, AuthError>>>,
-}
-
-impl Credentials {
-    /// Credentials before authentication.
-    pub(super) fn new(callers: Arc<Callers>, capability: Capability) -> Self {
-        Self { callers, capability, caller: Arc::new(Mutex::new(Err(AuthError::Unknown))) }
-    }
-}
 
 /// Routes of the agent whose errors say that resolving the token failed.
 const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse"];
@@ -41,12 +23,12 @@ pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
 }
 
 fn admit<S: Server>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {
-    *call.credentials.caller.lock() = caller.clone();
+    call.credentials.set_caller(caller.clone());
     if !call.server.info().acl.enabled {
         let of_acls = call.path.starts_with("/v1/acl/");
         return if of_acls { Err(ApiError::bad_request("ACL support disabled")) } else { Ok(()) };
     }
-    let capability = call.credentials.capability;
+    let capability = call.credentials.capability();
     let caller = match (capability, caller) {
         (Capability::Anyone | Capability::Possession | Capability::AgentLate(_), _) => return Ok(()),
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => return Err(token_not_found()),
@@ -94,18 +76,6 @@ pub(super) fn any_of(acl: &Acl, namespace: &str, capabilities: &[NamespaceCapabi
     capabilities.iter().any(|capability| acl.namespace(namespace, *capability))
 }
 
-impl Credentials {
-    /// Expiration of the token with which the request was admitted.
-    pub(super) fn expires(&self) -> Option<Time> {
-        self.caller.lock().as_ref().ok().and_then(|caller| caller.token()?.expiration_time)
-    }
-
-    /// Authenticates a token now.
-    pub(super) fn authenticate<S: Server>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
-        self.callers.authenticate(server, token)
-    }
-}
-
 impl<S: Server> Call<S> {
     /// The caller. An invalid token is refused.
     pub fn caller(&self) -> Result<Caller, ApiError> {
@@ -114,7 +84,7 @@ impl<S: Server> Call<S> {
 
     /// The caller, or the authentication failure, for the few routes that report it.
     pub fn authenticated(&self) -> Result<Caller, AuthError> {
-        self.credentials.caller.lock().clone()
+        self.credentials.caller()
     }
 
     /// Authenticates another token that came with the request.

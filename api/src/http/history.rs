@@ -13,7 +13,8 @@ use songline_model::{Str, Time};
 
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::http::params::{namespace, quote};
 use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;

@@ -14,8 +14,9 @@ use songline_rpc::NodeAgent;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::capability::Capability;
 use crate::http::ids;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 use songline_lang::acl::Access;
 

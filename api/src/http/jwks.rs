@@ -8,7 +8,8 @@ use songline_model::RootKeyId;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::keyring::Keyring;
 use crate::server::Server;
 

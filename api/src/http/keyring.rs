@@ -13,7 +13,8 @@ use songline_wire::responses::WriteMeta;
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::keyring::Keyring;
 use crate::server::{ProposeError, Server};
 

@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 
 use crate::error::ApiError;
 use crate::http::call::{Call, empty};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::http::namespaces::multi_error;
 use crate::http::params::parse_bool;
 use crate::server::Server;

@@ -9,8 +9,9 @@ use songline_rpc::NodeAgent;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::capability::Capability;
 use crate::http::fs::agent_of_node;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 use songline_lang::acl::Access;
 

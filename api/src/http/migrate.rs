@@ -11,7 +11,8 @@ use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::allocs::alloc_id;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {

@@ -1,89 +1,18 @@
 //! Router of paths to handlers with the behaviour of Go's `ServeMux`: exact patterns, subtrees, redirects, decoded
 //! paths. The file of each noun has its handlers.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use axum::http::Method;
 use axum::response::Response;
 use futures_util::future::BoxFuture;
-use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability, VariableCapability};
 
 use crate::error::ApiError;
 use crate::http::answered_by::AnsweredBy;
 use crate::http::call::Call;
-use crate::http::rates::Route;
-
-/// Rights that a route requires. The gate checks them before the handler runs, as far as the request alone tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capability {
-    /// None: every caller, even with an invalid token.
-    Anyone,
-    /// Possession of the secret that the request is about; the handler checks it.
-    Possession,
-    /// Rights to each row: the answer is filtered for an authenticated caller.
-    Filtered,
-    /// One of these in the request's namespace.
-    Namespace(&'static [NamespaceCapability]),
-    /// One of these in the namespace of the requested object; the handler checks it.
-    Object(&'static [NamespaceCapability]),
-    /// Same as [`Self::Object`] for a stream, which reports a refusal after its headers are sent.
-    ObjectStream(&'static [NamespaceCapability]),
-    /// One of these in the request's namespace; unknown tokens are refused as the agent does.
-    AgentNamespace(&'static [NamespaceCapability]),
-    /// This capability, or the secret of a node.
-    OrNode(&'static Capability),
-    /// This capability, or a workload identity.
-    OrWorkload(&'static Capability),
-    /// Access to nodes.
-    Node(Access),
-    /// Access to the node pool in the path.
-    NodePool(NodePoolCapability),
-    /// Access to CSI plugins.
-    Plugin(Access),
-    /// Access to agents; unknown tokens are refused as the agent does.
-    Agent(Access),
-    /// Access to agents; the handler checks it, because other errors of the request are reported first.
-    AgentLate(Access),
-    /// Access to agents; unknown tokens are refused as servers do.
-    Servers(Access),
-    /// Access to operator routes.
-    Operator(Access),
-    /// Access to the variable's path; the handler checks it.
-    Variables(VariableCapability),
-    /// Rights to the subscribed topics; the handler checks them.
-    Topics,
-    /// A management token.
-    Management,
-}
-
-fn words(f: &mut fmt::Formatter<'_>, prefix: &str, capabilities: &[NamespaceCapability]) -> fmt::Result {
-    let words: Vec<&str> = capabilities.iter().map(|capability| capability.as_str()).collect();
-    write!(f, "{prefix}:{}", words.join("|"))
-}
-
-impl fmt::Display for Capability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Capability::Anyone => f.write_str("anyone"),
-            Capability::Possession => f.write_str("possession"),
-            Capability::Filtered => f.write_str("filtered"),
-            Capability::Namespace(capabilities) | Capability::AgentNamespace(capabilities) => words(f, "ns", capabilities),
-            Capability::Object(capabilities) | Capability::ObjectStream(capabilities) => words(f, "object", capabilities),
-            Capability::OrNode(other) => write!(f, "{other} or a node"),
-            Capability::OrWorkload(other) => write!(f, "{other} or a workload"),
-            Capability::Node(access) => write!(f, "node:{access}"),
-            Capability::NodePool(capability) => write!(f, "node_pool:{capability}"),
-            Capability::Plugin(access) => write!(f, "plugin:{access}"),
-            Capability::Agent(access) | Capability::AgentLate(access) | Capability::Servers(access) => write!(f, "agent:{access}"),
-            Capability::Operator(access) => write!(f, "operator:{access}"),
-            Capability::Variables(capability) => write!(f, "variables:{capability}"),
-            Capability::Topics => f.write_str("topics"),
-            Capability::Management => f.write_str("management"),
-        }
-    }
-}
+use crate::http::capability::Capability;
+use crate::http::path::{clean, escape};
+use crate::http::route::Route;
 
 /// Methods that a handler accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,62 +226,4 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
         }
         None => Found::WrongMethod,
     }
-}
-
-/// The path without `//`, `/./` and `/../`; a slash at its end stays.
-fn clean(path: &str) -> Cow<'_, str> {
-    let plain = path.starts_with('/') && !path.contains("//") && !path.contains("/.");
-    if plain {
-        return Cow::Borrowed(path);
-    }
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            other => parts.push(other),
-        }
-    }
-    let mut out = format!("/{}", parts.join("/"));
-    if path.ends_with('/') && out.len() > 1 {
-        out.push('/');
-    }
-    Cow::Owned(out)
-}
-
-/// Encodes a path for a URL.
-fn escape(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for &byte in path.as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*".contains(&byte) {
-            out.push(byte as char);
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
-/// Decodes the `%` escapes of a path; `None` when one is malformed. Invalid UTF-8 is replaced.
-pub fn unescape(path: &str) -> Option<Cow<'_, str>> {
-    if !path.contains('%') {
-        return Some(Cow::Borrowed(path));
-    }
-    let mut out = Vec::with_capacity(path.len());
-    let mut bytes = path.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let (high, low) = (hex(bytes.next()?)?, hex(bytes.next()?)?);
-            out.push(high << 4 | low);
-        } else {
-            out.push(byte);
-        }
-    }
-    Some(Cow::Owned(String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())))
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    (digit as char).to_digit(16).map(|value| value as u8)
 }

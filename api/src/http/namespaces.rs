@@ -13,7 +13,8 @@ use songline_projections::{State, Table};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
 /// Longest description, in bytes.

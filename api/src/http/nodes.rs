@@ -15,8 +15,9 @@ use songline_wire::responses::{NodeChangeResponse, NodeServerInfo, NodeUpdateRes
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
+use crate::http::capability::Capability;
 use crate::http::ids;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 use songline_lang::acl::{Access, NamespaceCapability};

@@ -1,27 +1,23 @@
 //! Idempotency keys, with which callers make a retried write run once. Apply decides whether a key was used before.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::Method;
 use axum::response::Response;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use songline_commands::{Idempotency, KeepAnswer};
-use songline_model::Str;
 use songline_projections::Rejected;
-use uuid::Uuid;
 
 use crate::error::ApiError;
-use crate::http::call::{BODY_BYTES_MAX, Call, read_body, set_index};
+use crate::http::call::{BODY_BYTES_MAX, Call, kept, read_body};
 use crate::http::gate;
+use crate::http::idempotency::Once;
 use crate::http::mux::Handler;
-use crate::http::past::{self, PastView};
+use crate::http::past;
+use crate::http::when::PastView;
 use crate::server::Server;
-
-/// The header that carries the key.
-pub(super) const HEADER: &str = "idempotency-key";
 
 /// The only write whose body is read by its handler, because the body has a bound of its own.
 const ARCHIVES: &str = "/v1/operator/snapshot";
@@ -80,18 +76,6 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     }
 }
 
-/// Converts a stored answer to a response.
-pub(super) fn kept(answer: &KeepAnswer) -> Response {
-    let mut response = Response::new(Body::from(answer.body.to_string()));
-    if !answer.body.is_empty() {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
-    if let Some(index) = answer.index {
-        set_index(&mut response, index);
-    }
-    response
-}
-
 /// The key that the caller sent. `None` also on the routes that ignore it.
 fn of_caller<S: Server>(call: &Call<S>) -> Option<Once> {
     // The hash covers the sender's token: another caller with the same key and request does not get the first
@@ -120,79 +104,4 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         rate: call.rate,
         past,
     }
-}
-
-/// Idempotency key of one request, the hash of the request, and the number of commands and ids that the request has
-/// used.
-#[derive(Debug)]
-pub struct Once {
-    key: Str,
-    hasher: blake3::Hasher,
-    commands: Arc<AtomicU64>,
-    ids: AtomicU64,
-    /// Whether a server made the key, for one request that it forwards. Such a key never comes with another body.
-    forwarded: bool,
-}
-
-impl Once {
-    /// The key of a request, if it has one. `parts` are method, path and query; `sender` is the caller's token.
-    fn of(parts: [&str; 3], sender: &str, headers: &HeaderMap) -> Option<Self> {
-        let key = headers.get(HEADER)?.to_str().ok().filter(|key| !key.is_empty())?;
-        let mut hasher = blake3::Hasher::new();
-        for part in parts.into_iter().chain(Some(sender).filter(|sender| !sender.is_empty())) {
-            hasher.update(part.as_bytes());
-            hasher.update(&[0]);
-        }
-        Some(Self { key: Str::new(key), hasher, commands: Arc::default(), ids: AtomicU64::new(0), forwarded: false })
-    }
-
-    /// The key of a server that forwarded a request.
-    pub fn forwarded(key: Str) -> Self {
-        Self { key, hasher: blake3::Hasher::new(), commands: Arc::default(), ids: AtomicU64::new(0), forwarded: true }
-    }
-
-    /// Adds the body to the hash: another body under the same key is another write.
-    pub fn hash_body(&mut self, body: &[u8]) {
-        if !self.forwarded {
-            self.hasher.update(body);
-        }
-    }
-
-    /// The same key and hash, with no command or id used.
-    fn anew(&self) -> Self {
-        let (key, hasher) = (self.key.clone(), self.hasher.clone());
-        Self { key, hasher, commands: Arc::default(), ids: AtomicU64::new(0), forwarded: self.forwarded }
-    }
-
-    fn hash(&self) -> [u8; 16] {
-        if self.forwarded { [0; 16] } else { first_16(self.hasher.finalize()) }
-    }
-
-    /// Key of the request's next command. Each further command of a request gets a key of its own.
-    pub fn next(&self) -> Idempotency {
-        let nth = self.commands.fetch_add(1, Ordering::Relaxed);
-        let key = if nth == 0 { self.key.clone() } else { Str::from(format!("{}#{nth}", self.key)) };
-        Idempotency { key, body_hash: self.hash(), forwarded: self.forwarded }
-    }
-
-    /// Whether the key comes from the caller, not from a server.
-    pub(super) fn is_of_caller(&self) -> bool {
-        !self.forwarded
-    }
-
-    /// The request's next id. It is derived from the key, so that a retry makes the same ids. It must not be used as
-    /// a secret: it can be derived from key and request.
-    pub fn fresh_uuid(&self) -> Uuid {
-        let nth = self.ids.fetch_add(1, Ordering::Relaxed);
-        let mut hasher = self.hasher.clone();
-        hasher.update(self.key.as_bytes());
-        hasher.update(&nth.to_be_bytes());
-        Uuid::new_v8(first_16(hasher.finalize()))
-    }
-}
-
-fn first_16(hash: blake3::Hash) -> [u8; 16] {
-    let mut out = [0; 16];
-    out.copy_from_slice(&hash.as_bytes()[..16]);
-    out
 }

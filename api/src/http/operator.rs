@@ -18,8 +18,9 @@ use tokio_util::io::ReaderStream;
 
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta, empty};
-use crate::http::mux::{Capability, Methods, Mux};
-use crate::http::once::Once;
+use crate::http::capability::Capability;
+use crate::http::idempotency::Once;
+use crate::http::mux::{Answer, Methods, Mux};
 use crate::http::params::cas;
 use crate::server::Server;
 use songline_lang::acl::Access;
@@ -48,7 +49,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     }
 }
 
-fn enterprise() -> crate::http::Answer {
+fn enterprise() -> Answer {
     let error = ApiError::new(StatusCode::NOT_IMPLEMENTED, "Nomad Enterprise only endpoint");
     Box::pin(std::future::ready(Err(error)))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use songline_model::{DEFAULT_NAMESPACE, Str};
 
 use crate::error::ApiError;
+use crate::http::path::unescape;
 
 /// Largest and default wait of a blocking query.
 pub const WAIT_MAX: Duration = Duration::from_secs(300);
@@ -66,9 +67,9 @@ impl<'a> Query<'a> {
 fn decode(text: &str) -> Option<Cow<'_, str>> {
     if text.contains('+') {
         let spaced = text.replace('+', " ");
-        return super::mux::unescape(&spaced).map(|decoded| Cow::Owned(decoded.into_owned()));
+        return unescape(&spaced).map(|decoded| Cow::Owned(decoded.into_owned()));
     }
-    super::mux::unescape(text)
+    unescape(text)
 }
 
 /// Parses a boolean as Go's `strconv.ParseBool` does.

@@ -3,7 +3,6 @@
 //! A handler that has not read that view would answer about the present, so its answer is discarded.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -15,46 +14,17 @@ use songline_projections::State;
 use crate::error::ApiError;
 use crate::http::call::{Call, set_index};
 use crate::http::mux::Handler;
-use crate::http::params::{Query, ReadParams, quote};
+use crate::http::params::ReadParams;
+use crate::http::when::{PastView, When, asked};
 use crate::server::Server;
 
 /// Longest wait for the record of touches to catch up with the state.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
 /// Response header with the index from which on the answer is complete.
 const COMPLETE_FROM: HeaderName = HeaderName::from_static("x-songline-complete-from");
-/// Largest number that is taken as seconds since 1970. Larger ones are nanoseconds.
-const SECONDS_MAX: u64 = 99_999_999_999;
-
 /// Routes about this agent, a node or the log, which are not reads of the state.
 const NOT_OF_THE_STATE: [&str; 8] =
     ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/metrics", "/v1/operator/raft/", "/v1/operator/snapshot", "/v1/status/", "/v1/system/"];
-
-/// A past state, and whether the handler has read it.
-#[derive(Debug)]
-pub struct PastView {
-    state: Arc<State>,
-    seen: AtomicBool,
-}
-
-impl PastView {
-    /// A view that has not been read.
-    pub(super) fn new(state: Arc<State>) -> Self {
-        Self { state, seen: AtomicBool::new(false) }
-    }
-
-    /// The state. Marks it as read.
-    pub fn state(&self) -> Arc<State> {
-        self.seen.store(true, Ordering::Relaxed);
-        Arc::clone(&self.state)
-    }
-}
-
-/// Past state that a request names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    Index(u64),
-    Time(Time),
-}
 
 /// Runs the handler, on a past state if the query names one.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
@@ -71,7 +41,7 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
     let view = Arc::new(PastView::new(state));
     call.past = Some(Arc::clone(&view));
     let mut response = handler(call).await.map_err(|error| ApiError { index: error.index.map(|_| index), ..error })?;
-    if !view.seen.load(Ordering::Relaxed) {
+    if !view.is_seen() {
         return Err(not_a_read());
     }
     set_index(&mut response, index);
@@ -80,38 +50,6 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
 
 fn not_a_read() -> ApiError {
     ApiError::bad_request("at_index and at_time are for reads of the state, and this request is none")
-}
-
-/// Past state that a query names.
-pub(super) fn asked(query: Query<'_>) -> Result<Option<When>, ApiError> {
-    if query.0.is_empty() {
-        return Ok(None);
-    }
-    match (query.get("at_index"), query.get("at_time")) {
-        (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(ApiError::bad_request("at_index and at_time cannot be combined")),
-        (Some(text), None) => {
-            let index = text.parse().map_err(|_| ApiError::bad_request(format!("Unable to parse at_index: {}", quote(&text))))?;
-            Ok(Some(When::Index(index)))
-        }
-        (None, Some(text)) => Ok(Some(When::Time(parse_time("at_time", &text)?))),
-    }
-}
-
-/// Parses a time: RFC 3339, or seconds or nanoseconds since 1970.
-pub(super) fn parse_time(name: &str, text: &str) -> Result<Time, ApiError> {
-    // An unescaped plus sign was decoded as a space.
-    let time = match text.parse::<u64>() {
-        Ok(secs) if secs <= SECONDS_MAX => i64::try_from(secs).ok().map(Time::from_secs),
-        Ok(nanos) => i64::try_from(nanos).ok().map(Time::from_nanos),
-        Err(_) => Time::parse(&text.replace(' ', "+")),
-    };
-    time.ok_or_else(|| {
-        ApiError::bad_request(format!(
-            "Unable to parse {name}: {} is no RFC 3339 time and no number of seconds or nanoseconds",
-            quote(text)
-        ))
-    })
 }
 
 /// The server's past. Refuses the request when the server keeps none.

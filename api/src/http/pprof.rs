@@ -13,8 +13,9 @@ use songline_rpc::{AskProfile, NodeAgent};
 use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::capability::Capability;
 use crate::http::host::{Asked, agent_of, asked_for};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
 /// Profiles of the reference that are not offered: they are about Go's runtime, or would need a profiler in this

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::error::ApiError;
 use crate::http::call::{Call, empty};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::http::params::quote;
 use crate::server::{Member, Server};
 

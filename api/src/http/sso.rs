@@ -14,7 +14,8 @@ use songline_model::{AclAuthMethod, AclAuthMethodConfig};
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::http::namespaces::multi_error;
 use crate::http::params::check_region;
 use crate::server::Server;

@@ -6,15 +6,16 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
-use super::{Api, mux};
 use crate::caller::{AuthError, Identity, token_of};
+use crate::http::api::Api;
+use crate::http::path::unescape;
 use crate::keyring;
 use crate::server::Server;
 
 impl<S: Server> Api<S> {
     /// Refusal of a request over a task's socket. `None`: the request may proceed.
     pub(crate) fn refuse_stranger<B>(&self, request: &axum::http::Request<B>) -> Option<Response> {
-        if request.uri().query().is_some_and(|query| mux::unescape(query).is_none()) {
+        if request.uri().query().is_some_and(|query| unescape(query).is_none()) {
             return Some(refusal(StatusCode::BAD_REQUEST, "Bad Request"));
         }
         let token = token_of(request.headers());

@@ -8,7 +8,8 @@ use songline_lang::go_json;
 use crate::caller::{AuthError, denied};
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::server::{SCHEDULERS, Server};
 
 /// Largest number of workers per server. More are a typing error: each worker is a thread.

@@ -10,7 +10,8 @@ use songline_wire::acl::TokenView;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
 use super::go_text;

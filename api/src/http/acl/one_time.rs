@@ -10,8 +10,9 @@ use songline_wire::acl::{OneTimeTokenExchangeResponse, OneTimeTokenUpsertRespons
 use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::capability::Capability;
 use crate::http::ids;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
 use super::{json, shown, unexpired};

@@ -14,7 +14,8 @@ use crate::caller::{ANONYMOUS_POLICY, denied};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
 use super::{Own, json};

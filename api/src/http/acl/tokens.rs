@@ -14,8 +14,9 @@ use crate::caller::{AuthError, Identity, denied};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
+use crate::http::capability::Capability;
 use crate::http::ids;
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 

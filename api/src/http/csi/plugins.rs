@@ -13,7 +13,8 @@ use super::{not_a_resource, other_type};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
-use crate::http::mux::{Capability, Methods, Mux};
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 use songline_lang::acl::{Access, NamespaceCapability};
 

@@ -12,7 +12,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::namespaces::multi_error;
 use crate::http::params::quote;
-use crate::http::rates::RateOp;
+use crate::http::rate::RateOp;
 use crate::server::{Served, Server};
 
 /// Stands in for the call of a CSI controller: counts it as a failed call of an anonymous caller, and answers that it

@@ -8,7 +8,7 @@ use songline_projections::{State, Table};
 
 use crate::caller::AuthError;
 use crate::http::call::Call;
-use crate::http::gate::Credentials;
+use crate::http::credentials::Credentials;
 use crate::server::Server;
 
 /// Tables that determine the rights of a token.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::table::MEASURED;
-use super::{RateOp, Route, identity_label};
+use super::identity_label;
 use crate::caller::AuthError;
+use crate::http::rate::RateOp;
+use crate::http::route::Route;
+use crate::http::route::table::MEASURED;
 
 /// Routes that the rate counters exclude, with reasons. They still count in `songline.http.request`.
 const LEFT_OUT: &[(&str, &str, &str)] = &[

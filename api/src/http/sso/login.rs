@@ -14,7 +14,7 @@ use songline_wire::sso::LoginBody;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::once::Once;
+use crate::http::idempotency::Once;
 use crate::server::{Proposal, Server};
 
 pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {

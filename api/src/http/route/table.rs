@@ -1,9 +1,9 @@
 //! RPC of the reference that each route stands for: one row per route, in the order of `routes.txt`.
 
-use super::RateOp::{self, List, Read, Write};
+use crate::http::rate::RateOp::{self, List, Read, Write};
 
 /// Path, methods, endpoint, operation and timer of the RPC; the timer is empty when the reference has none.
-pub(super) const MEASURED: &[(&str, &str, &str, RateOp, &str)] = &[
+pub(in crate::http) const MEASURED: &[(&str, &str, &str, RateOp, &str)] = &[
     ("/v1/acl/auth-method", "PUT,POST", "acl", Write, ""),
     ("/v1/acl/auth-method/{}", "DELETE", "acl", Write, ""),
     ("/v1/acl/auth-method/{}", "GET", "acl", Read, ""),

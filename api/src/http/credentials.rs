@@ -1,0 +1,51 @@
+//! Token of a request and the caller that it authenticates, as parts of the request. `gate` decides what the caller
+//! may do.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use songline_model::Time;
+
+use crate::caller::{AuthError, Caller, Callers};
+use crate::http::capability::Capability;
+use crate::server::Server;
+
+/// Token of a request, and the caller that it authenticates. A waiting query authenticates again.
+#[derive(Clone)]
+pub struct Credentials {
+    callers: Arc<Callers>,
+    capability: Capability,
+    caller: Arc<Mutex<Result<Caller, AuthError>>>,
+}
+
+impl Credentials {
+    /// Credentials before authentication.
+    pub(super) fn new(callers: Arc<Callers>, capability: Capability) -> Self {
+        Self { callers, capability, caller: Arc::new(Mutex::new(Err(AuthError::Unknown))) }
+    }
+
+    /// Right that the route of the request requires.
+    pub(super) fn capability(&self) -> Capability {
+        self.capability
+    }
+
+    /// The caller, as authenticated last.
+    pub(super) fn caller(&self) -> Result<Caller, AuthError> {
+        self.caller.lock().clone()
+    }
+
+    /// Replaces the caller.
+    pub(super) fn set_caller(&self, caller: Result<Caller, AuthError>) {
+        *self.caller.lock() = caller;
+    }
+
+    /// Expiration of the token with which the request was admitted.
+    pub(super) fn expires(&self) -> Option<Time> {
+        self.caller.lock().as_ref().ok().and_then(|caller| caller.token()?.expiration_time)
+    }
+
+    /// Authenticates a token now.
+    pub(super) fn authenticate<S: Server>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
+        self.callers.authenticate(server, token)
+    }
+}
