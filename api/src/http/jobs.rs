@@ -1,6 +1,7 @@
 //! Jobs: lists and reads. Writes of jobs are in the files below `jobs/`.
 
 mod admission;
+mod asked;
 mod dispatch;
 mod periodic;
 mod plan;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_events::watch::WatchKey;
-use songline_model::{Job, JobKey, Str};
+use songline_model::Job;
 use songline_projections::{State, Table};
 use songline_wire::alloc::AllocFields;
 use songline_wire::job::{JobStub, JobVersionsResponse};
@@ -26,6 +27,7 @@ use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
 use crate::server::Server;
+use asked::key;
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
@@ -123,11 +125,6 @@ fn rows(view: &State, params: &ReadParams) -> Vec<Arc<Job>> {
         return view.jobs().filter(|job| job.id.starts_with(&params.prefix)).cloned().collect();
     }
     view.jobs_with_prefix(&params.namespace, &params.prefix).cloned().collect()
-}
-
-/// Key of the job that a read is about. `*` is no namespace here, so no job has such a key.
-fn key<S: Server>(call: &Call<S>, params: &ReadParams) -> JobKey {
-    JobKey::new(params.namespace.as_str(), call.id())
 }
 
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -260,13 +257,4 @@ async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     super::services::of_job(&call, &params, &key).await
-}
-
-/// Namespace of a write to a job: that of the query, else of the body, else of the job, else `default`.
-fn write_namespace<S: Server>(call: &Call<S>, in_body: &str, in_job: Option<&Str>) -> Str {
-    let asked = call.query().text("namespace");
-    [&*asked, in_body, in_job.map_or("", Str::as_str)]
-        .into_iter()
-        .find(|name| !name.is_empty())
-        .map_or(Str::new_static(songline_model::DEFAULT_NAMESPACE), Str::new)
 }

@@ -1,12 +1,15 @@
 //! Request bodies of tokens and roles. Ids are strings, because an error quotes an invalid id.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use songline_lang::duration;
+use songline_lang::{duration, go_json};
 use songline_model::{Blob, Dur, Str, Time};
 use songline_wire::go_time::GoTime;
 
 use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::server::Server;
 
 /// `ACLToken` in a body.
 #[derive(Debug, Default, Deserialize)]
@@ -90,4 +93,21 @@ impl AclToken {
 pub(super) fn entries<'a, T>(what: &str, list: Option<&'a Vec<Option<T>>>) -> Result<Vec<&'a T>, ApiError> {
     let entry = |entry: &'a Option<T>| entry.as_ref().ok_or_else(|| ApiError::bad_request(format!("{what} must not be null")));
     list.into_iter().flatten().map(entry).collect()
+}
+
+/// Parses the body as JSON. Error texts name ACL types as Go does.
+pub(super) async fn json<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
+    let body = call.bytes().await?;
+    if body.is_empty() {
+        return Err(ApiError::bad_request("Request body is empty"));
+    }
+    go_json::from_slice(&body).map_err(|error| ApiError::bad_request(go_text(&error)))
+}
+
+/// Text of an error in a body, with ACL types named as Go does.
+pub(super) fn go_text(error: &go_json::Error) -> String {
+    match error {
+        go_json::Error::Type { .. } => error.to_string().replace("Acl", "ACL"),
+        go_json::Error::Eof | go_json::Error::UnexpectedEof | go_json::Error::Syntax(_) | go_json::Error::Custom(_) => error.to_string(),
+    }
 }

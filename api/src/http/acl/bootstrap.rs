@@ -14,7 +14,7 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
-use super::go_text;
+use super::bodies::go_text;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/acl/bootstrap", "", Capability::Anyone, |call| Box::pin(bootstrap(call)));

@@ -15,7 +15,8 @@ use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
-use super::{json, shown, unexpired};
+use super::bodies::json;
+use super::own::{shown, unexpired};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/acl/token/onetime", "", Capability::Possession, |call| Box::pin(create(call)));

@@ -18,7 +18,8 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
-use super::{Own, json};
+use super::bodies::json;
+use super::own::Own;
 
 /// Tables that determine a caller's own policies.
 const KEYS: [WatchKey; 3] = [WatchKey::Table(Table::AclPolicy), WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];

@@ -16,7 +16,8 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
-use super::{Own, bodies, json};
+use super::bodies::{self, json};
+use super::own::Own;
 
 /// Tables that determine a caller's own roles.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclRoles), WatchKey::Table(Table::AclToken)];

@@ -20,7 +20,9 @@ use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 
-use super::{bodies, json, lookup_failed, roles, shown};
+use super::bodies::{self, json};
+use super::own::{lookup_failed, shown};
+use super::roles;
 
 /// Tables that a read of a token depends on: the names of a token's roles are in the roles' table.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];

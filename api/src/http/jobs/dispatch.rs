@@ -10,7 +10,7 @@ use songline_wire::job::JobDispatchRequest;
 use songline_wire::responses::JobDispatchResponse;
 
 use super::admission;
-use super::register::eval;
+use super::asked::eval;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;

@@ -9,7 +9,7 @@ use songline_lang::cron::Cron;
 use songline_lang::zone::Zone;
 use songline_model::{EvalId, EvalTrigger, Job, PeriodicLaunch, Time};
 
-use super::register::eval;
+use super::asked::eval;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;

@@ -4,23 +4,16 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use songline_lang::acl::NamespaceCapability;
-use songline_lang::go_json::Names;
 use songline_lang::jobspec::{self, ParseOptions};
 use songline_model::{Job, JobDiff, NotAdmitted, warnings_text};
 use songline_wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
 use songline_wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
-use super::{admission, write_namespace};
+use super::admission;
+use super::asked::{API, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
-
-/// Go's type names for bodies with a job, as error texts show them.
-pub(super) const API: Names<'static> = Names {
-    package: "api",
-    root: None,
-    fields: &[("ScalingPolicy.Min", "int64"), ("ScalingPolicy.Max", "int64"), ("SpreadTarget.Percent", "uint8")],
-};
 
 pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: JobPlanRequest = call.json_named(API).await?;

@@ -7,14 +7,14 @@ use axum::response::Response;
 use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
 use songline_lang::acl::NamespaceCapability;
 use songline_model::{
-    AllocClientStatus, AllocId, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType,
-    Secret, Str,
+    AllocClientStatus, AllocId, DesiredTransition, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType, Secret, Str,
 };
 use songline_projections::State;
 use songline_wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
 use songline_wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
-use super::{admission, write_namespace};
+use super::admission;
+use super::asked::{API, check_priority, eval, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
@@ -43,7 +43,7 @@ pub(super) async fn update<S: Server>(call: Call<S>) -> Result<Response, ApiErro
 }
 
 async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Response, ApiError> {
-    let request: JobRegisterRequest = call.json_named(super::plan::API).await?;
+    let request: JobRegisterRequest = call.json_named(API).await?;
     let Some(spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
     };
@@ -69,14 +69,6 @@ async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Re
     };
     let answer = write(&call, job, options).await?;
     call.written(answer.meta.index, &answer)
-}
-
-/// Refuses an evaluation priority other than 0 or 1 to 100.
-pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
-    if (0..=100).contains(&priority) {
-        return Ok(());
-    }
-    Err(ApiError::bad_request("Eval priority must be between 1 and 100 inclusively"))
 }
 
 /// Admits a job and proposes it. For an unchanged job only an evaluation is proposed.
@@ -193,23 +185,6 @@ fn humanize(bytes: u64) -> String {
     }
     let value = (value * 10.0 + 0.5).floor() / 10.0;
     if value < 10.0 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
-}
-
-/// A new evaluation of a job.
-pub(super) fn eval<S: Server>(call: &Call<S>, job: &Job, priority: i64, triggered_by: EvalTrigger) -> Evaluation {
-    let now = call.server.now().nanos();
-    Evaluation {
-        id: EvalId::from(call.fresh_uuid()),
-        namespace: job.namespace.clone(),
-        priority,
-        kind: job.kind.clone(),
-        triggered_by,
-        job_id: job.id.clone(),
-        status: EvalStatus::Pending,
-        create_time: now,
-        modify_time: now,
-        ..Evaluation::default()
-    }
 }
 
 pub(super) async fn evaluate<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {

@@ -13,7 +13,7 @@ use songline_wire::job::{GroupScaleStatus, JobScaleStatus, ScalingRequest};
 use songline_wire::responses::{JobRegisterResponse, QueryMeta};
 
 use super::admission;
-use super::register::eval;
+use super::asked::{eval, key};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
@@ -24,7 +24,7 @@ const NAMES: Names<'static> = Names { package: "api", root: None, fields: &[("Sc
 
 pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    let key = super::key(&call, &params);
+    let key = key(&call, &params);
     let keys = [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone()), WatchKey::JobScaling(key.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
         let Some(job) = view.job_by_key(&key).cloned() else {

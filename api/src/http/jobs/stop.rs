@@ -5,7 +5,7 @@ use songline_commands::DeregisterJob;
 use songline_model::{EvalTrigger, Evaluation, JobKey, JobType};
 use songline_wire::responses::{JobDeregisterResponse, QueryMeta};
 
-use super::register::{check_priority, eval};
+use super::asked::{check_priority, eval};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::params::quote;
