@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -54,6 +54,31 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Delay before each group that the log's writer writes, on a disk whose calls do not block.
     fn group_delay(&self) -> Duration {
         Duration::ZERO
+    }
+
+    /// Reads a whole file.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = self.open(path, Open::Read)?;
+        let len = usize::try_from(file.len()?).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    /// Writes a small file durably, in place of a file with the same name. A crash leaves one of the two. A private file
+    /// and a directory made for it can be read by their owner only.
+    fn put(&self, path: &Path, content: &[u8], _private: bool) -> io::Result<()> {
+        let unfinished = path.with_extension("tmp");
+        let file = self.open(&unfinished, Open::Create)?;
+        file.write_all_at(content, 0)?;
+        file.sync_all()?;
+        self.rename(&unfinished, path)?;
+        path.parent().map_or(Ok(()), |dir| self.sync_dir(dir))
+    }
+
+    /// Number of bytes that may still be written to the disk of a directory.
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        Ok(u64::MAX)
     }
 }
 
@@ -158,6 +183,28 @@ impl Disk for RealDisk {
         let hash = blake3::hash(seed.as_bytes());
         u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("a hash has 32 bytes"))
     }
+
+    fn put(&self, path: &Path, content: &[u8], private: bool) -> io::Result<()> {
+        let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        std::fs::DirBuilder::new().recursive(true).mode(if private { 0o700 } else { 0o777 }).create(dir)?;
+        let unfinished = path.with_extension("tmp");
+        // The mode of a file that an interrupted call has left may be another one.
+        match std::fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let mode = if private { 0o600 } else { 0o666 };
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, path)?;
+        File::open(dir)?.sync_all()
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let told = rustix::fs::statvfs(dir)?;
+        Ok(told.f_bavail.saturating_mul(told.f_frsize))
+    }
 }
 
 /// An open file of this machine's file system.
@@ -210,15 +257,6 @@ impl DiskFile for RealFile {
 /// panicked.
 pub(crate) async fn beside<T: Send + 'static>(disk: &dyn Disk, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     if disk.waits() { tokio::task::spawn_blocking(work).await.map_err(io::Error::other) } else { Ok(work()) }
-}
-
-/// Reads a whole file.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
-    let file = disk.open(path, Open::Read)?;
-    let len = usize::try_from(file.len()?).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    let mut bytes = vec![0; len];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
 }
 
 /// Sequential reads or writes of a file from an offset on. Not buffered.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{self, Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile, Open};
 use crate::position::{u32_at, u64_at};
 
 /// Distance between the slots: a page, because no disk tears the second page by a write to the first.
@@ -92,7 +92,7 @@ impl SlotFile {
 
 /// Reads the newest sound value of a double-slot file without opening it for writing.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<SlotValue>> {
-    let bytes = disk::read(disk, path)?;
+    let bytes = disk.read(path)?;
     let places = [bytes.get(..SLOT_BYTES.min(bytes.len())), bytes.get(SLOT_BYTES..)];
     let sound: Vec<(u64, &[u8])> = places.into_iter().flatten().filter_map(decode).collect();
     let newest = sound.iter().max_by_key(|(seq, _)| *seq);

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::{self, Disk, Open};
+use crate::disk::{Disk, Open};
 use crate::error::OpenError;
 use crate::position::{Edge, u32_at, u64_at};
 use crate::record::{Stop, Walk, find_nonzero_page, highest_group_mark};
@@ -218,7 +218,7 @@ fn read_segments(disk: &dyn Disk, dir: &Path, writable: bool, scan: &mut Scan) -
 }
 
 fn read_segment(disk: &dyn Disk, path: &Path, first: u64, is_last: bool, writable: bool, scan: &mut Scan) -> Result<(), OpenError> {
-    let bytes = disk::read(disk, path).map_err(OpenError::io("reading", path))?;
+    let bytes = disk.read(path).map_err(OpenError::io("reading", path))?;
     let Some(header) = Header::decode(&bytes).filter(|header| header.start.next == first && header.nonce == scan.nonce) else {
         // A segment that was just being created holds no entries yet.
         let begun = highest_group_mark(&bytes, scan.nonce).is_none() && scan.mark.edge.next <= first;
