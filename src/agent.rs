@@ -18,7 +18,7 @@ use songline_client::{Client, ClientConfig};
 use songline_log::{Disk, RealDisk};
 use songline_rpc::port::Dialer;
 use songline_server::forwarding::Forwarder;
-use songline_server::{Core, Setup};
+use songline_server::{Core, Setup, Surroundings};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -94,6 +94,7 @@ impl Agent {
             ports,
             disk,
             outgoing: Arc::new(HttpFetch::default()),
+            surroundings: Surroundings::default(),
         };
         let server = Core::start(setup).await?;
         let closing = CancellationToken::new();

@@ -38,7 +38,7 @@ pub(crate) async fn bind(config: &AgentConfig) -> anyhow::Result<Bound> {
         servers: Some(trust.clone()),
     };
     let ports = Ports {
-        listeners: vec![rpc, serf],
+        listeners: vec![Box::new(rpc), Box::new(serf)],
         limits,
         advertised,
         verify_names: config.tls.rpc && config.tls.verify_server_hostname,

@@ -92,6 +92,12 @@ pub trait Server: Send + Sync + 'static {
     /// A new random id.
     fn fresh_uuid(&self) -> Uuid;
 
+    /// A random number from a range, for delays that differ.
+    fn chance(&self, range: std::ops::Range<u64>) -> u64 {
+        let (drawn, _) = self.fresh_uuid().as_u64_pair();
+        range.start + drawn % range.end.saturating_sub(range.start).max(1)
+    }
+
     /// The clock.
     fn now(&self) -> Time;
 

@@ -112,11 +112,11 @@ impl Watches {
 
     /// Wakes all readers, because the whole state was replaced.
     pub fn wake_all(&self) {
-        for shard in &self.shards {
-            for (_, notify) in shard.lock().values().flatten() {
-                notify.notify_one();
-            }
-        }
+        // In the order of their registration, which no hasher decides.
+        let mut waiting: Vec<(u64, Arc<Notify>)> = Vec::new();
+        self.shards.iter().for_each(|shard| waiting.extend(shard.lock().values().flatten().cloned()));
+        waiting.sort_by_key(|(id, _)| *id);
+        waiting.iter().for_each(|(_, notify)| notify.notify_one());
     }
 
     /// Number of waiting queries.

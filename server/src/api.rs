@@ -83,10 +83,11 @@ impl Server for Core {
 
     async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
-        let planned = tokio::task::spawn_blocking(move || {
-            let started = std::time::Instant::now();
-            let mut planned = songline_scheduler::dry_run::dry_run(&view, Arc::unwrap_or_clone(job), seed(), now);
-            let took = started.elapsed();
+        let (seed, world) = (self.world().number(), Arc::clone(&self.facts.surroundings.world));
+        let planned = self.world().blocking(move || {
+            let started = world.steady();
+            let mut planned = songline_scheduler::dry_run::dry_run(&view, Arc::unwrap_or_clone(job), seed, now);
+            let took = world.steady().saturating_sub(started);
             timing::stamp_metrics(&mut planned.failed, took);
             planned.created_evals.iter_mut().for_each(|eval| timing::stamp_failures(eval, took));
             planned
@@ -96,7 +97,7 @@ impl Server for Core {
     }
 
     fn fresh_uuid(&self) -> Uuid {
-        Uuid::new_v4()
+        self.world().uuid()
     }
 
     fn now(&self) -> Time {
@@ -104,7 +105,8 @@ impl Server for Core {
     }
 
     fn bootstrap_reset_index(&self) -> u64 {
-        let text = std::fs::read_to_string(self.facts.dir.join("acl-bootstrap-reset")).unwrap_or_default();
+        let text = self.facts.disk.read(&self.facts.dir.join("acl-bootstrap-reset")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         text.trim().parse().unwrap_or(0)
     }
 
@@ -140,7 +142,8 @@ impl Server for Core {
 
     async fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> Result<(), ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
-        let queued = tokio::task::spawn_blocking(move || queued_by_job(&view, now)).await;
+        let seed = self.world().number();
+        let queued = self.world().blocking(move || queued_by_job(&view, seed, now)).await;
         let queued = queued.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         let command = ReconcileSummaries { queued };
         self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await?;
@@ -306,13 +309,7 @@ impl Server for Core {
 }
 
 /// For every job, the number of allocations of each group that a scheduler could not place now.
-fn queued_by_job(view: &State, now: Time) -> BTreeMap<JobKey, BTreeMap<Str, i64>> {
+fn queued_by_job(view: &State, seed: u64, now: Time) -> BTreeMap<JobKey, BTreeMap<Str, i64>> {
     let jobs = view.jobs().filter(|job| !job.is_periodic() && !job.is_parameterized());
-    jobs.map(|job| (job.key(), songline_scheduler::dry_run::queued(view, job, seed(), now))).collect()
-}
-
-/// Random seed for one scheduler run.
-pub(super) fn seed() -> u64 {
-    let (first, _) = Uuid::new_v4().as_u64_pair();
-    first
+    jobs.map(|job| (job.key(), songline_scheduler::dry_run::queued(view, job, seed, now))).collect()
 }

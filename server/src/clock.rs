@@ -3,62 +3,30 @@
 //!
 //! The rule is implemented in the scheduler's `pace`; this module reads the machine's clocks.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use songline_model::Time;
+use songline_rpc::world::World;
 use songline_scheduler::leader::pace::Pace;
-
-use super::wall_clock;
-
-/// Source of a clock's readings.
-pub(crate) trait TimeSource: Send + Sync {
-    /// Wall-clock time of the machine.
-    fn wall(&self) -> Time;
-
-    /// Monotonic time since an arbitrary moment.
-    fn steady(&self) -> Duration;
-}
-
-/// The machine's clocks.
-#[derive(Debug)]
-pub(crate) struct Machine(Instant);
-
-impl Default for Machine {
-    fn default() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl TimeSource for Machine {
-    fn wall(&self) -> Time {
-        wall_clock()
-    }
-
-    fn steady(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
 
 /// Clock of a server.
 pub(crate) struct Clock {
-    source: Box<dyn TimeSource>,
+    world: Arc<dyn World>,
     told: Mutex<Pace>,
 }
 
 impl Clock {
-    /// Creates a clock over this source.
-    pub(crate) fn new(source: Box<dyn TimeSource>) -> Self {
-        let wall = source.wall();
-        let told = Mutex::new(Pace::new(wall, source.steady()));
-        Self { source, told }
+    /// Creates a clock over the machine's clocks.
+    pub(crate) fn new(world: Arc<dyn World>) -> Self {
+        let told = Mutex::new(Pace::new(world.wall(), world.steady()));
+        Self { world, told }
     }
 
     fn read(&self) -> Pace {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // The source is read while the lock is held, so that two callers' readings are recorded in the order of their
+        // The machine's clocks are read while the lock is held, so that two callers' readings are recorded in the order of their
         // reading.
-        let (wall, steady) = (self.source.wall(), self.source.steady());
+        let (wall, steady) = (self.world.wall(), self.world.steady());
         told.read(wall, steady);
         *told
     }
@@ -83,21 +51,36 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::io;
+    use std::time::Duration;
+
+    use songline_rpc::world::{NoRandomness, Work};
 
     use super::*;
 
-    /// A source in whole seconds: the wall clock, and the monotonic clock.
-    #[derive(Default)]
+    /// A machine whose clocks stand, in whole seconds: the wall clock, and the monotonic clock.
+    #[derive(Debug, Default)]
     struct Set(Mutex<(i64, u64)>);
 
-    impl TimeSource for Arc<Set> {
+    impl World for Set {
         fn wall(&self) -> Time {
             Time::from_secs(self.0.lock().expect("nobody panics").0)
         }
 
         fn steady(&self) -> Duration {
             Duration::from_secs(self.0.lock().expect("nobody panics").1)
+        }
+
+        fn fill(&self, _: &mut [u8]) -> Result<(), NoRandomness> {
+            Err(NoRandomness)
+        }
+
+        fn may_block(&self) -> bool {
+            true
+        }
+
+        fn start_loop(&self, _: String, _: Work) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
         }
     }
 
@@ -106,7 +89,7 @@ mod tests {
     /// `now` and `pace`.
     fn check(steps: &[(u64, i64)], expected: &[(i64, i64)]) {
         let set = Arc::new(Set(Mutex::new((10_000, 0))));
-        let clock = Clock::new(Box::new(Arc::clone(&set)));
+        let clock = Clock::new(Arc::<Set>::clone(&set));
         let told: Vec<_> = steps
             .iter()
             .map(|(pass, jump)| {
@@ -137,7 +120,7 @@ mod tests {
     #[test]
     fn a_leader_whose_clock_is_behind_goes_on_where_the_log_is() {
         let set = Arc::new(Set(Mutex::new((100, 0))));
-        let clock = Clock::new(Box::new(Arc::clone(&set)));
+        let clock = Clock::new(Arc::<Set>::clone(&set));
         clock.not_before(Time::from_secs(160));
         assert_eq!((clock.now(), clock.pace()), (Time::from_secs(160), Time::from_secs(100)));
         *set.0.lock().expect("nobody panics") = (110, 10);

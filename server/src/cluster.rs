@@ -14,7 +14,7 @@ pub(crate) mod peers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -23,6 +23,7 @@ use songline_api::Leader;
 use songline_log::NodeId as ServerId;
 use songline_rpc::port::{Conn, Dialer, ServerTrust};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::number::id_of;
@@ -144,7 +145,7 @@ impl Cluster {
     }
 
     /// This server's id.
-    pub(crate) fn id(&self) -> ServerId {
+    pub fn id(&self) -> ServerId {
         self.id
     }
 

@@ -4,14 +4,13 @@
 //! unknown, so the server neither votes nor leads. Applied state stays readable. Module `room` handles a disk that is
 //! merely about to be full.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use songline_log::{Failure, OpenError};
+use songline_log::{Disk as FileSystem, Failure, Open, OpenError};
 use songline_model::with_sources;
 
 use super::machine::Machine;
@@ -79,8 +78,8 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
         if core.fence.why().is_some() {
             return None;
         }
-        let dir = core.facts.dir.clone();
-        let probed = tokio::task::spawn_blocking(move || probe(&dir)).await.map_err(io::Error::other).and_then(|probed| probed);
+        let (dir, disk) = (core.facts.dir.clone(), Arc::clone(&core.facts.disk));
+        let probed = core.world().blocking(move || probe(&*disk, &dir)).await.map_err(io::Error::other).and_then(|probed| probed);
         if let Err(error) = probed {
             tracing::info!(%error, again_in = ?*wait, "the disk does not work yet");
             continue;
@@ -90,6 +89,9 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
             continue;
         }
         let machine = Machine::again(&core);
+        if let Some(observer) = &core.facts.surroundings.observer {
+            observer.began_anew();
+        }
         match core.log().reopen(machine).await {
             Ok(()) => {
                 core.disk.returns.fetch_add(1, Ordering::Relaxed);
@@ -108,17 +110,17 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
 }
 
 /// Whether a file in `dir` can be written, synced and removed.
-fn probe(dir: &Path) -> io::Result<()> {
+fn probe(disk: &dyn FileSystem, dir: &Path) -> io::Result<()> {
     let path = dir.join(PROBE);
-    let written = File::create(&path).and_then(|mut file| {
-        file.write_all(&[0x5a; PROBE_BYTES])?;
+    let written = disk.open(&path, Open::Create).and_then(|file| {
+        file.write_all_at(&[0x5a; PROBE_BYTES], 0)?;
         file.sync_all()
     });
     // Remove the file even if writing it failed: a partial file takes up space.
-    let removed = std::fs::remove_file(&path);
+    let removed = disk.remove(&path);
     written?;
     removed?;
-    File::open(dir)?.sync_all()
+    disk.sync_dir(dir)
 }
 
 impl Core {

@@ -7,7 +7,7 @@ use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
 use songline_events::watch::WatchKey;
 use songline_model::{
-    AllocId, Allocation, Dur, EvalId, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, Time, migrate_token,
+    AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, migrate_token,
 };
 use songline_projections::State;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
@@ -55,6 +55,7 @@ impl Servers for Core {
             }
             allocs_before = Some(answer.allocs.len());
             tokio::select! {
+                biased;
                 () = watch.changed() => {}
                 () = tokio::time::sleep_until(deadline) => {}
                 () = self.shutdown_token().cancelled() => return Err(RpcError::Lost("server is shutting down".into())),
@@ -129,7 +130,7 @@ impl Core {
     pub(crate) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), RpcError> {
         let view = self.view();
         let Some(row) = view.node(node) else { return Ok(()) };
-        let fresh = || EvalId::from(uuid::Uuid::new_v4());
+        let fresh = || self.fresh_eval();
         let evals = songline_projections::node_evals(&view, row, cause.index, self.now(), fresh);
         if !evals.is_empty() {
             self.propose_as(Actor::Node(node), Some(cause), UpdateEvals { evals }).await?;
@@ -225,9 +226,3 @@ const POLL_MAX: Dur = Dur::from_secs(300);
 /// Delay of a node's alloc update, in which other updates join its batch. A longer delay saves log entries but slows
 /// deployments by as much. The batch has no size limit.
 pub(crate) const ALLOC_UPDATE_BATCH_WAIT: Duration = Duration::from_millis(50);
-
-/// Wall-clock time in nanoseconds since 1970.
-pub(crate) fn wall_clock() -> Time {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Time::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
-}

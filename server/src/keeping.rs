@@ -1,26 +1,19 @@
 //! Bounds the log and its replay time: takes checkpoints, and drops old segments that checkpoints cover.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use super::{Core, watching};
-
-/// Interval at which the log is checked.
-const LOOK_INTERVAL: Duration = Duration::from_secs(20);
-/// A checkpoint is due after this number of entries ..
-const ENTRIES_MAX: u64 = 200_000;
-/// .. or, if anything is new, after this time.
-const AGE_MAX: Duration = Duration::from_secs(600);
+use super::{Core, Keeping, watching};
 
 /// Starts the loop; it ends with the server.
 pub(crate) fn start(core: &Arc<Core>) {
-    watching::until_shutdown(core, run);
+    let keeping = core.facts.surroundings.keeping;
+    watching::until_shutdown(core, move |core| run(core, keeping));
 }
 
-async fn run(core: Weak<Core>) {
+async fn run(core: Weak<Core>, keeping: Keeping) {
     let mut checked = tokio::time::Instant::now();
     loop {
-        tokio::time::sleep(LOOK_INTERVAL).await;
+        tokio::time::sleep(keeping.look_every).await;
         let Some(core) = core.upgrade() else { return };
         core.published.past.forget_unused();
         core.published.past.witness(core.view());
@@ -30,7 +23,7 @@ async fn run(core: Weak<Core>) {
         }
         let applied = log.applied().map_or(0, |position| position.index);
         let saved = log.checkpointed().map_or(0, |position| position.index);
-        let due = applied.saturating_sub(saved) >= ENTRIES_MAX || applied > saved && checked.elapsed() >= AGE_MAX;
+        let due = applied.saturating_sub(saved) >= keeping.entries_max || applied > saved && checked.elapsed() >= keeping.age_max;
         if !due {
             continue;
         }

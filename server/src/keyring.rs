@@ -18,14 +18,16 @@ use std::time::Duration;
 
 use songline_api::keyring::{Keyring as ApiKeyring, KeyringError};
 use songline_commands::UpsertRootKey;
+use songline_log::Disk;
 use songline_model::{
     Allocation, IdentityClaims, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str, TaskIdentity, VariableData,
     WrappedKey,
 };
 use songline_projections::{Change, State};
+use songline_rpc::world::World;
 
 use super::{Core, lock};
-use kek::Kek;
+use kek::{Kek, KekFile};
 use material::Material;
 
 pub use known_key::KnownKey;
@@ -36,16 +38,17 @@ const FIRST_KEY_WAIT: Duration = Duration::from_secs(5);
 
 /// Cache of unwrapped root keys.
 pub(crate) struct Keyring {
-    dir: PathBuf,
+    file: KekFile,
+    world: Arc<dyn World>,
     /// Read on first use, so that a file that is added later is found without a restart.
     kek: Mutex<Option<Arc<Kek>>>,
     unwrapped: RwLock<BTreeMap<RootKeyId, Arc<Material>>>,
 }
 
 impl Keyring {
-    /// Creates a keyring whose key-encryption key is, or will be, in `dir`.
-    pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir, kek: Mutex::default(), unwrapped: RwLock::default() }
+    /// Creates a keyring whose key-encryption key is, or will be, in `dir` on `disk`.
+    pub(crate) fn new(dir: PathBuf, disk: Arc<dyn Disk>, world: Arc<dyn World>) -> Self {
+        Self { file: KekFile { dir, disk }, world, kek: Mutex::default(), unwrapped: RwLock::default() }
     }
 
     fn kek(&self) -> Result<Arc<Kek>, KeyringError> {
@@ -53,7 +56,7 @@ impl Keyring {
         if let Some(kek) = &*known {
             return Ok(Arc::clone(kek));
         }
-        let kek = Arc::new(Kek::read(&self.dir)?);
+        let kek = Arc::new(self.file.read()?);
         *known = Some(Arc::clone(&kek));
         Ok(kek)
     }
@@ -62,7 +65,7 @@ impl Keyring {
     /// replaced.
     fn kek_for_new_keys(&self, view: &State) -> Result<Arc<Kek>, KeyringError> {
         match self.kek() {
-            Err(KeyringError::KekMissing(_)) if view.root_keys().next().is_none() => Kek::make(&self.dir)?,
+            Err(KeyringError::KekMissing(_)) if view.root_keys().next().is_none() => self.file.make(&*self.world)?,
             other => return other,
         }
         self.kek()
@@ -90,8 +93,8 @@ impl Keyring {
     /// Generates a root key that is to become active.
     fn fresh_key(&self, view: &State, create_time: i64, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
         let kek = self.kek_for_new_keys(view)?;
-        let key_id = RootKeyId::from(uuid::Uuid::new_v4());
-        let material = material::random()?;
+        let key_id = RootKeyId::from(self.world.uuid());
+        let material = material::random(&*self.world)?;
         let meta = RootKeyMeta {
             key_id,
             algorithm: ROOT_KEY_ALGORITHM.into(),
@@ -99,7 +102,7 @@ impl Keyring {
             state: RootKeyState::Active,
             ..RootKeyMeta::default()
         };
-        let wrapped = WrappedKey { wrapped_by: kek.fingerprint().into(), material: kek.wrap_key(key_id, &material)? };
+        let wrapped = WrappedKey { wrapped_by: kek.fingerprint().into(), material: kek.wrap_key(&*self.world, key_id, &material)? };
         Ok(UpsertRootKey { meta, wrapped, rekey })
     }
 
@@ -173,7 +176,7 @@ impl ApiKeyring for Core {
         let view = self.view();
         let row = view.active_root_key().ok_or(KeyringError::NotInitialized)?;
         let key_id = row.meta.key_id;
-        Ok(VariableData { data: self.keyring.material(row)?.encrypt(key_id, plain)?, key_id })
+        Ok(VariableData { data: self.keyring.material(row)?.encrypt(&*self.keyring.world, key_id, plain)?, key_id })
     }
 
     fn decrypt(&self, key: RootKeyId, sealed: &Sealed) -> Result<Vec<u8>, KeyringError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, Command, SetAutopilotConfig, SetClusterMetadata, SetSchedulerConfig};
-use songline_model::{AutopilotConfig, Dur, EvalId, NodeId, NodeStatus, Time};
+use songline_model::{AutopilotConfig, Dur, NodeId, NodeStatus, Time};
 use songline_projections::{Change, State};
 use songline_scheduler::leader::deployments::Deployments;
 use songline_scheduler::leader::digests::Digests;
@@ -61,7 +61,7 @@ pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), Pro
         core.write_under(reign, proposal(SetAutopilotConfig { config, cas: None })).await?;
     }
     if view.cluster_metadata().is_none() {
-        let cluster_id = uuid::Uuid::new_v4().to_string().into();
+        let cluster_id = core.world().uuid().to_string().into();
         let command = SetClusterMetadata { cluster_id, create_time: core.now().nanos() };
         core.write_under(reign, proposal(command)).await?;
     }
@@ -104,6 +104,8 @@ impl Leader {
         loop {
             let wait = self.time_to_next();
             tokio::select! {
+                biased;
+                () = self.reign.over() => return,
                 applied = reactions.recv() => match applied {
                     Some((view, batch)) => self.on_applied(&view, &batch),
                     None => return,
@@ -111,7 +113,6 @@ impl Leader {
                 () = tokio::time::sleep(wait) => {}
                 () = self.core.leader.deadlines.notified() => {}
                 Some(tried) = self.outcomes.1.recv() => self.on_tried(tried),
-                () = self.reign.over() => return,
             }
             while let Ok((view, batch)) = reactions.try_recv() {
                 self.on_applied(&view, &batch);
@@ -202,7 +203,7 @@ impl Leader {
         }
         let written = self.core.now();
         for node in view.nodes() {
-            self.decide(effects::look_if_overlooked(view, node, written, fresh));
+            self.decide(effects::look_if_overlooked(view, node, written, || self.core.fresh_eval()));
         }
     }
 
@@ -212,8 +213,8 @@ impl Leader {
         let Tended { canceled, failed } = self.core.queues().on_time(now, written);
         self.decide(effects::cancel(canceled));
         for delivery in failed {
-            let chance = uuid::Uuid::new_v4().as_bytes()[0];
-            match effects::give_up(&view, &delivery, fresh(), chance, written) {
+            let chance = self.core.world().uuid().as_bytes()[0];
+            match effects::give_up(&view, &delivery, self.core.fresh_eval(), chance, written) {
                 Some(effect) => self.decide(Some(effect)),
                 // The delivery was taken a moment ago, so its token is still valid.
                 None => drop(self.core.queues().broker.ack(delivery.eval.id, delivery.token, now)),
@@ -224,10 +225,16 @@ impl Leader {
             self.miss(&view, node, now);
         }
         for step in self.deployments.on_time(&view, now) {
-            self.decide(Some(effects::deployment(&view, step, fresh(), written, self.core.facts.config.job_tracked_versions)));
+            self.decide(Some(effects::deployment(
+                &view,
+                step,
+                self.core.fresh_eval(),
+                written,
+                self.core.facts.config.job_tracked_versions,
+            )));
         }
         for step in self.drains.on_time(&view, now) {
-            self.decide(Some(effects::drain(&view, step, written, fresh)));
+            self.decide(Some(effects::drain(&view, step, written, || self.core.fresh_eval())));
         }
         for node_id in self.services.take_due(&view) {
             self.decide(Some(effects::drop_services(&view, node_id)));
@@ -257,7 +264,7 @@ impl Leader {
 
     fn decide(&mut self, effect: Option<Effect>) {
         if let Some(effect) = effect {
-            self.outbox.decide(effect, uuid::Uuid::new_v4().to_string().into(), self.core.pace());
+            self.outbox.decide(effect, self.core.world().uuid().to_string().into(), self.core.pace());
         }
     }
 
@@ -310,7 +317,7 @@ impl Leader {
 
     fn on_over(&mut self, over: &Over) {
         let now = self.core.pace();
-        for consequence in effects::consequences(&self.core.view(), over, self.core.now(), fresh) {
+        for consequence in effects::consequences(&self.core.view(), over, self.core.now(), || self.core.fresh_eval()) {
             match consequence {
                 // Refused only when the broker was emptied meanwhile.
                 Consequence::Acknowledge(id, token) => drop(self.core.queues().broker.ack(id, token, now)),
@@ -368,10 +375,6 @@ impl Core {
 
 fn proposal(command: impl Into<Command>) -> Proposal {
     Proposal { actor: Actor::Leader("leadership".into()), cause: None, idempotency: None, command: command.into() }
-}
-
-fn fresh() -> EvalId {
-    EvalId::from(uuid::Uuid::new_v4())
 }
 
 fn digest_interval() -> u64 {

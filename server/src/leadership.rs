@@ -264,6 +264,11 @@ async fn end(core: &Core, reign: &Reign) {
 }
 
 impl Core {
+    /// Whether this server leads and is ready to: every entry of earlier terms is applied.
+    pub fn leads(&self) -> bool {
+        self.reign().is_some()
+    }
+
     /// The current reign. Set once every entry of earlier terms is applied and the leader's machines are filled.
     pub(crate) fn reign(&self) -> Option<Arc<Reign>> {
         self.leader.reign()

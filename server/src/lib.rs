@@ -36,6 +36,7 @@ mod room;
 mod rpc;
 mod services;
 mod stores;
+mod surroundings;
 #[cfg(test)]
 mod testing;
 mod timing;
@@ -51,33 +52,31 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use songline_api::sso::{Fetch, Sso};
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
-use songline_events::hub::EventHub;
+use songline_events::hub::{EventHub, HubConfig};
 use songline_events::touches::Touches;
 use songline_events::watch::Watches;
-use songline_log::{Log, Start};
-use songline_model::{Dur, NodeId, Time};
+use songline_log::{Disk, Log, Start};
+use songline_model::{Dur, EvalId, NodeId, Time};
 use songline_projections::State;
 use songline_rpc::NodeAgent;
 use songline_rpc::net::Dispatch;
 use songline_rpc::port::Dialer;
+use songline_rpc::world::World;
 use songline_scheduler::leader::evals::EvalQueues;
 use tokio_util::sync::CancellationToken;
 
 pub use apply_times::ApplyTimes;
 pub use archives::load as load_archive;
-use clock::TimeSource;
 use config::ServerConfig;
 use connections::Connections;
 pub use keyring::KnownKey;
 use leadership::LeaderState;
-use machine::Machine;
-pub use machine::replay;
+pub use machine::{Machine, Reply, replay};
 use published::Published;
 use rpc::AnyNode;
 pub use rpc::Ports;
 use stores::Stores;
-
-pub(crate) use endpoint::wall_clock;
+pub use surroundings::{Keeping, NoProviders, Observer, Surroundings};
 
 /// A running server.
 pub struct Core {
@@ -112,6 +111,9 @@ struct Facts {
     /// The agent's configuration as `agent/self` shows it.
     agent_config: serde_json::Value,
     stable_since: Time,
+    /// File system of the directory.
+    disk: Arc<dyn Disk>,
+    surroundings: Surroundings,
 }
 
 /// Everything that a server is started with.
@@ -127,9 +129,11 @@ pub struct Setup {
     /// Ports that the server listens on, and their advertised addresses.
     pub ports: Ports,
     /// File system that holds the log.
-    pub disk: Arc<dyn songline_log::Disk>,
+    pub disk: Arc<dyn Disk>,
     /// HTTP client for identity providers.
     pub outgoing: Arc<dyn Fetch>,
+    /// The world around the server.
+    pub surroundings: Surroundings,
 }
 
 /// Reasons why a server could not start.
@@ -182,44 +186,41 @@ impl Core {
     /// Opens or creates the server's directory, replays the log and joins consensus. A single server leads when this
     /// function returns; one of several may still wait for the others.
     pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
-        Self::start_with(setup, Box::new(clock::Machine::default())).await
-    }
-
-    /// Like [`Self::start`], with another clock than the machine's.
-    async fn start_with(setup: Setup, time: Box<dyn TimeSource>) -> Result<Arc<Self>, StartError> {
-        let Setup { config, info, dir, agent_config, ports, disk, outgoing } = setup;
+        let Setup { config, info, dir, agent_config, ports, disk, outgoing, surroundings } = setup;
+        let world = Arc::clone(&surroundings.world);
         songline_migrations::check()?;
-        std::fs::create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
-        let stores = Stores::open(&dir)?;
-        let id = cluster::identity(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
+        disk.create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
+        let stores = Stores::open(&dir, &surroundings)?;
+        let id = cluster::identity(&dir, &*disk, &*world).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
         let (leader, queues) = LeaderState::new(config.heartbeats);
         let core = Arc::new_cyclic(|own| Self {
             own: own.clone(),
             published: Published::default(),
             stores,
             log: OnceLock::new(),
-            clock: clock::Clock::new(time),
+            clock: clock::Clock::new(Arc::clone(&world)),
             leader,
             workers: workers::pool::Pool::default(),
             fence: fence::Fence::default(),
             room: room::Room::default(),
             disk: disk::Disk::default(),
-            keyring: keyring::Keyring::new(dir.join("keystore")),
+            keyring: keyring::Keyring::new(dir.join("keystore"), Arc::clone(&disk), Arc::clone(&world)),
             sso: Sso::new(outgoing),
             metrics: metrics::Metrics::new(info.dispatched_metrics),
             connections: Connections::new(id, ports.advertised.clone(), &ports.dialer, ports.verify_names),
             shutdown: CancellationToken::new(),
             #[cfg(test)]
             hooks: hooks::Hooks::default(),
-            facts: Facts { config, info, dir, agent_config, stable_since: wall_clock() },
+            facts: Facts { stable_since: world.wall(), config, info, dir, agent_config, disk, surroundings },
         });
         let (machine, reactions) = Machine::new(&core);
-        let mut log_config = machine::log_config(&core.facts.config, core.facts.dir.clone());
+        let mut log_config = core.facts.log_config();
         log_config.node_id = core.connections.cluster.id();
-        log_config.disk = disk;
         core.connections.cluster.address().clone_into(&mut log_config.address);
         log_config.start = if core.facts.config.starts_alone() { Start::Alone } else { Start::Wait };
-        let log = Log::open(log_config, machine, Arc::new(core.connections.cluster.transport())).await;
+        let transport = core.facts.surroundings.transport.clone();
+        let transport = transport.unwrap_or_else(|| Arc::new(core.connections.cluster.transport()));
+        let log = Log::open(log_config, machine, transport).await;
         let log = log.map_err(|source| StartError::Log { dir: core.facts.dir.clone(), source })?;
         if core.log.set(log).is_err() {
             unreachable!("the log is opened once, above");
@@ -242,11 +243,16 @@ impl Core {
         Ok(core)
     }
 
-    /// Stops accepting work, ends waiting requests and closes the log cleanly.
-    pub async fn stop(&self) {
+    /// Ends waiting requests and loops, and closes connections. Nothing is flushed.
+    pub fn shutdown_now(&self) {
         self.shutdown.cancel();
         self.leader.stop();
         self.connections.pool.close();
+    }
+
+    /// Stops accepting work, ends waiting requests and closes the log cleanly.
+    pub async fn stop(&self) {
+        self.shutdown_now();
         self.log().shutdown().await;
         self.stores.close();
     }
@@ -257,13 +263,14 @@ impl Core {
     }
 
     /// Hub of the event streams. It is set by `start` before the server is handed out.
-    pub(crate) fn events(&self) -> &Arc<EventHub> {
+    pub fn events(&self) -> &Arc<EventHub> {
         self.stores.events()
     }
 
     /// Starts the event hub at the first index to publish.
     pub(crate) fn start_events(&self, first_index: u64) {
-        self.stores.start_events(first_index, self.facts.config.event_buffer_size);
+        let hub = HubConfig { backlog_frames: self.facts.config.event_buffer_size, ..self.facts.surroundings.hub };
+        self.stores.start_events(first_index, hub);
     }
 
     /// The record of the objects that each entry changed.
@@ -314,6 +321,16 @@ impl Core {
         self.published.wait_for_index(index, within).await
     }
 
+    /// Clocks, randomness and threads of this server's machine.
+    pub(crate) fn world(&self) -> &dyn World {
+        &*self.facts.surroundings.world
+    }
+
+    /// A new random id of an evaluation.
+    pub(crate) fn fresh_eval(&self) -> EvalId {
+        EvalId::from(self.world().uuid())
+    }
+
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
@@ -343,7 +360,7 @@ impl Core {
 
     /// Records a node's heartbeat. Returns the time until its next one.
     pub(crate) fn beat(&self, node: NodeId) -> Dur {
-        let stagger = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 256.0;
+        let stagger = f64::from(self.world().uuid().as_bytes()[0]) / 256.0;
         self.leader.beat(node, stagger, &self.clock)
     }
 

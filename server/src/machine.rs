@@ -1,7 +1,6 @@
 //! The state that the log drives: applies entries and publishes the changes.
 
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,7 @@ use songline_model::Blob;
 use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use tokio::sync::mpsc;
 
-use super::{Core, lock};
-use crate::config::ServerConfig;
+use super::{Core, Facts, Observer, Surroundings, lock};
 
 /// Longest wait of a checkpoint for the event history.
 const HISTORY_WAIT: Duration = Duration::from_secs(60);
@@ -107,6 +105,10 @@ impl Machine {
         }
     }
 
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.core.upgrade()?.facts.surroundings.observer.clone()
+    }
+
     /// Panics unless the rebuilt state equals the predecessor's state at the same index.
     fn compare(&self) {
         let Some(core) = self.core.upgrade() else { return };
@@ -141,7 +143,10 @@ impl Machine {
         let before = core.published.view.swap(Arc::clone(&view));
         if reactions.iter().any(|reaction| matches!(reaction.changes[..], [Change::Restored])) {
             // Dropping frees millions of rows, so it is done on another thread.
-            std::thread::spawn(move || drop(before));
+            let dropping = core.world().start_blocking("drop-state", move || drop(before));
+            if let Err(error) = dropping {
+                tracing::debug!(%error, "the former state was dropped here");
+            }
         }
         lock(&core.published.times).witness(self.state.applied_index(), self.state.applied_at());
         core.metrics.follow(&view, &reactions);
@@ -191,7 +196,12 @@ impl StateMachine for Machine {
         let entries = batch.len();
         let mut reactions = Vec::with_capacity(batch.len());
         let mut replies = Vec::with_capacity(batch.len());
+        let observer = self.observer();
         for entry in batch {
+            let entry = match &observer {
+                Some(observer) => observer.before(entry),
+                None => entry,
+            };
             let started = Instant::now();
             let archive = |digest: &str| self.core.upgrade()?.archive(digest);
             let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
@@ -200,9 +210,15 @@ impl StateMachine for Machine {
                 {
                     core.touches().pass(self.state.applied_index());
                 }
+                if let Some(observer) = &observer {
+                    observer.applied(&entry, None, &self.state);
+                }
                 replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done), took: Duration::ZERO });
                 continue;
             };
+            if let Some(observer) = &observer {
+                observer.applied(&entry, Some((kind, &applied)), &self.state);
+            }
             if let Ok(Outcome::DigestDiffers { ours, theirs, .. }) = &applied.result {
                 let why = format!(
                     "the state at index {} has digest {ours}, the leader's is {theirs}: this server stops before it spreads; \
@@ -243,7 +259,10 @@ impl StateMachine for Machine {
         Box::new(Frozen { state: self.state.clone(), core: Weak::clone(&self.core) })
     }
 
-    fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
+    fn install(&mut self, position: Position, content: &mut dyn Read) -> io::Result<()> {
+        if let Some(observer) = self.observer() {
+            observer.installed(position);
+        }
         self.state = crate::ahead::read_state(content).map_err(io::Error::other)?;
         self.installed = Some(self.state.applied_index());
         if self.is_old_news() {
@@ -333,14 +352,22 @@ impl CheckpointSource for Frozen {
     }
 }
 
-/// Configuration of the log.
-pub(crate) fn log_config(config: &ServerConfig, dir: PathBuf) -> songline_log::Config {
-    let mut told = songline_log::Config::new(dir);
-    told.past = PastBounds { checkpoints_max: PAST_CHECKPOINTS_MAX, bytes_max: PAST_CHECKPOINT_BYTES_MAX };
-    told.retention = Retention {
-        age: config.log_retention_age.to_std(),
-        bytes_max: config.log_retention_bytes,
-        entries_min: config.log_retention_entries_min,
-    };
-    told
+impl Facts {
+    /// Configuration of the log.
+    pub(crate) fn log_config(&self) -> songline_log::Config {
+        let Surroundings { timing, store, retention, .. } = self.surroundings.clone();
+        let configured = Retention {
+            age: self.config.log_retention_age.to_std(),
+            bytes_max: self.config.log_retention_bytes,
+            entries_min: self.config.log_retention_entries_min,
+        };
+        songline_log::Config {
+            disk: Arc::clone(&self.disk),
+            past: PastBounds { checkpoints_max: PAST_CHECKPOINTS_MAX, bytes_max: PAST_CHECKPOINT_BYTES_MAX },
+            retention: retention.unwrap_or(configured),
+            timing,
+            store,
+            ..songline_log::Config::new(self.dir.clone())
+        }
+    }
 }

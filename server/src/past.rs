@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use songline_commands::Envelope;
 use songline_events::past::{LoggedCommand, Past, PastError, PastFuture};
@@ -16,6 +16,7 @@ use songline_events::touches::Touches;
 use songline_log::{Committed, Log, Payload};
 use songline_projections::State;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Core, Machine, lock, replay};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use songline_api::{RateOp, Served};
 use songline_commands::{Actor, ApplyPlan, Cause, Kind};
-use songline_model::{EvalId, Plan, PlanResult};
+use songline_model::{Plan, PlanResult};
 use songline_projections::State;
 use songline_scheduler::applier::{self, Queue};
 use tokio::sync::{mpsc, oneshot};
@@ -64,10 +64,8 @@ impl Core {
 
 /// Starts the applier on a thread of its own, because checking plans is CPU-bound.
 pub(crate) fn start(core: &Arc<Core>, receiver: PlanReceiver) {
-    let core = Arc::downgrade(core);
-    let runtime = tokio::runtime::Handle::current();
-    let body = move || runtime.block_on(run(core, receiver));
-    if let Err(error) = std::thread::Builder::new().name("plan-applier".into()).spawn(body) {
+    let body = Box::pin(run(Arc::downgrade(core), receiver));
+    if let Err(error) = core.world().start_loop("plan-applier".into(), body) {
         tracing::error!(%error, "the plan applier has no thread: nothing will be placed");
     }
 }
@@ -166,6 +164,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
     let signer = match result.node_allocation.is_empty() {
         true => None,
         false => tokio::select! {
+            biased;
             signer = core.signer() => Some(signer.map_err(|error| format!("failed to sign workload identities: {error}"))?),
             () = reign.over() => return Err(disabled()),
         },
@@ -177,7 +176,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
     });
     pipeline.settle().await;
     let newest = view_at(core, pipeline.last_index).await?;
-    let command = applier::command(&newest, plan, &result, placed, now, || EvalId::from(uuid::Uuid::new_v4()));
+    let command = applier::command(&newest, plan, &result, placed, now, || core.fresh_eval());
     let mut after = State::clone(&newest);
     // The log would refuse the same command.
     songline_projections::apply_optimistically(&mut after, &command, now).map_err(|refusal| refusal.to_string())?;

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::machine::{Archive, apply_entry, replayed};
 use super::past::FIRST_INDEX_MAX;
 use super::stores::Stores;
-use super::{Core, lock, wall_clock, watching};
+use super::{Core, lock, watching};
 
 /// Delay before another attempt after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
@@ -72,13 +72,23 @@ pub(crate) fn start(core: &Arc<Core>) {
 
 /// Runs one fill. Returns whether the stores are as complete as the log allows.
 async fn fill_once(weak: &Weak<Core>) -> bool {
+    let Some(core) = weak.upgrade() else { return false };
     let (told, done) = oneshot::channel();
-    let weak = Weak::clone(weak);
+    let (world, observer) = (Arc::clone(&core.facts.surroundings.world), core.facts.surroundings.observer.clone());
+    let (own, has_thread) = (Weak::clone(weak), world.may_block());
+    drop(core);
     let run = move || {
-        songline_events::background::give_way();
-        let filled = match refill(&weak) {
+        if has_thread {
+            songline_events::background::give_way();
+        }
+        let filled = match refill(&own) {
             // Not `all`, which stops at the first store that was not filled: the outcome of each is logged.
-            Ok(Some(stores)) => stores.into_iter().fold(true, |all, (store, came_of_it)| tell(store, came_of_it) && all),
+            Ok(Some(stores)) => stores.into_iter().fold(true, |all, (store, came_of_it)| {
+                if let Some(observer) = &observer {
+                    observer.refilled(store, came_of_it);
+                }
+                tell(store, came_of_it) && all
+            }),
             Ok(None) => false,
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "what was lost could not be filled anew from the log");
@@ -88,7 +98,7 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
         // The receiver is gone when the server is shutting down.
         let _ = told.send(filled);
     };
-    if let Err(error) = std::thread::Builder::new().name("refill".to_owned()).spawn(run) {
+    if let Err(error) = world.start_blocking("refill", run) {
         tracing::error!(error = &error as &dyn std::error::Error, "starting to fill what was lost anew");
     }
     done.await.unwrap_or(false)
@@ -107,7 +117,7 @@ fn tell(store: &'static str, came_of_it: Refilled) -> bool {
 fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, ReplayError> {
     let Some(core) = weak.upgrade() else { return Ok(None) };
     let Some(mut refiller) = Refiller::of(core.stores.derived())? else { return Ok(Some(Vec::new())) };
-    *lock(&core.stores.refill.0) = Some(wall_clock());
+    *lock(&core.stores.refill.0) = Some(core.world().wall());
     let Some((mut state, entries)) = beginning(&core, refiller.resumes_after())? else {
         refiller.give_up()?;
         return Ok(Some(refiller.end()?));

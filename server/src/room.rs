@@ -4,7 +4,6 @@
 //! A write that fails half-way stops a log for good. The server therefore refuses writes while there is still space
 //! for every accepted one: a full disk affects neither reads nor acknowledged writes.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -57,12 +56,6 @@ impl Room {
     }
 }
 
-/// Number of bytes that this process may still use on the disk of `dir`.
-fn free_bytes(dir: &Path) -> std::io::Result<u64> {
-    let told = rustix::fs::statvfs(dir)?;
-    Ok(told.f_bavail.saturating_mul(told.f_frsize))
-}
-
 /// Runs a first check, and then one each interval for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
     look(core);
@@ -73,7 +66,7 @@ pub(crate) fn start(core: &Arc<Core>) {
 }
 
 fn look(core: &Core) {
-    match free_bytes(&core.facts.dir).map(|free| (free, core.room.note(free))) {
+    match core.facts.disk.free_bytes(&core.facts.dir).map(|free| (free, core.room.note(free))) {
         Ok((free, Some(false))) => tracing::error!(free_mib = free >> 20, "the disk is nearly full: this server takes no more writes"),
         Ok((free, Some(true))) => tracing::info!(free_mib = free >> 20, "there is room on the disk again: this server takes writes"),
         Ok((_, None)) => {}

@@ -18,8 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use songline_rpc::net::{self, Caller};
-use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, PortLimits, ServerTrust};
-use tokio::net::TcpListener;
+use songline_rpc::port::{self, Accept, Conn, Dialer, FirstByte, Listener, PortLimits, ServerTrust};
 
 use super::{Core, cluster, forward};
 pub(crate) use anynode::AnyNode;
@@ -31,7 +30,7 @@ pub(super) use sessions::Sessions;
 /// A server's listeners, its advertised address, and its connections to others.
 pub struct Ports {
     /// Bound listeners; all of them speak the same protocols.
-    pub listeners: Vec<TcpListener>,
+    pub listeners: Vec<Box<dyn Listener>>,
     /// Timeouts and bounds of connections.
     pub limits: PortLimits,
     /// Address that others dial, `host:port`.
@@ -45,7 +44,7 @@ pub struct Ports {
 }
 
 /// Accepts connections on all listeners until the server shuts down.
-pub(super) fn start(core: &Arc<Core>, listeners: Vec<TcpListener>, limits: &PortLimits) {
+pub(super) fn start(core: &Arc<Core>, listeners: Vec<Box<dyn Listener>>, limits: &PortLimits) {
     let door = Arc::new(Door { core: Arc::clone(core), node_rpc: Arc::new(Measured(Arc::new(NodeRpc::new(core)))) });
     for listener in listeners {
         tokio::spawn(port::serve(listener, limits.clone(), Arc::clone(&door), core.shutdown_token().clone()));

@@ -1,15 +1,16 @@
 //! The stores that are derived from the log: the event history with its hub, and the touches store. `refill.rs` fills
 //! them anew when they are lost.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use songline_events::Folder;
 use songline_events::hub::{EventHub, History, HubConfig, StoredHistory};
 use songline_events::refill::Refill;
 use songline_events::touches::Touches;
 
 use super::archives::ReadArchive;
-use super::{StartError, refill};
+use super::{StartError, Surroundings, refill};
 
 /// The derived stores of a server.
 pub(crate) struct Stores {
@@ -24,11 +25,13 @@ pub(crate) struct Stores {
 
 impl Stores {
     /// Opens or creates the stores in a server's directory.
-    pub(super) fn open(dir: &Path) -> Result<Self, StartError> {
-        let history_dir = dir.join("events");
-        let history = StoredHistory::open(&history_dir).map_err(|source| StartError::History { dir: history_dir, source })?;
-        let touches_dir = dir.join("touches");
-        let touches = Touches::open(&touches_dir).map_err(|source| StartError::Touches { dir: touches_dir, source })?;
+    pub(super) fn open(dir: &Path, surroundings: &Surroundings) -> Result<Self, StartError> {
+        let (history_dir, touches_dir) = (dir.join("events"), dir.join("touches"));
+        let folder = |given: &Option<Folder>, dir: &PathBuf| given.clone().unwrap_or_else(|| dir.into());
+        let history = StoredHistory::open(folder(&surroundings.history, &history_dir));
+        let history = history.map_err(|source| StartError::History { dir: history_dir, source })?;
+        let touches = Touches::open(folder(&surroundings.touches, &touches_dir));
+        let touches = touches.map_err(|source| StartError::Touches { dir: touches_dir, source })?;
         Ok(Self {
             events: OnceLock::new(),
             history: Arc::new(history),
@@ -60,9 +63,8 @@ impl Stores {
 
     /// Starts the event hub at the first index to publish. Panics on failure: an entry whose events are lost must not
     /// be applied.
-    pub(super) fn start_events(&self, first_index: u64, backlog_frames: usize) {
+    pub(super) fn start_events(&self, first_index: u64, config: HubConfig) {
         self.events.get_or_init(|| {
-            let config = HubConfig { backlog_frames, ..HubConfig::default() };
             let history: Arc<dyn History> = Arc::clone(&self.history) as Arc<dyn History>;
             match EventHub::start(config, Some(history), first_index) {
                 Ok(hub) => hub,

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing};
 use songline_api::{AclSettings, AgentInfo, Api, Limits};
 use songline_log::{Disk, RealDisk};
-use songline_rpc::port::{Dialer, PortLimits, Tls, TlsSettings};
+use songline_rpc::port::{Dialer, Listener, PortLimits, Tls, TlsSettings};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfig;
 use crate::trust::{self, Reached};
-use crate::{Core, Ports, Setup};
+use crate::{Core, NoProviders, Ports, Setup, Surroundings};
 
 /// Longest wait of a stopping server for its own loops.
 const LET_GO_WAIT: Duration = Duration::from_secs(3);
@@ -78,12 +77,20 @@ impl TestServer {
         let data_dir = data_dir.or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned())).context("one of the two is there")?;
         let http = TcpListener::bind("127.0.0.1:0").await?;
         let http_addr = http.local_addr()?;
-        let (ports, rpc_port) = ports(&server, tls.as_ref(), advertise).await?;
-        let info = info(&name, acl, &server, ports.listeners[1].local_addr()?.port());
+        let (ports, rpc_port, serf_port) = ports(&server, tls.as_ref(), advertise).await?;
+        let info = info(&name, acl, &server, serf_port);
         let dir = data_dir.join("server");
-        let core =
-            Core::start(Setup { config: server, info, dir, agent_config: Default::default(), ports, disk, outgoing: Arc::new(Nowhere) })
-                .await?;
+        let core = Core::start(Setup {
+            config: server,
+            info,
+            dir,
+            agent_config: Default::default(),
+            ports,
+            disk,
+            outgoing: Arc::new(NoProviders),
+            surroundings: Surroundings::default(),
+        })
+        .await?;
         let closing = CancellationToken::new();
         let listener = tokio::spawn(songline_api::serve_with(http, Api::new(Arc::clone(&core)), None, Limits::default(), closing.clone()));
         Ok(Self { core, rpc_port, http: http_addr, listener, closing, _temporary: temporary })
@@ -109,16 +116,17 @@ impl TestServer {
 }
 
 /// Binds the two ports of a server and derives its trust in other servers.
-async fn ports(server: &ServerConfig, tls: Option<&TlsSettings>, advertise: Option<String>) -> anyhow::Result<(Ports, u16)> {
-    let listeners = vec![TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?];
-    let bound = listeners[0].local_addr()?;
+async fn ports(server: &ServerConfig, tls: Option<&TlsSettings>, advertise: Option<String>) -> anyhow::Result<(Ports, u16, u16)> {
+    let (rpc, serf) = (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
+    let (bound, serf_port) = (rpc.local_addr()?, serf.local_addr()?.port());
+    let listeners: Vec<Box<dyn Listener>> = vec![Box::new(rpc), Box::new(serf)];
     let advertised = advertise.unwrap_or_else(|| bound.to_string());
     let reached = Reached { region: "global", advertised: &advertised, port: bound.port(), tls: tls.is_some() };
     let trust = trust::of(server, reached).await?;
     let tls = tls.map(Tls::load).transpose()?;
     let limits = PortLimits { tls: tls.clone(), servers: Some(trust.clone()), ..PortLimits::default() };
     let dialer = tls.map_or_else(Dialer::plain, Dialer::secured).of_server(trust.clone());
-    Ok((Ports { listeners, limits, advertised, dialer, trust, verify_names: false }, bound.port()))
+    Ok((Ports { listeners, limits, advertised, dialer, trust, verify_names: false }, bound.port(), serf_port))
 }
 
 fn info(name: &str, acl: bool, server: &ServerConfig, serf_port: u16) -> AgentInfo {
@@ -140,15 +148,6 @@ fn info(name: &str, acl: bool, server: &ServerConfig, serf_port: u16) -> AgentIn
         job_tracked_versions: server.job_tracked_versions,
         default_scheduler_config: server.default_scheduler_config.clone(),
         response_headers: Vec::new(),
-    }
-}
-
-/// No identity provider can be reached.
-struct Nowhere;
-
-impl Fetch for Nowhere {
-    fn fetch(&self, _: Outgoing) -> FetchFuture<'_> {
-        Box::pin(async { Err(FetchError::Failed("tests reach no provider".into())) })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use songline_commands::{Actor, ClientAlloc};
-use songline_model::{EvalId, NodeId};
+use songline_model::NodeId;
 use songline_rpc::{AllocUpdate, RpcError};
 use songline_scheduler::leader::reports;
 use tokio::sync::{mpsc, oneshot};
@@ -54,7 +54,7 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
         let Some(core) = core.upgrade() else { return };
         // The next batch is gathered while this one is being written.
         tokio::spawn(async move {
-            let (entry, dropped) = reports::entry(&core.view(), reports(&batch), core.now(), || EvalId::from(uuid::Uuid::new_v4()));
+            let (entry, dropped) = reports::entry(&core.view(), reports(&batch), core.now(), || core.fresh_eval());
             if dropped > 0 {
                 tracing::debug!(dropped, "updates of allocations that their senders do not have");
                 core.metrics.count_dropped_updates(dropped);

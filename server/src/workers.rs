@@ -50,11 +50,10 @@ pub(crate) fn start(core: &Arc<Core>) {
 
 /// Replaces the workers, each on a thread of its own, because scheduling is CPU-bound.
 pub(crate) fn replace(core: &Arc<Core>, count: usize, enabled: Option<Vec<&'static str>>) {
-    for (n, worker) in core.workers.replace(count, enabled, core.now()).into_iter().enumerate() {
-        let core = Arc::downgrade(core);
-        let runtime = tokio::runtime::Handle::current();
-        let body = move || runtime.block_on(run(core, &worker));
-        if let Err(error) = std::thread::Builder::new().name(format!("scheduler-{n}")).spawn(body) {
+    for (n, worker) in core.workers.replace(count, enabled, core.now(), || core.world().uuid()).into_iter().enumerate() {
+        let weak = Arc::downgrade(core);
+        let body = Box::pin(async move { run(weak, &worker).await });
+        if let Err(error) = core.world().start_loop(format!("scheduler-{n}"), body) {
             tracing::error!(%error, "a scheduler worker has no thread");
         }
     }
@@ -130,16 +129,21 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
     if current.status.is_terminal() {
         return Ok(());
     }
-    let mut scheduler = Scheduler::new((*current).clone(), super::api::seed());
+    let mut scheduler = Scheduler::new((*current).clone(), core.world().number());
     let mut result: Option<PlanResult> = None;
     loop {
         worker.does(Doing::Scheduling);
         #[cfg(test)]
         core.hooks.on_scheduling(&eval.job_id);
-        let started = Instant::now();
+        let started = core.world().steady();
         let step = scheduler.step(&view, core.now(), result.as_ref());
-        core.metrics.measure_scheduler(&eval.kind, started.elapsed());
-        match timing::stamp(step, started.elapsed()) {
+        let took = core.world().steady().saturating_sub(started);
+        core.metrics.measure_scheduler(&eval.kind, took);
+        let stands_for = core.world().decision_time();
+        if stands_for > Duration::ZERO {
+            tokio::time::sleep(stands_for).await;
+        }
+        match timing::stamp(step, took) {
             Step::Submit { create, plan } => {
                 worker.does(Doing::Submitting);
                 write(core, reign, eval, create, &core.metrics.at.worker_create_eval).await?;

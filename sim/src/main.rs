@@ -18,10 +18,12 @@ struct Args {
     jobs: usize,
     one: bool,
     shrinks: bool,
+    /// Whether the end of the story is printed without a finding, too.
+    tells: bool,
 }
 
 fn args() -> Result<Args> {
-    let mut args = Args { seeds: 0..0, length: Duration::from_secs(600), jobs: 1, one: false, shrinks: true };
+    let mut args = Args { seeds: 0..0, length: Duration::from_secs(600), jobs: 1, one: false, shrinks: true, tells: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
@@ -39,7 +41,8 @@ fn args() -> Result<Args> {
             "--minutes" => args.length = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0),
             "--jobs" => args.jobs = value()?.parse::<usize>()?.max(1),
             "--no-shrink" => args.shrinks = false,
-            _ => bail!("usage: songline-sim --seed N | --seeds A..B [--minutes M] [--jobs J] [--no-shrink]"),
+            "--story" => args.tells = true,
+            _ => bail!("usage: songline-sim --seed N [--story] | --seeds A..B [--minutes M] [--jobs J] [--no-shrink]"),
         }
     }
     if args.seeds.is_empty() {
@@ -135,10 +138,12 @@ fn simulate(args: &Args, seed: u64, sum: &Mutex<Sum>) {
         say(&format!("seed {seed} fails at {:.3} s: {violation}", at.as_secs_f64()));
         if args.shrinks {
             say(&shrink(&plan, report.clone(), SHRINK_RUNS_MAX).to_string());
-        } else if args.one {
-            for line in &report.lines {
-                say(&format!("  {line}"));
-            }
+        }
+    }
+    let failed_alone = report.violation.is_some() && args.one && !args.shrinks;
+    if args.tells || failed_alone {
+        for line in &report.lines {
+            say(&format!("  {line}"));
         }
     }
 }

@@ -1,29 +1,34 @@
-//! Simulation of a whole cluster in one thread from one seed. The log with its consensus and files, and the tables,
-//! are the real ones; disks, clocks and network are simulated, with faults. The scheduler's machines and the node
-//! agent's machines run around them. The same seed gives the same run.
-//!
-//! A small shell takes the place of the real server's (`server`: HTTP, threads) and drives the same machines. The
-//! event stream is the real one, over a history in memory.
+//! Simulation of a whole cluster in one thread from one seed. The servers are the product's, with everything around
+//! their logs; disks, clocks, randomness and network are simulated, with faults. Node agents are the product's state
+//! machines and calls, around simulated processes. The same seed gives the same run.
 
 mod agent;
 mod client;
 mod clock;
 mod disk;
 mod ending;
+mod http;
 mod jobs;
-mod machine;
 mod network;
+mod observer;
 mod operator;
 mod plan;
 mod record;
 mod rest;
 mod run;
 mod server;
-mod shell;
 mod shrink;
 mod stream;
+mod world;
 
 pub use plan::{Fault, Plan, Sabotage, What, Whom};
 pub use record::{Counts, Violation};
 pub use run::{Report, run};
 pub use shrink::{Story, shrink};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex; a panic in a simulation ends it anyway.
+fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}

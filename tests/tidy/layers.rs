@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("client", &["model", "rpc"]),
     ("server", &["model", "lang", "commands", "projections", "wire", "scheduler", "migrations", "log", "rpc", "events", "api"]),
     ("src", &["model", "lang", "commands", "projections", "scheduler", "log", "rpc", "events", "api", "client", "server"]),
-    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "server", "src"]),
+    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "api", "server", "src"]),
     ("benches", &["src", "server", "sim"]),
 ];
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
 use songline_events::watch::WatchKey;
 use songline_projections::State;
 
@@ -36,7 +35,7 @@ where
         return Ok(found);
     }
     let watcher = server.watches().register(keys);
-    let deadline = tokio::time::sleep(with_jitter(params.wait));
+    let deadline = tokio::time::sleep(with_jitter(server, params.wait));
     tokio::pin!(deadline);
     loop {
         // The watcher was registered before: a change after this view leaves a permit, so no wake-up is lost.
@@ -56,7 +55,7 @@ where
 }
 
 /// Adds up to a sixteenth, so that many clients do not return at the same moment.
-fn with_jitter(wait: Duration) -> Duration {
+fn with_jitter(server: &impl Server, wait: Duration) -> Duration {
     let extra_ms = u64::try_from(wait.as_millis() / 16).unwrap_or(0);
-    wait + Duration::from_millis(if extra_ms == 0 { 0 } else { rand::rng().random_range(0..extra_ms) })
+    wait + Duration::from_millis(server.chance(0..extra_ms))
 }

@@ -12,7 +12,6 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Body as _;
-use rand::RngExt;
 use songline_model::Str;
 use tokio::time::Instant;
 
@@ -237,7 +236,7 @@ impl Hold {
         if Instant::now() >= until {
             return false;
         }
-        let pause = Duration::from_millis(rand::rng().random_range(POLL_MS));
+        let pause = Duration::from_millis(server.chance(POLL_MS));
         tokio::select! {
             () = server.leader_other_than(leader) => true,
             () = tokio::time::sleep(pause) => true,

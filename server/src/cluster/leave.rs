@@ -2,7 +2,6 @@
 //! [`super::membership`] removes servers that do not answer.
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -31,11 +30,6 @@ pub(super) enum LeaveAnswer {
     Goodbye,
     /// Only the leader can decide; this is its address.
     Ask(String),
-}
-
-/// Whether the server with this directory has left its cluster and was not asked to rejoin.
-pub(crate) fn has_left(dir: &Path) -> io::Result<bool> {
-    dir.join(LEFT).try_exists()
 }
 
 impl Core {
@@ -67,7 +61,7 @@ impl Core {
             tracing::debug!(why, "leaving");
             tokio::time::sleep(AGAIN_AFTER).await;
         }
-        if let Err(error) = std::fs::write(self.facts.dir.join(LEFT), "") {
+        if let Err(error) = self.facts.disk.put(&self.facts.dir.join(LEFT), &[], false) {
             tracing::warn!(%error, "writing that this server has left: it may come back by itself");
         }
     }
@@ -105,10 +99,7 @@ impl Core {
     /// Whether this server stays out of the cluster that it has left until an operator asks it to rejoin. Configured
     /// servers to join, or `rejoin_after_leave`, count as that request.
     pub(super) fn stays_away(&self) -> bool {
-        let left = has_left(&self.facts.dir).unwrap_or_else(|error| {
-            tracing::warn!(%error, "reading whether this server has left its cluster");
-            false
-        });
+        let left = self.has_left();
         if left && (self.facts.config.rejoin_after_leave || !self.facts.config.join.addresses().is_empty()) {
             self.come_back();
             return false;
@@ -116,9 +107,14 @@ impl Core {
         left
     }
 
+    /// Whether this server has left its cluster and was not asked to rejoin.
+    fn has_left(&self) -> bool {
+        self.facts.disk.exists(&self.facts.dir.join(LEFT))
+    }
+
     /// Deletes the mark that this server has left.
     pub(super) fn come_back(&self) {
-        match std::fs::remove_file(self.facts.dir.join(LEFT)) {
+        match self.facts.disk.remove(&self.facts.dir.join(LEFT)) {
             Ok(()) => tracing::info!("this server looks for the cluster that it had left"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "forgetting that this server has left its cluster"),

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use songline_log::NodeId as ServerId;
+use songline_log::{Disk, NodeId as ServerId};
+use songline_rpc::world::World;
 use uuid::Uuid;
 
 /// Id of a server whose directory is older than the id file.
@@ -28,25 +29,21 @@ fn mixed(id: ServerId) -> u64 {
 }
 
 /// Id of the server with this directory. A new directory gets a random id.
-pub fn identity(dir: &Path) -> io::Result<ServerId> {
+pub fn identity(dir: &Path, disk: &dyn Disk, world: &dyn World) -> io::Result<ServerId> {
     let path = dir.join("id");
-    match std::fs::read_to_string(&path) {
+    match disk.read(&path) {
         Ok(text) => {
+            let text = String::from_utf8_lossy(&text);
             let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{} does not hold a server's id", path.display()));
             return id_of(text.trim()).ok_or_else(wrong);
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    let old = dir.join("log").try_exists()?;
+    let old = disk.exists(&dir.join("log"));
     // Numbers below 2^53 survive programs that read them as floating point.
-    let id = if old { FIRST_ID } else { (Uuid::new_v4().as_u64_pair().0 >> 11) | 2 };
-    let unfinished = dir.join("id.tmp");
-    let file = std::fs::File::create(&unfinished)?;
-    io::Write::write_all(&mut &file, format!("{}\n", id_text(id)).as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&unfinished, &path)?;
-    std::fs::File::open(dir)?.sync_all()?;
+    let id = if old { FIRST_ID } else { (world.number() >> 11) | 2 };
+    disk.put(&path, format!("{}\n", id_text(id)).as_bytes(), false)?;
     Ok(id)
 }
 

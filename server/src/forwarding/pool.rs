@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use hyper::client::conn::http1::SendRequest;
+use tokio::time::Instant;
 
 /// Sends requests over one connection, one after the other.
 pub(super) type Sender = SendRequest<Body>;

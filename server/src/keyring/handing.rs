@@ -70,7 +70,7 @@ impl Keyring {
     /// may unwrap something is never deleted.
     fn put(&self, kek: Kek) -> Result<(), KeyringError> {
         let mut known = lock(&self.kek);
-        kek.put(&self.dir)?;
+        self.file.put(&kek)?;
         *known = Some(Arc::new(kek));
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! The key-encryption key: 32 bytes in a file beside the log, and never in it. A reader of both can decrypt
 //! everything.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use songline_api::keyring::KeyringError;
+use songline_log::Disk;
 use songline_model::{RootKeyId, Sealed, WrappedKey};
+use songline_rpc::world::World;
 
 use super::material::{self, KEY_BYTES, Material};
 use crate::hex::hex;
@@ -39,58 +40,9 @@ impl Kek {
         &self.key
     }
 
-    /// Replaces the key in `dir` by this one. The old key is kept beside it under its fingerprint.
-    pub(super) fn put(&self, dir: &Path) -> Result<(), KeyringError> {
-        match Self::read(dir) {
-            Ok(there) if there.key == self.key => return Ok(()),
-            Ok(there) => {
-                let (path, aside) = (dir.join(FILE), dir.join(format!("{FILE}.{}", there.fingerprint)));
-                fs::rename(&path, aside)
-                    .map_err(|error| KeyringError::KekUnusable { path: path.display().to_string(), reason: error.to_string() })?;
-            }
-            Err(KeyringError::KekMissing(_)) => {}
-            Err(other) => return Err(other),
-        }
-        Self::write(dir, &self.key)
-    }
-
-    /// Reads the key file of this directory.
-    pub(super) fn read(dir: &Path) -> Result<Self, KeyringError> {
-        let path = dir.join(FILE);
-        let unusable = |reason: String| KeyringError::KekUnusable { path: path.display().to_string(), reason };
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(KeyringError::KekMissing(path.display().to_string())),
-            Err(error) => return Err(unusable(error.to_string())),
-        };
-        unhex(text.trim()).map(Self::new).ok_or_else(|| unusable("it is not 64 hexadecimal digits".to_owned()))
-    }
-
-    /// Generates a key and its file, durable before anything is wrapped with it. Fails if the file exists.
-    pub(super) fn make(dir: &Path) -> Result<(), KeyringError> {
-        Self::write(dir, &material::random()?)
-    }
-
-    fn write(dir: &Path, key: &[u8; KEY_BYTES]) -> Result<(), KeyringError> {
-        let path = dir.join(FILE);
-        let write = || -> std::io::Result<()> {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-            let unfinished = path.with_extension("tmp");
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-            writeln!(file, "{}", hex(key))?;
-            file.sync_all()?;
-            // Unlike a rename, a hard link never replaces an existing key.
-            let linked = fs::hard_link(&unfinished, &path);
-            fs::remove_file(&unfinished)?;
-            linked?;
-            fs::File::open(dir)?.sync_all()
-        };
-        write().map_err(|error| KeyringError::KekUnusable { path: path.display().to_string(), reason: error.to_string() })
-    }
-
     /// Wraps a root key's material for the log.
-    pub(super) fn wrap_key(&self, id: RootKeyId, key: &[u8; KEY_BYTES]) -> Result<Sealed, KeyringError> {
-        material::seal(&self.key, id, key)
+    pub(super) fn wrap_key(&self, world: &dyn World, id: RootKeyId, key: &[u8; KEY_BYTES]) -> Result<Sealed, KeyringError> {
+        material::seal(world, &self.key, id, key)
     }
 
     /// Unwraps a root key that was wrapped by this key.
@@ -100,6 +52,60 @@ impl Kek {
         }
         let key = material::open(&self.key, id, &wrapped.material).ok_or(KeyringError::Damaged(id))?;
         key.try_into().ok().and_then(|key| Material::new(&key)).ok_or(KeyringError::Damaged(id))
+    }
+}
+
+/// The file of a key-encryption key.
+pub(super) struct KekFile {
+    /// Directory of the file.
+    pub dir: PathBuf,
+    /// File system of the directory.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl KekFile {
+    fn unusable(&self, reason: String) -> KeyringError {
+        KeyringError::KekUnusable { path: self.dir.join(FILE).display().to_string(), reason }
+    }
+
+    /// Replaces the key by this one. The old key is kept beside it under its fingerprint.
+    pub(super) fn put(&self, kek: &Kek) -> Result<(), KeyringError> {
+        match self.read() {
+            Ok(there) if there.key == kek.key => return Ok(()),
+            Ok(there) => {
+                let (path, aside) = (self.dir.join(FILE), self.dir.join(format!("{FILE}.{}", there.fingerprint)));
+                self.disk.rename(&path, &aside).map_err(|error| self.unusable(error.to_string()))?;
+            }
+            Err(KeyringError::KekMissing(_)) => {}
+            Err(other) => return Err(other),
+        }
+        self.write(&kek.key)
+    }
+
+    /// Reads the key.
+    pub(super) fn read(&self) -> Result<Kek, KeyringError> {
+        let path = self.dir.join(FILE);
+        let text = match self.disk.read(&path) {
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(KeyringError::KekMissing(path.display().to_string())),
+            Err(error) => return Err(self.unusable(error.to_string())),
+        };
+        unhex(text.trim()).map(Kek::new).ok_or_else(|| self.unusable("it is not 64 hexadecimal digits".to_owned()))
+    }
+
+    /// Generates a key and its file, durable before anything is wrapped with it. Fails if the file exists.
+    pub(super) fn make(&self, world: &dyn World) -> Result<(), KeyringError> {
+        self.write(&material::random(world)?)
+    }
+
+    fn write(&self, key: &[u8; KEY_BYTES]) -> Result<(), KeyringError> {
+        let path = self.dir.join(FILE);
+        // Only this process writes here: it holds the lock of the log beside the directory.
+        let written = match self.disk.exists(&path) {
+            true => Err(io::Error::from(ErrorKind::AlreadyExists)),
+            false => self.disk.put(&path, format!("{}\n", hex(key)).as_bytes(), true),
+        };
+        written.map_err(|error| self.unusable(error.to_string()))
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::Deserialize;
 use songline_api::keyring::KeyringError;
 use songline_model::{IdentityClaims, RootKeyId, Sealed, Signature};
+use songline_rpc::world::World;
 
 /// Length of every key in bytes.
 pub(super) const KEY_BYTES: usize = 32;
@@ -28,10 +28,8 @@ impl Material {
     }
 
     /// Encrypts: returns nonce, ciphertext and tag. The key's id is authenticated with them.
-    pub(super) fn encrypt(&self, id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
-        let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| KeyringError::NoRandomness)?;
-        seal_with(&self.cipher, nonce, id, plain)
+    pub(super) fn encrypt(&self, world: &dyn World, id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
+        seal_with(&self.cipher, random(world)?, id, plain)
     }
 
     /// Decrypts data that [`Self::encrypt`] returned.
@@ -59,18 +57,16 @@ fn cipher(key: &[u8; KEY_BYTES]) -> Option<LessSafeKey> {
     UnboundKey::new(&AES_256_GCM, key).ok().map(LessSafeKey::new)
 }
 
-/// 32 random bytes of the operating system.
-pub(super) fn random() -> Result<[u8; KEY_BYTES], KeyringError> {
-    let mut bytes = [0; KEY_BYTES];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyringError::NoRandomness)?;
+/// Random bytes for a key or a nonce.
+pub(super) fn random<const BYTES: usize>(world: &dyn World) -> Result<[u8; BYTES], KeyringError> {
+    let mut bytes = [0; BYTES];
+    world.fill(&mut bytes).map_err(|_| KeyringError::NoRandomness)?;
     Ok(bytes)
 }
 
 /// Encrypts with bare key bytes.
-pub(super) fn seal(key: &[u8; KEY_BYTES], id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
-    let mut nonce = [0; NONCE_LEN];
-    SystemRandom::new().fill(&mut nonce).map_err(|_| KeyringError::NoRandomness)?;
-    seal_with(&cipher(key).ok_or(KeyringError::Damaged(id))?, nonce, id, plain)
+pub(super) fn seal(world: &dyn World, key: &[u8; KEY_BYTES], id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
+    seal_with(&cipher(key).ok_or(KeyringError::Damaged(id))?, random(world)?, id, plain)
 }
 
 /// Decrypts with bare key bytes.

@@ -8,6 +8,7 @@ use songline_api::keyring::KeyringError;
 use songline_commands::{Actor, Envelope, UpsertRootKey};
 use songline_model::{Allocation, Job, RootKeyId, Sealed, Task, TaskGroup, Time};
 use songline_projections::{Change, State, apply};
+use songline_rpc::world::Machine;
 
 use super::material::{self, Material};
 use super::{Keyring, Signer};
@@ -71,7 +72,7 @@ fn all_tasks_are_signed_once_and_never_those_that_have_ended() {
 #[test]
 fn defect_11_what_is_signed_has_a_whole_token_and_without_a_key_nothing_is_signed() {
     let dir = tempfile::tempdir().unwrap();
-    let keyring = Keyring::new(dir.path().to_owned());
+    let keyring = keyring_in(dir.path().to_owned());
     let mut state = State::new();
     assert!(matches!(keyring.signer(&state), Err(KeyringError::NotInitialized)));
     let command = keyring.fresh_key(&state, 5, false).unwrap();
@@ -128,7 +129,7 @@ fn defect_22_tokens_of_others_and_odd_ones_are_refused_in_words() {
 #[test]
 fn data_reads_back_with_its_own_key_and_id_only() {
     let key = known_key();
-    let sealed = key.encrypt(known_id(), br#"{"k":"v"}"#).unwrap();
+    let sealed = key.encrypt(&Machine::default(), known_id(), br#"{"k":"v"}"#).unwrap();
     assert_eq!(key.decrypt(known_id(), &sealed).unwrap(), br#"{"k":"v"}"#);
     let other_id = RootKeyId::from_bytes([1; 16]);
     assert_eq!(key.decrypt(other_id, &sealed), Err(KeyringError::Undecryptable(other_id)));
@@ -145,7 +146,7 @@ fn data_reads_back_with_its_own_key_and_id_only() {
 fn a_cluster_without_keys_gets_a_file_that_only_its_owner_reads() {
     let dir = tempfile::tempdir().unwrap();
     let keys = dir.path().join("keystore");
-    let keyring = Keyring::new(keys.clone());
+    let keyring = keyring_in(keys.clone());
     let mut state = State::new();
     let command = keyring.fresh_key(&state, 5, false).unwrap();
     let file = std::fs::metadata(keys.join("kek")).unwrap();
@@ -153,21 +154,21 @@ fn a_cluster_without_keys_gets_a_file_that_only_its_owner_reads() {
     assert_eq!(std::fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o700);
     keyring.follow(&add(&mut state, command));
     let row = state.active_root_key().unwrap();
-    let sealed = keyring.material(row).unwrap().encrypt(row.meta.key_id, b"x").unwrap();
+    let sealed = keyring.material(row).unwrap().encrypt(&Machine::default(), row.meta.key_id, b"x").unwrap();
     // A restarted server decrypts the same data.
-    let again = Keyring::new(keys);
+    let again = keyring_in(keys);
     assert_eq!(again.material(row).unwrap().decrypt(row.meta.key_id, &sealed).unwrap(), b"x");
 }
 
 #[test]
 fn without_the_right_file_errors_say_what_to_do_and_the_file_counts_once_it_is_there() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let maker = Keyring::new(dir.path().to_owned());
+    let maker = keyring_in(dir.path().to_owned());
     let mut state = State::new();
     let command = maker.fresh_key(&state, 5, false).unwrap();
     add(&mut state, command);
     let row = state.active_root_key().unwrap();
-    let keyring = Keyring::new(other.path().to_owned());
+    let keyring = keyring_in(other.path().to_owned());
     let error = |keyring: &Keyring| keyring.material(row).map(|_| ()).unwrap_err();
     assert!(matches!(error(&keyring), KeyringError::KekMissing(_)));
     // A lost key is not replaced automatically: that would hide the loss.
@@ -183,7 +184,7 @@ fn without_the_right_file_errors_say_what_to_do_and_the_file_counts_once_it_is_t
 #[test]
 fn a_deleted_key_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
-    let keyring = Keyring::new(dir.path().to_owned());
+    let keyring = keyring_in(dir.path().to_owned());
     let mut state = State::new();
     for _ in 0..2 {
         let command = keyring.fresh_key(&state, 5, false).unwrap();
@@ -200,7 +201,7 @@ fn a_deleted_key_is_forgotten() {
 #[test]
 fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
     let (one, two, three) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let [first, second, third] = [&one, &two, &three].map(|dir| Keyring::new(dir.path().to_owned()));
+    let [first, second, third] = [&one, &two, &three].map(|dir| keyring_in(dir.path().to_owned()));
     let mut state = State::new();
     let fresh = first.fresh_key(&state, 1, false).unwrap();
     add(&mut state, fresh);
@@ -214,7 +215,7 @@ fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
     let key = first.hand_out(wanted).unwrap();
     second.take(&key, wanted, &state).unwrap();
     assert_eq!(std::fs::metadata(two.path().join("kek")).unwrap().permissions().mode() & 0o777, 0o600);
-    let written = first.material(row).unwrap().encrypt(row.meta.key_id, b"plain").unwrap();
+    let written = first.material(row).unwrap().encrypt(&Machine::default(), row.meta.key_id, b"plain").unwrap();
     assert_eq!(second.material(row).unwrap().decrypt(row.meta.key_id, &written).unwrap(), b"plain");
 
     // A key that was never used is replaced, and kept aside.
@@ -225,7 +226,7 @@ fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
 #[test]
 fn what_the_first_root_key_will_need_is_kept_before_there_is_one_and_not_after() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (leader, other) = (Keyring::new(one.path().to_owned()), Keyring::new(two.path().to_owned()));
+    let (leader, other) = (keyring_in(one.path().to_owned()), keyring_in(two.path().to_owned()));
     let mut state = State::new();
     let key = leader.first_kek(&state).unwrap();
     other.keep_for_first_key(&key, &state).unwrap();
@@ -234,4 +235,9 @@ fn what_the_first_root_key_will_need_is_kept_before_there_is_one_and_not_after()
     add(&mut state, fresh);
     assert!(leader.material(state.active_root_key().unwrap()).is_ok(), "whoever leads next uses the same");
     assert!(matches!(other.keep_for_first_key(&[9; 32], &state), Err(KeyringError::WrongKek { .. })));
+}
+
+/// A keyring whose key file is in `dir`.
+fn keyring_in(dir: std::path::PathBuf) -> Keyring {
+    Keyring::new(dir, Arc::new(songline_log::RealDisk), Arc::new(Machine::default()))
 }

@@ -65,7 +65,13 @@ impl Pool {
     }
 
     /// Stops the current workers, and returns the new ones, which the caller has to start.
-    pub(crate) fn replace(&self, count: usize, enabled: Option<Vec<&'static str>>, now: Time) -> Vec<Arc<Worker>> {
+    pub(crate) fn replace(
+        &self,
+        count: usize,
+        enabled: Option<Vec<&'static str>>,
+        now: Time,
+        fresh: impl Fn() -> Uuid,
+    ) -> Vec<Arc<Worker>> {
         let mut inner = self.inner();
         for worker in &inner.workers {
             worker.stopping.store(true, Ordering::Relaxed);
@@ -76,7 +82,7 @@ impl Pool {
         }
         let types: Vec<JobType> = inner.enabled.iter().filter_map(|name| type_named(name)).collect();
         let worker = || Worker {
-            id: Uuid::new_v4(),
+            id: fresh(),
             started: now,
             types: types.clone(),
             doing: AtomicU8::new(Doing::Waiting as u8),
@@ -124,10 +130,10 @@ mod tests {
     #[test]
     fn other_workers_take_the_place_of_those_there_were() {
         let pool = Pool::default();
-        let first = pool.replace(2, None, Time::default());
+        let first = pool.replace(2, None, Time::default(), Uuid::new_v4);
         assert_eq!(first[0].types.len(), 4);
         first[1].does(Doing::Scheduling);
-        let second = pool.replace(1, Some(vec!["_core", "batch"]), Time::default());
+        let second = pool.replace(1, Some(vec!["_core", "batch"]), Time::default(), Uuid::new_v4);
         assert_eq!(second[0].types, [JobType::Batch]);
         let shown: Vec<_> = pool.shown().workers.iter().map(|worker| (worker.stopping, worker.doing)).collect();
         assert_eq!(shown, [(true, "WaitingToDequeue"), (true, "Scheduling"), (false, "WaitingToDequeue")]);

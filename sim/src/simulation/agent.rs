@@ -5,31 +5,31 @@
 mod allocs;
 mod processes;
 mod runner;
-mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_client::core::{AllocSync, Heartbeats, Jitter, NextCall, ServerList, TaskRecord};
+use songline_client::NetServers;
+use songline_client::core::{AllocSync, Heartbeats, Jitter, NextCall, TaskRecord};
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
     NodeResources, NodeStatus, Secret, Str, Time,
 };
-use songline_rpc::{AllocUpdate, NodeAuth, NodeUpdateResponse, RpcError};
+use songline_rpc::port::Dialer;
+use songline_rpc::{AllocUpdate, NodeAuth, RpcError, Servers};
 use tokio::sync::{Notify, mpsc};
 
 use super::clock::Clock;
 use super::ending::Ending;
-use super::machine::locked;
-use super::network::Network;
+use super::locked;
+use super::network::{Network, Tcp, number_of};
 use super::plan::Sabotage;
 use super::record::Record;
+use super::world::SimWorld;
 use processes::Processes;
 use runner::Runner;
-
-pub use way::{Kind, Way, number_of};
 
 /// Time for which one call is retried while there is no leader.
 const RPC_HOLD: Dur = Dur::from_secs(5);
@@ -153,7 +153,7 @@ impl NodeMachine {
 struct Agent {
     machine: Arc<NodeMachine>,
     life: Arc<Ending>,
-    way: Way,
+    servers: Arc<NetServers>,
     runners: Mutex<BTreeMap<AllocId, Arc<Runner>>>,
     invalid: Mutex<BTreeSet<AllocId>>,
     sync: Mutex<AllocSync>,
@@ -166,12 +166,15 @@ struct Agent {
 impl Agent {
     fn start(machine: &Arc<NodeMachine>) -> Arc<Self> {
         let (news, inbox) = mpsc::unbounded_channel();
-        let list = ServerList::new(machine.servers.clone(), machine.now(), machine.jitter());
-        let way = Way::new(machine.number, list, machine.draw(), &machine.network, &machine.record);
+        let life = Ending::new();
+        let tcp = Tcp::new(number_of(machine.number), &life, &machine.network, &machine.record);
+        let world = Arc::new(SimWorld::new(machine.clock.clone(), machine.draw()));
+        let dialer = Dialer::over(Arc::new(tcp));
+        let servers = Arc::new(NetServers::new(machine.servers.clone(), "global".into(), world, dialer, None));
         let agent = Arc::new(Self {
             machine: Arc::clone(machine),
-            life: Ending::new(),
-            way,
+            life,
+            servers: Arc::clone(&servers),
             runners: Mutex::default(),
             invalid: Mutex::default(),
             sync: Mutex::new(AllocSync::new(machine.now(), machine.jitter())),
@@ -185,7 +188,7 @@ impl Agent {
         agent.life.spawn(Arc::clone(&agent).gather(inbox));
         agent.life.spawn(Arc::clone(&agent).send_updates());
         agent.life.spawn(Arc::clone(&agent).watch());
-        agent.life.spawn(Arc::clone(&agent).rebalance());
+        agent.life.spawn(async move { servers.rebalance().await });
         agent
     }
 
@@ -228,22 +231,9 @@ impl Agent {
         }
     }
 
-    fn told(&self, answer: Result<NodeUpdateResponse, RpcError>) -> Result<NodeUpdateResponse, RpcError> {
-        let answer = answer?;
-        self.way.told(answer.servers.clone(), answer.nodes).map_err(|error| RpcError::remote(error.to_string()))?;
-        Ok(answer)
-    }
-
     async fn register(&self, beats: &mut Heartbeats) {
         let node = Node { status: NodeStatus::Initializing, ..self.machine.describe() };
-        let answer = self.call(|| {
-            let node = node.clone();
-            self.way.call(Kind::Write, move |shell| {
-                let node = node.clone();
-                async move { shell.node_register(node).await }
-            })
-        });
-        match self.told(answer.await) {
+        match self.call(|| self.servers.node_register(node.clone())).await {
             Ok(answer) => {
                 beats.on_registered(self.now(), answer.heartbeat_ttl);
                 self.registered.end();
@@ -257,14 +247,7 @@ impl Agent {
     }
 
     async fn heartbeat(&self, beats: &mut Heartbeats) {
-        let answer = self.call(|| {
-            let auth = self.machine.auth.clone();
-            self.way.call(Kind::Heartbeat, move |shell| {
-                let auth = auth.clone();
-                async move { shell.node_update_status(&auth, NodeStatus::Ready).await }
-            })
-        });
-        match self.told(answer.await) {
+        match self.call(|| self.servers.node_update_status(&self.machine.auth, NodeStatus::Ready)).await {
             Ok(answer) => {
                 if answer.index != 0 {
                     self.machine.record.note(&format!("{} is back", self.machine.name()));
@@ -307,28 +290,13 @@ impl Agent {
                 () = self.machine.until(deadline) => {}
             }
             let Some(batch) = locked(&self.sync).on_time(self.now()) else { continue };
-            let sent = self.call(|| {
-                let (auth, batch) = (self.machine.auth.clone(), batch.clone());
-                self.way.call(Kind::Write, move |shell| {
-                    let (auth, batch) = (auth.clone(), batch.clone());
-                    async move { shell.node_update_alloc(&auth, batch).await }
-                })
-            });
-            let sent = sent.await;
+            let sent = self.call(|| self.servers.node_update_alloc(&self.machine.auth, batch.clone())).await;
             let acknowledged = locked(&self.sync).on_sent(self.now(), sent.is_ok());
             for update in acknowledged {
                 if let Some(left) = locked(&self.machine.left).get_mut(&update.id) {
                     left.acknowledged = Some(update);
                 }
             }
-        }
-    }
-
-    async fn rebalance(self: Arc<Self>) {
-        loop {
-            let deadline = self.way.next_deadline();
-            self.machine.until(Some(deadline)).await;
-            self.way.rebalance(self.now()).await;
         }
     }
 }

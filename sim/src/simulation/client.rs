@@ -9,8 +9,8 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_commands::{Actor, ApplyVariable, Idempotency};
-use songline_log::{NodeId, ProposeError};
-use songline_model::{RootKeyId, Sealed, Variable, VariableData, VariableKey, VariableMetadata, VariableOp};
+use songline_log::ProposeError;
+use songline_model::{Sealed, Variable, VariableData, VariableKey, VariableMetadata, VariableOp};
 use songline_projections::{Outcome as Applied, State};
 
 use super::network::Network;
@@ -36,7 +36,7 @@ pub struct Client {
     /// Longest pause between two operations, in milliseconds.
     pause_ms: u64,
     /// The presumed leader.
-    leader: Option<NodeId>,
+    leader: Option<u64>,
     /// Last known version of each key.
     known: Vec<u64>,
     next: u64,
@@ -48,13 +48,8 @@ pub struct Client {
 enum Attempt {
     Answered(Answer),
     /// The attempt had no effect; the leader to ask, if known.
-    Refused(Option<NodeId>),
+    Refused(Option<u64>),
     Unknown,
-}
-
-/// Id of the root key that the rows name.
-pub fn root_key() -> RootKeyId {
-    RootKeyId::from(uuid::Uuid::from_u128(7))
 }
 
 impl Client {
@@ -132,7 +127,7 @@ impl Client {
         for attempt in 0..ATTEMPTS_MAX {
             let to = match self.leader {
                 Some(leader) if attempt < 3 => leader,
-                _ => self.hosts[self.rng.random_range(0..self.hosts.len())].id(),
+                _ => self.hosts[self.rng.random_range(0..self.hosts.len())].machine(),
             };
             match self.attempt(to, id, key, operation).await {
                 // Conflicts are recorded under their idempotency keys, too: an earlier attempt that is still in
@@ -153,8 +148,8 @@ impl Client {
         if unknown { Attempt::Unknown } else { Attempt::Refused(None) }
     }
 
-    async fn attempt(&mut self, to: NodeId, id: u64, key: &str, operation: Operation) -> Attempt {
-        let Some(host) = self.hosts.iter().find(|host| host.id() == to) else { return Attempt::Refused(None) };
+    async fn attempt(&mut self, to: u64, id: u64, key: &str, operation: Operation) -> Attempt {
+        let Some(host) = self.hosts.iter().find(|host| host.machine() == to) else { return Attempt::Refused(None) };
         let asked = ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
         // The server continues when the client has stopped waiting.
         match tokio::time::timeout(PATIENCE, tokio::spawn(asked)).await {
@@ -182,12 +177,12 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
         let barrier = if host.is_sabotaged(Sabotage::ReadsWithoutBarrier) {
             Ok(())
         } else if by_lease {
-            life.log.lease_barrier().await
+            life.log().lease_barrier().await
         } else {
-            life.log.read_barrier().await
+            life.log().read_barrier().await
         };
         return match barrier {
-            Ok(()) => Attempt::Answered(Answer::Held(held(&life.seen.view(), key))),
+            Ok(()) => Attempt::Answered(Answer::Held(held(&life.view(), key))),
             Err(error) => not_done(&error),
         };
     }
@@ -199,11 +194,13 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
         Operation::Get => unreachable!("answered above"),
     };
     let meta = VariableMetadata { namespace: "default".into(), path: key.into(), modify_index: expected, ..VariableMetadata::default() };
-    let encrypted = VariableData { data: Sealed(value.to_be_bytes().to_vec()), key_id: root_key() };
+    // Rows name a root key of the cluster; these are not encrypted, so that the checkers can read them.
+    let Some(key_id) = life.view().active_root_key().map(|key| key.meta.key_id) else { return Attempt::Refused(None) };
+    let encrypted = VariableData { data: Sealed(value.to_be_bytes().to_vec()), key_id };
     let command = ApplyVariable { op, var: Variable { meta, encrypted } };
     let idempotency = Idempotency { key: id.to_string().into(), ..Idempotency::default() };
     let bytes = encode(host.now(), Actor::Anonymous, command.into(), Some(idempotency));
-    match life.log.propose(bytes).await {
+    match life.log().propose(bytes).await {
         Ok(accepted) => match accepted.reply.result {
             Ok(Applied::VariableWritten(meta)) => Attempt::Answered(Answer::Wrote(meta.modify_index)),
             Ok(Applied::VariableConflict(stored)) => Attempt::Answered(conflict(&stored)),
@@ -216,8 +213,7 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
 
 fn not_done(error: &ProposeError) -> Attempt {
     match error {
-        ProposeError::NotLeader { leader, .. } => Attempt::Refused(*leader),
-        ProposeError::TooLong { .. } | ProposeError::Disk(_) => Attempt::Refused(None),
+        ProposeError::NotLeader { .. } | ProposeError::TooLong { .. } | ProposeError::Disk(_) => Attempt::Refused(None),
         ProposeError::OutcomeUnknown | ProposeError::Stopped(_) => Attempt::Unknown,
     }
 }

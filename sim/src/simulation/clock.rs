@@ -1,15 +1,12 @@
 //! The clocks of one machine: virtual, the wall clock with an offset, and both a little too fast or too slow. tokio's
 //! clock is the same for all machines: a wait by a machine's clock is converted to tokio's time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use songline_model::{Dur, Time};
-use songline_scheduler::leader::pace::Pace;
 use tokio::time::Instant;
-
-use super::machine::locked;
 
 /// Wall-clock time at which every simulation begins, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_800_000_000_000;
@@ -66,47 +63,6 @@ impl Clock {
     }
 }
 
-/// A process's clock, derived from its machine's clock: see the scheduler's `pace`.
-#[derive(Debug)]
-pub struct Paced {
-    clock: Clock,
-    told: Mutex<Pace>,
-}
-
-impl Paced {
-    /// Creates the clock of a process that begins now.
-    pub fn new(clock: Clock) -> Self {
-        let told = Mutex::new(Pace::new(clock.wall(), clock.steady()));
-        Self { clock, told }
-    }
-
-    fn read(&self) -> Pace {
-        let mut told = locked(&self.told);
-        told.read(self.clock.wall(), self.clock.steady());
-        *told
-    }
-
-    /// Time for log entries.
-    pub fn now(&self) -> Time {
-        self.read().now
-    }
-
-    /// Time for waiting and deadlines.
-    pub fn pace(&self) -> Time {
-        self.read().pace
-    }
-
-    /// Makes later readings at least `at`: the log is ahead.
-    pub fn not_before(&self, at: Time) {
-        locked(&self.told).not_before(at);
-    }
-
-    /// Waits until the pace reaches a time; `None` waits for ever.
-    pub async fn until(&self, at: Option<Time>) {
-        self.clock.count(at.map(|at| at.since(self.pace()))).await;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,15 +76,5 @@ mod tests {
         assert_eq!(clock.steady(), Duration::from_secs(11));
         assert_eq!(clock.now_ms(), 1_800_000_013_000);
         assert_eq!(clock.wall(), Time::from_secs(1_800_000_013));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_clock_that_is_set_forward_ends_no_wait_at_once() {
-        let clock = Clock::new(Instant::now(), 0, 1000);
-        let paced = Paced::new(clock.clone());
-        let until = paced.pace().plus(Dur::from_secs(60));
-        clock.set_skew(3_600_000);
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!((paced.now(), until.since(paced.pace())), (clock.wall(), Dur::from_secs(40)));
     }
 }

@@ -1,5 +1,7 @@
-//! The network between simulated machines: messages are delayed, lost, duplicated, reordered, or cut off by a
-//! partition. The log and the clients define their contents.
+//! The network between simulated machines: messages of consensus are delayed, lost, duplicated, reordered, or cut off by
+//! a partition; connections carry everything else.
+
+mod tcp;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -10,10 +12,12 @@ use futures_util::future::BoxFuture;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_log::{Log, NodeId, Transport, TransportError};
+use songline_server::Machine;
 
 use super::disk::SimDisk;
-use super::machine::{SimMachine, locked};
-use super::shell::Shell;
+use super::locked;
+
+pub use tcp::Tcp;
 
 /// Current quality of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +40,17 @@ impl Default for Weather {
 #[derive(Clone)]
 pub struct Reachable {
     /// Log.
-    pub log: Log<SimMachine>,
+    pub log: Log<Machine>,
     /// Disk of its machine.
     pub disk: SimDisk,
-    /// Shell around its log.
-    pub shell: Arc<Shell>,
-    /// Address.
-    pub address: String,
+}
+
+/// Number of the first node: nodes are beyond all servers.
+const FIRST_NODE: u64 = 1 << 32;
+
+/// The network's number of a node.
+pub fn number_of(node: usize) -> u64 {
+    FIRST_NODE + node as u64
 }
 
 /// The network.
@@ -56,13 +64,23 @@ struct Inner {
     /// Cut directions (from, to): no message in such a direction arrives.
     cut: BTreeSet<(NodeId, NodeId)>,
     servers: BTreeMap<NodeId, Reachable>,
+    /// Ports by their addresses.
+    ports: BTreeMap<String, tcp::Port>,
 }
 
 impl Network {
     /// Creates a network without servers.
     pub fn new(seed: u64) -> Arc<Self> {
         let rng = SmallRng::seed_from_u64(seed);
-        Arc::new(Self { inner: Mutex::new(Inner { rng, weather: Weather::default(), cut: BTreeSet::new(), servers: BTreeMap::new() }) })
+        Arc::new(Self {
+            inner: Mutex::new(Inner {
+                rng,
+                weather: Weather::default(),
+                cut: BTreeSet::new(),
+                servers: BTreeMap::new(),
+                ports: BTreeMap::new(),
+            }),
+        })
     }
 
     /// Makes a server reachable, or unreachable with `None`.
@@ -135,17 +153,20 @@ impl Network {
 }
 
 impl Network {
-    /// The server at an address, if its machine runs.
-    pub fn server_at(&self, address: &str) -> Option<(NodeId, Reachable)> {
-        let inner = locked(&self.inner);
-        let found = inner.servers.iter().find(|(_, server)| server.address == address && !server.disk.is_dead());
-        found.map(|(id, server)| (*id, server.clone()))
+    /// Opens a port, in place of one that another life had opened at the address.
+    fn open_port(&self, address: &str, port: tcp::Port) {
+        locked(&self.inner).ports.insert(address.to_owned(), port);
+    }
+
+    /// The port at an address.
+    fn port(&self, address: &str) -> Option<tcp::Port> {
+        locked(&self.inner).ports.get(address).cloned()
     }
 }
 
-/// One server's connection to the others.
+/// Carries one server's messages of consensus.
 pub struct SimTransport {
-    /// The sending server.
+    /// Machine of the sending server.
     pub from: NodeId,
     /// Disk of its machine.
     pub disk: SimDisk,
@@ -154,9 +175,10 @@ pub struct SimTransport {
 }
 
 impl Transport for SimTransport {
-    fn send<'a>(&'a self, to: NodeId, _: &'a str, message: Bytes, within: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
+    fn send<'a>(&'a self, _: NodeId, address: &'a str, message: Bytes, within: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
             let lost = || TransportError::Lost("no answer".to_owned());
+            let Some(to) = machine_at(address) else { return Err(TransportError::Unreachable(format!("nothing is at {address}"))) };
             let round_trip = self.round_trip(to, message);
             match tokio::time::timeout(within, round_trip).await {
                 Ok(Some(answer)) => answer,
@@ -169,6 +191,11 @@ impl Transport for SimTransport {
             }
         })
     }
+}
+
+/// Number of the machine at an address.
+fn machine_at(address: &str) -> Option<u64> {
+    address.strip_prefix("machine-")?.split_once(':')?.0.parse().ok()
 }
 
 impl SimTransport {

@@ -65,8 +65,8 @@ pub enum What {
     Demote(usize),
     /// A machine dies, and so many bits on its disk are flipped.
     Flip(Whom, u32),
-    /// A machine's disk is lost. `true`: the new server joins before the former one is removed.
-    Lose(Whom, bool),
+    /// A machine's disk is lost.
+    Lose(Whom),
     /// A server joins, and another one leaves after some time.
     Exchange(Whom),
     /// A node and the servers cannot reach each other.
@@ -160,7 +160,7 @@ impl What {
             | Self::Clock(..)
             | Self::Demote(_)
             | Self::Flip(..)
-            | Self::Lose(..)
+            | Self::Lose(_)
             | Self::Exchange(_) => false,
         }
     }
@@ -190,7 +190,7 @@ impl What {
             22..24 => Self::Clock(whom, rng.random_range(-60_000..60_000)),
             24..26 => Self::Demote(rng.random_range(0..servers)),
             26..29 => Self::Flip(whom, rng.random_range(1..4)),
-            29 => Self::Lose(whom, rng.random()),
+            29 => Self::Lose(whom),
             30..32 => Self::Exchange(whom),
             32..35 => Self::CutNode(node),
             35..37 => Self::CutNodeFrom(node, whom),

@@ -241,9 +241,9 @@ impl Record {
         lines.chain(kept.told.iter().cloned()).collect()
     }
 
-    /// Records that a server's history was rebuilt, from an index on.
-    pub fn filled(&self, server: u64, oldest: u64) {
-        self.note(&format!("server {server} filled its history anew from {oldest} on"));
+    /// Records that a server's store was rebuilt, from an index on.
+    pub fn filled(&self, server: u64, store: &str, oldest: u64) {
+        self.note(&format!("server {server} filled its store {store} anew from {oldest} on"));
         self.count(|counts| counts.refills += 1);
     }
 
@@ -256,11 +256,14 @@ impl Record {
         }
     }
 
-    /// Records that a server applied an entry; all other servers have to apply the same entry at this index.
-    pub fn applied(&self, server: u64, index: u64, entry: Entry, digest: u128) {
+    /// Records that a server applied an entry; all other servers have to apply the same entry at this index. Returns
+    /// whether it is the first that did.
+    pub fn applied(&self, server: u64, index: u64, entry: Entry, digest: u128) -> bool {
         self.trace(&[&index.to_le_bytes()[..], &server.to_le_bytes(), &digest.to_le_bytes()].concat());
+        let mut is_first = false;
         let differs = {
             let mut kept = self.kept();
+            is_first |= !kept.entries.contains_key(&index);
             let first = kept.entries.entry(index).or_insert_with(|| entry.clone()).clone();
             let digests = kept.digests.note(index, server, digest);
             if first == entry {
@@ -272,6 +275,7 @@ impl Record {
         if let Some(why) = differs {
             self.found(Violation::Disagreement(why));
         }
+        is_first
     }
 
     /// Records a client's completed or abandoned operation.

@@ -1,23 +1,21 @@
 //! Carries out a plan: one thread, one virtual clock, one source of randomness.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use songline_commands::{Actor, UpsertRootKey};
-use songline_model::{ROOT_KEY_ALGORITHM, RootKeyMeta, RootKeyState, Sealed, WrappedKey};
+use songline_model::Str;
 
-use super::agent::{NodeMachine, number_of};
-use super::client::{Client, root_key};
+use super::agent::NodeMachine;
+use super::client::Client;
 use super::disk::Troubles;
 use super::jobs::User;
-use super::network::{Network, Weather};
+use super::network::{Network, Weather, number_of};
 use super::operator::Operator;
 use super::plan::{Fault, Plan, What, Whom};
 use super::record::{Counts, Record, Violation};
 use super::rest::placements;
-use super::server::{Host, encode};
+use super::server::Host;
 use super::stream;
 use crate::check::{PlacementError, placements_are_sound};
 
@@ -51,8 +49,13 @@ pub fn run(plan: &Plan) -> Report {
 
 fn simulate(plan: &Plan, begun: impl FnOnce(&Cluster)) -> Report {
     songline_log::seed_this_thread(Some(plan.seed));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime without IO needs nothing of the system");
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true);
+    // tokio decides with random numbers which of several branches that are ready it takes. Without the build's flag
+    // (`.cargo/config.toml`) a run is as good, and cannot be repeated.
+    #[cfg(tokio_unstable)]
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_le_bytes()));
+    let runtime = builder.build().expect("a runtime without IO needs nothing of the system");
     let report = runtime.block_on(async {
         let cluster = Cluster::new(plan);
         begun(&cluster);
@@ -78,9 +81,9 @@ impl Cluster {
         let network = Network::new(plan.seed ^ 0x6e65_7477_6f72_6b00);
         let machines = 1..=plan.servers as u64 + 1;
         let seed = |machine: u64| plan.seed.wrapping_mul(31).wrapping_add(machine);
-        let host = |machine| Host::new(machine, machine <= plan.servers as u64, seed(machine), &network, &record);
+        let host = |machine| Host::new(machine, plan.servers, seed(machine), &network, &record);
         let hosts: Vec<_> = machines.map(host).collect();
-        let addresses: Vec<_> = hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
+        let addresses: Vec<Str> = hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
         let node = |number| NodeMachine::new(number, seed(7000 + number as u64), addresses.clone(), &network, &record);
         let nodes = (0..plan.nodes).map(node).collect();
         let operator = Operator::new(&hosts, &record);
@@ -126,9 +129,8 @@ impl Cluster {
         }
         self.record.count(|counts| counts.nodes += plan.nodes as u64);
         self.nodes.iter().for_each(NodeMachine::start_agent);
-        let addresses = self.hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
         let ids = self.nodes.iter().map(|node| node.auth.id).collect();
-        let user = User::new(seed(700), addresses, ids, &self.network, &self.record);
+        let user = User::new(seed(700), &self.hosts, ids, &self.network, &self.record);
         let (user_enough, user) = (user.enough(), tokio::spawn(user.run()));
         for fault in &plan.faults {
             tokio::time::sleep_until(self.record.started() + fault.at).await;
@@ -160,39 +162,16 @@ impl Cluster {
         self.jobs_come_to_rest().await;
     }
 
-    /// Founds the cluster and writes the objects that clients need.
+    /// Waits until the servers have founded their cluster, and it has a root key.
     async fn found(&self) {
-        let wanted = self.hosts.iter().filter(|host| host.is_wanted());
-        let members: BTreeMap<u64, String> = wanted.map(|host| (host.id(), host.address())).collect();
-        loop {
-            if let Some(life) = self.hosts.first().and_then(|host| host.life()) {
-                if let Err(error) = life.log.found(&members).await {
-                    self.record.note(&format!("founding the cluster: {error}"));
-                }
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        loop {
-            for host in &self.hosts {
-                let algorithm = ROOT_KEY_ALGORITHM.into();
-                let meta = RootKeyMeta { key_id: root_key(), algorithm, state: RootKeyState::Active, ..RootKeyMeta::default() };
-                let wrapped = WrappedKey { material: Sealed(vec![7; 32]), ..WrappedKey::default() };
-                let command = UpsertRootKey { meta, wrapped, rekey: false };
-                let bytes = encode(host.now(), Actor::Leader("keyring".into()), command.into(), None);
-                let Some(life) = host.life() else { continue };
-                match life.log.propose(bytes).await {
-                    Ok(accepted) if accepted.reply.result.is_ok() => return,
-                    Ok(accepted) => self.record.found(Violation::Stuck(format!("no root key: {:?}", accepted.reply.result))),
-                    Err(_) => {}
-                }
-            }
+        let ready = |life: super::server::Life| life.view().active_root_key().is_some();
+        while !self.hosts.iter().any(|host| host.life().is_some_and(ready)) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     fn host(&self, whom: Whom) -> &Arc<Host> {
-        let leads = |host: &&Arc<Host>| host.life().is_some_and(|life| life.log.is_leader());
+        let leads = |host: &&Arc<Host>| host.life().is_some_and(|life| life.log().is_leader());
         match whom {
             Whom::Server(at) => &self.hosts[at % self.hosts.len()],
             Whom::Leader => self.hosts.iter().find(leads).unwrap_or(&self.hosts[0]),
@@ -206,10 +185,10 @@ impl Cluster {
             What::Crash(whom) => self.host(*whom).crash(),
             What::CrashWriting(whom, after) => self.host(*whom).crash_writing(*after),
             What::Blackout => self.hosts.iter().for_each(|host| host.crash()),
-            What::Isolate(whom) => self.cut(fault.lasts, self.host(*whom).id(), true, true),
-            What::Mute(whom) => self.cut(fault.lasts, self.host(*whom).id(), true, false),
-            What::Deaf(whom) => self.cut(fault.lasts, self.host(*whom).id(), false, true),
-            What::OneWay(from, to) => self.cut_directions(fault.lasts, vec![(self.hosts[*from].id(), self.hosts[*to].id())]),
+            What::Isolate(whom) => self.cut(fault.lasts, self.host(*whom).machine(), true, true),
+            What::Mute(whom) => self.cut(fault.lasts, self.host(*whom).machine(), true, false),
+            What::Deaf(whom) => self.cut(fault.lasts, self.host(*whom).machine(), false, true),
+            What::OneWay(from, to) => self.cut_directions(fault.lasts, vec![(self.hosts[*from].machine(), self.hosts[*to].machine())]),
             What::Storm { delay_ms, lost_of_1000, doubled_of_1000 } => {
                 self.network.weather(Weather { delay_ms: *delay_ms, lost_of_1000: *lost_of_1000, doubled_of_1000: *doubled_of_1000 });
                 let network = Arc::clone(&self.network);
@@ -221,8 +200,8 @@ impl Cluster {
                 let (host, record) = (Arc::clone(self.host(Whom::Leader)), Arc::clone(&self.record));
                 tokio::spawn(async move {
                     if let Some(life) = host.life() {
-                        let moved = life.log.transfer_leadership(None).await;
-                        record.note(&format!("server {} was asked to let another lead: {moved:?}", host.id()));
+                        let moved = life.log().transfer_leadership(None).await;
+                        record.note(&format!("server {} was asked to let another lead: {moved:?}", host.machine()));
                     }
                 });
             }
@@ -235,9 +214,8 @@ impl Cluster {
                 let bits = *bits;
                 self.operate(*whom, move |operator, host| async move { operator.damage(&host, bits).await });
             }
-            What::Lose(whom, joins_first) => {
-                let joins_first = *joins_first;
-                self.operate(*whom, move |operator, host| async move { operator.lose(&host, joins_first).await });
+            What::Lose(whom) => {
+                self.operate(*whom, move |operator, host| async move { operator.lose(&host).await });
             }
             What::Exchange(whom) => {
                 let lasts = fault.lasts;
@@ -270,7 +248,7 @@ impl Cluster {
     }
 
     fn cut_nodes(&self, lasts: Duration, nodes: &[usize], hosts: &[Arc<Host>]) {
-        let pairs = nodes.iter().flat_map(|node| hosts.iter().map(|host| (number_of(*node), host.id())));
+        let pairs = nodes.iter().flat_map(|node| hosts.iter().map(|host| (number_of(*node), host.machine())));
         self.cut_directions(lasts, pairs.flat_map(|(node, server)| [(node, server), (server, node)]).collect());
     }
 
@@ -280,7 +258,7 @@ impl Cluster {
     }
 
     fn cut(&self, lasts: Duration, server: u64, from_it: bool, to_it: bool) {
-        let others = self.hosts.iter().map(|host| host.id()).filter(|id| *id != server);
+        let others = self.hosts.iter().map(|host| host.machine()).filter(|machine| *machine != server);
         let directions = others.flat_map(|other| [(server, other, from_it), (other, server, to_it)]);
         self.cut_directions(lasts, directions.filter(|(_, _, cut)| *cut).map(|(from, to, _)| (from, to)).collect());
     }
@@ -328,7 +306,7 @@ impl Cluster {
         let wanted = || self.hosts.iter().filter(|host| host.is_wanted());
         let same = async {
             loop {
-                let last: Vec<_> = wanted().map(|host| host.life().and_then(|life| life.log.applied())).collect();
+                let last: Vec<_> = wanted().map(|host| host.life().and_then(|life| life.log().applied())).collect();
                 if last.iter().all(|applied| applied.is_some() && *applied == last[0]) {
                     return;
                 }
@@ -336,7 +314,7 @@ impl Cluster {
             }
         };
         if tokio::time::timeout(QUIET_AT_LAST, same).await.is_err() {
-            let last: Vec<_> = wanted().map(|host| (host.id(), host.life().and_then(|life| life.log.applied()))).collect();
+            let last: Vec<_> = wanted().map(|host| (host.machine(), host.life().and_then(|life| life.log().applied()))).collect();
             self.record.found(Violation::Stuck(format!("nothing is wrong any more, and yet servers stay behind: {last:?}")));
         }
     }
@@ -370,16 +348,16 @@ impl Cluster {
     }
 
     fn jobs(&self) -> Result<(), Violation> {
-        let ruling = self.hosts.iter().filter_map(|host| host.life()).find(|life| life.shell.rules());
+        let ruling = self.hosts.iter().filter_map(|host| host.life()).find(|life| life.core.leads());
         let Some(life) = ruling else { return Err(Violation::Stuck("nobody rules".to_owned())) };
-        let checked: Result<(), PlacementError> = placements_are_sound(&placements(&life.seen.view(), &self.nodes));
+        let checked: Result<(), PlacementError> = placements_are_sound(&placements(&life.view(), &self.nodes));
         Ok(checked?)
     }
 
     /// The jobs' rows as text, for analysing a failure.
     fn rows(&self) -> Vec<String> {
         let life = self.hosts.iter().find_map(|host| host.life());
-        life.map(|life| super::rest::told(&life.seen.view(), &self.nodes)).unwrap_or_default()
+        life.map(|life| super::rest::told(&life.view(), &self.nodes)).unwrap_or_default()
     }
 }
 

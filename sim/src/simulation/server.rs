@@ -1,5 +1,5 @@
-//! A simulated server: a machine with a disk and a clock; in each of its lives a log over them, with the tables as
-//! its state, and a shell. It makes checkpoints and drops old entries.
+//! A simulated server: a machine with a disk and a clock, and in each of its lives the server that users run
+//! (`songline_server::Core`), with the simulated world around it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,41 +9,51 @@ use std::time::Duration;
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_commands::{Actor, Command, Envelope};
-use songline_events::hub::StoredHistory;
+use songline_api::{AclSettings, AgentInfo, Api};
+use songline_commands::{Actor, Command, Envelope, Idempotency};
+use songline_events::hub::HubConfig;
 use songline_events::{Folder, MemoryFolder};
-use songline_log::{Config, Failure, Log, NodeId, OpenError, Retention, Start, StoreConfig, Timing};
-use songline_model::{Time, with_sources};
+use songline_log::{Log, OpenError, Retention, StoreConfig, Timing};
+use songline_model::{Dur, Time, with_sources};
+use songline_projections::State;
+use songline_rpc::port::{Dialer, PortLimits, ServerTrust, Unproven};
+use songline_scheduler::leader::heartbeats::HeartbeatLimits;
+use songline_server::config::ServerConfig;
+use songline_server::{Core, Keeping, Machine, NoProviders, Ports, Setup, StartError, Surroundings};
 
-use super::clock::{Clock, Paced};
+use super::clock::Clock;
 use super::disk::{Platter, SharedPlatter, SimDisk, Troubles};
-use super::machine::{Reactions, Seen, SimMachine, locked};
-use super::network::{Network, Reachable, SimTransport};
+use super::ending::Ending;
+use super::locked;
+use super::network::{Network, Reachable, SimTransport, Tcp};
+use super::observer::Watcher;
 use super::plan::Sabotage;
 use super::record::{Record, Violation};
-use super::shell::{Setup, Shell};
-use super::stream;
+use super::world::SimWorld;
 
 /// Delay after which a server that could not start tries again, as its supervisor would.
 const RESTART_WAIT: Duration = Duration::from_secs(2);
 /// Time within which the restart of a dead machine begins. No message of the machine arrives meanwhile.
 const DEATH_NOTICED_WITHIN: Duration = Duration::from_millis(100);
-/// Delay after which a server whose disk has failed probes it; doubled after every failure, up to the second
-/// constant.
-const COME_BACK_WAIT: Duration = Duration::from_secs(1);
-const COME_BACK_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Heartbeat TTLs: shorter than real ones, so that more happens in ten minutes.
+const HEARTBEATS: HeartbeatLimits =
+    HeartbeatLimits { min_ttl: Dur::from_secs(5), per_second_max: 50, grace: Dur::from_secs(8), failover_ttl: Dur::from_secs(20) };
+/// Number of entries in a hub's memory: few, so that subscribers read from the history.
+const TAIL_BATCHES_MAX: usize = 20;
+/// Number of versions that are kept of a job.
+const JOB_VERSIONS_MAX: u64 = 6;
 
 /// One machine.
 pub struct Host {
     /// Machine number, from 1: its address, whichever server is on it.
     machine: u64,
-    /// Server id in the cluster: a new one after its disk was lost.
+    /// Addresses of the servers that found the cluster, which every server looks for.
+    founders: Vec<String>,
+    /// Id of its server in the cluster, which a new disk changes; 0 before its first start.
     id: AtomicU64,
     platter: SharedPlatter,
-    /// The event history, which is on its disk, too.
-    history: Mutex<Arc<StoredHistory>>,
-    /// Folder of the event history.
-    folder: MemoryFolder,
+    /// Folders of the event history and of the record of objects, which are on its disk, too.
+    folders: [MemoryFolder; 2],
     clock: Clock,
     network: Arc<Network>,
     record: Arc<Record>,
@@ -60,12 +70,11 @@ pub struct Host {
 /// A running server.
 #[derive(Clone)]
 pub struct Life {
-    /// Log.
-    pub log: Log<SimMachine>,
-    /// State.
-    pub seen: Arc<Seen>,
-    /// Shell around log and state.
-    pub shell: Arc<Shell>,
+    /// The server.
+    pub core: Arc<Core>,
+    /// Its HTTP interface.
+    pub api: Api<Core>,
+    ending: Arc<Ending>,
     disk: SimDisk,
 }
 
@@ -74,59 +83,58 @@ impl Life {
     pub fn lives(&self) -> bool {
         !self.disk.is_dead()
     }
+
+    /// Its log.
+    pub fn log(&self) -> &Log<Machine> {
+        self.core.log()
+    }
+
+    /// Newest applied state.
+    pub fn view(&self) -> Arc<State> {
+        self.core.view()
+    }
 }
 
 impl Host {
     /// Creates a machine that was never started.
-    pub fn new(machine: u64, wanted: bool, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
+    pub fn new(machine: u64, founders: usize, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let folder = MemoryFolder::default();
         let (skew, rate) = (rng.random_range(-500..=500), rng.random_range(900..=1100));
         Arc::new(Self {
             machine,
-            id: AtomicU64::new(machine),
+            founders: (1..=founders as u64).map(address_of).collect(),
+            id: AtomicU64::new(0),
             platter: Platter::new(rng.random()),
-            history: Mutex::new(opened(&folder)),
-            folder,
+            folders: Default::default(),
             clock: Clock::new(record.started(), skew, rate),
             network: Arc::clone(network),
             record: Arc::clone(record),
             rng: Mutex::new(rng),
             life: Mutex::new(None),
-            wanted: AtomicBool::new(wanted),
+            wanted: AtomicBool::new(machine <= founders as u64),
             damaged: AtomicBool::default(),
             refuses: AtomicBool::default(),
         })
     }
 
-    /// Id of its server.
-    pub fn id(&self) -> NodeId {
+    /// Number of the machine.
+    pub fn machine(&self) -> u64 {
+        self.machine
+    }
+
+    /// Id of its server; 0 before its first start with the present disk.
+    pub fn id(&self) -> u64 {
         self.id.load(Ordering::Relaxed)
     }
 
     /// Address at which others reach it.
     pub fn address(&self) -> String {
-        format!("machine-{}", self.machine)
+        address_of(self.machine)
     }
 
     /// Its server, if it runs.
     pub fn life(&self) -> Option<Life> {
         locked(&self.life).clone().filter(Life::lives)
-    }
-
-    /// Its event history.
-    pub fn history(&self) -> Arc<StoredHistory> {
-        Arc::clone(&locked(&self.history))
-    }
-
-    /// Record of the simulation.
-    pub fn record(&self) -> &Record {
-        &self.record
-    }
-
-    /// A random number from the machine's own generator.
-    pub fn random(&self, range: std::ops::Range<u64>) -> u64 {
-        locked(&self.rng).random_range(range)
     }
 
     /// Whether this defect is injected.
@@ -144,12 +152,12 @@ impl Host {
         self.refuses.load(Ordering::Relaxed)
     }
 
-    /// Replaces its disk by an empty one, for a new server with this id.
-    pub fn renew(&self, id: NodeId) {
+    /// Replaces its disk by an empty one, for a new server.
+    pub fn renew(&self) {
         self.crash();
         locked(&self.platter).renew();
-        self.folder.clear();
-        self.id.store(id, Ordering::Relaxed);
+        self.folders.iter().for_each(MemoryFolder::clear);
+        self.id.store(0, Ordering::Relaxed);
         self.damaged.store(false, Ordering::Relaxed);
         self.refuses.store(false, Ordering::Relaxed);
         self.wanted.store(true, Ordering::Relaxed);
@@ -188,7 +196,7 @@ impl Host {
         loop {
             if self.is_wanted() {
                 match self.start().await {
-                    Ok(life) => self.live(life).await,
+                    Ok(life) => self.serve(life).await,
                     Err(error) => self.could_not_start(&error),
                 }
             }
@@ -197,151 +205,146 @@ impl Host {
         }
     }
 
-    fn could_not_start(&self, error: &OpenError) {
-        let id = self.id();
-        self.record.note(&format!("server {id} cannot start: {error}"));
-        if matches!(error, OpenError::Damaged { .. }) && self.damaged.load(Ordering::Relaxed) {
+    fn could_not_start(&self, error: &StartError) {
+        let machine = self.machine;
+        self.record.note(&format!("server {machine} cannot start: {}", with_sources(error)));
+        let damaged = match error {
+            StartError::Log { source: OpenError::Damaged { .. }, .. } => true,
+            // The id is in a file of its own.
+            StartError::Directory { source, .. } => source.kind() == std::io::ErrorKind::InvalidData,
+            _ => false,
+        };
+        if damaged && self.damaged.load(Ordering::Relaxed) {
             if !self.refuses.swap(true, Ordering::Relaxed) {
                 self.record.count(|counts| counts.refusals += 1);
             }
             return;
         }
-        let well = locked(&self.platter).is_well();
-        if well {
-            self.record.found(Violation::Failed { server: id, why: format!("it cannot start: {}", with_sources(error)) });
+        if locked(&self.platter).is_well() {
+            self.record.found(Violation::Failed { server: machine, why: format!("it cannot start: {}", with_sources(error)) });
         }
     }
 
-    async fn start(&self) -> Result<Life, OpenError> {
-        let id = self.id();
-        let delay = Duration::from_millis(locked(&self.rng).random_range(1..=3));
+    async fn start(&self) -> Result<Life, StartError> {
+        let (delay, seed) = {
+            let mut rng = locked(&self.rng);
+            // Operators may delete what can be computed again at any time; these do so now and then.
+            for folder in &self.folders {
+                match rng.random_range(0..6) {
+                    0 => folder.clear(),
+                    _ => folder.crash(),
+                }
+            }
+            (Duration::from_millis(rng.random_range(1..=3)), rng.random())
+        };
         let disk = SimDisk::new(&self.platter, self.clock.clone(), delay);
+        let ending = Ending::new();
+        let core = Core::start(self.setup(&disk, &ending, seed)).await?;
+        let log = core.log().clone();
+        self.record.note(&format!("server {} runs; it has {:?}", self.machine, log.applied()));
+        self.id.store(core.cluster().id(), Ordering::Relaxed);
+        self.damaged.store(false, Ordering::Relaxed);
+        let life = Life { api: Api::new(Arc::clone(&core)), core, ending, disk: disk.clone() };
+        *locked(&self.life) = Some(life.clone());
+        self.network.plug(self.machine, Some(Reachable { log, disk }));
+        Ok(life)
+    }
+
+    fn setup(&self, disk: &SimDisk, ending: &Arc<Ending>, seed: u64) -> Setup {
+        let tcp = Tcp::new(self.machine, ending, &self.network, &self.record);
+        let trust = ServerTrust::new("global", false, None, Unproven::Anybody);
+        let mut config = ServerConfig {
+            num_schedulers: 2,
+            heartbeats: HEARTBEATS,
+            bootstrap_expect: self.founders.len(),
+            job_tracked_versions: JOB_VERSIONS_MAX,
+            ..ServerConfig::default()
+        };
+        config.join.retry_join = self.founders.clone();
+        let ports = Ports {
+            listeners: vec![Box::new(tcp.listen(&self.address()))],
+            limits: PortLimits { servers: Some(trust.clone()), ..PortLimits::default() },
+            advertised: self.address(),
+            dialer: Dialer::over(Arc::new(tcp)).of_server(trust.clone()),
+            trust,
+            verify_names: false,
+        };
+        Setup {
+            info: info(self.machine, &config),
+            config,
+            dir: PathBuf::from("/data"),
+            agent_config: serde_json::Value::Null,
+            ports,
+            disk: Arc::new(disk.clone()),
+            outgoing: Arc::new(NoProviders),
+            surroundings: self.surroundings(disk, seed),
+        }
+    }
+
+    fn surroundings(&self, disk: &SimDisk, seed: u64) -> Surroundings {
         // openraft uses tokio's clock, which is one for all machines: on a machine with a fast clock the timeouts are
         // shortened instead.
         let Timing { heartbeat, election_min, election_max } = Timing::default();
         let really = |counted| self.clock.really(counted);
-        let config = Config {
-            disk: Arc::new(disk.clone()),
-            node_id: id,
-            address: self.address(),
-            start: Start::Wait,
+        let skips: Option<fn(u64) -> bool> = self.is_sabotaged(Sabotage::SkippedFrames).then_some(|index| index.is_multiple_of(100));
+        let [history, touches] = self.folders.clone().map(Folder::Memory);
+        Surroundings {
+            world: Arc::new(SimWorld::new(self.clock.clone(), seed)),
+            history: Some(history),
+            touches: Some(touches),
+            transport: Some(Arc::new(SimTransport { from: self.machine, disk: disk.clone(), network: Arc::clone(&self.network) })),
             timing: Timing { heartbeat: really(heartbeat), election_min: really(election_min), election_max: really(election_max) },
             store: StoreConfig { segment_bytes: 64 << 10, cache_bytes: 32 << 10, ..StoreConfig::default() },
-            retention: Retention { age: Duration::from_secs(120), bytes_max: 256 << 10, entries_min: 100 },
-            ..Config::new(PathBuf::from("/data"))
-        };
-        // Operators may delete the history at any time; this one does so now and then.
-        let gone = locked(&self.rng).random_range(0..6) == 0;
-        match gone {
-            true => self.folder.clear(),
-            false => self.folder.crash(),
+            retention: Some(Retention { age: Duration::from_secs(120), bytes_max: 256 << 10, entries_min: 100 }),
+            keeping: Keeping { look_every: Duration::from_secs(9), entries_max: 100, age_max: Duration::from_secs(15) },
+            hub: HubConfig { tail_batches_max: TAIL_BATCHES_MAX, skips, ..HubConfig::default() },
+            observer: Some(Arc::new(Watcher::new(self.machine, &self.record))),
         }
-        let history = opened(&self.folder);
-        *locked(&self.history) = Arc::clone(&history);
-        let (machine, seen, reactions) = SimMachine::new(id, &history, &self.record);
-        let transport = SimTransport { from: id, disk: disk.clone(), network: Arc::clone(&self.network) };
-        let log = Log::open(config, machine, Arc::new(transport)).await?;
-        self.record.note(&format!("server {id} runs; it has {:?}", log.applied()));
-        self.damaged.store(false, Ordering::Relaxed);
-        Ok(self.surround(log, seen, reactions, disk))
     }
 
-    /// Starts the shell around a log, and makes the server reachable.
-    fn surround(&self, log: Log<SimMachine>, seen: Arc<Seen>, reactions: Reactions, disk: SimDisk) -> Life {
-        let id = log.id();
-        let shell = Shell::start(Setup {
-            id,
-            log: log.clone(),
-            seen: Arc::clone(&seen),
-            reactions,
-            time: Paced::new(self.clock.clone()),
-            rng: SmallRng::seed_from_u64(locked(&self.rng).random()),
-            record: Arc::clone(&self.record),
-        });
-        let life = Life { log: log.clone(), seen, shell: Arc::clone(&shell), disk: disk.clone() };
-        *locked(&self.life) = Some(life.clone());
-        self.network.plug(id, Some(Reachable { log, disk, shell, address: self.address() }));
-        life
-    }
-
-    /// Runs until the machine dies or the server gives up.
-    async fn live(self: &Arc<Self>, mut life: Life) {
-        while self.serve(&life).await {
-            match self.come_back(&life).await {
-                Some(again) => life = again,
-                None => break,
-            }
-        }
-        locked(&self.platter).end(&life.disk);
-        // A dead machine cannot send anything any more; this only frees its resources.
-        tokio::spawn(async move { life.log.shutdown().await });
-    }
-
-    /// Runs until the machine dies, or consensus ends. Returns whether the server may recover without a restart.
-    async fn serve(self: &Arc<Self>, life: &Life) -> bool {
-        let id = life.log.id();
-        let keeping = tokio::spawn(Arc::clone(self).keep_files(life.clone()));
-        let keeping_whole = tokio::spawn(stream::keep_whole(Arc::clone(self), life.clone()));
-        let failed = life.log.failed();
+    /// Runs until the machine dies, or the server gives up.
+    async fn serve(&self, life: Life) {
+        let machine = self.machine;
         let died = async {
             while life.lives() {
                 tokio::time::sleep(DEATH_NOTICED_WITHIN).await;
             }
         };
-        let comes_back = tokio::select! {
+        tokio::select! {
             biased;
-            () = died => {
-                self.record.note(&format!("server {id} is dead"));
-                false
+            () = died => self.record.note(&format!("server {machine} is dead")),
+            why = life.core.failed() => {
+                self.record.note(&format!("server {machine} stops: {why}"));
+                if life.lives() && locked(&self.platter).is_well() {
+                    self.record.found(Violation::Failed { server: machine, why });
+                }
             }
-            failure = failed => {
-                self.record.note(&format!("server {id} stops: {failure}"));
-                self.judge(life, &failure.to_string());
-                matches!(failure, Failure::Disk { .. })
-            }
-        };
-        keeping.abort();
-        keeping_whole.abort();
+            () = self.follow_leadership(&life) => {}
+        }
         self.let_go();
-        comes_back
+        locked(&self.platter).end(&life.disk);
+        self.folders.iter().for_each(MemoryFolder::crash);
+        // A dead machine cannot send or write anything any more; this only frees its resources.
+        tokio::spawn(async move { life.core.stop().await });
     }
 
-    /// Makes the server unreachable and stops its shell.
+    /// Records the terms in which the server leads.
+    async fn follow_leadership(&self, life: &Life) {
+        let mut leadership = life.log().leadership();
+        let mut last = 0;
+        while let Ok(now) = leadership.wait_for(|now| now.is_leader && now.term > last).await.map(|now| *now) {
+            last = now.term;
+            self.record.leads(now.term, self.machine);
+        }
+        std::future::pending().await
+    }
+
+    /// Breaks the server's connections.
     pub fn let_go(&self) {
         if let Some(life) = locked(&self.life).take() {
-            life.shell.stop();
-            self.network.plug(life.log.id(), None);
-        }
-    }
-
-    /// Reports a server that fails although its disk is healthy.
-    fn judge(&self, life: &Life, why: &str) {
-        if life.lives() && locked(&self.platter).is_well() {
-            self.record.found(Violation::Failed { server: life.log.id(), why: why.to_owned() });
-        }
-    }
-
-    /// Probes the disk repeatedly, and continues with its content once it works. `None` when the machine has died.
-    async fn come_back(&self, life: &Life) -> Option<Life> {
-        let (id, mut wait) = (life.log.id(), COME_BACK_WAIT);
-        loop {
-            tokio::time::sleep(wait).await;
-            if !life.lives() {
-                return None;
-            }
-            let (machine, seen, reactions) = SimMachine::new(id, &self.history(), &self.record);
-            match life.log.reopen(machine).await {
-                Ok(()) => {
-                    self.record.count(|counts| counts.comebacks += 1);
-                    self.record.note(&format!("server {id} is back; it has {:?}", life.log.applied()));
-                    return Some(self.surround(life.log.clone(), seen, reactions, life.disk.clone()));
-                }
-                Err(error) => {
-                    self.record.note(&format!("server {id} cannot come back: {}", with_sources(&error)));
-                    self.judge(life, &with_sources(&error));
-                }
-            }
-            wait = (wait * 2).min(COME_BACK_WAIT_MAX);
+            life.ending.end();
+            life.core.shutdown_now();
+            self.network.plug(self.machine, None);
         }
     }
 
@@ -363,39 +366,40 @@ impl Host {
 
     /// Sets the faults of its disk.
     pub fn trouble(&self, troubles: Troubles) {
+        self.folders.iter().for_each(|folder| folder.set_broken(troubles.failing));
         locked(&self.platter).trouble(troubles);
-    }
-
-    async fn keep_files(self: Arc<Self>, life: Life) {
-        loop {
-            let pause = locked(&self.rng).random_range(8_000..25_000);
-            tokio::time::sleep(Duration::from_millis(pause)).await;
-            if !life.lives() {
-                return;
-            }
-            let made = life.log.checkpoint_now().await;
-            let retained = life.log.retain(self.clock.now_ms()).await;
-            if let Some(hub) = life.seen.hub() {
-                hub.forget_before(life.log.oldest_index()).expect("a history in memory does not fail");
-            }
-            if life.lives() {
-                self.record.note(&format!(
-                    "server {} made the checkpoint {}, dropped below {}",
-                    life.log.id(),
-                    made.map_or_else(|error| error.to_string(), |made| made.map_or_else(|| "none".to_owned(), |made| made.to_string())),
-                    retained.map_or(0, |dropped| dropped.below),
-                ));
-            }
-        }
     }
 }
 
-fn opened(folder: &MemoryFolder) -> Arc<StoredHistory> {
-    Arc::new(StoredHistory::open(Folder::Memory(folder.clone())).expect("a store in memory opens"))
+/// Address of the machine with this number.
+fn address_of(machine: u64) -> String {
+    format!("machine-{machine}:4647")
+}
+
+fn info(machine: u64, config: &ServerConfig) -> AgentInfo {
+    AgentInfo {
+        version: "1.6.5".into(),
+        name: format!("server-{machine}.global"),
+        region: "global".into(),
+        datacenter: "dc1".into(),
+        server_ip: format!("10.0.0.{machine}"),
+        serf_port: 4648,
+        enable_debug: false,
+        enable_event_broker: true,
+        acl: AclSettings::default(),
+        rpc_rate_labels: false,
+        dispatched_metrics: false,
+        prometheus_metrics: false,
+        job_max_source_bytes: config.job_max_source_bytes,
+        job_max_priority: config.job_max_priority,
+        job_tracked_versions: config.job_tracked_versions,
+        default_scheduler_config: config.default_scheduler_config.clone(),
+        response_headers: Vec::new(),
+    }
 }
 
 /// Encodes an entry.
-pub fn encode(at: Time, actor: Actor, command: Command, idempotency: Option<songline_commands::Idempotency>) -> Bytes {
+pub fn encode(at: Time, actor: Actor, command: Command, idempotency: Option<Idempotency>) -> Bytes {
     let mut envelope = Envelope::new(at, actor, command);
     envelope.idempotency = idempotency;
     envelope.encode().expect("what this program makes can be encoded").into()

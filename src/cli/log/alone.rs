@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use songline_log::RealDisk;
 use songline_log::stand_alone;
+use songline_rpc::world::Machine;
 use songline_server::cluster;
 
 pub(super) fn run(data_dir: &Path, others_are_lost: bool) -> anyhow::Result<()> {
@@ -17,7 +19,7 @@ pub(super) fn run(data_dir: &Path, others_are_lost: bool) -> anyhow::Result<()> 
              say --others-are-lost when that cannot happen"
         );
     }
-    let id = cluster::identity(&dir)?;
+    let id = cluster::identity(&dir, &RealDisk, &Machine::default())?;
     // Where it is reached it writes itself when it leads.
     let alone = stand_alone(&dir, id, "").with_context(|| format!("writing to the log in {}", dir.display()))?;
     let shown = |at: Option<songline_log::Position>| at.map_or_else(|| "none".to_owned(), |at| at.to_string());

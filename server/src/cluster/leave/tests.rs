@@ -37,7 +37,7 @@ async fn a_leader_that_leaves_lets_another_lead_and_is_no_member_any_more() {
     until("another leads", || servers.iter().any(leads)).await;
     until("there are two", || servers.iter().all(|server| members(server) == 2)).await;
     let dir = dirs[leader].path().join("server");
-    assert!(super::has_left(&dir).unwrap());
+    assert!(dir.join(super::LEFT).exists());
     // A server with configured addresses to join may rejoin; others stay away.
     let told = !leaver.core.facts.config.join.addresses().is_empty();
     assert_eq!(leaver.core.stays_away(), !told);

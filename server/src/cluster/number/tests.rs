@@ -1,6 +1,13 @@
 //! Server ids and their file.
 
+use songline_log::RealDisk;
+use songline_rpc::world::Machine;
+
 use super::*;
+
+fn identity_in(dir: &Path) -> ServerId {
+    identity(dir, &RealDisk, &Machine::default()).expect("the directory can be read and written")
+}
 
 #[test]
 fn numbers_of_servers_are_told_as_uuids_and_back() {
@@ -14,11 +21,11 @@ fn numbers_of_servers_are_told_as_uuids_and_back() {
 #[test]
 fn a_server_keeps_its_number() {
     let dir = tempfile::tempdir().unwrap();
-    let id = identity(dir.path()).unwrap();
-    assert_eq!(identity(dir.path()).unwrap(), id);
+    let id = identity_in(dir.path());
+    assert_eq!(identity_in(dir.path()), id);
     let other = tempfile::tempdir().unwrap();
-    assert_ne!(identity(other.path()).unwrap(), id);
+    assert_ne!(identity_in(other.path()), id);
     let old = tempfile::tempdir().unwrap();
     std::fs::create_dir(old.path().join("log")).unwrap();
-    assert_eq!(identity(old.path()).unwrap(), FIRST_ID);
+    assert_eq!(identity_in(old.path()), FIRST_ID);
 }

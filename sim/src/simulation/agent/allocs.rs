@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use songline_client::core::{AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted};
 use songline_model::{AllocId, Allocation, Dur};
-use songline_rpc::{BlockingQuery, RpcError};
+use songline_rpc::{BlockingQuery, RpcError, Servers};
 
-use super::super::machine::locked;
+use super::super::locked;
 use super::runner::Runner;
-use super::way::Kind;
 use super::{Agent, Left};
 
 /// An answer earlier than this delays the next poll, so that repeated early answers do not make the node poll in a
@@ -37,14 +36,8 @@ impl Agent {
     async fn poll(self: &Arc<Self>, min_index: u64) -> Result<u64, Dur> {
         let asked = self.now();
         let query = BlockingQuery { min_index, max_wait: POLL };
-        let answer = self.call(|| {
-            let auth = self.machine.auth.clone();
-            self.way.call(Kind::Read, move |shell| {
-                let auth = auth.clone();
-                async move { shell.node_get_client_allocs(&auth, query).await }
-            })
-        });
-        let answer = answer.await.map_err(|error| self.after(&error))?;
+        let answer = self.call(|| self.servers.node_get_client_allocs(&self.machine.auth, query)).await;
+        let answer = answer.map_err(|error| self.after(&error))?;
         let here: BTreeMap<AllocId, u64> =
             locked(&self.runners).iter().map(|(id, runner)| (*id, runner.view().alloc.alloc_modify_index)).collect();
         let invalid = locked(&self.invalid).clone();
@@ -53,13 +46,7 @@ impl Agent {
         };
         let mut pulled = BTreeMap::new();
         if !wanted.pull.is_empty() {
-            let fetched = self.call(|| {
-                let (auth, ids) = (self.machine.auth.clone(), wanted.pull.clone());
-                self.way.call(Kind::Read, move |shell| {
-                    let (auth, ids) = (auth.clone(), ids.clone());
-                    async move { shell.alloc_get_allocs(&auth, ids).await }
-                })
-            });
+            let fetched = self.call(|| self.servers.alloc_get_allocs(&self.machine.auth, wanted.pull.clone()));
             pulled = fetched.await.map_err(|error| self.after(&error))?.into_iter().map(|alloc| (alloc.id, alloc)).collect();
             if wanted.lacks_any(&pulled, &answer.allocs) {
                 return Err(self.machine.jitter().stretched(MISSING_RETRY));

@@ -12,7 +12,7 @@ use songline_client::core::{ExitResult, StartFailure};
 use songline_model::{AllocId, Str};
 
 use super::super::ending::Ending;
-use super::super::machine::locked;
+use super::super::locked;
 
 /// Identifies a run of a task.
 pub type RunKey = (AllocId, Str, u64);

@@ -10,7 +10,7 @@ use songline_rpc::AllocUpdate;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::super::machine::locked;
+use super::super::locked;
 use super::processes::RunKey;
 use super::{Agent, Left};
 

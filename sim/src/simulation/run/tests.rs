@@ -72,8 +72,7 @@ fn a_server_with_flipped_bits_refuses_to_start_and_a_new_one_takes_its_place() {
 
 #[test]
 fn servers_join_and_leave_and_lose_their_disks() {
-    let faults =
-        [(10, 5, What::Exchange(Whom::Leader)), (30, 1, What::Lose(Whom::Server(1), true)), (45, 1, What::Lose(Whom::Leader, false))];
+    let faults = [(10, 5, What::Exchange(Whom::Leader)), (30, 1, What::Lose(Whom::Server(1))), (45, 1, What::Lose(Whom::Leader))];
     let report = sound(&story(8, 60, &faults));
     assert_eq!(report.counts.joins, 3, "{:?}", report.counts);
 }

@@ -1,0 +1,110 @@
+//! Watches what a simulated server applies, for the checkers; and injects the defects that they have to find.
+
+use std::sync::{Arc, Mutex};
+
+use songline_commands::{Envelope, Kind};
+use songline_events::refill::Refilled;
+use songline_log::{Committed, Payload, Position};
+use songline_projections::{Applied, Change, Outcome, State};
+use songline_server::Observer;
+
+use super::locked;
+use super::plan::Sabotage;
+use super::record::{Entry, Record, Violation};
+use super::stream;
+
+/// Observer of one life of the server on a machine.
+pub struct Watcher {
+    machine: u64,
+    record: Arc<Record>,
+    /// Raft index of the next entry; `None` before the first.
+    next: Mutex<Option<u64>>,
+}
+
+impl Watcher {
+    /// An observer of a server that begins with nothing.
+    pub fn new(machine: u64, record: &Arc<Record>) -> Self {
+        Self { machine, record: Arc::clone(record), next: Mutex::new(Some(0)) }
+    }
+
+    fn drops(&self, index: u64) -> bool {
+        self.machine == 2 && index.is_multiple_of(100) && self.record.is_sabotaged(Sabotage::DroppedEntries)
+    }
+
+    fn seen(&self, committed: &Committed, applied: Option<(Kind, &Applied)>) -> Entry {
+        let term = committed.position.term;
+        let (bytes, kind, applied) = match (&committed.payload, applied) {
+            (Payload::Command(bytes), Some((kind, applied))) => (bytes, kind, applied),
+            (Payload::Membership(members), _) => return Entry { term, content: format!("{members:?}"), frame: None, write: None },
+            (Payload::Blank | Payload::Command(_), _) => return Entry { term, content: "blank".to_owned(), frame: None, write: None },
+        };
+        let envelope = Envelope::decode(bytes).expect("the server has decoded it");
+        let wrote = matches!(applied.result, Ok(Outcome::VariableWritten(_))) && !applied.repeated;
+        let key = envelope.idempotency.as_ref().and_then(|sent| sent.key.parse().ok());
+        let mut content = blake3::hash(bytes).to_hex()[..16].to_owned();
+        content.push_str(&summary(applied));
+        if let Ok(Outcome::DigestDiffers { .. }) = &applied.result {
+            let why = format!("the state of server {} at index {} is not the leader's", self.machine, committed.position.index);
+            self.record.found(Violation::Disagreement(why));
+        }
+        Entry { term, content, frame: stream::frame_of(applied.index, kind, &applied.changes), write: key.filter(|_| wrote) }
+    }
+}
+
+/// Number of allocations that an entry placed.
+fn placed(changes: &[Change]) -> u64 {
+    let placed = |change: &&Change| matches!(change, Change::Alloc { before: None, after: Some(_), .. });
+    changes.iter().filter(placed).count() as u64
+}
+
+/// Short description of an entry's effect.
+fn summary(applied: &Applied) -> String {
+    let result = match &applied.result {
+        Ok(Outcome::VariableConflict(_)) => "conflict".to_owned(),
+        Ok(_) => "done".to_owned(),
+        Err(rejected) => rejected.to_string(),
+    };
+    format!(" @{} {result} {} changes{}", applied.index, applied.changes.len(), if applied.repeated { " repeated" } else { "" })
+}
+
+impl Observer for Watcher {
+    fn before(&self, mut entry: Committed) -> Committed {
+        if self.drops(entry.position.index) && matches!(entry.payload, Payload::Command(_)) {
+            entry.payload = Payload::Blank;
+        }
+        entry
+    }
+
+    fn applied(&self, committed: &Committed, applied: Option<(Kind, &Applied)>, state: &State) {
+        let index = committed.position.index;
+        let awaited = locked(&self.next).replace(index + 1);
+        if awaited.is_some_and(|next| next != index) {
+            let why = format!("server {} got entry {index} where {awaited:?} had to come", self.machine);
+            self.record.found(Violation::Disagreement(why));
+        }
+        let entry = self.seen(committed, applied);
+        let first = self.record.applied(self.machine, index, entry, u128::from_le_bytes(*state.digest().as_bytes()));
+        if let Some((_, applied)) = applied.filter(|_| first) {
+            self.record.count(|counts| counts.placed += placed(&applied.changes));
+        }
+    }
+
+    fn installed(&self, position: Position) {
+        self.record.note(&format!("server {} has the checkpoint {position}", self.machine));
+        // At a start the newest checkpoint comes before any entry.
+        let before = locked(&self.next).replace(position.index + 1);
+        self.record.count(|counts| counts.installs += u64::from(before != Some(0)));
+    }
+
+    fn began_anew(&self) {
+        *locked(&self.next) = Some(0);
+        self.record.count(|counts| counts.comebacks += 1);
+        self.record.note(&format!("server {} is back", self.machine));
+    }
+
+    fn refilled(&self, store: &'static str, came_of_it: Refilled) {
+        if let Refilled::From(oldest) = came_of_it {
+            self.record.filled(self.machine, store, oldest);
+        }
+    }
+}
