@@ -1,6 +1,6 @@
 //! Logins with a token or at an OpenID provider: trusted keys, and logins under way.
 //!
-//! Binding rules (`songline_lang::login`) decide on the rights of a login; `songline_lang::jwt` checks tokens. The
+//! Binding rules (`songline_identity::login`) decide on the rights of a login; `songline_identity::jwt` checks tokens. The
 //! shell has the sockets.
 
 mod fetch;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use songline_lang::jwt::{self, Claims, Compact, Expected, JwtError, PublicKey, Refusal};
+use songline_identity::jwt::{self, Claims, Compact, Expected, JwtError, PublicKey, Refusal};
 use songline_model::{AclAuthMethod, AclAuthMethodConfig, Str, Time};
 
 pub use fetch::{Credentials, Fetch, FetchError, FetchFuture, Fetched, Form, Outgoing};

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
-use songline_lang::jwt::{self, Compact, Expected, IdTokenExpected, PublicKey};
-use songline_lang::login::{self, Identity};
+use songline_identity::jwt::{self, Compact, Expected, IdTokenExpected, PublicKey};
+use songline_identity::login::{self, Identity};
 use songline_model::{AclAuthMethodConfig, AclBindingRule, Dur, Time};
 
 /// One of the four.

@@ -1,6 +1,5 @@
 //! The small languages of the wire: list filters, version constraints, durations, job files, configuration files, JSON
-//! as Go programs read it, login tokens and the use of their claims. Pure functions from text to values: no file is
-//! opened and no clock is read here.
+//! as Go programs read it. Pure functions from text to values: no file is opened and no clock is read here.
 
 pub mod acl;
 pub mod bexpr;
@@ -12,8 +11,6 @@ pub mod go_time;
 mod hcl;
 mod hcl1;
 pub mod jobspec;
-pub mod jwt;
-pub mod login;
 pub mod regexp;
 mod rust_type;
 pub mod version;

@@ -5,8 +5,6 @@
 
 #[path = "../../fuzz/src/corpus.rs"]
 mod corpus;
-#[path = "../../fuzz/src/jwt.rs"]
-mod jwt;
 #[path = "../../fuzz/src/lang.rs"]
 mod lang;
 #[path = "../../fuzz/src/paths.rs"]
@@ -45,11 +43,6 @@ fn bodies_are_read_or_refused() {
 #[test]
 fn versions_constraints_durations_and_patterns_are_read_or_refused() {
     corpus::replay("words", lang::words);
-}
-
-#[test]
-fn tokens_keys_and_signed_claims_are_read_or_refused() {
-    corpus::replay("jwt", jwt::jwt);
 }
 
 #[test]

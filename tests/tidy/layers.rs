@@ -11,6 +11,7 @@ use crate::tree::{self, Package};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("lang", &["model"]),
+    ("identity", &["model", "lang"]),
     ("commands", &["model", "migrations"]),
     ("projections", &["model", "lang", "commands", "migrations"]),
     ("wire", &["model", "lang", "commands", "projections"]),
@@ -19,16 +20,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("log", &[]),
     ("rpc", &["model"]),
     ("events", &["model", "lang", "commands", "projections", "wire"]),
-    ("api", &["model", "lang", "commands", "projections", "wire", "rpc", "events"]),
+    ("api", &["model", "lang", "identity", "commands", "projections", "wire", "rpc", "events"]),
     ("client", &["model", "rpc"]),
-    ("server", &["model", "lang", "commands", "projections", "wire", "scheduler", "migrations", "log", "rpc", "events", "api"]),
-    ("src", &["model", "lang", "commands", "projections", "scheduler", "log", "rpc", "events", "api", "client", "server"]),
+    ("server", &["model", "lang", "identity", "commands", "projections", "wire", "scheduler", "migrations", "log", "rpc", "events", "api"]),
+    ("src", &["model", "lang", "identity", "commands", "projections", "scheduler", "log", "rpc", "events", "api", "client", "server"]),
     ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "api", "server", "src"]),
     ("benches", &["src", "server", "sim"]),
 ];
 
 /// The folders without IO, clock, threads and randomness.
-pub const CORE: &[&str] = &["model", "lang", "commands", "projections", "wire", "scheduler", "migrations"];
+pub const CORE: &[&str] = &["model", "lang", "identity", "commands", "projections", "wire", "scheduler", "migrations"];
 
 /// Packages that no core package may depend on, outside its tests: those with sockets, files, async tasks or
 /// randomness.

@@ -6,10 +6,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rand::RngExt;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use songline_lang::jwt::{
+use songline_identity::jwt::{
     Algorithm, Claims, Compact, IdTokenError, IdTokenExpected, Leeways, check_access_token, check_id_token, is_certificate,
 };
-use songline_lang::login::overlay;
+use songline_identity::login::overlay;
 use songline_model::{AclAuthMethod, AclAuthMethodConfig, Secret, Str, Time};
 
 use super::Sso;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use songline_lang::jwt::{self, Claims, Compact, PublicKey, Refusal};
+use songline_identity::jwt::{self, Claims, Compact, PublicKey, Refusal};
 use songline_model::{AclAuthMethodConfig, Blob, Str};
 use tokio::sync::Mutex;
 use tokio::time::Instant;

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use serde::Deserialize;
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use songline_api::keyring::KeyringError;
+use songline_identity::workload::{TokenError, UnverifiedToken};
 use songline_model::{IdentityClaims, RootKeyId, Sealed, Signature};
 use songline_rpc::world::World;
 
@@ -46,10 +44,6 @@ impl Material {
     /// The public key of the signatures.
     pub(super) fn public_key(&self) -> [u8; 32] {
         self.signer.public_key().as_ref().try_into().expect("an Ed25519 public key has 32 bytes")
-    }
-
-    fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&ED25519, self.signer.public_key()).verify(message, signature).is_ok()
     }
 }
 
@@ -94,41 +88,14 @@ fn open_with(cipher: &LessSafeKey, id: RootKeyId, sealed: &Sealed) -> Option<Vec
     Some(text)
 }
 
-/// Checked fields of a token's header. A critical extension is not supported and therefore a refusal.
-#[derive(Deserialize)]
-struct Header {
-    alg: String,
-    kid: Option<serde_json::Value>,
-    crit: Option<serde_json::Value>,
-}
-
 /// Claims of a token that one of the cluster's keys signed. Does not check whether its allocation still exists.
 pub(super) fn verify(
     token: &str,
     now_secs: i64,
     key: impl FnOnce(RootKeyId) -> Result<Arc<Material>, KeyringError>,
 ) -> Result<IdentityClaims, KeyringError> {
-    let invalid = |what: &str| KeyringError::InvalidIdentity(what.to_owned());
-    let (message, signature) = token.rsplit_once('.').ok_or_else(|| invalid("token is malformed"))?;
-    let (header, claims) = message.split_once('.').ok_or_else(|| invalid("token is malformed"))?;
-    let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| invalid("token is malformed"));
-    let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| invalid("token is malformed"))?;
-    if header.alg != "EdDSA" {
-        return Err(invalid(&format!("unexpected signing method: {}", header.alg.escape_debug())));
-    }
-    if header.crit.is_some() {
-        return Err(invalid("token has critical headers that are not known"));
-    }
-    let kid =
-        header.kid.as_ref().and_then(|kid| kid.as_str()).filter(|kid| !kid.is_empty()).ok_or_else(|| invalid("missing key ID header"))?;
-    let unknown = || invalid(&format!("no such key {kid:?} in keyring"));
-    let key = key(kid.parse().map_err(|_| unknown())?)?;
-    if !key.has_signed(message.as_bytes(), &decoded(signature)?) {
-        return Err(invalid("signature is invalid"));
-    }
-    let claims: IdentityClaims = serde_json::from_slice(&decoded(claims)?).map_err(|_| invalid("token has invalid claims"))?;
-    if claims.nbf > now_secs {
-        return Err(invalid("token is not valid yet"));
-    }
-    Ok(claims)
+    let invalid = |error: TokenError| KeyringError::InvalidIdentity(error.to_string());
+    let token = UnverifiedToken::parse(token).map_err(invalid)?;
+    let key = key(token.key_id())?;
+    token.verify(&key.public_key(), now_secs).map_err(invalid)
 }

@@ -92,7 +92,7 @@ fn what_callers_show_is_told_nobody_else() -> Result<()> {
     });
     let method = json!({"Name": "corp", "Type": "OIDC", "TokenLocality": "local", "MaxTokenTTL": "10m", "Config": config});
     asked(&story, "PUT", "/v1/acl/auth-method", &method)?;
-    let key = json!({"JWTValidationPubKeys": [include_str!("../../../lang/src/jwt/tests/rsa.pem")]});
+    let key = json!({"JWTValidationPubKeys": [include_str!("../../../identity/src/jwt/tests/rsa.pem")]});
     let method = json!({"Name": "keys", "Type": "JWT", "TokenLocality": "local", "MaxTokenTTL": "10m", "Config": key});
     asked(&story, "PUT", "/v1/acl/auth-method", &method)?;
 

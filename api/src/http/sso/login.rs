@@ -3,8 +3,8 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use songline_commands::{Actor, UpsertAclTokens};
-use songline_lang::jwt::Claims;
-use songline_lang::login::{self, Binding, Identity};
+use songline_identity::jwt::Claims;
+use songline_identity::login::{self, Binding, Identity};
 use songline_model::{
     AccessorId, AclAuthMethod, AclAuthMethodConfig, AclAuthMethodKind, AclToken, AclTokenKind, AclTokenRoleLink, Str, TokenLocality,
 };

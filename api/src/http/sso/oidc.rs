@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use songline_lang::jwt::IdTokenError;
+use songline_identity::jwt::IdTokenError;
 use songline_wire::sso::{AuthUrlBody, AuthUrlView, CompleteAuthBody};
 
 use super::login;

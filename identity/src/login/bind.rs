@@ -4,7 +4,7 @@ use songline_model::{AclBindKind, AclBindingRule, is_acl_name};
 
 use super::claims::Identity;
 use super::interpolate::{TemplateError, fill_in};
-use crate::bexpr::Filter;
+use songline_lang::bexpr::Filter;
 
 /// Grant of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

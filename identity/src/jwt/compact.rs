@@ -9,7 +9,7 @@ use super::Claims;
 use super::algorithm::Algorithm;
 use super::key::PublicKey;
 use super::validate::Refusal;
-use crate::go_json::{self, Names};
+use songline_lang::go_json::{self, Names};
 
 /// A parsed token.
 #[derive(Debug, Clone)]

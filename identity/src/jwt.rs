@@ -1,6 +1,6 @@
 //! Signed tokens of external issuers (JWS in compact form): their parts, their keys, and the validation of their
-//! claims at a time. No key is fetched and no clock is read here. Workload identities of this cluster are signed and
-//! verified by its keyring.
+//! claims at a time. No key is fetched and no clock is read here. Workload identities of this cluster are verified by
+//! `workload`.
 
 mod algorithm;
 mod compact;
