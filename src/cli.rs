@@ -178,7 +178,7 @@ pub(crate) fn read_job(path: &PathBuf) -> anyhow::Result<serde_json::Value> {
         let entropy = uuid::Uuid::new_v4().as_u128();
         let options = songline_lang::jobspec::ParseOptions { filename: path.display().to_string(), entropy, ..Default::default() };
         let job = songline_lang::jobspec::parse(&source, &options).map_err(|diagnostics| anyhow::anyhow!("{diagnostics}"))?;
-        (job, "hcl2")
+        (serde_json::to_value(job)?, "hcl2")
     };
     Ok(serde_json::json!({ "Job": job, "Submission": { "Source": source, "Format": format } }))
 }

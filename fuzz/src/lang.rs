@@ -99,20 +99,25 @@ pub fn bexpr(input: &[u8]) {
 pub fn hcl(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let (source, variables) = text.split_once('\0').unwrap_or((text, ""));
-    let options = ParseOptions { variables: variables.to_owned(), canonicalize: input.len().is_multiple_of(2), ..ParseOptions::default() };
+    let options = ParseOptions { variables: variables.to_owned(), ..ParseOptions::default() };
     job(source, &options, text.len());
 }
 
 /// A job file of HCL 1.
 pub fn hcl1(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    job(text, &ParseOptions { hclv1: true, canonicalize: input.len().is_multiple_of(2), ..ParseOptions::default() }, text.len());
+    job(text, &ParseOptions { hclv1: true, ..ParseOptions::default() }, text.len());
 }
 
 fn job(source: &str, options: &ParseOptions, bytes: usize) {
     match jobspec::parse(source, options) {
         Err(error) => refused(error, bytes),
-        Ok(job) => assert!(job.is_object(), "a job is an object"),
+        Ok(mut job) => {
+            job.canonicalize();
+            let once = job.clone();
+            job.canonicalize();
+            assert_eq!(job, once, "the canonical form of a canonical form is itself");
+        }
     }
 }
 

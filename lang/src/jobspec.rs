@@ -1,7 +1,6 @@
-//! Job files: HCL 2 text to the request form of a job, as JSON. The model crate fills in the server's defaults and
-//! validates the job.
+//! Job files: HCL text to a job as submitted. The model fills in defaults ([`Job::canonicalize`]) and validates the
+//! job.
 
-mod canonical;
 mod decode;
 mod free;
 mod json;
@@ -15,6 +14,7 @@ mod v1;
 mod variables;
 
 use serde_json::{Map, Value};
+use songline_model::spec::Job;
 
 use crate::hcl::ast::{Block, Body};
 use crate::hcl::{self, Diagnostic, first_of};
@@ -26,8 +26,6 @@ pub struct ParseOptions {
     pub variables: String,
     /// Whether to parse the older language, HCL 1.
     pub hclv1: bool,
-    /// Whether to fill in the defaults of the request form.
-    pub canonicalize: bool,
     /// Name of the text in diagnostics.
     pub filename: String,
     /// Seed for `uuidv4` and `bcrypt`; another seed gives other ids.
@@ -36,7 +34,7 @@ pub struct ParseOptions {
 
 impl Default for ParseOptions {
     fn default() -> Self {
-        ParseOptions { variables: String::new(), hclv1: false, canonicalize: false, filename: "input.hcl".to_string(), entropy: 0 }
+        ParseOptions { variables: String::new(), hclv1: false, filename: "input.hcl".to_string(), entropy: 0 }
     }
 }
 
@@ -60,10 +58,10 @@ impl Diagnostics {
 
 /// Parses a job file. Each phase stops at its own errors: syntax, top level, variables, locals, the job, and last the
 /// free-form bodies (a task's `config`, a scaling `policy`).
-pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics> {
+pub fn parse(source: &str, options: &ParseOptions) -> Result<Job, Diagnostics> {
     let file = options.filename.as_str();
     if options.hclv1 {
-        return v1::parse(source, options.canonicalize).map_err(Diagnostics);
+        return v1::parse(source).map_err(Diagnostics).and_then(typed);
     }
     // A file in the native syntax never begins with a brace.
     let is_json = source.trim_start().starts_with('{');
@@ -75,17 +73,20 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Value, Diagnostics>
     let Some(job) = top_level(&body, file, &mut found) else { return Err(Diagnostics::listed(&found, file)) };
     let scope = variables::resolve(&body, &options.variables, options.entropy, file)?;
     let mut decoder = decode::Decoder::new(file);
-    let mut decoded = special::job(job, &scope, &mut decoder);
+    let decoded = special::job(job, &scope, &mut decoder);
     if !decoder.found.is_empty() {
         return Err(Diagnostics::listed(&decoder.found, file));
     }
     if !decoder.late.is_empty() {
         return Err(Diagnostics::counted(&decoder.late, file));
     }
-    if options.canonicalize {
-        canonical::job(&mut decoded);
-    }
-    Ok(Value::Object(decoded))
+    typed(decoded)
+}
+
+/// The job of a decoded object. The schemas convert every member to the type that it has in [`Job`], so an error here
+/// is a defect of a schema.
+fn typed(decoded: Object) -> Result<Job, Diagnostics> {
+    serde_json::from_value(Value::Object(decoded)).map_err(|error| Diagnostics(format!("job: {error}")))
 }
 
 /// Checks the top level of the file and finds the job. `None`: an error was reported.

@@ -2,6 +2,7 @@
 //! once and merged downwards. [`Job::canonicalize`] fills in absent fields, [`Job::into_row`] makes the stored form.
 //! Later additions by the servers, and the decision to accept the job, are in `job/`.
 
+mod gateway;
 mod group;
 mod resources;
 mod service;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use gateway::*;
 pub use group::*;
 pub use resources::*;
 pub use service::*;
@@ -47,7 +49,7 @@ pub(crate) use nullable;
 
 /// The region of a job without one.
 pub const DEFAULT_REGION: &str = "global";
-/// The priority of a job without one, or with priority 0.
+/// The priority of a job without one; 0 becomes it when the job is stored.
 pub const DEFAULT_PRIORITY: i64 = 50;
 
 /// `Job` as submitted; its stored form is [`crate::Job`].
@@ -170,9 +172,7 @@ impl Job {
             text.get_or_insert_default();
         }
         self.namespace.get_or_insert_with(|| crate::DEFAULT_NAMESPACE.into());
-        if self.priority.is_none_or(|priority| priority == 0) {
-            self.priority = Some(DEFAULT_PRIORITY);
-        }
+        self.priority.get_or_insert(DEFAULT_PRIORITY);
         self.stop.get_or_insert_default();
         self.region.get_or_insert_with(|| DEFAULT_REGION.into());
         self.kind.get_or_insert_with(|| "service".into());
@@ -221,7 +221,7 @@ impl Job {
             id: self.id.unwrap_or_default().into(),
             name: self.name.unwrap_or_default(),
             kind,
-            priority: self.priority.unwrap_or_default(),
+            priority: self.priority.filter(|priority| *priority != 0).unwrap_or(DEFAULT_PRIORITY),
             all_at_once: self.all_at_once.unwrap_or_default(),
             datacenters: self.datacenters,
             node_pool: self.node_pool.unwrap_or_default().into(),

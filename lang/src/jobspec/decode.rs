@@ -355,11 +355,13 @@ fn to_json(value: &Value, kind: Kind) -> Result<Json, String> {
             let fits = match kind {
                 Kind::Unsigned => integer.and_then(|number| u64::try_from(number).ok()).map(|number| json!(number)),
                 Kind::Byte => integer.and_then(|number| u8::try_from(number).ok()).map(|number| json!(number)),
+                Kind::Small => integer.and_then(|number| i8::try_from(number).ok()).map(|number| json!(number)),
                 _ => integer.and_then(|number| i64::try_from(number).ok()).map(|number| json!(number)),
             };
             fits.ok_or_else(|| match kind {
                 Kind::Unsigned => "value must be a whole number, between 0 and 18446744073709551615 inclusive".to_string(),
                 Kind::Byte => "value must be a whole number, between 0 and 255 inclusive".to_string(),
+                Kind::Small => "value must be a whole number, between -128 and 127".to_string(),
                 _ => WHOLE_NUMBER.to_string(),
             })
         }
@@ -375,7 +377,7 @@ impl Kind {
     fn wanted(self) -> Type {
         match self {
             Kind::Text => Type::Text,
-            Kind::Integer | Kind::Unsigned | Kind::Byte => Type::Number,
+            Kind::Integer | Kind::Small | Kind::Unsigned | Kind::Byte => Type::Number,
             Kind::Bool => Type::Bool,
             Kind::Texts => Type::List(Box::new(Type::Text)),
             Kind::TextMap => Type::Map(Box::new(Type::Text)),

@@ -5,6 +5,7 @@ mod service;
 mod task;
 
 use serde_json::{Value as Json, json};
+use songline_model::spec;
 
 use super::Object;
 use super::decode::{Decoder, Instance};
@@ -25,6 +26,8 @@ pub(super) struct Schema {
 pub(super) enum Kind {
     Text,
     Integer,
+    /// An integer from -128 to 127.
+    Small,
     Unsigned,
     /// An integer from 0 to 255.
     Byte,
@@ -242,7 +245,7 @@ pub(super) const JOB: Schema = Schema {
 
 const SPREAD: Schema = Schema {
     labels: NO_LABEL,
-    fields: &[text("attribute", "Attribute"), opt("weight", "Weight", Kind::Integer), blocks("target", "SpreadTarget", &SPREAD_TARGET)],
+    fields: &[text("attribute", "Attribute"), opt("weight", "Weight", Kind::Small), blocks("target", "SpreadTarget", &SPREAD_TARGET)],
 };
 
 const SPREAD_TARGET: Schema =
@@ -412,7 +415,7 @@ const GROUP_SCALING: Schema = Schema {
         opt("min", "Min", Kind::Integer),
         Field::Attribute { name: "max", key: "Max", kind: Kind::Integer, absent: Absent::Null, required: true },
         Field::Free { name: "policy", key: "Policy" },
-        attribute("type", "Type", Kind::Text, Absent::Text("horizontal")),
+        attribute("type", "Type", Kind::Text, Absent::Text(spec::GROUP_SCALING_TYPE)),
         fixed("ID", Absent::Text("")),
         fixed("Namespace", Absent::Text("")),
         fixed("Target", Absent::Null),
@@ -439,7 +442,7 @@ pub(super) fn lone_group(name: &str, task: Json) -> Json {
     group.insert("Constraints".to_string(), Json::Null);
     group.insert("Affinities".to_string(), Json::Null);
     group.insert("Name".to_string(), json!(name));
-    group.insert("Count".to_string(), json!(1));
+    group.insert("Count".to_string(), json!(spec::DEFAULT_COUNT));
     group.insert("Tasks".to_string(), json!([task]));
     Json::Object(group)
 }

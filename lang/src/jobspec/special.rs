@@ -1,6 +1,7 @@
 //! Blocks with special rules: constraints, affinities, vault, ports, scaling, and the job itself.
 
 use serde_json::{Value as Json, json};
+use songline_model::spec;
 
 use super::Object;
 use super::decode::{self, Decoder, Instance, list_or_null};
@@ -193,8 +194,8 @@ fn converted(decoder: &mut Decoder<'_>, body: &Body, name: &str, wanted: &Type, 
 
 pub(super) fn group_scaling_type(decoder: &mut Decoder<'_>, body: &Body, scaling: &mut Object) {
     let given = scaling.get("Type").and_then(Json::as_str).unwrap_or_default();
-    if given.is_empty() || given == "horizontal" {
-        scaling.insert("Type".to_string(), json!("horizontal"));
+    if given.is_empty() || given == spec::GROUP_SCALING_TYPE {
+        scaling.insert("Type".to_string(), json!(spec::GROUP_SCALING_TYPE));
         return;
     }
     if let Some(attribute) = body.attribute("type") {

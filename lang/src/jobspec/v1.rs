@@ -7,7 +7,6 @@ mod weak;
 use serde_json::{Value as Json, json};
 
 use super::Object;
-use super::canonical;
 use super::decode::list_or_null;
 use super::schema::{Field, JOB, Kind, Schema};
 use crate::hcl1::{self, Item, Node, NodeKind};
@@ -52,22 +51,14 @@ fn refuse<T>(text: impl Into<String>) -> Decoded<T> {
     Err(Refusal::One(text.into()))
 }
 
-/// Parses a job file; the error is the whole text of the response.
-pub(super) fn parse(source: &str, canonicalize: bool) -> Result<Json, String> {
+/// Decodes a job file; the error is the whole text of the response.
+pub(super) fn parse(source: &str) -> Result<Object, String> {
     let items = hcl1::parse(source).map_err(|error| format!("error parsing: {error}"))?;
     check_keys(&items, &["job"], "").map_err(|refusal| refusal.to_string())?;
     if items.is_empty() {
         return Err("'job' block not found".to_string());
     }
-    match job(&items) {
-        Ok(mut job) => {
-            if canonicalize {
-                canonical::job(&mut job);
-            }
-            Ok(Json::Object(job))
-        }
-        Err(refusal) => Err(format!("error parsing 'job': {refusal}")),
-    }
+    job(&items).map_err(|refusal| format!("error parsing 'job': {refusal}"))
 }
 
 fn job(items: &[Item]) -> Decoded<Object> {

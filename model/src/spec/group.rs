@@ -85,7 +85,7 @@ impl TaskGroup {
     pub(crate) fn canonicalize(&mut self, job: &Surroundings) {
         self.name.get_or_insert_default();
         let least = self.scaling.as_ref().and_then(|scaling| scaling.min);
-        let count = *self.count.get_or_insert(least.unwrap_or(1));
+        let count = *self.count.get_or_insert(least.unwrap_or(DEFAULT_COUNT));
         if let Some(scaling) = &mut self.scaling {
             scaling.canonicalize(count);
         }
@@ -126,7 +126,7 @@ impl TaskGroup {
             (Some(own), Some(given)) => Some(own.or(given)),
             (own, given) => own.or(given),
         };
-        if job.kind == JobType::Service {
+        if self.migrate.is_some() || job.kind == JobType::Service {
             self.migrate = Some(self.migrate.take().unwrap_or_default().or(MigrateStrategy::defaults()));
         }
         self.restart_policy = Some(self.restart_policy.take().unwrap_or_default().or(RestartPolicy::defaults(&job.kind)));
@@ -218,6 +218,10 @@ impl EphemeralDisk {
     }
 }
 
+/// Count of a group without one, unless its scaling policy has a minimum.
+pub const DEFAULT_COUNT: i64 = 1;
+/// Type of a group's scaling policy, the only one there is.
+pub const GROUP_SCALING_TYPE: &str = "horizontal";
 /// Maximum count of a policy without one; validation refuses it.
 const MAX_ABSENT: i64 = -1;
 
@@ -226,13 +230,8 @@ impl ScalingPolicy {
         self.enabled.get_or_insert(true);
         self.min.get_or_insert(count);
         if self.kind.is_empty() {
-            self.kind = "horizontal".into();
+            self.kind = GROUP_SCALING_TYPE.into();
         }
-    }
-
-    /// Fills in a policy of a task, which has no count to start from.
-    pub(crate) fn canonicalize_of_task(&mut self) {
-        self.enabled.get_or_insert(true);
     }
 
     pub(crate) fn into_row(self) -> crate::ScalingPolicy {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::task::DEFAULT_KILL_TIMEOUT;
-use super::{LogConfig, Resources, non_empty, non_empty_map, rows};
-use crate::{ConsulExposePath, ConsulGateway, ConsulMeshGateway, Dur, Str};
+use super::{ConsulGateway, LogConfig, Resources, non_empty, non_empty_map, rows};
+use crate::{ConsulExposePath, ConsulMeshGateway, Dur, Str};
 
 /// `Service` as submitted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -264,7 +264,7 @@ impl ConsulConnect {
             task.canonicalize();
         }
         if let Some(gateway) = &mut self.gateway {
-            canonicalize_gateway(gateway);
+            gateway.canonicalize();
         }
     }
 
@@ -279,7 +279,7 @@ impl ConsulConnect {
                 meta: service.meta,
             }),
             sidecar_task: self.sidecar_task.map(SidecarTask::into_row),
-            gateway: self.gateway,
+            gateway: self.gateway.map(ConsulGateway::into_row),
         }
     }
 }
@@ -290,9 +290,6 @@ impl ConsulProxy {
         self.config = non_empty_map(self.config.take());
         for upstream in self.upstreams.iter_mut().flatten() {
             upstream.config = non_empty_map(upstream.config.take());
-            if upstream.destination_type.is_empty() {
-                upstream.destination_type = "service".into();
-            }
         }
     }
 
@@ -316,7 +313,7 @@ impl ConsulUpstream {
             destination_name: self.destination_name,
             destination_namespace: self.destination_namespace,
             destination_peer: self.destination_peer,
-            destination_type: self.destination_type,
+            destination_type: if self.destination_type.is_empty() { "service".into() } else { self.destination_type },
             local_bind_port: self.local_bind_port,
             datacenter: self.datacenter,
             local_bind_address: self.local_bind_address,
@@ -355,31 +352,5 @@ impl SidecarTask {
             shutdown_delay: self.shutdown_delay,
             kill_signal: self.kill_signal,
         }
-    }
-}
-
-/// Connect timeout of a gateway's proxy without one.
-const DEFAULT_CONNECT_TIMEOUT: Dur = Dur::from_secs(5);
-
-fn canonicalize_gateway(gateway: &mut ConsulGateway) {
-    if let Some(proxy) = &mut gateway.proxy {
-        proxy.connect_timeout.get_or_insert(DEFAULT_CONNECT_TIMEOUT);
-        proxy.envoy_gateway_bind_addresses = non_empty_map(proxy.envoy_gateway_bind_addresses.take());
-        proxy.config = non_empty_map(proxy.config.take());
-    }
-    if let Some(ingress) = &mut gateway.ingress {
-        ingress.listeners = non_empty(ingress.listeners.take());
-        for listener in ingress.listeners.iter_mut().flatten() {
-            if listener.protocol.is_empty() {
-                listener.protocol = "tcp".into();
-            }
-            listener.services = non_empty(listener.services.take());
-            for service in listener.services.iter_mut().flatten() {
-                service.hosts = non_empty(service.hosts.take());
-            }
-        }
-    }
-    if let Some(terminating) = &mut gateway.terminating {
-        terminating.services = non_empty(terminating.services.take());
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Affinity, Resources, RestartPolicy, ScalingPolicy, Service, affinity_rows, canonicalize_affinities, non_empty, non_empty_map, nullable,
-    rows, secs,
+    rows,
 };
 use crate::{Constraint, DispatchPayloadConfig, Dur, Str, TaskLifecycleConfig, WaitConfig, WorkloadIdentity};
 
@@ -125,6 +125,16 @@ pub struct TaskCsiPluginConfig {
 
 /// Kill timeout of a task without one: the time to end after the kill signal.
 pub(crate) const DEFAULT_KILL_TIMEOUT: Dur = Dur::from_secs(5);
+/// Reaction to a changed template or Vault token without a change mode.
+pub const DEFAULT_CHANGE_MODE: &str = "restart";
+/// Whether a task gets its Vault token as an environment variable, if its job does not say.
+pub const DEFAULT_VAULT_ENV: bool = true;
+/// File mode of a rendered template without one.
+pub const DEFAULT_TEMPLATE_PERMS: &str = "0644";
+/// Longest random delay before the reaction to a changed template without one.
+pub const DEFAULT_TEMPLATE_SPLAY: Dur = Dur::from_secs(5);
+/// Timeout of a change script without one.
+pub const DEFAULT_SCRIPT_TIMEOUT: Dur = Dur::from_secs(5);
 
 impl Task {
     pub(crate) fn canonicalize(&mut self, group_name: &str, restart: &RestartPolicy) {
@@ -157,9 +167,6 @@ impl Task {
         }
         if let Some(plugin) = &mut self.csi_plugin_config {
             plugin.canonicalize();
-        }
-        for policy in self.scaling_policies.iter_mut().flatten() {
-            policy.canonicalize_of_task();
         }
     }
 
@@ -230,7 +237,7 @@ impl TaskArtifact {
         self.getter_headers = non_empty_map(self.getter_headers.take());
         let mode = self.getter_mode.get_or_insert_with(|| "any".into());
         if self.relative_dest.is_none() {
-            let file = if mode == "file" { source.trim_end_matches('/').rsplit('/').next().unwrap_or_default() } else { "" };
+            let file = if mode == "file" { last_part(&source) } else { "" };
             self.relative_dest = Some(format!("local/{file}").into());
         }
     }
@@ -246,12 +253,17 @@ impl TaskArtifact {
     }
 }
 
+/// The last part of a path or URL; `.` if there is none.
+fn last_part(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or(".")
+}
+
 impl Template {
     fn canonicalize(&mut self) {
         self.source_path.get_or_insert_default();
         self.dest_path.get_or_insert_default();
         self.embedded_tmpl.get_or_insert_default();
-        let mode = self.change_mode.get_or_insert_with(|| "restart".into());
+        let mode = self.change_mode.get_or_insert_with(|| DEFAULT_CHANGE_MODE.into());
         self.change_signal = Some(match self.change_signal.take() {
             Some(signal) => signal.to_uppercase().into(),
             None if mode == "signal" => "SIGHUP".into(),
@@ -261,12 +273,12 @@ impl Template {
             *script = std::mem::take(script).or(ChangeScript {
                 command: Some(Str::default()),
                 args: Some(Some(Vec::new())),
-                timeout: secs(5),
+                timeout: Some(DEFAULT_SCRIPT_TIMEOUT),
                 fail_on_error: Some(false),
             });
         }
-        self.splay.get_or_insert(Dur::from_secs(5));
-        self.perms.get_or_insert_with(|| "0644".into());
+        self.splay.get_or_insert(DEFAULT_TEMPLATE_SPLAY);
+        self.perms.get_or_insert_with(|| DEFAULT_TEMPLATE_PERMS.into());
         self.left_delim.get_or_insert_with(|| "{{".into());
         self.right_delim.get_or_insert_with(|| "}}".into());
         self.envvars.get_or_insert(false);
@@ -301,9 +313,9 @@ impl Vault {
         Self {
             policies: None,
             namespace: Some(Str::default()),
-            env: Some(true),
+            env: Some(DEFAULT_VAULT_ENV),
             disable_file: Some(false),
-            change_mode: Some("restart".into()),
+            change_mode: Some(DEFAULT_CHANGE_MODE.into()),
             change_signal: Some("SIGHUP".into()),
         }
     }

@@ -102,12 +102,16 @@ pub(super) async fn parse<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     let options = ParseOptions {
         variables: request.variables,
         hclv1: request.hclv1,
-        canonicalize: request.canonicalize,
         entropy: call.fresh_uuid().as_u128(),
         ..ParseOptions::default()
     };
     match jobspec::parse(&request.job_hcl, &options) {
-        Ok(job) => call.plain(&job),
+        Ok(mut job) => {
+            if request.canonicalize {
+                job.canonicalize();
+            }
+            call.plain(&job)
+        }
         Err(error) if request.hclv1 => Err(ApiError::bad_request(error.to_string())),
         Err(error) => Err(ApiError::bad_request(format!("Failed to parse job: {error}"))),
     }

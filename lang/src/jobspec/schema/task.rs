@@ -104,15 +104,12 @@ pub(in crate::jobspec) const VAULT: Schema = Schema {
     fields: &[
         texts("policies", "Policies"),
         opt("namespace", "Namespace", Kind::Text),
-        attribute("env", "Env", Kind::Bool, Absent::Bool(true)),
+        attribute("env", "Env", Kind::Bool, Absent::Bool(spec::DEFAULT_VAULT_ENV)),
         attribute("disable_file", "DisableFile", Kind::Bool, Absent::Bool(false)),
-        attribute("change_mode", "ChangeMode", Kind::Text, Absent::Text("restart")),
+        attribute("change_mode", "ChangeMode", Kind::Text, Absent::Text(spec::DEFAULT_CHANGE_MODE)),
         opt("change_signal", "ChangeSignal", Kind::Text),
     ],
 };
-
-/// 5 seconds: splay of a changed template, and timeout of a change script.
-const FIVE_SECONDS: Absent = Absent::Number(5_000_000_000);
 
 const TEMPLATE: Schema = Schema {
     labels: NO_LABEL,
@@ -120,11 +117,11 @@ const TEMPLATE: Schema = Schema {
         opt("source", "SourcePath", Kind::Text),
         opt("destination", "DestPath", Kind::Text),
         opt("data", "EmbeddedTmpl", Kind::Text),
-        attribute("change_mode", "ChangeMode", Kind::Text, Absent::Text("restart")),
+        attribute("change_mode", "ChangeMode", Kind::Text, Absent::Text(spec::DEFAULT_CHANGE_MODE)),
         opt("change_signal", "ChangeSignal", Kind::Text),
         block("change_script", "ChangeScript", &CHANGE_SCRIPT),
-        attribute("splay", "Splay", Kind::Duration, FIVE_SECONDS),
-        attribute("perms", "Perms", Kind::Text, Absent::Text("0644")),
+        attribute("splay", "Splay", Kind::Duration, Absent::Number(spec::DEFAULT_TEMPLATE_SPLAY.nanos())),
+        attribute("perms", "Perms", Kind::Text, Absent::Text(spec::DEFAULT_TEMPLATE_PERMS)),
         opt("uid", "Uid", Kind::Integer),
         opt("gid", "Gid", Kind::Integer),
         opt("left_delimiter", "LeftDelim", Kind::Text),
@@ -141,7 +138,7 @@ const CHANGE_SCRIPT: Schema = Schema {
     fields: &[
         opt("command", "Command", Kind::Text),
         attribute("args", "Args", Kind::Texts, Absent::EmptyList),
-        attribute("timeout", "Timeout", Kind::Duration, FIVE_SECONDS),
+        attribute("timeout", "Timeout", Kind::Duration, Absent::Number(spec::DEFAULT_SCRIPT_TIMEOUT.nanos())),
         attribute("fail_on_error", "FailOnError", Kind::Bool, Absent::Bool(false)),
     ],
 };

@@ -1,6 +1,7 @@
 //! Blocks with special rules in HCL 1, and the allowed repetitions of blocks.
 
 use serde_json::{Value as Json, json};
+use songline_model::spec;
 
 use super::{Decoded, Place, Refusal, blocks, check_keys, members, object, refuse, weak};
 use crate::hcl1::Item;
@@ -95,10 +96,10 @@ pub(super) fn after(block: &str, items: &[Item], object: &mut Object) -> Decoded
                 return refuse("missing 'max'");
             }
             let kind = object.get("Type").and_then(Json::as_str).unwrap_or_default();
-            if !matches!(kind, "" | "horizontal") {
+            if !kind.is_empty() && kind != spec::GROUP_SCALING_TYPE {
                 return refuse(format!("task group scaling policy had invalid type: {kind:?}"));
             }
-            object.insert("Type".to_string(), json!("horizontal"));
+            object.insert("Type".to_string(), json!(spec::GROUP_SCALING_TYPE));
         }
         _ => {}
     }

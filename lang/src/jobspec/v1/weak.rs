@@ -11,13 +11,13 @@ use crate::jobspec::schema::Kind;
 pub(super) fn convert(node: &Node, kind: Kind, name: &str) -> Result<Json, String> {
     match kind {
         Kind::Text => text(node, name).map(Json::String),
-        Kind::Integer | Kind::Unsigned | Kind::Byte => integer(node, name),
+        Kind::Integer | Kind::Small | Kind::Unsigned | Kind::Byte => integer(node, kind, name),
         Kind::Bool => boolean(node, name),
         Kind::Duration => match &node.kind {
             NodeKind::Text(text) => {
                 duration::parse(text).map(|nanos| json!(nanos)).map_err(|error| format!("error decoding '{name}': {error}"))
             }
-            _ => integer(node, name),
+            _ => integer(node, Kind::Integer, name),
         },
         Kind::Texts => {
             let items = match &node.kind {
@@ -40,28 +40,48 @@ fn text(node: &Node, name: &str) -> Result<String, String> {
     }
 }
 
-fn integer(node: &Node, name: &str) -> Result<Json, String> {
+fn integer(node: &Node, kind: Kind, name: &str) -> Result<Json, String> {
     match &node.kind {
-        NodeKind::Integer(digits) => parse_integer(digits, name),
+        NodeKind::Integer(digits) => parse_integer(digits, name).map(|number| narrowed(number, kind)),
         NodeKind::Text(text) if text.is_empty() => Ok(json!(0)),
-        NodeKind::Text(text) => parse_integer(text, name),
-        NodeKind::Float(_) => Ok(json!(float(node) as i64)),
+        NodeKind::Text(text) => {
+            let number = parse_integer(text, name)?;
+            let narrowed = narrowed(number, kind);
+            if narrowed == json!(number) { Ok(narrowed) } else { Err(unparsable(text, name, OUT_OF_RANGE)) }
+        }
+        NodeKind::Float(_) => Ok(narrowed(float(node) as i64, kind)),
         NodeKind::Bool(truth) => Ok(json!(i64::from(*truth))),
         NodeKind::List(_) | NodeKind::Object(_) => Err(unconvertible(node, name, "int")),
     }
 }
 
-fn parse_integer(digits: &str, name: &str) -> Result<Json, String> {
+/// A number in a type of fewer values. The reference assigns numbers without a check: the upper bits are lost.
+fn narrowed(number: i64, kind: Kind) -> Json {
+    match kind {
+        Kind::Small => json!(number as i8),
+        Kind::Byte => json!(number as u8),
+        Kind::Unsigned => json!(number as u64),
+        Kind::Text | Kind::Integer | Kind::Bool | Kind::Texts | Kind::TextMap | Kind::Duration => json!(number),
+    }
+}
+
+const OUT_OF_RANGE: &str = "value out of range";
+
+fn unparsable(digits: &str, name: &str, reason: &str) -> String {
+    format!("cannot parse '{name}' as int: strconv.ParseInt: parsing {digits:?}: {reason}")
+}
+
+fn parse_integer(digits: &str, name: &str) -> Result<i64, String> {
     let parsed = match digits.strip_prefix("0x") {
         Some(hex) => i64::from_str_radix(hex, 16),
         None => digits.parse::<i64>(),
     };
-    parsed.map(|number| json!(number)).map_err(|error| {
+    parsed.map_err(|error| {
         let reason = match error.kind() {
-            std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
+            std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => OUT_OF_RANGE,
             _ => "invalid syntax",
         };
-        format!("cannot parse '{name}' as int: strconv.ParseInt: parsing {digits:?}: {reason}")
+        unparsable(digits, name, reason)
     })
 }
 
@@ -147,7 +167,7 @@ fn value(node: &Node) -> Json {
     match &node.kind {
         NodeKind::Bool(truth) => json!(truth),
         NodeKind::Text(text) => json!(text),
-        NodeKind::Integer(digits) => parse_integer(digits, "").unwrap_or_default(),
+        NodeKind::Integer(digits) => parse_integer(digits, "").map_or(Json::Null, |number| json!(number)),
         NodeKind::Float(_) => json!(float(node)),
         NodeKind::List(nodes) => Json::Array(nodes.iter().map(value).collect()),
         NodeKind::Object(items) => Json::Object(free(items)),
