@@ -2,32 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::Diagnostic;
 use super::ast::Expression;
 use super::convert::Type;
+use super::{Diagnostic, Range};
 
 /// The type of an expression such as `list(string)`.
 pub(crate) fn type_expression(expression: &Expression) -> Result<Type, Diagnostic> {
-    let wrong = |range, detail: String| Diagnostic::new(range, "Invalid type specification", detail);
     if let Some(name) = expression.keyword() {
-        return match name {
-            "bool" => Ok(Type::Bool),
-            "string" => Ok(Type::Text),
-            "number" => Ok(Type::Number),
-            "any" => Ok(Type::Any),
-            "list" | "set" | "map" => {
-                Err(wrong(expression.range(), format!("The {name} type constructor requires one argument specifying the element type.")))
-            }
-            "object" => Err(wrong(
-                expression.range(),
-                "The object type constructor requires one argument specifying the attribute types and values as a map.".to_string(),
-            )),
-            "tuple" => Err(wrong(
-                expression.range(),
-                "The tuple type constructor requires one argument specifying the element types as a list.".to_string(),
-            )),
-            other => Err(wrong(expression.range(), format!("The keyword {other:?} is not a valid type specification."))),
-        };
+        return keyword(name, expression.range());
     }
     let Expression::Call { name, arguments, open, close, .. } = expression else {
         return Err(wrong(
@@ -46,14 +28,40 @@ pub(crate) fn type_expression(expression: &Expression) -> Result<Type, Diagnosti
     }
     let [argument] = arguments.as_slice() else {
         let range = arguments.get(1).map_or(open.to(*close), Expression::range);
-        let detail = match name.as_str() {
-            "object" => "The object type constructor requires one argument specifying the attribute types and values as a map.".to_string(),
-            "tuple" => "The tuple type constructor requires one argument specifying the element types as a list.".to_string(),
-            _ => format!("The {name} type constructor requires one argument specifying the element type."),
-        };
-        return Err(wrong(range, detail));
+        return Err(wrong(range, one_argument(name)));
     };
-    match (name.as_str(), argument) {
+    constructed(name, argument)
+}
+
+fn wrong(range: Range, detail: String) -> Diagnostic {
+    Diagnostic::new(range, "Invalid type specification", detail)
+}
+
+/// The type of a single word.
+fn keyword(name: &str, range: Range) -> Result<Type, Diagnostic> {
+    match name {
+        "bool" => Ok(Type::Bool),
+        "string" => Ok(Type::Text),
+        "number" => Ok(Type::Number),
+        "any" => Ok(Type::Any),
+        "list" | "set" | "map" | "object" | "tuple" => Err(wrong(range, one_argument(name))),
+        other => Err(wrong(range, format!("The keyword {other:?} is not a valid type specification."))),
+    }
+}
+
+/// The error of a type constructor without exactly one argument.
+fn one_argument(name: &str) -> String {
+    let what = match name {
+        "object" => "the attribute types and values as a map",
+        "tuple" => "the element types as a list",
+        _ => "the element type",
+    };
+    format!("The {name} type constructor requires one argument specifying {what}.")
+}
+
+/// The type that a constructor makes of its argument.
+fn constructed(name: &str, argument: &Expression) -> Result<Type, Diagnostic> {
+    match (name, argument) {
         ("list", _) => Ok(Type::List(Box::new(type_expression(argument)?))),
         ("set", _) => Ok(Type::Set(Box::new(type_expression(argument)?))),
         ("map", _) => Ok(Type::Map(Box::new(type_expression(argument)?))),

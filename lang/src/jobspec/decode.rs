@@ -1,5 +1,8 @@
 //! Decodes bodies to JSON by a [`Schema`]: the allowed attributes and blocks, and their conversion.
 
+mod allowed;
+mod dynamic;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
@@ -11,8 +14,10 @@ use crate::duration;
 use crate::hcl::ast::{Attribute, Block, Body, Expression};
 use crate::hcl::convert::{Type, convert};
 use crate::hcl::eval::{self, Allowed, Scope};
-use crate::hcl::value::{Number, Value};
-use crate::hcl::{Diagnostic, Range, suggestion};
+use crate::hcl::value::Value;
+use crate::hcl::{Diagnostic, Range};
+
+pub(super) use allowed::{check_labels, no_blocks, unexpected};
 
 /// Decoder state: collects diagnostics.
 pub(super) struct Decoder<'a> {
@@ -103,60 +108,39 @@ impl<'a> Decoder<'a> {
     fn field(&mut self, field: &Field, instance: &Instance<'_>, blocks: &[(String, Instance<'_>)], scope: &Scope<'_>, object: &mut Object) {
         let of_kind =
             |name: &str| -> Vec<&Instance<'_>> { blocks.iter().filter(|(kind, _)| kind == name).map(|(_, block)| block).collect() };
-        match field {
+        let (key, value) = match field {
             Field::Attribute { name, key, kind, absent, .. } => {
                 let given = instance.body.attribute(name).and_then(|attribute| self.attribute(attribute, *kind, scope));
-                object.insert((*key).to_string(), given.unwrap_or_else(|| absent.json()));
+                (key, given.unwrap_or_else(|| absent.json()))
             }
-            Field::Label { key } => {
-                object.insert((*key).to_string(), json!(instance.label()));
-            }
-            Field::Fixed { key, value } => {
-                object.insert((*key).to_string(), value.json());
-            }
-            Field::Strings { name, key, attribute_too } => {
-                let given = self.strings(name, *attribute_too, instance.body, &of_kind(name), scope);
-                object.insert((*key).to_string(), given);
-            }
+            Field::Label { key } => (key, json!(instance.label())),
+            Field::Fixed { key, value } => (key, value.json()),
+            Field::Strings { name, key, attribute_too } => (key, self.strings(name, *attribute_too, instance.body, &of_kind(name), scope)),
             Field::StringLists { name, key } => {
-                let given = match self.only(name, &of_kind(name)) {
-                    Some(block) => {
-                        self.just_attributes(block, scope, |decoder, attribute, scope| decoder.attribute(attribute, Kind::Texts, scope))
-                    }
-                    None => Json::Null,
-                };
-                object.insert((*key).to_string(), given);
+                let block = self.only(name, &of_kind(name));
+                (key, block.map_or(Json::Null, |block| self.string_lists(block, scope)))
             }
             Field::Free { name, key } => {
-                let given = match self.only(name, &of_kind(name)) {
-                    Some(block) => Json::Object(free::body(block, scope, &mut self.late)),
-                    None => Json::Null,
-                };
-                object.insert((*key).to_string(), given);
+                let block = self.only(name, &of_kind(name));
+                (key, block.map_or(Json::Null, |block| Json::Object(free::body(block, scope, &mut self.late))))
             }
             Field::Block { name, key, schema } => {
-                let given = match self.only(name, &of_kind(name)) {
-                    Some(block) => Json::Object(self.object(schema, block, scope)),
-                    None => Json::Null,
-                };
-                object.insert((*key).to_string(), given);
+                let block = self.only(name, &of_kind(name));
+                (key, block.map_or(Json::Null, |block| Json::Object(self.object(schema, block, scope))))
             }
             Field::Blocks { name, key, schema } => {
-                let items: Vec<Json> = of_kind(name).into_iter().map(|block| Json::Object(self.object(schema, block, scope))).collect();
-                object.insert((*key).to_string(), list_or_null(items));
+                let items = of_kind(name).into_iter().map(|block| Json::Object(self.object(schema, block, scope)));
+                (key, list_or_null(items.collect()))
             }
             Field::Keyed { name, key, schema } => {
-                let blocks = of_kind(name);
-                let mut entries = Object::new();
-                for block in &blocks {
-                    let entry = self.object(schema, block, scope);
-                    entries.insert(block.label().to_string(), Json::Object(entry));
-                }
-                object.insert((*key).to_string(), if blocks.is_empty() { Json::Null } else { Json::Object(entries) });
+                let entry = |block: &Instance<'_>| (block.label().to_string(), Json::Object(self.object(schema, block, scope)));
+                let entries: Object = of_kind(name).into_iter().map(entry).collect();
+                (key, if entries.is_empty() { Json::Null } else { Json::Object(entries) })
             }
-            Field::Special { name, decode, .. } => decode(self, &of_kind(name), scope, object),
-            Field::After { check } => check(self, instance.body, object),
-        }
+            Field::Special { name, decode, .. } => return decode(self, &of_kind(name), scope, object),
+            Field::After { check } => return check(self, instance.body, object),
+        };
+        object.insert((*key).to_string(), value);
     }
 
     /// The only block of this kind; a second one is an error.
@@ -248,6 +232,11 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// A block of lists of strings by name.
+    fn string_lists(&mut self, block: &Instance<'_>, scope: &Scope<'_>) -> Json {
+        self.just_attributes(block, scope, |decoder, attribute, scope| decoder.attribute(attribute, Kind::Texts, scope))
+    }
+
     /// Decodes a body of arbitrary attributes without blocks.
     fn just_attributes(
         &mut self,
@@ -265,67 +254,6 @@ impl<'a> Decoder<'a> {
             }
             Json::Object(entries)
         })
-    }
-
-    // ---- dynamic blocks
-
-    /// `dynamic "kind" { for_each = .. content { .. } }`: generates a block for each element.
-    fn expand<'b>(&mut self, block: &'b Block, names: &[&str], scope: &Scope<'_>, instances: &mut Vec<(String, Instance<'b>)>) {
-        let Some((kind, kind_range)) = block.labels.first() else { return };
-        if !names.contains(&kind.as_str()) {
-            self.report(*kind_range, "Unsupported block type", format!("Blocks of type {kind:?} are not expected here."));
-            return;
-        }
-        let missing = |name: &str| Diagnostic {
-            range: block.body.missing,
-            summary: "Missing required argument".to_string(),
-            detail: format!("The argument {name:?} is required, but no definition was found."),
-        };
-        let Some(for_each) = block.body.attribute("for_each") else {
-            self.found.push(missing("for_each"));
-            return;
-        };
-        let Some(content) = block.body.blocks.iter().find(|inner| inner.kind == "content") else {
-            self.found.push(Diagnostic {
-                range: block.body.missing,
-                summary: "Missing content block".to_string(),
-                detail: "A content block is required.".to_string(),
-            });
-            return;
-        };
-        let iterator = block.body.attribute("iterator").and_then(|given| given.expression.keyword()).unwrap_or(kind).to_string();
-        let collection = self.value(&for_each.expression, scope);
-        let pairs: Vec<(Value, Value)> = match collection {
-            Value::Sequence(_, items) => items.into_iter().enumerate().map(|(at, item)| (Value::Number(Number::from(at)), item)).collect(),
-            Value::Mapping(_, members) => members.into_iter().map(|(name, value)| (Value::Text(name), value)).collect(),
-            Value::Unknown => return,
-            Value::Null => {
-                self.report(for_each.expression.range(), "Invalid dynamic for_each value", "Cannot use a null value in for_each.");
-                return;
-            }
-            other => {
-                let detail = format!("Cannot use a {} value in for_each. An iterable collection is required.", other.type_name());
-                self.report(for_each.expression.range(), "Invalid dynamic for_each value", detail);
-                return;
-            }
-        };
-        for (key, value) in pairs {
-            let element = BTreeMap::from([("key".to_string(), key), ("value".to_string(), value)]);
-            let names = BTreeMap::from([(iterator.clone(), eval::names_object(element))]);
-            let labels = self.dynamic_labels(block, &Scope::inside(scope, names.clone()));
-            instances.push((kind.clone(), Instance { labels, body: &content.body, header: block.header(), names }));
-        }
-    }
-
-    fn dynamic_labels(&mut self, block: &Block, scope: &Scope<'_>) -> Vec<(String, Range)> {
-        let Some(labels) = block.body.attribute("labels") else { return Vec::new() };
-        let range = labels.expression.range();
-        match self.attribute(labels, Kind::Texts, scope) {
-            Some(Json::Array(items)) => {
-                items.into_iter().filter_map(|item| item.as_str().map(|label| (label.to_string(), range))).collect()
-            }
-            _ => Vec::new(),
-        }
     }
 }
 
@@ -395,85 +323,5 @@ impl Absent {
             Absent::Bool(truth) => json!(truth),
             Absent::EmptyList => json!([]),
         }
-    }
-}
-
-// ---- shared checks
-
-/// Reports blocks with too few or too many labels. Returns the correct ones, and `dynamic` ones.
-pub(super) fn check_labels<'b>(blocks: &'b [Block], kinds: &[(&str, &[&str])], found: &mut Vec<Diagnostic>) -> Vec<&'b Block> {
-    let mut sound = Vec::new();
-    for block in blocks {
-        let labels: &[&str] = match kinds.iter().find(|(kind, _)| *kind == block.kind) {
-            Some((_, labels)) => labels,
-            None if block.kind == "dynamic" && !kinds.is_empty() => &["type"],
-            None => continue,
-        };
-        let kind = &block.kind;
-        let listed = labels.join(", ");
-        if let Some((_, extra)) = block.labels.get(labels.len()) {
-            let detail = if labels.is_empty() {
-                format!("No labels are expected for {kind} blocks.")
-            } else {
-                format!("Only {} labels ({listed}) are expected for {kind} blocks.", labels.len())
-            };
-            found.push(Diagnostic::new(*extra, format!("Extraneous label for {kind}"), detail));
-        } else if let Some(missing) = labels.get(block.labels.len()) {
-            let detail = format!("All {kind} blocks must have {} labels ({listed}).", labels.len());
-            found.push(Diagnostic::new(block.open_brace, format!("Missing {missing} for {kind}"), detail));
-        } else {
-            sound.push(block);
-        }
-    }
-    sound
-}
-
-/// Reports unexpected attributes and blocks, with suggestions.
-pub(super) fn unexpected(body: &Body, attributes: &[&str], blocks: &[&str], found: &mut Vec<Diagnostic>) {
-    let mut sorted_attributes = attributes.to_vec();
-    sorted_attributes.sort_unstable();
-    let mut sorted_blocks = blocks.to_vec();
-    sorted_blocks.sort_unstable();
-    for attribute in &body.attributes {
-        let name = &attribute.name;
-        if attributes.contains(&name.as_str()) {
-            continue;
-        }
-        let unset = sorted_attributes.iter().copied().filter(|known| body.attribute(known).is_none());
-        let hint = match suggestion(name, unset) {
-            Some(known) => format!(" Did you mean {known:?}?"),
-            None if blocks.contains(&name.as_str()) => format!(" Did you mean to define a block of type {name:?}?"),
-            None => String::new(),
-        };
-        found.push(Diagnostic::new(
-            attribute.name_range,
-            "Unsupported argument",
-            format!("An argument named {name:?} is not expected here.{hint}"),
-        ));
-    }
-    for block in &body.blocks {
-        let kind = &block.kind;
-        if blocks.contains(&kind.as_str()) || (kind == "dynamic" && !attributes.is_empty()) {
-            continue;
-        }
-        let hint = match suggestion(kind, sorted_blocks.iter().copied()) {
-            Some(known) => format!(" Did you mean {known:?}?"),
-            None if attributes.contains(&kind.as_str()) => {
-                format!(" Did you mean to define argument {kind:?}? If so, use the equals sign to assign it a value.")
-            }
-            None => String::new(),
-        };
-        found.push(Diagnostic::new(
-            block.kind_range,
-            "Unsupported block type",
-            format!("Blocks of type {kind:?} are not expected here.{hint}"),
-        ));
-    }
-}
-
-/// Reports blocks where only attributes are allowed.
-pub(super) fn no_blocks(body: &Body, found: &mut Vec<Diagnostic>) {
-    for block in &body.blocks {
-        found.push(Diagnostic::new(block.kind_range, format!("Unexpected {:?} block", block.kind), "Blocks are not allowed here."));
     }
 }

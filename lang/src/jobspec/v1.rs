@@ -216,46 +216,13 @@ fn field(field: &Field, items: &[Item], place: &Place<'_>, object: &mut Object) 
     };
     match field {
         Field::Strings { name, key, .. } => {
-            let mut texts = Object::new();
-            let found = blocks(items, name);
-            for (_, node) in &found {
-                for item in members(node)? {
-                    let Some(entry) = item.keys.first() else { continue };
-                    match weak::convert(&item.value, Kind::Text, &format!("[{entry}]")) {
-                        Ok(json) => texts.insert(entry.clone(), json),
-                        Err(reason) => return refuse(decoding(&[reason])),
-                    };
-                }
-            }
-            object.insert((*key).to_string(), if found.is_empty() { Json::Null } else { Json::Object(texts) });
+            object.insert((*key).to_string(), entries(items, name, text_entry)?);
         }
         Field::StringLists { name, key } => {
-            let mut lists = Object::new();
-            let found = blocks(items, name);
-            for (_, node) in &found {
-                for item in members(node)? {
-                    let Some(entry) = item.keys.first() else { continue };
-                    if !matches!(item.value.kind, NodeKind::List(_)) {
-                        let kind = weak::go_kind(&item.value);
-                        return refuse(format!("{name} -> {entry:?} expected a []string but found {kind}"));
-                    }
-                    let json = weak::convert(&item.value, Kind::Texts, entry).map_err(|reason| Refusal::One(decoding(&[reason])))?;
-                    lists.insert(entry.clone(), json);
-                }
-            }
-            object.insert((*key).to_string(), if found.is_empty() { Json::Null } else { Json::Object(lists) });
+            object.insert((*key).to_string(), entries(items, name, |entry, node| list_entry(name, entry, node))?);
         }
         Field::Free { name, key } => {
-            let mut all = Object::new();
-            let found = blocks(items, name);
-            for (_, node) in &found {
-                let NodeKind::Object(items) = &node.kind else {
-                    let (line, column) = (node.place.line, node.place.column);
-                    return refuse(format!("At {line}:{column}: root: not an object type for map (*ast.LiteralType)"));
-                };
-                all.extend(weak::free(items));
-            }
-            object.insert((*key).to_string(), if found.is_empty() { Json::Null } else { Json::Object(all) });
+            object.insert((*key).to_string(), free(items, name)?);
         }
         Field::Block { name, key, schema } => {
             let json = match blocks(items, name).last() {
@@ -282,4 +249,42 @@ fn field(field: &Field, items: &[Item], place: &Place<'_>, object: &mut Object) 
         Field::Attribute { .. } | Field::Label { .. } | Field::Fixed { .. } | Field::After { .. } => {}
     }
     Ok(())
+}
+
+/// The members of all blocks of one kind, or null if there is no block.
+fn entries(items: &[Item], name: &str, decode: impl Fn(&str, &Node) -> Decoded<Json>) -> Decoded<Json> {
+    let found = blocks(items, name);
+    let mut all = Object::new();
+    for (_, node) in &found {
+        for item in members(node)? {
+            let Some(entry) = item.keys.first() else { continue };
+            all.insert(entry.clone(), decode(entry, &item.value)?);
+        }
+    }
+    Ok(if found.is_empty() { Json::Null } else { Json::Object(all) })
+}
+
+fn text_entry(entry: &str, node: &Node) -> Decoded<Json> {
+    weak::convert(node, Kind::Text, &format!("[{entry}]")).map_err(|reason| Refusal::One(decoding(&[reason])))
+}
+
+fn list_entry(block: &str, entry: &str, node: &Node) -> Decoded<Json> {
+    if !matches!(node.kind, NodeKind::List(_)) {
+        return refuse(format!("{block} -> {entry:?} expected a []string but found {}", weak::go_kind(node)));
+    }
+    weak::convert(node, Kind::Texts, entry).map_err(|reason| Refusal::One(decoding(&[reason])))
+}
+
+/// The members of all free-form blocks of one kind, or null if there is no block.
+fn free(items: &[Item], name: &str) -> Decoded<Json> {
+    let found = blocks(items, name);
+    let mut all = Object::new();
+    for (_, node) in &found {
+        let NodeKind::Object(items) = &node.kind else {
+            let (line, column) = (node.place.line, node.place.column);
+            return refuse(format!("At {line}:{column}: root: not an object type for map (*ast.LiteralType)"));
+        };
+        all.extend(weak::free(items));
+    }
+    Ok(if found.is_empty() { Json::Null } else { Json::Object(all) })
 }

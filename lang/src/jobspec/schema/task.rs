@@ -1,5 +1,6 @@
 //! Schemas of a task.
 
+use super::group::NETWORK;
 use super::service::SERVICE;
 use super::*;
 
