@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -13,7 +13,7 @@ use songline_sim::simulation::{Counts, Plan, Report, run, shrink};
 const SHRINK_RUNS_MAX: u32 = 60;
 
 struct Args {
-    seeds: std::ops::Range<u64>,
+    seeds: Vec<u64>,
     length: Duration,
     jobs: usize,
     one: bool,
@@ -23,26 +23,28 @@ struct Args {
 }
 
 fn args() -> Result<Args> {
-    let mut args = Args { seeds: 0..0, length: Duration::from_secs(600), jobs: 1, one: false, shrinks: true, tells: false };
+    let mut args = Args { seeds: Vec::new(), length: Duration::from_secs(600), jobs: 1, one: false, shrinks: true, tells: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
             "--seed" => {
-                let seed: u64 = value()?.parse()?;
-                args.seeds = seed..seed + 1;
+                args.seeds = vec![value()?.parse()?];
                 args.one = true;
             }
             "--seeds" => {
-                let range = value()?;
-                let (from, to) = range.split_once("..").context("--seeds wants A..B")?;
-                args.seeds = from.parse()?..to.parse()?;
+                for part in value()?.split(',') {
+                    match part.split_once("..") {
+                        Some((from, to)) => args.seeds.extend(from.parse::<u64>()?..to.parse()?),
+                        None => args.seeds.push(part.parse().context("--seeds wants A..B or numbers, separated by commas")?),
+                    }
+                }
             }
             "--minutes" => args.length = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0),
             "--jobs" => args.jobs = value()?.parse::<usize>()?.max(1),
             "--no-shrink" => args.shrinks = false,
             "--story" => args.tells = true,
-            _ => bail!("usage: songline-sim --seed N [--story] | --seeds A..B [--minutes M] [--jobs J] [--no-shrink]"),
+            _ => bail!("usage: songline-sim --seed N [--story] | --seeds A..B,N.. [--minutes M] [--jobs J] [--no-shrink]"),
         }
     }
     if args.seeds.is_empty() {
@@ -73,17 +75,14 @@ impl Sum {
 fn main() -> Result<ExitCode> {
     let args = args()?;
     let begun = Instant::now();
-    let next = AtomicU64::new(args.seeds.start);
+    let next = AtomicUsize::new(0);
     let sum = Mutex::new(Sum::default());
     std::thread::scope(|scope| {
         for _ in 0..args.jobs {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= args.seeds.end {
-                        return;
-                    }
-                    simulate(&args, seed, &sum);
+                    let Some(seed) = args.seeds.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    simulate(&args, *seed, &sum);
                 }
             });
         }
