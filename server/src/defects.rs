@@ -1,7 +1,6 @@
 //! Defects that a test injects into the servers of its own process, to check that they are detected. Release builds
 //! do not have this module, and only code that is linked with the library reaches it: no option or environment
 //! variable does.
-//! only code that is linked with the library reaches it: no option or environment variable does.
 
 use std::sync::OnceLock;
 

@@ -176,7 +176,7 @@ async fn others_go_on_without_a_server_whose_disk_failed_and_it_catches_up() {
     cluster.until_all_agree().await;
 }
 
-/// Acknowledgements as in ADR 20: they need a majority of disks, and the leader's disk counts like any other.
+/// Acknowledgements as in ADR 15: they need a majority of disks, and the leader's disk counts like any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_acknowledges_what_both_others_have_though_its_own_disk_never_has_it() {
     let disks: BTreeMap<NodeId, Moody> = (1..=3).map(|id| (id, Moody::default())).collect();
