@@ -376,6 +376,12 @@ impl<S: StateMachine> Log<S> {
         self.running().node.remove(id).await
     }
 
+    /// Finishes a change of the voters that an earlier leader began and did not end. Until then every decision needs a
+    /// majority of the former voters and one of the new ones. Without such a change it does nothing. Only on the leader.
+    pub async fn finish_member_change(&self) -> Result<(), MemberError> {
+        self.running().node.finish_change().await
+    }
+
     /// Transfers leadership to another voter: to `to`, or else to the one that has most of the log.
     pub async fn transfer_leadership(&self, to: Option<NodeId>) -> Result<(), MemberError> {
         let members = self.members().borrow().clone();

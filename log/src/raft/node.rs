@@ -352,6 +352,17 @@ impl<S: StateMachine> Node<S> {
         }
     }
 
+    /// Finishes a change of the voters that an earlier leader began.
+    pub async fn finish_change(&self) -> Result<(), MemberError> {
+        let _alone = self.changing.lock().await;
+        let voters = self.outlook.members.borrow().voters.clone();
+        match voters.as_slice() {
+            // The last set is the one that was wanted. Setting its voters once more leaves only that set.
+            [_, .., wanted] => self.change(ChangeMembers::AddVoterIds(wanted.clone()), true).await,
+            [] | [_] => Ok(()),
+        }
+    }
+
     async fn change(&self, change: ChangeMembers<NodeId, BasicNode>, retain: bool) -> Result<(), MemberError> {
         self.raft.change_membership(change, retain).await.map(|_| ()).map_err(member_error::<S>)
     }

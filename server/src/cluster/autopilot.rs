@@ -26,6 +26,7 @@ pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
                 core.carry_out(effect).await;
             }
             tokio::time::sleep(LOOK_EVERY).await;
+            core.finish_member_change().await;
             effect = core.look_after_servers(&mut autopilot, began.elapsed());
         }
     });
@@ -38,6 +39,18 @@ impl Core {
         let effect = autopilot.on_look(&self.look_at_servers(reigned), &config);
         lock(&self.leader.server_health).clone_from(autopilot.health());
         effect
+    }
+
+    /// Finishes a change of the voters that an earlier leader did not end, because it died or lost its leadership.
+    async fn finish_member_change(&self) {
+        let voters = self.log().members().borrow().voters.clone();
+        if voters.len() <= 1 {
+            return;
+        }
+        match self.log().finish_member_change().await {
+            Ok(()) => tracing::info!(?voters, "a change of the voters that an earlier leader had begun is finished"),
+            Err(error) => tracing::warn!(%error, ?voters, "a change of the voters could not be finished; it is tried again"),
+        }
     }
 
     /// Current progress of the servers. A server without contact in this term counts as silent since the term began

@@ -15,6 +15,8 @@ use super::server::{Host, Life};
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// Delay between two checks or attempts.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval at which an operation that takes long is noted.
+const TELL_EVERY: Duration = Duration::from_secs(30);
 
 /// The operator.
 pub struct Operator {
@@ -115,10 +117,23 @@ impl Operator {
     }
 
     async fn until_whole(&self) {
+        let since = tokio::time::Instant::now();
+        let mut told = since;
         while !self.is_whole() {
             tokio::time::sleep(LOOK_EVERY).await;
+            if told.elapsed() >= TELL_EVERY {
+                told = tokio::time::Instant::now();
+                self.record.note(&format!("after {} s the operator still waits: {}", since.elapsed().as_secs(), self.shown()));
+            }
         }
         self.record.count(|counts| counts.memberships += 1);
+    }
+
+    /// The membership as it is and as it should be.
+    fn shown(&self) -> String {
+        let members = self.leader().map(|life| life.log().members().borrow().clone());
+        let wanted: Vec<_> = self.hosts.iter().filter(|host| host.is_wanted()).map(|host| (host.machine(), host.id())).collect();
+        format!("{members:?}, wanted are {wanted:?}")
     }
 
     fn leader(&self) -> Option<Life> {
