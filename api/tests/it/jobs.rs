@@ -192,7 +192,7 @@ async fn a_job_file_becomes_a_job() {
         PUT /v1/jobs/parse null"#,
         expect![[r#"
             PUT /v1/jobs/parse {"JobHCL": "job \"x\" { type = \"batch\" }"}
-                200 {"ID":"x","Name":"x","Region":null,"Namespace":null,"Type":"batch","Priority":null,"AllAtOnce":null,"Datacenters":null,"NodePool":null,"ConsulToken":null,"VaultToken":null,"Constraints":null,"Affinities":null,"Spreads":null,"Update":null,"Migrate":null,"Reschedule":null,"Multiregion":null,"Periodic":null,"ParameterizedJob":null,"Meta":null,"TaskGroups":null,"Dispatched":false,"ConsulNamespace":null,"CreateIndex":null,"DispatchIdempotencyToken":null,"JobModifyIndex":null,"ModifyIndex":null,"NomadTokenID":null,"ParentID":null,"Payload":null,"Stable":null,"Status":null,"StatusDescription":null,"Stop":null,"SubmitTime":null,"VaultNamespace":null,"Version":null}
+                200 {"Region":null,"Namespace":null,"ID":"x","Name":"x","Type":"batch","Priority":null,"AllAtOnce":null,"Datacenters":null,"NodePool":null,"Constraints":null,"Affinities":null,"TaskGroups":null,"Update":null,"Multiregion":null,"Spreads":null,"Periodic":null,"ParameterizedJob":null,"Reschedule":null,"Migrate":null,"Meta":null,"ConsulToken":null,"VaultToken":null,"Stop":null,"ParentID":null,"Dispatched":false,"DispatchIdempotencyToken":null,"Payload":null,"ConsulNamespace":null,"VaultNamespace":null,"NomadTokenID":null,"Status":null,"StatusDescription":null,"Stable":null,"Version":null,"SubmitTime":null,"CreateIndex":null,"ModifyIndex":null,"JobModifyIndex":null}
             PUT /v1/jobs/parse {"JobHCL": ""}
                 400 Job spec is empty
             PUT /v1/jobs/parse {"JobHCL": "job {"}
