@@ -72,8 +72,8 @@ fn a_server_with_flipped_bits_refuses_to_start_and_a_new_one_takes_its_place() {
 
 #[test]
 fn servers_join_and_leave_and_lose_their_disks() {
-    let faults = [(10, 5, What::Exchange(Whom::Leader)), (60, 1, What::Lose(Whom::Server(1))), (100, 1, What::Lose(Whom::Leader))];
-    let report = sound(&story(8, 130, &faults));
+    let faults = [(25, 5, What::Exchange(Whom::Leader)), (70, 1, What::Lose(Whom::Server(0))), (110, 1, What::Lose(Whom::Leader))];
+    let report = sound(&story(8, 140, &faults));
     assert_eq!(report.counts.joins, 3, "{:?}", report.counts);
 }
 
