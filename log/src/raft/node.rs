@@ -127,7 +127,7 @@ impl<S: StateMachine> Node<S> {
             .await
             .map_err(|error| OpenError::Start(error.to_string()))?;
         let (leadership, cut_off) = watch_leadership(&raft, timing, outlook.clone());
-        let members = watch_members(&raft, outlook.members.clone());
+        let members = watch_members(&raft, outlook.members.clone()).await?;
         let failure = watch_failure(&raft, store, progress);
         let (changing, heard) = (Mutex::default(), std::sync::Mutex::default());
         let tellers = Mutex::new(vec![leadership, members]);
@@ -457,16 +457,22 @@ fn member_error<S: StateMachine>(error: RaftError<Types<S::Reply>, ClientWriteEr
     }
 }
 
-fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>, tx: watch::Sender<Members>) -> JoinHandle<()> {
+async fn watch_members<S: StateMachine>(
+    raft: &Raft<Types<S::Reply>, Machine<S>>,
+    tx: watch::Sender<Members>,
+) -> Result<JoinHandle<()>, OpenError> {
     let mut metrics = raft.server_metrics();
     let read = |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>| adapt::members(metrics.membership_config.membership());
-    let first = read(&metrics.borrow_watched());
+    // openraft publishes its first metrics a moment after its start. Until then they name no members, and a server that
+    // believed that would not check whether it can authenticate the others.
+    let first = raft.with_raft_state(|state| adapt::members(state.membership_state.effective().membership()));
+    let first = first.await.map_err(|error| OpenError::Start(error.to_string()))?;
     tx.send_if_modified(|known| {
         let differs = *known != first;
         *known = first;
         differs
     });
-    tokio::spawn(async move {
+    Ok(tokio::spawn(async move {
         while metrics.changed().await.is_ok() {
             let now = read(&metrics.borrow_watched());
             tx.send_if_modified(|known| {
@@ -475,7 +481,7 @@ fn watch_members<S: StateMachine>(raft: &Raft<Types<S::Reply>, Machine<S>>, tx: 
                 differs
             });
         }
-    })
+    }))
 }
 
 /// Publishes the leader, and whether this server is cut off: a leader that has heard no majority for
