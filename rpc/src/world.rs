@@ -56,7 +56,7 @@ impl dyn World {
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
 
-    /// A random number. Panics as [`Self::uuid`] does.
+    /// A random number. Panics as `uuid` does.
     pub fn number(&self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes).expect("the system's source of randomness works");
