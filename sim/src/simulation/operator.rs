@@ -45,7 +45,7 @@ impl Operator {
         free
     }
 
-    /// Takes a server's vote for some time. The leader's autopilot may give it back before.
+    /// Takes a server's vote for some time, and gives it back.
     pub async fn demote(&self, host: &Host, lasts: Duration) {
         let Some(_busy) = self.free() else { return };
         if !self.is_whole() || !host.is_wanted() {
@@ -56,6 +56,13 @@ impl Operator {
         self.record.note(&format!("server {} is demoted: {}", host.machine(), matches!(demoted, Ok(Ok(())))));
         self.record.count(|counts| counts.memberships += 1);
         tokio::time::sleep(lasts).await;
+        while !self.is_whole() {
+            if let Some(life) = self.leader() {
+                // Repeated until the server is a voter, so the outcome of one attempt does not matter.
+                let _ = tokio::time::timeout(ANSWER_WITHIN, life.log().promote(host.id())).await;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
         self.until_whole().await;
     }
 
