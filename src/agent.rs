@@ -1,8 +1,8 @@
 //! One agent: a server, a node, or both, and their HTTP port. This module starts and stops the parts in the right
 //! order.
 
+mod client_only;
 mod guard;
-mod lone;
 mod relay;
 
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use crate::listen::{self, Bound};
 use crate::outgoing::HttpFetch;
 use crate::task_api::OwnApi;
 
-use lone::Lone;
+use client_only::ClientOnly;
 use relay::Relay;
 
 /// Version of the reference whose interface this agent implements.
@@ -47,7 +47,7 @@ pub struct Agent {
     client: Option<Arc<Client<Core>>>,
     /// A node that reaches its servers over the network: in an agent without a server, or beside one of several
     /// servers.
-    lone: Option<Arc<Lone>>,
+    client_only: Option<Arc<ClientOnly>>,
     http: SocketAddr,
     listener: JoinHandle<()>,
     closing: CancellationToken,
@@ -65,9 +65,12 @@ impl Agent {
     pub async fn start_on(config: AgentConfig, disk: Arc<dyn Disk>) -> anyhow::Result<Self> {
         let temporary = match &config.data_dir {
             Some(_) => None,
-            None if config.dev => {
-                Some(tempfile::Builder::new().prefix("songline-dev-").tempdir().context("making a directory for the dev agent")?)
-            }
+            None if config.dev => Some(
+                tempfile::Builder::new()
+                    .prefix("songline-dev-")
+                    .tempdir()
+                    .context("making a directory for the dev agent")?,
+            ),
             None => anyhow::bail!("Must specify \"data_dir\" config option or \"data-dir\" CLI flag"),
         };
         let data_dir = match (&config.data_dir, &temporary) {
@@ -75,13 +78,14 @@ impl Agent {
             (None, Some(dir)) => dir.path().to_owned(),
             (None, None) => unreachable!("one of the two was made above"),
         };
-        std::fs::create_dir_all(&data_dir).with_context(|| format!("making the data directory {}", data_dir.display()))?;
+        std::fs::create_dir_all(&data_dir)
+            .with_context(|| format!("making the data directory {}", data_dir.display()))?;
         let (host, port) = config.http_bind();
         let listener = TcpListener::bind((host, port)).await.with_context(|| format!("binding {host}:{port}"))?;
         let http = listener.local_addr()?;
         let secure = https::secure(&config.tls, config.https_handshake_timeout)?;
         let Some(server_config) = config.server.clone() else {
-            return Self::start_lone(config, data_dir, temporary, listener, secure).await;
+            return Self::start_client_only(config, data_dir, temporary, listener, secure).await;
         };
         let alone = server_config.starts_alone();
         let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
@@ -101,7 +105,7 @@ impl Agent {
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let api = songline_api::Api::new(Arc::clone(&server));
         let listener = tokio::spawn(songline_api::serve_with(listener, api, secure, limits, closing.clone()));
-        let (mut client, mut lone) = (None, None);
+        let (mut client, mut client_only) = (None, None);
         if let Some(settings) = &config.client {
             let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
             let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http, &closing) };
@@ -116,16 +120,17 @@ impl Agent {
                 // node has to outlive its own server's failures.
                 let mut addresses = vec![server.cluster().address().into()];
                 addresses.extend(config.server_addresses());
-                let node = Arc::new(Lone::start(told, addresses, server.dialer().clone(), config.acl.enabled).await?);
+                let node =
+                    Arc::new(ClientOnly::start(told, addresses, server.dialer().clone(), config.acl.enabled).await?);
                 server.set_own_node(node.client.node_id());
-                lone = Some(node);
+                client_only = Some(node);
             }
         }
-        Ok(Self { config, server: Some(server), client, lone, http, listener, closing, temporary })
+        Ok(Self { config, server: Some(server), client, client_only, http, listener, closing, temporary })
     }
 
     /// Starts a node whose servers are in other processes.
-    async fn start_lone(
+    async fn start_client_only(
         config: AgentConfig,
         data_dir: PathBuf,
         temporary: Option<tempfile::TempDir>,
@@ -137,13 +142,24 @@ impl Agent {
         let closing = CancellationToken::new();
         let told = told(&config, &settings, &data_dir, http, &closing);
         let dialer = listen::tls(&config)?.map_or_else(Dialer::plain, Dialer::secured);
-        let lone = Arc::new(Lone::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
+        let client_only =
+            Arc::new(ClientOnly::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
         let shown = shown_config(&config, &data_dir);
         let headers = config.response_headers.clone();
-        let relay = Relay::new(Arc::clone(&lone), Forwarder::of_node(dialer), shown, config.acl.enabled, headers);
+        let relay =
+            Relay::new(Arc::clone(&client_only), Forwarder::of_node(dialer), shown, config.acl.enabled, headers);
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
-        Ok(Self { config, server: None, client: None, lone: Some(lone), http, listener, closing, temporary })
+        Ok(Self {
+            config,
+            server: None,
+            client: None,
+            client_only: Some(client_only),
+            http,
+            listener,
+            closing,
+            temporary,
+        })
     }
 
     /// Base URL of this agent: `http://host:port` or `https://host:port`.
@@ -184,8 +200,8 @@ impl Agent {
             // A dev agent's directory is deleted at the end, so no task may be left that runs in it.
             client.shutdown(self.config.dev).await;
         }
-        if let Some(lone) = &self.lone {
-            lone.stop(self.config.dev).await;
+        if let Some(client_only) = &self.client_only {
+            client_only.stop(self.config.dev).await;
         }
         if let Some(server) = &self.server {
             server.shutdown_token().cancel();
@@ -209,7 +225,13 @@ impl Agent {
 }
 
 /// Configuration of the agent's node: its own block, completed with the settings of the whole agent.
-fn told(config: &AgentConfig, settings: &ClientConfig, data_dir: &Path, http: SocketAddr, closing: &CancellationToken) -> ClientConfig {
+fn told(
+    config: &AgentConfig,
+    settings: &ClientConfig,
+    data_dir: &Path,
+    http: SocketAddr,
+    closing: &CancellationToken,
+) -> ClientConfig {
     let about = OwnProcess { tells: config.acl.enabled || config.enable_debug, closing: closing.clone() };
     ClientConfig {
         about: Some(Arc::new(about)),
@@ -249,7 +271,8 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
 /// The configuration in the reference's shape, as far as its keys exist here. It holds no secrets.
 fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
     let path = |dir: PathBuf| dir.display().to_string();
-    let expected = config.server.as_ref().map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });
+    let expected =
+        config.server.as_ref().map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });
     let addresses = |of: &Addresses| json!({ "HTTP": of.http, "RPC": of.rpc, "Serf": of.serf });
     json!({
         "ACL": { "Enabled": config.acl.enabled },

@@ -101,7 +101,8 @@ pub fn main() -> ExitCode {
     }
     let is_exec = args.get(1).is_some_and(|arg| arg == "alloc") && args.get(2).is_some_and(|arg| arg == "exec");
     let own = if is_exec { exec::own_arguments(&args) } else { args.len() };
-    let cli = Cli::parse_from(args.into_iter().enumerate().map(|(at, arg)| if at < own { two_dashes(arg) } else { arg }));
+    let cli =
+        Cli::parse_from(args.into_iter().enumerate().map(|(at, arg)| if at < own { two_dashes(arg) } else { arg }));
     let result = match cli.command {
         Command::Agent(options) => agent::run(options),
         Command::Dev(options) => dev::run(options),
@@ -172,12 +173,18 @@ pub(crate) fn read_job(path: &PathBuf) -> anyhow::Result<serde_json::Value> {
     use anyhow::Context;
     let source = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let (job, format) = if source.trim_start().starts_with('{') {
-        let value: serde_json::Value = serde_json::from_str(&source).with_context(|| format!("reading {}", path.display()))?;
+        let value: serde_json::Value =
+            serde_json::from_str(&source).with_context(|| format!("reading {}", path.display()))?;
         (value.get("Job").cloned().unwrap_or(value), "json")
     } else {
         let entropy = uuid::Uuid::new_v4().as_u128();
-        let options = songline_lang::jobspec::ParseOptions { filename: path.display().to_string(), entropy, ..Default::default() };
-        let job = songline_lang::jobspec::parse(&source, &options).map_err(|diagnostics| anyhow::anyhow!("{diagnostics}"))?;
+        let options = songline_lang::jobspec::ParseOptions {
+            filename: path.display().to_string(),
+            entropy,
+            ..Default::default()
+        };
+        let job =
+            songline_lang::jobspec::parse(&source, &options).map_err(|diagnostics| anyhow::anyhow!("{diagnostics}"))?;
         (serde_json::to_value(job)?, "hcl2")
     };
     Ok(serde_json::json!({ "Job": job, "Submission": { "Source": source, "Format": format } }))

@@ -26,7 +26,11 @@ pub(crate) struct Comparison {
 impl Comparison {
     /// Begins with a state that is assumed to be right.
     pub(crate) fn new(state: &State) -> Self {
-        Self { seen: VecDeque::from([(state.applied_index(), state.table_digests())]), agreed: state.applied_index(), told: 0 }
+        Self {
+            seen: VecDeque::from([(state.applied_index(), state.table_digests())]),
+            agreed: state.applied_index(),
+            told: 0,
+        }
     }
 
     /// Records the digests of the state after an entry.
@@ -40,7 +44,8 @@ impl Comparison {
     /// Compares with the table digests of `source` at an index. An error names the table and the indexes.
     pub(crate) fn compare(&mut self, index: u64, theirs: &[(Table, Digest)], source: &str) -> anyhow::Result<()> {
         let Some(ours) = self.at(index) else { return Ok(()) };
-        let differing: Vec<_> = theirs.iter().filter(|digest| !ours.contains(digest)).map(|(table, _)| table.name()).collect();
+        let differing: Vec<_> =
+            theirs.iter().filter(|digest| !ours.contains(digest)).map(|(table, _)| table.name()).collect();
         if !differing.is_empty() {
             bail!("{}", self.difference(&differing, index, source));
         }
@@ -73,7 +78,11 @@ impl Comparison {
     }
 
     fn difference(&self, tables: &[&str], index: u64, source: &str) -> String {
-        format!("table {} is not what {source} says at index {index}: it differs since an index above {}", tables.join(", "), self.agreed)
+        format!(
+            "table {} is not what {source} says at index {index}: it differs since an index above {}",
+            tables.join(", "),
+            self.agreed
+        )
     }
 }
 
@@ -96,7 +105,11 @@ mod tests {
             schema: songline_projections::SCHEMA,
             through: state.applied_index(),
             total: blob(state.digest()),
-            tables: state.table_digests().into_iter().map(|(table, digest)| (table.name().into(), blob(digest))).collect(),
+            tables: state
+                .table_digests()
+                .into_iter()
+                .map(|(table, digest)| (table.name().into(), blob(digest)))
+                .collect(),
         }
     }
 
@@ -116,11 +129,14 @@ mod tests {
         comparison.replayed(&replay);
         let expected = |source: &str| {
             let index = agreed + 1;
-            format!("table namespaces is not what {source} says at index {index}: it differs since an index above {agreed}")
+            format!(
+                "table namespaces is not what {source} says at index {index}: it differs since an index above {agreed}"
+            )
         };
         let error = comparison.compare_told(&told(&leader)).expect_err("differs");
         assert_eq!(error.to_string(), expected("the digest in the log"));
-        let error = comparison.compare(leader.applied_index(), &leader.table_digests(), "the checkpoint").expect_err("differs");
+        let error =
+            comparison.compare(leader.applied_index(), &leader.table_digests(), "the checkpoint").expect_err("differs");
         assert_eq!(error.to_string(), expected("the checkpoint"));
     }
 }

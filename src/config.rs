@@ -148,7 +148,8 @@ impl AgentConfig {
 
     /// Addresses of the servers configured for the node, `host:port`, without duplicates.
     pub fn server_addresses(&self) -> Vec<Str> {
-        let told = self.client.iter().flat_map(|client| &client.servers).map(|address| with_port(address, DEFAULT_RPC_PORT));
+        let told =
+            self.client.iter().flat_map(|client| &client.servers).map(|address| with_port(address, DEFAULT_RPC_PORT));
         let mut addresses: Vec<Str> = Vec::new();
         for address in told.chain(self.client_join.addresses()) {
             if !addresses.iter().any(|known| *known == address) {
@@ -189,7 +190,9 @@ impl AgentConfig {
         if let Some(client) = &self.client {
             self.client_join.check("client.server_join")?;
             if self.server.is_none() && self.server_addresses().is_empty() {
-                anyhow::bail!("client: an agent without a server needs servers: name them in client.servers or client.server_join");
+                anyhow::bail!(
+                    "client: an agent without a server needs servers: name them in client.servers or client.server_join"
+                );
             }
             if client.min_dynamic_port > client.max_dynamic_port {
                 let (min, max) = (client.min_dynamic_port, client.max_dynamic_port);

@@ -45,13 +45,16 @@ fn server_config(tls: &TlsConfig) -> anyhow::Result<ServerConfig> {
         for certificate in certificates(tls.ca_file.as_deref(), "ca_file")? {
             roots.add(certificate).context("tls.ca_file")?;
         }
-        builder.with_client_cert_verifier(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
+        builder
+            .with_client_cert_verifier(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
     } else {
         builder.with_no_client_auth()
     };
     let key_file = tls.key_file.as_deref().context("tls.key_file is needed")?;
-    let key = PrivateKeyDer::from_pem_file(key_file).with_context(|| format!("reading tls.key_file {}", key_file.display()))?;
-    let mut config = builder.with_single_cert(certificates(tls.cert_file.as_deref(), "cert_file")?, key).context("tls.cert_file")?;
+    let key = PrivateKeyDer::from_pem_file(key_file)
+        .with_context(|| format!("reading tls.key_file {}", key_file.display()))?;
+    let mut config =
+        builder.with_single_cert(certificates(tls.cert_file.as_deref(), "cert_file")?, key).context("tls.cert_file")?;
     // Exec sessions upgrade their connection, and clients know no way to do that in HTTP/2.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
@@ -60,7 +63,10 @@ fn server_config(tls: &TlsConfig) -> anyhow::Result<ServerConfig> {
 fn certificates(file: Option<&Path>, key: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let file = file.with_context(|| format!("tls.{key} is needed"))?;
     let reading = || format!("reading tls.{key} {}", file.display());
-    let found = CertificateDer::pem_file_iter(file).with_context(reading)?.collect::<Result<Vec<_>, _>>().with_context(reading)?;
+    let found = CertificateDer::pem_file_iter(file)
+        .with_context(reading)?
+        .collect::<Result<Vec<_>, _>>()
+        .with_context(reading)?;
     if found.is_empty() {
         anyhow::bail!("tls.{key}: there is no certificate in {}", file.display());
     }
@@ -102,13 +108,15 @@ mod tests {
     async fn heard(tls: &TlsConfig) -> (Option<String>, Option<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("is bound");
-        let (closing, secure) = (CancellationToken::new(), secure(tls, Dur::from_secs(5)).expect("the files can be used"));
+        let (closing, secure) =
+            (CancellationToken::new(), secure(tls, Dur::from_secs(5)).expect("the files can be used"));
         let limits = songline_api::Limits::default();
         let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, secure, limits, closing.clone()));
         let ca = std::fs::read_to_string(file("ca.pem")).expect("is there");
         // The certificate names a server of the region, independent of its address.
         let name = "server.global.nomad";
-        let client = songline_client::tls::http_client_trusting(&[ca]).expect("is a certificate").resolve(name, address).build();
+        let client =
+            songline_client::tls::http_client_trusting(&[ca]).expect("is a certificate").resolve(name, address).build();
         let client = client.expect("is a client");
         let get = async |url: String| client.get(url).send().await.ok()?.text().await.ok();
         let both = (get(format!("https://{name}:{}/", address.port())).await, get(format!("http://{address}/")).await);

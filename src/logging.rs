@@ -17,10 +17,11 @@ use crate::config::AgentConfig;
 
 /// Starts logging. Standard output is not used: the agent prints its address there.
 pub(crate) fn start(config: &AgentConfig) {
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(format!("error,{}", ours(&config.log_level.to_lowercase()))));
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("error,{}", ours(&config.log_level.to_lowercase()))));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines = if config.log_json { lines.json().with_filter(filter).boxed() } else { lines.with_filter(filter).boxed() };
+    let lines =
+        if config.log_json { lines.json().with_filter(filter).boxed() } else { lines.with_filter(filter).boxed() };
     // A second call, in a test, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(lines).with(ToListeners.with_filter(Wanted)).try_init();
 }

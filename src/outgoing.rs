@@ -46,7 +46,8 @@ impl HttpFetch {
 
 /// Builds a client that does not follow redirects: the configuration alone decides which host receives a secret.
 fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, FetchError> {
-    let bounded = builder.connect_timeout(CONNECT_TIMEOUT).timeout(REQUEST_TIMEOUT).redirect(reqwest::redirect::Policy::none());
+    let bounded =
+        builder.connect_timeout(CONNECT_TIMEOUT).timeout(REQUEST_TIMEOUT).redirect(reqwest::redirect::Policy::none());
     bounded.build().map_err(|error| FetchError::Failed(with_sources(&error)))
 }
 

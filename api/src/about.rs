@@ -30,10 +30,14 @@ pub async fn profile(name: &str) -> Result<Profile, RpcError> {
 }
 
 /// Log lines from now on, until the receiver is dropped or `closing` is cancelled.
-pub fn log(ask: &AskMonitor, closing: CancellationToken) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+pub fn log(
+    ask: &AskMonitor,
+    closing: CancellationToken,
+) -> Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError> {
     let level = match ask.level.as_str() {
         "" => tracing::Level::INFO,
-        name => level_named(name).ok_or_else(|| RpcError::Coded { code: 400, text: format!("Unknown log level: {name}") })?,
+        name => level_named(name)
+            .ok_or_else(|| RpcError::Coded { code: 400, text: format!("Unknown log level: {name}") })?,
     };
     let lines = Monitor::of_this_process().listen(level);
     let frames = monitor::framed(lines, monitor::shown(ask.json, ask.location), closing);

@@ -129,7 +129,9 @@ impl Caller {
         match &self.identity {
             Identity::AclsOff | Identity::Anonymous => Actor::Anonymous,
             Identity::Token(token) => Actor::Accessor(token.accessor_id.to_string().into()),
-            Identity::Workload(workload) => Actor::Workload(format!("{}/{}", workload.claims.alloc_id, workload.claims.task).into()),
+            Identity::Workload(workload) => {
+                Actor::Workload(format!("{}/{}", workload.claims.alloc_id, workload.claims.task).into())
+            }
             Identity::Node(node) => Actor::Node(*node),
         }
     }
@@ -141,9 +143,14 @@ pub fn token_of(headers: &HeaderMap) -> &str {
     if !own.is_empty() {
         return own;
     }
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.split_once(' '));
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '));
     match bearer {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim().split(' ').next().unwrap_or_default(),
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+            token.trim().split(' ').next().unwrap_or_default()
+        }
         Some(_) | None => "",
     }
 }
@@ -183,7 +190,8 @@ impl Callers {
     fn workload<S: Server>(&self, server: &S, view: &State, token: &str) -> Result<Caller, AuthError> {
         let known = keyring::workload(view, server.keyring(), token);
         let (claims, alloc) = known.map_err(|error| AuthError::BadIdentity(error.to_string()))?;
-        let policies = view.acl_policies_of_workload(&claims.namespace, &claims.job_id, &alloc.task_group, &claims.task);
+        let policies =
+            view.acl_policies_of_workload(&claims.namespace, &claims.job_id, &alloc.task_group, &claims.task);
         let own = Workload {
             namespace: claims.namespace.to_string(),
             job: claims.job_id.to_string(),
@@ -202,12 +210,14 @@ impl Callers {
     }
 
     fn compile(&self, policies: &[Arc<AclPolicy>]) -> Result<Arc<Acl>, AuthError> {
-        let key: Policies = policies.iter().map(|policy| (policy.name.clone(), policy.modify_index, policy.hash.clone())).collect();
+        let key: Policies =
+            policies.iter().map(|policy| (policy.name.clone(), policy.modify_index, policy.hash.clone())).collect();
         if let Some(known) = self.compiled.lock().get(&key) {
             return Ok(Arc::clone(known));
         }
         let parse = |policy: &Arc<AclPolicy>| {
-            acl::parse(&policy.rules).map_err(|error| AuthError::BadPolicy(format!("failed to parse {:?}: {error}", policy.name.as_str())))
+            acl::parse(&policy.rules)
+                .map_err(|error| AuthError::BadPolicy(format!("failed to parse {:?}: {error}", policy.name.as_str())))
         };
         let parsed = policies.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         let acl = Arc::new(Acl::of(&parsed));

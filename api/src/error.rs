@@ -88,8 +88,12 @@ impl From<ProposeError> for ApiError {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::Rejected(rejected) => rejected.into(),
-            ProposeError::NoLeader => Self { leaderless: Some(Leaderless::Nothing), ..Self::internal(error.to_string()) },
-            ProposeError::OutcomeUnknown(_) => Self { leaderless: Some(Leaderless::Unknown), ..Self::internal(error.to_string()) },
+            ProposeError::NoLeader => {
+                Self { leaderless: Some(Leaderless::Nothing), ..Self::internal(error.to_string()) }
+            }
+            ProposeError::OutcomeUnknown(_) => {
+                Self { leaderless: Some(Leaderless::Unknown), ..Self::internal(error.to_string()) }
+            }
             ProposeError::Unavailable(_) => Self::internal(error.to_string()),
         }
     }
@@ -124,7 +128,9 @@ impl From<PastError> for ApiError {
 impl From<RpcError> for ApiError {
     fn from(error: RpcError) -> Self {
         match error {
-            RpcError::Coded { code, text } => Self::new(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text),
+            RpcError::Coded { code, text } => {
+                Self::new(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text)
+            }
             RpcError::Remote(_) | RpcError::NoLeader | RpcError::Lost(_) => Self::internal(error.to_string()),
         }
     }

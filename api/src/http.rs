@@ -152,11 +152,9 @@ fn mux<S: Server>() -> Mux<S> {
 impl<S: Server> Shared<S> {
     /// Makes the shared part for the connections to a server.
     pub fn of(server: &S) -> Self {
-        let headers = server
-            .info()
-            .response_headers
-            .iter()
-            .filter_map(|(name, value)| Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?)));
+        let headers = server.info().response_headers.iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+        });
         let headers = headers.collect();
         Self { mux: Arc::new(mux()), headers, callers: Arc::default() }
     }

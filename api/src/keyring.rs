@@ -46,7 +46,9 @@ pub enum KeyringError {
         reason: String,
     },
     /// The root key was wrapped by another key-encryption key.
-    #[error("root key {key} is wrapped by key-encryption key {wanted}, this server has {found}: put the file of {wanted} in its place")]
+    #[error(
+        "root key {key} is wrapped by key-encryption key {wanted}, this server has {found}: put the file of {wanted} in its place"
+    )]
     WrongKek {
         /// The root key.
         key: RootKeyId,
@@ -75,7 +77,11 @@ pub enum KeyringError {
 /// Authenticates the token of a task: returns its claims and its allocation, which must exist and must not be
 /// terminal on the client. A desired status of stop does not matter: tasks that run after the main task still need
 /// their rights.
-pub fn workload(view: &State, keyring: &impl Keyring, token: &str) -> Result<(IdentityClaims, Arc<Allocation>), KeyringError> {
+pub fn workload(
+    view: &State,
+    keyring: &impl Keyring,
+    token: &str,
+) -> Result<(IdentityClaims, Arc<Allocation>), KeyringError> {
     let claims = keyring.verify_identity(token)?;
     let gone = || KeyringError::NoWorkload("allocation does not exist");
     let alloc = view.alloc(claims.alloc_id).filter(|alloc| alloc.job.is_some()).ok_or_else(gone)?;

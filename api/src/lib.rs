@@ -1,8 +1,9 @@
 //! HTTP: listeners, routes, and the layers around handlers. This crate decides what a request means; `projections`
 //! decides what a command does, `wire` has the JSON forms, and `events` the streams and the record that routes read.
 //!
-//! The server behind the API is a trait ([`Server`]) that the shell implements. A handler translates a request to a command or a query,
-//! and nothing more; parameters, headers, blocking, paging and compression belong to the layers around it.
+//! The server behind the API is a trait ([`Server`]) that the shell implements. A handler translates a request to a
+//! command or a query, and nothing more; parameters, headers, blocking, paging and compression belong to the layers
+//! around it.
 
 pub mod about;
 pub mod caller;

@@ -106,7 +106,13 @@ pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Lim
 }
 
 /// Same as [`serve`] for any handler. With `secure`, every connection is secured first.
-pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option<Secure>, limits: Limits, shutdown: CancellationToken) {
+pub async fn serve_with<A: Answer>(
+    listener: TcpListener,
+    api: A,
+    secure: Option<Secure>,
+    limits: Limits,
+    shutdown: CancellationToken,
+) {
     let clients = Arc::new(Clients::default());
     let tasks = TaskTracker::new();
     loop {
@@ -135,7 +141,9 @@ pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option
                 None => connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await,
                 Some(secure) => match secure(stream).await {
                     Ok(stream) => connection(stream, peer, Speaker::Caller, api, &limits, shutdown).await,
-                    Err(error) => tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a TLS handshake failed"),
+                    Err(error) => {
+                        tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a TLS handshake failed")
+                    }
                 },
             }
             drop(place);
@@ -149,8 +157,13 @@ pub async fn serve_with<A: Answer>(listener: TcpListener, api: A, secure: Option
 
 /// Serves requests that the agent of a node relays over one connection, until the connection ends or `shutdown`. Any
 /// caller may have made these requests.
-pub async fn serve_relayed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
-where
+pub async fn serve_relayed<S: Server, T>(
+    stream: T,
+    peer: SocketAddr,
+    api: Api<S>,
+    limits: &Limits,
+    shutdown: CancellationToken,
+) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     connection(stream, peer, Speaker::Caller, api, limits, shutdown).await;
@@ -158,8 +171,13 @@ where
 
 /// Serves requests that another server forwards over one connection, until the connection ends or `shutdown`. The
 /// other end has proved to be a server.
-pub async fn serve_passed<S: Server, T>(stream: T, peer: SocketAddr, api: Api<S>, limits: &Limits, shutdown: CancellationToken)
-where
+pub async fn serve_passed<S: Server, T>(
+    stream: T,
+    peer: SocketAddr,
+    api: Api<S>,
+    limits: &Limits,
+    shutdown: CancellationToken,
+) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     connection(stream, peer, Speaker::Server, api, limits, shutdown).await;
@@ -207,12 +225,19 @@ enum Speaker {
     Task,
 }
 
-async fn connection<A: Answer, T>(stream: T, peer: SocketAddr, speaker: Speaker, api: A, limits: &Limits, shutdown: CancellationToken)
-where
+async fn connection<A: Answer, T>(
+    stream: T,
+    peer: SocketAddr,
+    speaker: Speaker,
+    api: A,
+    limits: &Limits,
+    shutdown: CancellationToken,
+) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stalled = Stalled::default();
-    let io = TokioIo::new(Bounded { stream, write_timeout: limits.write_timeout, waiting: None, stalled: stalled.clone() });
+    let io =
+        TokioIo::new(Bounded { stream, write_timeout: limits.write_timeout, waiting: None, stalled: stalled.clone() });
     let body_timeout = limits.body_timeout;
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let api = api.clone();
@@ -228,7 +253,11 @@ where
             }
             Speaker::Task => {}
         }
-        async move { Ok::<_, std::convert::Infallible>(api.answer(request.map(|body| Body::new(Paced::new(body, body_timeout)))).await) }
+        async move {
+            Ok::<_, std::convert::Infallible>(
+                api.answer(request.map(|body| Body::new(Paced::new(body, body_timeout)))).await,
+            )
+        }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -336,7 +365,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Bounded<T> {
         self.wait(cx, polled)
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.wait(cx, polled)
     }

@@ -21,9 +21,11 @@ use table::{Reply, Row, Sent, Std, Table};
 const ANY: [Method; 4] = [Method::GET, Method::PUT, Method::POST, Method::DELETE];
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    Table::parse(include_str!("openapi/reference.txt"), include_str!("openapi/ours.txt")).expect("a test reads both files")
+    Table::parse(include_str!("openapi/reference.txt"), include_str!("openapi/ours.txt"))
+        .expect("a test reads both files")
 });
-static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes::parse(include_str!("openapi/types.txt")).expect("a test reads the file"));
+static SHAPES: LazyLock<Shapes> =
+    LazyLock::new(|| Shapes::parse(include_str!("openapi/types.txt")).expect("a test reads the file"));
 
 /// The table of parameters and shapes by route.
 pub fn table() -> &'static Table {
@@ -133,7 +135,8 @@ fn methods_of(row: &Row) -> &[Method] {
 }
 
 fn operation(route: &RouteInfo, row: &Row, method: &Method, shapes: &mut Vec<Shape>) -> Value {
-    let words = row.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty() && *word != "v1").collect::<Vec<_>>();
+    let words =
+        row.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty() && *word != "v1").collect::<Vec<_>>();
     let mut out = json!({
         "operationId": format!("{}-{}", method.as_str().to_lowercase(), words.join("-")),
         "tags": [words.first().unwrap_or(&"root")],
@@ -144,7 +147,8 @@ fn operation(route: &RouteInfo, row: &Row, method: &Method, shapes: &mut Vec<Sha
         Sent::Nothing => {}
         Sent::Json(shape, required) => {
             shapes.push(shape.clone());
-            out["requestBody"] = json!({"required": required, "content": {"application/json": {"schema": shape.schema()}}});
+            out["requestBody"] =
+                json!({"required": required, "content": {"application/json": {"schema": shape.schema()}}});
         }
         Sent::Bytes => out["requestBody"] = json!({"required": true, "content": {"application/octet-stream": {}}}),
     }
@@ -189,9 +193,11 @@ fn responses(row: &Row, shapes: &mut Vec<Shape>) -> Value {
 }
 
 fn parameters(row: &Row, method: &Method) -> Vec<Value> {
-    let path = table::names(&row.path).map(|name| json!({"name": name, "in": "path", "required": true, "schema": Shape::Str.schema()}));
+    let path = table::names(&row.path)
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": Shape::Str.schema()}));
     let own = row.query.iter().map(|param| {
-        let schema = if param.repeated { json!({"type": "array", "items": param.shape.schema()}) } else { param.shape.schema() };
+        let schema =
+            if param.repeated { json!({"type": "array", "items": param.shape.schema()}) } else { param.shape.schema() };
         json!({"name": param.name, "in": "query", "required": param.required, "schema": schema})
     });
     let mut shared: Vec<&str> = Vec::new();
@@ -234,7 +240,12 @@ fn shared_parameters() -> Map<String, Value> {
         ("query", "prefix", "str", "What ids have to start with."),
         ("query", "reverse", "str", "`true`: newest first."),
         ("query", "at_index", "uint", "The state as it was at this index."),
-        ("query", "at_time", "str", "The state as it was at this time: RFC 3339, or seconds or nanoseconds since 1970."),
+        (
+            "query",
+            "at_time",
+            "str",
+            "The state as it was at this time: RFC 3339, or seconds or nanoseconds since 1970.",
+        ),
         ("query", "idempotency_token", "str", "Makes a repeated dispatch answer with the first child."),
         ("header", "Idempotency-Key", "str", "Makes a repeated write run once."),
         ("header", "X-Nomad-CSI-Secrets", "str", "Secrets of a volume where there is no body: `k=v,k2=v2`."),

@@ -15,7 +15,9 @@ use songline_events::hub::EventHub;
 use songline_events::past::Past;
 use songline_events::refill::Filling;
 use songline_events::watch::Watches;
-use songline_model::{AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Secret, Str, Time, TtlBounds};
+use songline_model::{
+    AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Secret, Str, Time, TtlBounds,
+};
 use songline_projections::{Outcome, Rejected, State};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -128,7 +130,11 @@ pub trait Server: Send + Sync + 'static {
     fn force_gc(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
     /// Recomputes all job summaries. Does nothing when a request with the key of `idempotency` was applied before.
-    fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> impl Future<Output = Result<(), ProposeError>> + Send;
+    fn reconcile_summaries(
+        &self,
+        actor: Actor,
+        idempotency: Option<Idempotency>,
+    ) -> impl Future<Output = Result<(), ProposeError>> + Send;
 
     /// Index in the reset file, with which an operator with access to this server allows a second ACL bootstrap; 0
     /// when there is no such file.

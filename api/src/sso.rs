@@ -1,7 +1,7 @@
 //! Logins with a token or at an OpenID provider: trusted keys, and logins under way.
 //!
-//! Binding rules (`songline_identity::login`) decide on the rights of a login; `songline_identity::jwt` checks tokens. The
-//! shell has the sockets.
+//! Binding rules (`songline_identity::login`) decide on the rights of a login; `songline_identity::jwt` checks tokens.
+//! The shell has the sockets.
 
 mod fetch;
 mod form;
@@ -42,7 +42,13 @@ impl Sso {
     }
 
     /// Verifies a token by the method's keys and returns its claims.
-    pub async fn verify(&self, method: &AclAuthMethod, config: &AclAuthMethodConfig, token: &str, now: Time) -> Result<Claims, JwtError> {
+    pub async fn verify(
+        &self,
+        method: &AclAuthMethod,
+        config: &AclAuthMethodConfig,
+        token: &str,
+        now: Time,
+    ) -> Result<Claims, JwtError> {
         let static_keys = config.jwt_validation_pub_keys.as_deref().unwrap_or_default();
         if static_keys.is_empty() && config.jwks_url.is_empty() && config.oidc_discovery_url.is_empty() {
             return Err(JwtError::NoKeys);

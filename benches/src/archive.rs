@@ -49,9 +49,16 @@ async fn save_and_restore(options: &Options, server: &Arc<Core>, addr: &str) -> 
     for n in 0..options.allocs / 50 {
         let job = &jobs[usize::try_from(n)? % jobs.len()];
         let updated = (n * 50..n * 50 + 50).map(|n| alloc(n, &job.namespace, &job.id)).collect();
-        server.write(load::proposal(ApplyPlan { job: Some(Arc::clone(job)), updated, ..ApplyPlan::default() }.into())).await?;
+        server
+            .write(load::proposal(ApplyPlan { job: Some(Arc::clone(job)), updated, ..ApplyPlan::default() }.into()))
+            .await?;
     }
-    println!("archive: {} evals and {} allocs written in {:.1} s", options.evals, options.allocs, started.elapsed().as_secs_f64());
+    println!(
+        "archive: {} evals and {} allocs written in {:.1} s",
+        options.evals,
+        options.allocs,
+        started.elapsed().as_secs_f64()
+    );
 
     server.apply_times().reset();
     let rate = (options.rate, options.connections);

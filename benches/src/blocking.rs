@@ -83,7 +83,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut writers = Vec::new();
     for first in 0..WRITERS {
         let mut connection = open(&options).await?;
-        let (sent, rate, total, objects) = (Arc::clone(&sent), options.rate.max(1), options.rate * options.seconds, options.queries);
+        let (sent, rate, total, objects) =
+            (Arc::clone(&sent), options.rate.max(1), options.rate * options.seconds, options.queries);
         writers.push(tokio::spawn(async move {
             for n in (first..total).step_by(WRITERS as usize) {
                 tokio::time::sleep_until((writing + Duration::from_nanos(1_000_000_000 * n / rate)).into()).await;
@@ -108,7 +109,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         all.wakes += seen.wakes;
         all.spurious += seen.spurious;
     }
-    println!("blocking: {} writes, {} queries answered, {} without a write", options.rate * options.seconds, all.wakes, all.spurious);
+    println!(
+        "blocking: {} writes, {} queries answered, {} without a write",
+        options.rate * options.seconds,
+        all.wakes,
+        all.spurious
+    );
     all.latencies.print("blocking, from sending the write to reading the answer", took);
     Ok(())
 }
@@ -118,7 +124,13 @@ async fn open(options: &Options) -> anyhow::Result<Connection> {
 }
 
 /// Repeats a blocking query for the next change of a namespace.
-async fn follow(mut connection: Connection, n: u64, sent: &Sent, begin: Instant, end: &CancellationToken) -> anyhow::Result<Seen> {
+async fn follow(
+    mut connection: Connection,
+    n: u64,
+    sent: &Sent,
+    begin: Instant,
+    end: &CancellationToken,
+) -> anyhow::Result<Seen> {
     let mut seen = Seen { latencies: Latencies::new(), wakes: 0, spurious: 0 };
     let mut index = 0;
     loop {

@@ -83,7 +83,8 @@ fn print(seen: &Seen, took: Duration) {
 async fn read(addr: &str, options: &Options, seen: &mut Seen, limit: Option<u64>) -> anyhow::Result<bool> {
     let mut stream = Connection::open(addr).await?;
     let format = options.format;
-    let target = format!("/v1/event/stream?after_index={}&namespace=*&format={}{}", seen.last, format.word(), options.query);
+    let target =
+        format!("/v1/event/stream?after_index={}&namespace=*&format={}{}", seen.last, format.word(), options.query);
     stream.subscribe(&target).await?;
     let mut frames = Frames::new(format);
     let stop_at = limit.map(|limit| seen.frames + limit);
@@ -125,8 +126,10 @@ async fn fill(addr: &str, events: u64) -> anyhow::Result<()> {
         writers.push(tokio::spawn(async move {
             for i in 0..share {
                 let name = format!("fill-{n}-{}", i % 8);
-                let meta =
-                    format!("{i:08} some text that is not all the same, as metadata is not: {:x} ", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let meta = format!(
+                    "{i:08} some text that is not all the same, as metadata is not: {:x} ",
+                    i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                );
                 let body = format!(r#"{{"Name":"{name}","Description":"{meta}","Meta":{{"a":"{}"}}}}"#, meta.repeat(6));
                 connection.ok("PUT", "/v1/node/pools", body.as_bytes()).await?;
             }

@@ -70,7 +70,8 @@ impl Cluster {
             None => std::env::current_exe().context("where this tool is")?.with_file_name("songline"),
         };
         let temporary = if program.dir.is_some() { None } else { Some(tempfile::tempdir()?) };
-        let dir = program.dir.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned())).context("a folder")?;
+        let dir =
+            program.dir.clone().or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned())).context("a folder")?;
         let ports = free_ports(SERVERS * 3)?;
         let addresses: Vec<String> = ports.chunks(3).map(|ports| format!("127.0.0.1:{}", ports[1])).collect();
         let mut servers = Vec::new();
@@ -117,7 +118,13 @@ impl Server {
         let path = dir.join("agent.json");
         std::fs::write(&path, config.to_string()).with_context(|| format!("writing {}", path.display()))?;
         let http = format!("http://127.0.0.1:{}", ports[0]);
-        let mut server = Self { http, rpc: format!("127.0.0.1:{}", ports[1]), program: program.to_owned(), config: path, child: None };
+        let mut server = Self {
+            http,
+            rpc: format!("127.0.0.1:{}", ports[1]),
+            program: program.to_owned(),
+            config: path,
+            child: None,
+        };
         server.start_again()?;
         Ok(server)
     }
@@ -156,7 +163,9 @@ impl Drop for Server {
 
 /// Ports that are currently free.
 fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
-    let listeners =
-        (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<Result<Vec<_>, _>>().context("looking for free ports")?;
+    let listeners = (0..count)
+        .map(|_| TcpListener::bind(("127.0.0.1", 0)))
+        .collect::<Result<Vec<_>, _>>()
+        .context("looking for free ports")?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }

@@ -45,8 +45,9 @@ pub async fn write(what: &str, addr: &str, writes: &Writes) -> anyhow::Result<()
     for n in 0..writes.connections {
         let mut connection = Connection::open(addr).await?;
         let description = "x".repeat(writes.bytes.min(256));
-        let bodies: Vec<_> =
-            (0..writes.names.max(1)).map(|i| format!(r#"{{"Name":"load-{n}-{i}","Description":"{description}"}}"#).into_bytes()).collect();
+        let bodies: Vec<_> = (0..writes.names.max(1))
+            .map(|i| format!(r#"{{"Name":"load-{n}-{i}","Description":"{description}"}}"#).into_bytes())
+            .collect();
         writers.push(tokio::spawn(async move {
             let mut latencies = Latencies::new();
             for body in bodies.iter().cycle() {

@@ -15,7 +15,7 @@ use crate::http::Connection;
 use crate::report::Latencies;
 
 /// Timeout of an answer, after which a writer uses another server.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest time until writes continue.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// Number of acknowledged writes in a row after which writing counts as continued.
@@ -38,8 +38,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let addresses: Vec<String> = cluster.servers.iter().map(|server| server.http.clone()).collect();
     let stop: Arc<AtomicBool> = Arc::default();
     let (tell, mut acknowledged) = unbounded_channel();
-    let writers: Vec<_> =
-        (0..options.connections).map(|n| tokio::spawn(write(addresses.clone(), n, Arc::clone(&stop), tell.clone()))).collect();
+    let writers: Vec<_> = (0..options.connections)
+        .map(|n| tokio::spawn(write(addresses.clone(), n, Arc::clone(&stop), tell.clone())))
+        .collect();
     drop(tell);
     let started = Instant::now();
     let mut gaps = Latencies::new();
@@ -62,7 +63,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     for writer in writers {
         writer.await?;
     }
-    println!("failover, {} kills of the leader, {} connections, {writes} writes seen", options.kills, options.connections);
+    println!(
+        "failover, {} kills of the leader, {} connections, {writes} writes seen",
+        options.kills, options.connections
+    );
     gaps.print("longest time without a write acknowledged to anybody", started.elapsed());
     Ok(())
 }
@@ -87,11 +91,11 @@ async fn write(addresses: Vec<String>, n: usize, stop: Arc<AtomicBool>, tell: Un
         let address = &addresses[server % addresses.len()];
         server += 1;
         // Any failure here is part of the measured outage: try the next server.
-        let Ok(Ok(mut connection)) = timeout(PATIENCE, Connection::open(address)).await else {
+        let Ok(Ok(mut connection)) = timeout(TIMEOUT, Connection::open(address)).await else {
             tokio::task::yield_now().await;
             continue;
         };
-        while let Ok(Ok(_)) = timeout(PATIENCE, connection.ok("PUT", "/v1/namespace", &body)).await {
+        while let Ok(Ok(_)) = timeout(TIMEOUT, connection.ok("PUT", "/v1/namespace", &body)).await {
             if tell.send(Instant::now()).is_err() || stop.load(Ordering::SeqCst) {
                 return;
             }

@@ -21,7 +21,8 @@ pub struct Options {
     /// The agent.
     #[arg(long)]
     addr: String,
-    /// How many subscribers. Agents accept 100 connections of one address (`http_max_conns_per_client`), the writer's included.
+    /// How many subscribers. Agents accept 100 connections of one address (`http_max_conns_per_client`), the writer's
+    /// included.
     #[arg(long, default_value_t = 80)]
     subscribers: usize,
     /// Writes a second.
@@ -89,7 +90,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         total * options.subscribers as u64
     );
     all.print(
-        &format!("fanout, {} subscribers at {} writes/s, from sending the write to reading its event", options.subscribers, options.rate),
+        &format!(
+            "fanout, {} subscribers at {} writes/s, from sending the write to reading its event",
+            options.subscribers, options.rate
+        ),
         took,
     );
     Ok(())

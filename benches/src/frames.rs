@@ -87,7 +87,8 @@ fn json(bytes: &[u8]) -> anyhow::Result<Option<(Frame, usize)>> {
         let events = line.windows(10).filter(|window| window == b"\"Payload\":").count();
         Frame::Events { index, events: events as u64 }
     } else {
-        let mark: serde_json::Value = serde_json::from_slice(line).with_context(|| String::from_utf8_lossy(line).into_owned())?;
+        let mark: serde_json::Value =
+            serde_json::from_slice(line).with_context(|| String::from_utf8_lossy(line).into_owned())?;
         of_mark(&mark)
     };
     Ok(Some((frame, end + 1)))

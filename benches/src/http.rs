@@ -95,8 +95,13 @@ impl Connection {
     }
 
     async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> anyhow::Result<()> {
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n{}Content-Length: {}\r\n\r\n", self.host, self.token, body.len()).into_bytes();
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\n{}Content-Length: {}\r\n\r\n",
+            self.host,
+            self.token,
+            body.len()
+        )
+        .into_bytes();
         request.extend_from_slice(body);
         self.stream.write_all(&request).await?;
         Ok(())

@@ -49,7 +49,9 @@ async fn measure(options: &Options, cluster: &Cluster) -> anyhow::Result<()> {
     let (mut made, total) = (0, options.evals as u64);
     while made < total {
         let count = (total - made).min(1_000);
-        let Command::EvalUpdate(mut update) = load.evals(usize::try_from(count)?) else { unreachable!("it updates evaluations") };
+        let Command::EvalUpdate(mut update) = load.evals(usize::try_from(count)?) else {
+            unreachable!("it updates evaluations")
+        };
         mark(&mut update, made, options.one_of);
         server.write(load::proposal(update.into())).await?;
         made += count;

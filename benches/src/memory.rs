@@ -8,8 +8,8 @@ use anyhow::Context;
 use clap::Args;
 use songline::commands::{Actor, ApplyPlan, Command, Envelope, RegisterNode};
 use songline::model::{
-    AllocClientStatus, AllocId, AllocMetric, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources, AllocatedSharedResources,
-    AllocatedTaskResources, Allocation, EvalId, Node, NodeId, Str, Time,
+    AllocClientStatus, AllocId, AllocMetric, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources,
+    AllocatedSharedResources, AllocatedTaskResources, Allocation, EvalId, Node, NodeId, Str, Time,
 };
 use songline::projections::State;
 
@@ -35,7 +35,13 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         apply(&mut state, command)?;
     }
     for n in 0..5_000 {
-        apply(&mut state, RegisterNode { node: Node { id: NodeId::from_bytes(spread(n)), ..Node::default() }, create_node_pool: false })?;
+        apply(
+            &mut state,
+            RegisterNode {
+                node: Node { id: NodeId::from_bytes(spread(n)), ..Node::default() },
+                create_node_pool: false,
+            },
+        )?;
     }
     let empty = resident()?;
     for _ in 0..options.evals / 100 {
@@ -114,7 +120,11 @@ pub fn alloc(n: u64, namespace: &str, job: &str) -> Arc<Allocation> {
 }
 
 fn print_cost(what: &str, bytes: u64, rows: u64) {
-    println!("memory: {} MB for {rows} {what}s, {:.0} bytes each", bytes / 1_000_000, bytes as f64 / rows.max(1) as f64);
+    println!(
+        "memory: {} MB for {rows} {what}s, {:.0} bytes each",
+        bytes / 1_000_000,
+        bytes as f64 / rows.max(1) as f64
+    );
 }
 
 fn print_time(what: &str, (started, before): (Instant, f64)) -> anyhow::Result<()> {
@@ -128,7 +138,8 @@ pub fn processor_seconds() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     // The second field is a name that may have spaces in it.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).context("/proc/self/stat has times")?.parse::<u64>().context("times are numbers");
+    let ticks =
+        |at: usize| fields.get(at).context("/proc/self/stat has times")?.parse::<u64>().context("times are numbers");
     // User and system time, in the hundredths of a second that Linux reports.
     Ok((ticks(11)? + ticks(12)?) as f64 / 100.0)
 }

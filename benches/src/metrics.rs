@@ -1,4 +1,5 @@
-//! Measures the processor time of a scrape of `/v1/metrics` on a server with many allocations. The server runs in this process.
+//! Measures the processor time of a scrape of `/v1/metrics` on a server with many allocations. The server runs in this
+//! process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -51,10 +52,16 @@ async fn measure(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::R
     for n in 0..options.allocs / 500 {
         let job = &jobs[usize::try_from(n)? % jobs.len()];
         let updated = (n * 500..n * 500 + 500).map(|n| alloc(n, &job.namespace, &job.id)).collect();
-        server.write(load::proposal(ApplyPlan { job: Some(Arc::clone(job)), updated, ..ApplyPlan::default() }.into())).await?;
+        server
+            .write(load::proposal(ApplyPlan { job: Some(Arc::clone(job)), updated, ..ApplyPlan::default() }.into()))
+            .await?;
     }
     let rows = server.view().allocs().count();
-    println!("metrics: {rows} allocations of {} jobs written in {:.1} s", options.jobs, started.elapsed().as_secs_f64());
+    println!(
+        "metrics: {rows} allocations of {} jobs written in {:.1} s",
+        options.jobs,
+        started.elapsed().as_secs_f64()
+    );
     let mut connection = Connection::open(addr).await?;
     for (form, path) in [("prometheus", "/v1/metrics?format=prometheus"), ("json", "/v1/metrics")] {
         let (started, before) = (Instant::now(), processor_seconds()?);
@@ -63,7 +70,8 @@ async fn measure(options: &Options, server: &Arc<Core>, addr: &str) -> anyhow::R
             bytes = connection.ok("GET", path, &[]).await?.len();
         }
         ensure!(bytes > 0, "a scrape says something");
-        let (each, took) = ((processor_seconds()? - before) / f64::from(options.scrapes), started.elapsed() / options.scrapes);
+        let (each, took) =
+            ((processor_seconds()? - before) / f64::from(options.scrapes), started.elapsed() / options.scrapes);
         println!(
             "metrics: {form}: {:.1} ms of processor time a scrape, server and client; {:.1} ms, {bytes} bytes",
             each * 1e3,

@@ -58,8 +58,10 @@ async fn place(options: &Options, addr: String) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut writers = Vec::new();
     for n in 0..options.connections.max(1) {
-        let mine: Vec<_> =
-            (n..options.jobs).step_by(options.connections.max(1)).map(|i| job(&format!("{prefix}{i}"), options.count)).collect();
+        let mine: Vec<_> = (n..options.jobs)
+            .step_by(options.connections.max(1))
+            .map(|i| job(&format!("{prefix}{i}"), options.count))
+            .collect();
         let mut connection = Connection::open(&addr).await?;
         writers.push(tokio::spawn(async move {
             for body in mine {
@@ -78,12 +80,18 @@ async fn place(options: &Options, addr: String) -> anyhow::Result<()> {
         latencies.record(at.duration_since(started));
     }
     let took = seen.iter().max().map_or(within, |last| last.duration_since(started));
-    latencies.print(&format!("place, {} jobs x {}, time from the start until placed", options.jobs, options.count), took);
+    latencies
+        .print(&format!("place, {} jobs x {}, time from the start until placed", options.jobs, options.count), took);
     Ok(())
 }
 
 /// Times at which the allocations of these jobs were placed.
-async fn watch(mut stream: Connection, prefix: String, wanted: usize, within: Duration) -> anyhow::Result<Vec<Instant>> {
+async fn watch(
+    mut stream: Connection,
+    prefix: String,
+    wanted: usize,
+    within: Duration,
+) -> anyhow::Result<Vec<Instant>> {
     let (mut lines, mut seen, mut ids) = (Lines::default(), Vec::new(), HashSet::new());
     let deadline = tokio::time::Instant::now() + within;
     while seen.len() < wanted {
@@ -98,7 +106,10 @@ async fn watch(mut stream: Connection, prefix: String, wanted: usize, within: Du
             for event in frame["Events"].as_array().into_iter().flatten() {
                 let alloc = &event["Payload"]["Allocation"];
                 let ours = alloc["JobID"].as_str().is_some_and(|id| id.starts_with(&prefix));
-                if ours && event["Type"] == "PlanResult" && ids.insert(event["Key"].as_str().unwrap_or_default().to_owned()) {
+                if ours
+                    && event["Type"] == "PlanResult"
+                    && ids.insert(event["Key"].as_str().unwrap_or_default().to_owned())
+                {
                     seen.push(now);
                 }
             }

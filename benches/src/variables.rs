@@ -69,7 +69,9 @@ async fn write(options: &Options, addr: &str) -> anyhow::Result<()> {
         let (paths, bytes) = (options.paths.max(1), options.bytes);
         writers.push(tokio::spawn(async move {
             let bodies: Vec<_> = (0..paths)
-                .map(|path| json!({ "Path": format!("load/{n}/{path}"), "Items": { "value": "v".repeat(bytes) } }).to_string())
+                .map(|path| {
+                    json!({ "Path": format!("load/{n}/{path}"), "Items": { "value": "v".repeat(bytes) } }).to_string()
+                })
                 .collect();
             let mut latencies = Latencies::new();
             for (path, body) in bodies.iter().enumerate().cycle() {
@@ -90,6 +92,9 @@ async fn write(options: &Options, addr: &str) -> anyhow::Result<()> {
     let took = started.elapsed();
     all.print(&format!("variables, {} connections, {} bytes", options.connections, options.bytes), took);
     let processor = processor_seconds()? - before;
-    println!("variables: {:.1} us of processor time each, the tool's with it", processor * 1e6 / all.len().max(1) as f64);
+    println!(
+        "variables: {:.1} us of processor time each, the tool's with it",
+        processor * 1e6 / all.len().max(1) as f64
+    );
     Ok(())
 }

@@ -266,11 +266,18 @@ impl<S: Servers> Inner<S> {
 
     /// Delay after an error, with jitter; in dev mode constant.
     fn retry_wait(&self, base: Dur) -> Duration {
-        if self.shared.config.dev { DEV_RETRY.min(base.to_std()) } else { self.shared.clock.jitter().stretched(base).to_std() }
+        if self.shared.config.dev {
+            DEV_RETRY.min(base.to_std())
+        } else {
+            self.shared.clock.jitter().stretched(base).to_std()
+        }
     }
 
     /// Makes a call, and repeats it while there is no leader, for at most `RPC_HOLD`.
-    async fn call<T, F: Future<Output = Result<T, RpcError>>>(&self, mut make: impl FnMut() -> F) -> Result<T, RpcError> {
+    async fn call<T, F: Future<Output = Result<T, RpcError>>>(
+        &self,
+        mut make: impl FnMut() -> F,
+    ) -> Result<T, RpcError> {
         let until = tokio::time::Instant::now() + RPC_HOLD;
         loop {
             match make().await {
@@ -323,7 +330,8 @@ impl<S: Servers> Inner<S> {
             }
             Err(error) => {
                 tracing::warn!(%error, "registering the node");
-                let away = matches!(error, RpcError::NoLeader | RpcError::Lost(_)) || error.to_string().contains("no servers");
+                let away =
+                    matches!(error, RpcError::NoLeader | RpcError::Lost(_)) || error.to_string().contains("no servers");
                 beats.on_register_failed(self.now(), away);
             }
         }
@@ -350,7 +358,8 @@ impl<S: Servers> Inner<S> {
     /// Reports all running allocations again: the servers may know their status, but requested it.
     fn say_again(&self) {
         let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
-        let known: Vec<AllocUpdate> = lock(&self.runners).values().map(|runner| runner.view().update.clone()).filter(runs).collect();
+        let known: Vec<AllocUpdate> =
+            lock(&self.runners).values().map(|runner| runner.view().update.clone()).filter(runs).collect();
         lock(&self.sync).say_again(self.now(), known);
         self.sync_wake.notify_one();
     }
@@ -454,7 +463,8 @@ fn directories(config: &ClientConfig) -> Result<(), StartError> {
         made.map_err(|source| StartError::Directory { dir: dir.display().to_string(), source })?;
     }
     for (name, volume) in &config.host_volumes {
-        std::fs::metadata(volume.path.as_str()).map_err(|source| StartError::HostVolume { name: name.to_string(), source })?;
+        std::fs::metadata(volume.path.as_str())
+            .map_err(|source| StartError::HostVolume { name: name.to_string(), source })?;
     }
     Ok(())
 }
@@ -464,7 +474,12 @@ fn parse_identity(text: &str) -> Option<NodeAuth> {
     Some(NodeAuth { id: id.parse().ok()?, secret: Secret::new(secret) })
 }
 
-fn first_node(config: &ClientConfig, auth: &NodeAuth, drivers: &BTreeMap<songline_model::Str, Arc<dyn driver::Driver>>, now: Time) -> Node {
+fn first_node(
+    config: &ClientConfig,
+    auth: &NodeAuth,
+    drivers: &BTreeMap<songline_model::Str, Arc<dyn driver::Driver>>,
+    now: Time,
+) -> Node {
     let mut node = fingerprint::node(config);
     node.id = auth.id;
     node.secret_id = auth.secret.clone();
@@ -496,7 +511,9 @@ fn await_end<S: Servers>(
             }
             loop {
                 if let Ok(allocs) = servers.alloc_get_allocs(&auth, vec![id]).await {
-                    let gone = |alloc: &Arc<Allocation>| alloc.client_terminal() || alloc.client_status == AllocClientStatus::Unknown;
+                    let gone = |alloc: &Arc<Allocation>| {
+                        alloc.client_terminal() || alloc.client_status == AllocClientStatus::Unknown
+                    };
                     if allocs.iter().find(|alloc| alloc.id == id).is_none_or(gone) {
                         return None;
                     }

@@ -1,5 +1,6 @@
-//! Directories of an allocation: one that its tasks share, one for each task, and one for the agent's logs of them. Everything below
-//! [`AllocDir::open`] is reached through [`beneath`](crate::beneath). Reading files for requests is in [`crate::serve`].
+//! Directories of an allocation: one that its tasks share, one for each task, and one for the agent's logs of them.
+//! Everything below [`AllocDir::open`] is reached through [`beneath`](crate::beneath). Reading files for requests is in
+//! [`crate::serve`].
 //!
 //! ```text
 //! <alloc_dir>/<id>/            0755, the agent's
@@ -8,8 +9,9 @@
 //! <alloc_dir>/<id>.logs/       0755, the agent's: the logs that it writes, rotates and serves
 //! ```
 //!
-//! Tasks find their logs in `alloc/logs`, whose files are hard links to the agent's. A task that removes or replaces them does not change
-//! the logs that the agent serves. Tasks with a root of their own see the agent's directory there, read-only.
+//! Tasks find their logs in `alloc/logs`, whose files are hard links to the agent's. A task that removes or replaces
+//! them does not change the logs that the agent serves. Tasks with a root of their own see the agent's directory there,
+//! read-only.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -39,7 +41,8 @@ impl AllocDir {
         Self { root: parent.join(id.to_string()) }
     }
 
-    /// Path of the allocation's directory, for texts that tasks and people read. Files below it are reached through [`AllocDir::open`].
+    /// Path of the allocation's directory, for texts that tasks and people read. Files below it are reached through
+    /// [`AllocDir::open`].
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -69,7 +72,8 @@ impl AllocDir {
         self.open()?.dir(task)
     }
 
-    /// Makes the directories that the tasks share. A repeated call only replaces entries that tasks have put in their place.
+    /// Makes the directories that the tasks share. A repeated call only replaces entries that tasks have put in their
+    /// place.
     pub fn build(&self) -> io::Result<()> {
         let root = Dir::make(&self.root, 0o755)?;
         Dir::make(&self.logs(), 0o755)?;
@@ -100,16 +104,19 @@ impl AllocDir {
         self.open_task(task)?.dir(SECRETS)?.write(name, content, 0o600, owner)
     }
 
-    /// Writes a file below a task's `local` directory. Any entry in its place is replaced; a link among its parent directories is an error.
+    /// Writes a file below a task's `local` directory. Any entry in its place is replaced; a link among its parent
+    /// directories is an error.
     pub fn write_local(&self, task: &str, path: &Path, content: &[u8]) -> io::Result<()> {
-        let path: PathBuf = path.components().filter(|part| !matches!(part, Component::CurDir | Component::RootDir)).collect();
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| io::Error::other("the file has no name"))?;
+        let path: PathBuf =
+            path.components().filter(|part| !matches!(part, Component::CurDir | Component::RootDir)).collect();
+        let name =
+            path.file_name().and_then(|name| name.to_str()).ok_or_else(|| io::Error::other("the file has no name"))?;
         let dir = self.open_task(task)?.dir("local")?.make_dirs(path.parent().unwrap_or(Path::new("")), 0o777)?;
         dir.write(name, content, 0o777, None)
     }
 
-    /// Takes over the data of the previous allocation: the shared `data` and each task's `local`. Entries that are not directories are
-    /// left.
+    /// Takes over the data of the previous allocation: the shared `data` and each task's `local`. Entries that are not
+    /// directories are left.
     pub fn adopt(&self, previous: &AllocDir, tasks: &[&str]) -> io::Result<()> {
         let (from, to) = (previous.open()?, self.open()?);
         take(&from.dir(SHARED)?, &to.dir(SHARED)?, "data")?;
@@ -123,7 +130,8 @@ impl AllocDir {
 
     /// Removes the allocation's directory and its logs.
     pub fn remove(&self) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (self.root.parent(), self.root.file_name().and_then(|name| name.to_str())) else {
+        let (Some(parent), Some(name)) = (self.root.parent(), self.root.file_name().and_then(|name| name.to_str()))
+        else {
             return Err(io::Error::other("an allocation's directory has a name"));
         };
         let parent = Dir::open(parent)?;

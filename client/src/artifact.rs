@@ -1,8 +1,9 @@
-//! Artifacts: files that the agent fetches into the allocation's directory before a task starts. Sources are `http` and `https`.
+//! Artifacts: files that the agent fetches into the allocation's directory before a task starts. Sources are `http` and
+//! `https`.
 //!
-//! A separate process fetches each artifact ([`child`], confined by [`fence`]): it downloads ([`download`]) and unpacks ([`unpack`]) into a
-//! staging directory. Parsers of untrusted input do not run in the agent. The agent then moves the staged files to their destination
-//! ([`place`]).
+//! A separate process fetches each artifact ([`child`], confined by [`fence`]): it downloads ([`download`]) and unpacks
+//! ([`unpack`]) into a staging directory. Parsers of untrusted input do not run in the agent. The agent then moves the
+//! staged files to their destination ([`place`]).
 
 pub(crate) mod child;
 mod download;
@@ -122,12 +123,17 @@ pub(crate) struct Wanted {
 pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<(String, Wanted)> {
     let mut known = String::new();
     // Without the list every artifact is fetched again.
-    let _ = dirs.private().and_then(|private| private.read(DONE)).and_then(|mut notes| notes.read_to_string(&mut known));
-    wanted.map(|wanted| (key(&wanted.artifact), wanted)).filter(|(key, _)| !known.lines().any(|line| line == key)).collect()
+    let _ =
+        dirs.private().and_then(|private| private.read(DONE)).and_then(|mut notes| notes.read_to_string(&mut known));
+    wanted
+        .map(|wanted| (key(&wanted.artifact), wanted))
+        .filter(|(key, _)| !known.lines().any(|line| line == key))
+        .collect()
 }
 
-/// Fetches the missing artifacts, each in a process that `executor` starts. After a failure the other artifacts are fetched all the same;
-/// the first failure is returned. The future may be dropped at any time: its processes end with it.
+/// Fetches the missing artifacts, each in a process that `executor` starts. After a failure the other artifacts are
+/// fetched all the same; the first failure is returned. The future may be dropped at any time: its processes end with
+/// it.
 pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs, executor: &[PathBuf]) -> Result<(), String> {
     let results = stream::iter(missing.into_iter().enumerate()).map(|(at, (key, wanted))| async move {
         let fetched = fetch(&wanted.artifact, dirs, at, executor).await.and_then(|()| remember(dirs, &key));
@@ -178,7 +184,8 @@ fn staging(dirs: &Dirs, name: &str) -> Result<(Dir, Dir), ArtifactError> {
 
 /// Starts a process that fetches an artifact into `staging`, and waits for its answer.
 async fn stage(artifact: &TaskArtifact, staging: &Dir, executor: &[PathBuf]) -> Result<Staged, ArtifactError> {
-    let (program, first) = executor.split_first().ok_or_else(|| ArtifactError::Invalid("no executor is configured".to_owned()))?;
+    let (program, first) =
+        executor.split_first().ok_or_else(|| ArtifactError::Invalid("no executor is configured".to_owned()))?;
     // The working directory is given by descriptor: its path leads through directories that tasks may change.
     let mut child = Command::new(program)
         .args(first)
@@ -191,7 +198,8 @@ async fn stage(artifact: &TaskArtifact, staging: &Dir, executor: &[PathBuf]) -> 
         .kill_on_drop(true)
         .spawn()
         .map_err(doing("starting the fetching process"))?;
-    let asked = serde_json::to_vec(&Request { artifact: artifact.clone() }).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
+    let asked = serde_json::to_vec(&Request { artifact: artifact.clone() })
+        .map_err(|error| ArtifactError::Invalid(error.to_string()))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let exchange = async {
         // The process reads its input to the end, so the input is closed after the request.

@@ -1,8 +1,11 @@
-//! Files and directories below a directory that is held open. Everything that the agent does below an allocation's directory goes through
-//! [`Dir`], because tasks may put links, pipes and devices there, and may swap them in at any moment.
+//! Files and directories below a directory that is held open. Everything that the agent does below an allocation's
+//! directory goes through [`Dir`], because tasks may put links, pipes and devices there, and may swap them in at any
+//! moment.
 //!
-//! - The agent's own steps ([`Dir::dir`], [`Dir::make_dir`], [`Dir::write`], ..) follow no link at all, in no part of a path.
-//! - Paths that callers of the API name ([`Dir::find`]) may pass links that stay below the directory; a link that leads out is an error.
+//! - The agent's own steps ([`Dir::dir`], [`Dir::make_dir`], [`Dir::write`], ..) follow no link at all, in no part of a
+//!   path.
+//! - Paths that callers of the API name ([`Dir::find`]) may pass links that stay below the directory; a link that leads
+//!   out is an error.
 //! - A file is examined before it is opened: only regular files and directories are opened, never a pipe or a device,
 //!   so no call blocks.
 //! - Results hold descriptors, not paths, so that the file that was checked is the file that is used.
@@ -66,8 +69,8 @@ impl Dir {
         Ok(Self { fd: self.fd.try_clone()? })
     }
 
-    /// Path of an entry, usable while this directory is held open. Most calls follow a link at that path, so it is only for calls that make
-    /// a new entry.
+    /// Path of an entry, usable while this directory is held open. Most calls follow a link at that path, so it is only
+    /// for calls that make a new entry.
     pub fn path_of(&self, name: &str) -> PathBuf {
         held(&self.fd).join(name)
     }
@@ -94,14 +97,15 @@ impl Dir {
         Ok(Self { fd: open(&self.fd, path.as_ref(), flags, 0, ResolveFlags::NO_SYMLINKS)? })
     }
 
-    /// Makes a directory with exactly this mode, or gives that mode to the one that is there. Any other entry in its place, a link too, is
-    /// removed.
+    /// Makes a directory with exactly this mode, or gives that mode to the one that is there. Any other entry in its
+    /// place, a link too, is removed.
     pub fn make_dir(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Self> {
         self.make_own(name.as_ref(), mode, |_| true)
     }
 
-    /// As [`Dir::make_dir`], for a directory that others must not read. A directory that belongs neither to the agent nor to `owner` was
-    /// put there by another user, and is removed with its content. The new directory belongs to `owner`, or to the agent without one.
+    /// As [`Dir::make_dir`], for a directory that others must not read. A directory that belongs neither to the agent
+    /// nor to `owner` was put there by another user, and is removed with its content. The new directory belongs to
+    /// `owner`, or to the agent without one.
     pub fn make_private(&self, name: impl AsRef<OsStr>, mode: u32, owner: Option<Owner>) -> io::Result<Self> {
         let trusted = [Some(rustix::process::geteuid().as_raw()), owner.map(|(user, _)| user)];
         let dir = self.make_own(name.as_ref(), mode, |stat| trusted.contains(&Some(stat.st_uid)))?;
@@ -133,15 +137,17 @@ impl Dir {
         Err(io::Error::other(format!("{name:?} is replaced again and again while it is made")))
     }
 
-    /// Makes a directory below this one with all its parents. Directories that are made get exactly this mode. An entry in the way that is
-    /// not a directory is an error, and stays.
+    /// Makes a directory below this one with all its parents. Directories that are made get exactly this mode. An entry
+    /// in the way that is not a directory is an error, and stays.
     pub fn make_dirs(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Self> {
         let mut dir = self.try_clone()?;
         for part in path.as_ref().components() {
             let name = match part {
                 Component::Normal(name) => name,
                 Component::CurDir => continue,
-                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(leads_out(path.as_ref())),
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                    return Err(leads_out(path.as_ref()));
+                }
             };
             let made = match rustix::fs::mkdirat(&dir.fd, name, bits(mode)) {
                 Ok(()) => true,
@@ -186,7 +192,9 @@ impl Dir {
                 rustix::fs::fchmod(&file, bits(mode))?;
                 Ok(File::from(file))
             }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.entry(name)?.open_file(OFlags::WRONLY | OFlags::APPEND),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.entry(name)?.open_file(OFlags::WRONLY | OFlags::APPEND)
+            }
             Err(error) => Err(error),
         }
     }
@@ -196,8 +204,8 @@ impl Dir {
         self.entry(path)?.open_file(OFlags::RDONLY)
     }
 
-    /// Moves an entry into a directory of the same file system, as `rename` does: a file takes the place of a file, a directory that of an
-    /// empty one. A link is moved as such.
+    /// Moves an entry into a directory of the same file system, as `rename` does: a file takes the place of a file, a
+    /// directory that of an empty one. A link is moved as such.
     pub fn rename(&self, name: impl AsRef<OsStr>, to: &Dir, to_name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, one(name.as_ref())?, &to.fd, one(to_name.as_ref())?)?)
     }
@@ -206,7 +214,11 @@ impl Dir {
     pub fn replace(&self, name: impl AsRef<OsStr>, to: &Dir, to_name: impl AsRef<OsStr>) -> io::Result<()> {
         let (name, to_name) = (name.as_ref(), to_name.as_ref());
         match self.rename(name, to, to_name) {
-            Err(error) if [Errno::ISDIR, Errno::NOTDIR, Errno::NOTEMPTY, Errno::EXIST].iter().any(|errno| is(&error, *errno)) => {
+            Err(error)
+                if [Errno::ISDIR, Errno::NOTDIR, Errno::NOTEMPTY, Errno::EXIST]
+                    .iter()
+                    .any(|errno| is(&error, *errno)) =>
+            {
                 to.remove_all(to_name)?;
                 self.rename(name, to, to_name)
             }
@@ -226,8 +238,9 @@ impl Dir {
         }
     }
 
-    /// Makes a symbolic link at a path below this directory. The parents of the path must exist. The target must be relative and stay below
-    /// this directory: first as many `..` as lead to a directory below it, then names. The entry that the target leads to is not examined.
+    /// Makes a symbolic link at a path below this directory. The parents of the path must exist. The target must be
+    /// relative and stay below this directory: first as many `..` as lead to a directory below it, then names. The
+    /// entry that the target leads to is not examined.
     pub fn symlink(&self, path: impl AsRef<Path>, target: &Path) -> io::Result<()> {
         let path = path.as_ref();
         let mut depth = 0_usize;
@@ -348,7 +361,8 @@ fn held(fd: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// Opens a path below a directory with `openat2`: no part of the path, no link and no concurrent rename leads out of the directory.
+/// Opens a path below a directory with `openat2`: no part of the path, no link and no concurrent rename leads out of
+/// the directory.
 fn open(at: &impl AsFd, path: &Path, flags: OFlags, mode: u32, resolve: ResolveFlags) -> io::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -356,9 +370,10 @@ fn open(at: &impl AsFd, path: &Path, flags: OFlags, mode: u32, resolve: ResolveF
         return match rustix::fs::openat2(at, path, flags | OFlags::CLOEXEC, bits(mode), resolve) {
             // An entry was renamed while the kernel walked up, so that the kernel cannot tell whether the path led out.
             Err(Errno::AGAIN | Errno::INTR) => continue,
-            Err(Errno::NOSYS) => {
-                Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no openat2: Linux 5.6 or later is needed"))
-            }
+            Err(Errno::NOSYS) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this kernel has no openat2: Linux 5.6 or later is needed",
+            )),
             opened => Ok(opened?),
         };
     }

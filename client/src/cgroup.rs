@@ -54,7 +54,8 @@ pub struct NewCgroups {
     pub at: Cgroups,
     /// Limits, in the order in which they are written.
     pub settings: Vec<Setting>,
-    /// Devices that the task may use, for the unified layout, which has no settings for devices; empty means all devices.
+    /// Devices that the task may use, for the unified layout, which has no settings for devices; empty means all
+    /// devices.
     #[serde(default)]
     pub devices: Vec<String>,
 }
@@ -124,7 +125,8 @@ impl Cgroups {
             Ok(())
         };
         #[allow(unsafe_code)]
-        // SAFETY: between fork and exec this only writes to descriptors that are open already: it neither allocates nor takes a lock.
+        // SAFETY: between fork and exec this only writes to descriptors that are open already: it neither allocates nor
+        // takes a lock.
         unsafe {
             command.pre_exec(enter)
         };
@@ -133,9 +135,13 @@ impl Cgroups {
 
     /// The processes in the cgroups and in all cgroups below them.
     pub fn members(&self) -> BTreeSet<i32> {
-        let lists = self.dirs().into_iter().flat_map(tree).filter_map(|dir| fs::read_to_string(dir.join("cgroup.procs")).ok());
+        let lists =
+            self.dirs().into_iter().flat_map(tree).filter_map(|dir| fs::read_to_string(dir.join("cgroup.procs")).ok());
         // A process outside of this process's PID namespace is listed as 0.
-        lists.flat_map(|list| list.lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()).filter(|pid| *pid > 0).collect()
+        lists
+            .flat_map(|list| list.lines().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
+            .filter(|pid| *pid > 0)
+            .collect()
     }
 
     /// Number of processes that the kernel has killed for lack of memory.
@@ -185,7 +191,9 @@ impl Cgroups {
         for root in self.dirs() {
             for dir in tree(root).into_iter().rev() {
                 // Processes that have just ended keep a cgroup busy for a moment.
-                while fs::remove_dir(&dir).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) && Instant::now() < until {
+                while fs::remove_dir(&dir).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+                    && Instant::now() < until
+                {
                     thread::sleep(POLL);
                 }
             }
@@ -206,7 +214,8 @@ impl Cgroups {
             Cgroups::PerController(_) => (fs::write(dir.join("freezer.state"), "FROZEN"), "freezer.state", "FROZEN"),
         };
         let until = Instant::now() + FREEZE_MAX;
-        let stands_still = || fs::read_to_string(dir.join(file)).is_ok_and(|told| told.lines().any(|line| line == word));
+        let stands_still =
+            || fs::read_to_string(dir.join(file)).is_ok_and(|told| told.lines().any(|line| line == word));
         while order.is_ok() && !stands_still() && Instant::now() < until {
             thread::sleep(POLL);
         }
@@ -227,7 +236,9 @@ fn tree(root: &Path) -> Vec<PathBuf> {
     let mut next = 0;
     while let Some(dir) = found.get(next).cloned() {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        found.extend(entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()));
+        found.extend(
+            entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()),
+        );
         next += 1;
     }
     found

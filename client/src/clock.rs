@@ -1,5 +1,5 @@
-//! The agent's clock: the wall-clock time at start, advanced by the monotonic clock, so that it never runs backwards. And
-//! the agent's randomness, which comes from the same machine.
+//! The agent's clock: the wall-clock time at start, advanced by the monotonic clock, so that it never runs backwards.
+//! And the agent's randomness, which comes from the same machine.
 
 use std::sync::Arc;
 use std::time::Duration;

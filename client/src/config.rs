@@ -145,6 +145,10 @@ impl ClientConfig {
 
     /// Command that starts an executor.
     pub(crate) fn executor_command(&self) -> std::io::Result<Vec<PathBuf>> {
-        if self.executor.is_empty() { Ok(vec![std::env::current_exe()?, "executor".into()]) } else { Ok(self.executor.clone()) }
+        if self.executor.is_empty() {
+            Ok(vec![std::env::current_exe()?, "executor".into()])
+        } else {
+            Ok(self.executor.clone())
+        }
     }
 }

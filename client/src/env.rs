@@ -104,7 +104,8 @@ impl TaskEnv {
     }
 
     fn limits(&mut self, from: &Sources<'_>) {
-        let resources = from.alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(&from.task.name));
+        let resources =
+            from.alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(&from.task.name));
         let Some(resources) = resources else { return };
         let number = |n: i64| if n == 0 { String::new() } else { n.to_string() };
         self.set("NOMAD_MEMORY_LIMIT", number(resources.memory.memory_mb));
@@ -147,7 +148,8 @@ impl TaskEnv {
     fn meta(&mut self, alloc: &Allocation, group: &TaskGroup, task: &Task) {
         let mut meta: BTreeMap<&Str, &Str> = BTreeMap::new();
         let job = alloc.job.as_deref();
-        let optional = job.filter(|job| job.dispatched).and_then(|job| job.parameterized_job.as_ref()?.meta_optional.as_ref());
+        let optional =
+            job.filter(|job| job.dispatched).and_then(|job| job.parameterized_job.as_ref()?.meta_optional.as_ref());
         let empty = Str::default();
         meta.extend(optional.into_iter().flatten().map(|key| (key, &empty)));
         meta.extend(job.and_then(|job| job.meta.as_ref()).into_iter().flatten());
@@ -166,7 +168,11 @@ impl TaskEnv {
             .into_iter()
             .map(|(key, value)| {
                 let cleaned = CLEANED.iter().any(|prefix| key.starts_with(prefix));
-                let key = if cleaned { key.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'), "_") } else { key };
+                let key = if cleaned {
+                    key.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'), "_")
+                } else {
+                    key
+                };
                 (key, value)
             })
             .collect();
@@ -211,7 +217,9 @@ impl TaskEnv {
     fn replace_value(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => Value::String(self.replace_strictly(text)?),
-            Value::Array(items) => Value::Array(items.iter().map(|item| self.replace_value(item)).collect::<Result<_, _>>()?),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.replace_value(item)).collect::<Result<_, _>>()?)
+            }
             Value::Object(fields) => {
                 let fields = fields.iter().map(|(key, field)| Ok((key.clone(), self.replace_value(field)?)));
                 Value::Object(fields.collect::<Result<_, String>>()?)
@@ -230,7 +238,10 @@ impl TaskEnv {
                 continue;
             }
             let Some(end) = rest[at..].find('}').map(|end| at + end) else {
-                return Err("Invalid expression: Expected the start of an expression, but found an invalid expression token.".to_owned());
+                return Err(
+                    "Invalid expression: Expected the start of an expression, but found an invalid expression token."
+                        .to_owned(),
+                );
             };
             let name = rest[at + 2..end].trim();
             out.push_str(&rest[..at]);
@@ -252,7 +263,9 @@ impl TaskEnv {
         let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
         let unknown = ends.map(|end| &name[..end]).find(|object| !known(object)).unwrap_or(name);
         match unknown.rsplit_once('.') {
-            Some((_, field)) => format!("Unsupported attribute: This object does not have an attribute named {field:?}."),
+            Some((_, field)) => {
+                format!("Unsupported attribute: This object does not have an attribute named {field:?}.")
+            }
             None => format!("Unknown variable: There is no variable named {unknown:?}."),
         }
     }

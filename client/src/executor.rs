@@ -36,9 +36,9 @@ use place::{Exit, Order, Place, Spec, Started};
 /// Longest wait for the pipes of an ended task that a process outside of the task's group keeps open.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
-/// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `artifact DIR` fetches an artifact into a staging directory, `init
-/// DIR` is the first process inside a task's namespaces, and `session DIR ..` runs a command beside the task. For isolated tasks the last
-/// two start themselves again as `sealed-init` and `sealed-session`.
+/// Runs the hidden subcommand `executor`: `run DIR` supervises one task, `artifact DIR` fetches an artifact into a
+/// staging directory, `init DIR` is the first process inside a task's namespaces, and `session DIR ..` runs a command
+/// beside the task. For isolated tasks the last two start themselves again as `sealed-init` and `sealed-session`.
 pub fn executor_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
     keep_streams_only();
@@ -61,8 +61,8 @@ pub fn executor_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Keeps inherited descriptors, except the standard streams, from the programs that this process starts. The program that started the agent
-/// may have left some open without close-on-exec.
+/// Keeps inherited descriptors, except the standard streams, from the programs that this process starts. The program
+/// that started the agent may have left some open without close-on-exec.
 fn keep_streams_only() {
     #[allow(unsafe_code)]
     // SAFETY: no descriptor is closed or changes owner; each is only marked to end when another program starts.
@@ -73,8 +73,8 @@ fn keep_streams_only() {
     }
 }
 
-/// Starts this program again from a read-only mount of its file, with this verb. The verb replaces the first of the last `count` arguments.
-/// Returns only after a failure.
+/// Starts this program again from a read-only mount of its file, with this verb. The verb replaces the first of the
+/// last `count` arguments. Returns only after a failure.
 fn start_again(verb: &str, count: usize) -> io::Error {
     let all: Vec<OsString> = std::env::args_os().collect();
     let at = all.len().saturating_sub(count);
@@ -131,7 +131,9 @@ struct Ended {
 fn start(place: &Place) -> io::Result<Running> {
     let spec = place.read_spec()?;
     let Some(cgroups) = &spec.cgroups else { return start_in(place, &spec) };
-    let made = cgroups.make().map_err(|error| io::Error::new(error.kind(), format!("failed to create cgroup for task: {error}")));
+    let made = cgroups
+        .make()
+        .map_err(|error| io::Error::new(error.kind(), format!("failed to create cgroup for task: {error}")));
     let started = match (made, spec.isolation.is_some()) {
         // Without isolation the cgroups only serve to find strays at the end; if the kernel refuses them the task
         // still runs.
@@ -275,7 +277,9 @@ impl Running {
     fn finish(mut self, place: &Place) -> ExitCode {
         let task = pid_of(&self.child);
         // The task is not reaped yet: the group's id stays taken until everything in the group is gone.
-        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(task), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {}
+        while let Err(rustix::io::Errno::INTR) =
+            waitid(WaitId::Pid(task), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        {}
         self.kill_all();
         let status = {
             let mut ended = lock(&self.shared);
@@ -296,7 +300,9 @@ impl Running {
                 let oom_killed = oom_kills > 0 && !status.success();
                 Exit { code: status.code().unwrap_or(128 + signal), signal, oom_killed, error: None }
             }
-            Err(error) => Exit { error: Some(format!("executor: error waiting on process: {error}")), ..Exit::default() },
+            Err(error) => {
+                Exit { error: Some(format!("executor: error waiting on process: {error}")), ..Exit::default() }
+            }
         };
         match place.write_exit(&exit) {
             Ok(()) => ExitCode::SUCCESS,

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use songline_model::{
-    DriverInfo, NetworkResource, Node, NodeCpuResources, NodeDiskResources, NodeMemoryResources, NodeNetworkAddress, NodeNetworkResource,
-    NodeResources, Resources, Str, Time,
+    DriverInfo, NetworkResource, Node, NodeCpuResources, NodeDiskResources, NodeMemoryResources, NodeNetworkAddress,
+    NodeNetworkResource, NodeResources, Resources, Str, Time,
 };
 
 use crate::cgroup::hierarchy::Hierarchy;
@@ -79,7 +79,11 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
         node_pool: config.node_pool.as_str().into(),
         attributes: Some(Arc::new(attributes)),
         node_resources: Some(Arc::new(NodeResources {
-            cpu: NodeCpuResources { cpu_shares: compute, total_cpu_cores: cpu.cores, reservable_cpu_cores: Some((0..cpu.cores).collect()) },
+            cpu: NodeCpuResources {
+                cpu_shares: compute,
+                total_cpu_cores: cpu.cores,
+                reservable_cpu_cores: Some((0..cpu.cores).collect()),
+            },
             memory: NodeMemoryResources { memory_mb },
             disk: NodeDiskResources { disk_mb },
             devices: None,
@@ -128,7 +132,9 @@ pub(crate) fn apply_driver(node: &mut Node, name: &Str, print: &Fingerprint, now
     };
     let drivers = node.drivers.get_or_insert_default();
     let before = drivers.get(name).cloned();
-    let same = before.as_ref().is_some_and(|before| DriverInfo { update_time: before.update_time, ..driver.clone() } == *before);
+    let same = before
+        .as_ref()
+        .is_some_and(|before| DriverInfo { update_time: before.update_time, ..driver.clone() } == *before);
     let flipped = before.is_some_and(|before| before.healthy != driver.healthy);
     if same {
         return (false, false);
@@ -178,7 +184,9 @@ impl Cpu {
         let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let all = |key: &str| {
             let key = key.to_owned();
-            text.lines().filter_map(move |line| line.split_once(':').filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim()))
+            text.lines().filter_map(move |line| {
+                line.split_once(':').filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim())
+            })
         };
         let cores = all("processor").count().max(1) as u64;
         let boost = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").unwrap_or_default();
@@ -222,7 +230,9 @@ impl Network {
                 None => loopback(),
             },
         };
-        let read = |file: &str| fs::read_to_string(format!("/sys/class/net/{device}/{file}")).unwrap_or_default().trim().to_owned();
+        let read = |file: &str| {
+            fs::read_to_string(format!("/sys/class/net/{device}/{file}")).unwrap_or_default().trim().to_owned()
+        };
         let mbits = read("speed").parse().ok().filter(|speed| *speed > 0).unwrap_or(1000);
         Self { mac: read("address"), mbits, device, ip }
     }
@@ -279,7 +289,11 @@ fn routes() -> Vec<Route> {
         .skip(1)
         .filter_map(|line| {
             let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-            Some(Route { device: (*fields.first()?).to_owned(), net: address(fields.get(1))?, mask: address(fields.get(7))? })
+            Some(Route {
+                device: (*fields.first()?).to_owned(),
+                net: address(fields.get(1))?,
+                mask: address(fields.get(7))?,
+            })
         })
         .collect()
 }
@@ -312,9 +326,21 @@ mod tests {
     fn a_node_says_all_that_servers_gate_on() {
         let dir = tempfile::tempdir().expect("a directory");
         let node = node(&ClientConfig::dev(dir.path().to_owned()));
-        let needed = ["kernel.name", "kernel.arch", "cpu.arch", "cpu.numcores", "cpu.totalcompute", "memory.totalbytes", "os.signals"];
-        for name in needed.into_iter().chain(["nomad.version", "unique.hostname", "unique.network.ip-address", "unique.storage.bytesfree"])
-        {
+        let needed = [
+            "kernel.name",
+            "kernel.arch",
+            "cpu.arch",
+            "cpu.numcores",
+            "cpu.totalcompute",
+            "memory.totalbytes",
+            "os.signals",
+        ];
+        for name in needed.into_iter().chain([
+            "nomad.version",
+            "unique.hostname",
+            "unique.network.ip-address",
+            "unique.storage.bytesfree",
+        ]) {
             assert!(node.attribute(name).is_some(), "{name} is missing");
         }
         let resources = node.node_resources.expect("resources");

@@ -68,7 +68,10 @@ pub(crate) fn check(change: &Dynamic) -> Result<(), RpcError> {
             return refuse("metadata keys must not be empty".to_owned());
         }
         if !key.split('.').all(is_identifier) {
-            return refuse(format!("{:?} is invalid; metadata keys must be valid dotted hcl identifiers", key.as_str()));
+            return refuse(format!(
+                "{:?} is invalid; metadata keys must be valid dotted hcl identifiers",
+                key.as_str()
+            ));
         }
     }
     Ok(())
@@ -101,14 +104,25 @@ mod tests {
         assert_eq!(layers.dynamic(), &change(&[("rack", None), ("new", Some("n")), ("zone", Some("z2"))]));
         layers.apply(change(&[("rack", Some("r2")), ("new", None), ("zone", None)]));
         assert_eq!(layers.merged(), [(Str::new("rack"), Str::new("r2"))].into());
-        assert_eq!(layers.dynamic(), &change(&[("rack", Some("r2")), ("zone", None)]), "what hides a key of the configuration stays");
+        assert_eq!(
+            layers.dynamic(),
+            &change(&[("rack", Some("r2")), ("zone", None)]),
+            "what hides a key of the configuration stays"
+        );
     }
 
     #[test]
     fn keys_have_to_be_dotted_identifiers() {
-        for (key, good) in
-            [("a", true), ("a.b-c_1", true), ("_a", true), ("", false), ("a b", false), ("a.", false), (".a", false), ("1a", false)]
-        {
+        for (key, good) in [
+            ("a", true),
+            ("a.b-c_1", true),
+            ("_a", true),
+            ("", false),
+            ("a b", false),
+            ("a.", false),
+            (".a", false),
+            ("1a", false),
+        ] {
             assert_eq!(check(&change(&[(key, None)])).is_ok(), good, "{key:?}");
         }
         assert!(check(&Dynamic::new()).is_err());

@@ -5,7 +5,8 @@ use crate::env::host;
 use crate::runner::validate;
 
 /// The options that have an effect.
-const KNOWN: &[&str] = &["driver.allowlist", "driver.denylist", host::DENYLIST, validate::CHECKED_DRIVERS.0, validate::DENYLIST.0];
+const KNOWN: &[&str] =
+    &["driver.allowlist", "driver.denylist", host::DENYLIST, validate::CHECKED_DRIVERS.0, validate::DENYLIST.0];
 
 /// Warns of every option that has no effect, because operators may rely on it.
 pub(crate) fn warn_of_unknown(config: &ClientConfig) {
@@ -25,7 +26,9 @@ mod tests {
     #[test]
     fn options_without_effect_are_named() {
         let mut config = ClientConfig::default();
-        for option in ["driver.allowlist", "user.denylist", "user.blacklist", "docker.privileged.enabled", "env.denylist"] {
+        for option in
+            ["driver.allowlist", "user.denylist", "user.blacklist", "docker.privileged.enabled", "env.denylist"]
+        {
             config.options.insert(option.into(), "x".into());
         }
         assert_eq!(unknown(&config).collect::<Vec<_>>(), ["docker.privileged.enabled", "user.blacklist"]);

@@ -14,10 +14,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use songline_model::Blob;
 use songline_rpc::message::{
-    AgentHost, AgentHostAnswer, AgentMonitor, AgentProfile, AgentProfileAnswer, AllocationsExec, AllocationsGarbageCollect,
-    AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats, AllocationsStatsAnswer, Call, ClientStats,
-    ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs, FileSystemStat, FileSystemStatAnswer, FileSystemStream,
-    NodeMetaApply, NodeMetaRead, StreamCall, Written,
+    AgentHost, AgentHostAnswer, AgentMonitor, AgentProfile, AgentProfileAnswer, AllocationsExec,
+    AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats,
+    AllocationsStatsAnswer, Call, ClientStats, ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs,
+    FileSystemStat, FileSystemStatAnswer, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall, Written,
 };
 use songline_rpc::msgpack::{self, RawValue};
 use songline_rpc::net::{Caller, Channel, Dispatch, OnSession, Refusal, serve_session};
@@ -130,9 +130,13 @@ impl<N: NodeAgent> NodeCalls<N> {
             }
             AgentProfile::METHOD => {
                 let ask: AgentProfile = msgpack::from_slice(body)?;
-                let unknown = || RpcError::Coded { code: 404, text: format!("Unknown profile type: {:?}", ask.req_type.as_str()) };
+                let unknown = || RpcError::Coded {
+                    code: 404,
+                    text: format!("Unknown profile type: {:?}", ask.req_type.as_str()),
+                };
                 let name = AskProfile::named(&ask.req_type, &ask.profile).ok_or_else(unknown)?;
-                let found = node.agent_profile(AskProfile { name, seconds: ask.seconds, debug: ask.debug, gc: ask.gc }).await?;
+                let found =
+                    node.agent_profile(AskProfile { name, seconds: ask.seconds, debug: ask.debug, gc: ask.gc }).await?;
                 let (payload, http_headers) = (Some(Blob(found.payload.to_vec())), Some(found.headers));
                 bytes_of(&AgentProfileAnswer { agent_id: ask.node_id, payload, http_headers })
             }
@@ -148,7 +152,14 @@ impl<N: NodeAgent> Dispatch for NodeCalls<N> {
     }
 
     fn streams(&self, method: &str) -> bool {
-        matches!(method, FileSystemLogs::METHOD | FileSystemStream::METHOD | AllocationsExec::METHOD | AgentMonitor::METHOD | SNAPSHOT)
+        matches!(
+            method,
+            FileSystemLogs::METHOD
+                | FileSystemStream::METHOD
+                | AllocationsExec::METHOD
+                | AgentMonitor::METHOD
+                | SNAPSHOT
+        )
     }
 
     async fn stream(&self, method: &str, mut channel: Channel, _caller: &Caller) {

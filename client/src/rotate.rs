@@ -26,7 +26,8 @@ pub struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Continues the newest existing file, so that a restarted task continues its log. A log that is not a regular file is an error.
+    /// Continues the newest existing file, so that a restarted task continues its log. A log that is not a regular file
+    /// is an error.
     pub fn open(dir: &Path, shown: Option<Dir>, base: &str, files_max: u64, file_bytes_max: u64) -> io::Result<Self> {
         let dir = Dir::open(dir)?;
         let index = indexes(&dir, base)?.last().copied().unwrap_or(0);
@@ -77,7 +78,8 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Links a file into the directory of the tasks. An error is ignored: a task that puts an entry in the way only loses its own view.
+    /// Links a file into the directory of the tasks. An error is ignored: a task that puts an entry in the way only
+    /// loses its own view.
     fn show(&self, index: u64) {
         if let Some(shown) = &self.shown {
             let _ = self.dir.link(name(&self.base, index), shown);

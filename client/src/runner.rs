@@ -1,6 +1,7 @@
 //! The shell of one allocation: an async task that feeds the state machine ([`AllocRunner`]) and carries its effects
 //! out with drivers, directories and the database. It decides nothing.
 
+mod processes;
 mod setup;
 pub(crate) mod validate;
 
@@ -15,6 +16,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use self::processes::Processes;
 use crate::allocdir::AllocDir;
 use crate::beneath::Dir;
 use crate::clock::Clock;
@@ -86,37 +88,6 @@ pub(crate) struct Runner {
     view: watch::Receiver<View>,
     processes: Arc<Processes>,
     pub dir: AllocDir,
-}
-
-#[derive(Default)]
-struct Processes {
-    running: Mutex<BTreeMap<Str, Arc<dyn Process>>>,
-    /// Final usage of ended tasks, as of their last reading.
-    ended: Mutex<BTreeMap<Str, TaskUsage>>,
-}
-
-impl Processes {
-    fn get(&self, task: &str) -> Option<Arc<dyn Process>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
-    }
-
-    fn put(&self, task: &Str, process: Arc<dyn Process>) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), process);
-    }
-
-    fn remove(&self, task: &str) {
-        let removed = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
-        if let Some(usage) = removed.and_then(|process| process.usage()) {
-            self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(task.into(), usage);
-        }
-    }
-
-    fn usage(&self, task: &str) -> Option<TaskUsage> {
-        match self.get(task) {
-            Some(process) => process.usage(),
-            None => self.ended.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied(),
-        }
-    }
 }
 
 /// Beginning of a runner.
@@ -222,7 +193,12 @@ struct Shell {
 
 impl Shell {
     /// Carries orders out until the allocation is destroyed or the agent ends. `_open` keeps the queue open until then.
-    async fn run(mut self, begin: Begin, mut queue: mpsc::UnboundedReceiver<Order>, _open: mpsc::UnboundedSender<Order>) {
+    async fn run(
+        mut self,
+        begin: Begin,
+        mut queue: mpsc::UnboundedReceiver<Order>,
+        _open: mpsc::UnboundedSender<Order>,
+    ) {
         let cancel = self.shared.cancel.clone();
         let now = self.shared.clock.now();
         let effects = match begin {
@@ -291,7 +267,10 @@ impl Shell {
         for effect in effects {
             match effect {
                 Effect::Persist { tasks, sync } => {
-                    let records = tasks.into_iter().filter_map(|task| Some((task.clone(), self.machine.record(&task)?))).collect();
+                    let records = tasks
+                        .into_iter()
+                        .filter_map(|task| Some((task.clone(), self.machine.record(&task)?)))
+                        .collect();
                     match self.shared.state.put_tasks(&self.id(), records, sync).await {
                         Ok(()) => {}
                         Err(NotWritten::Disk) => unrecorded = true,
@@ -314,8 +293,10 @@ impl Shell {
                     self.kill_task(task, run, signal, timeout);
                 }
                 Effect::SignalTask { task, signal, .. } => {
-                    let sent =
-                        self.processes.get(&task).map_or_else(|| Err("Task not running".to_owned()), |process| process.signal(&signal));
+                    let sent = self
+                        .processes
+                        .get(&task)
+                        .map_or_else(|| Err("Task not running".to_owned()), |process| process.signal(&signal));
                     if let Err(error) = sent {
                         errors.push(format!("Failed to signal task: {task}, err: {error}"));
                     }
@@ -439,7 +420,10 @@ impl Shell {
         let (back, processes) = (self.back.clone(), Arc::clone(&self.processes));
         let id = self.run_id(&task, run);
         let Some(driver) = self.driver(&task) else {
-            return send(&back, Input::Recovered { task, found: Err("the task's driver is not there any more".into()) });
+            return send(
+                &back,
+                Input::Recovered { task, found: Err("the task's driver is not there any more".into()) },
+            );
         };
         let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
         self.spawn(async move {
@@ -458,7 +442,8 @@ impl Shell {
     }
 
     fn set_up_task(&self, task: Str) {
-        let (shared, dir, back, prepared) = (Arc::clone(&self.shared), self.dir.clone(), self.back.clone(), Arc::clone(&self.prepared));
+        let (shared, dir, back, prepared) =
+            (Arc::clone(&self.shared), self.dir.clone(), self.back.clone(), Arc::clone(&self.prepared));
         let alloc = Arc::clone(self.machine.alloc());
         let driver = self.driver(&task);
         let run = self.machine.task_run(&task).unwrap_or(0) + 1;
@@ -579,7 +564,10 @@ impl View {
 
     /// Whether this task has ever run.
     pub fn was_started(&self, task: &str) -> bool {
-        self.update.task_states.get(task).is_some_and(|state| state.started_at.is_some() || state.state == TaskRunState::Running)
+        self.update
+            .task_states
+            .get(task)
+            .is_some_and(|state| state.started_at.is_some() || state.state == TaskRunState::Running)
     }
 
     /// Client status as reported to the servers.

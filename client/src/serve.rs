@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use songline_model::{AllocId, Allocation, Str, migrate_token};
 use songline_rpc::{
-    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs, RpcError, Servers,
-    StreamFrame,
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
+    RpcError, Servers, StreamFrame,
 };
 use tokio::sync::mpsc;
 
@@ -123,12 +123,17 @@ impl<S: Servers> NodeAgent for Client<S> {
 
     async fn alloc_stats(&self, alloc: AllocId, task: &str) -> Result<Bytes, RpcError> {
         let runner = self.runner(alloc)?;
-        let names: Vec<_> = runner.view().update.task_states.keys().filter(|name| task.is_empty() || *name == task).cloned().collect();
-        let look =
-            || -> BTreeMap<String, TaskUsage> { names.iter().filter_map(|name| Some((name.to_string(), runner.usage(name)?))).collect() };
+        let names: Vec<_> =
+            runner.view().update.task_states.keys().filter(|name| task.is_empty() || *name == task).cloned().collect();
+        let look = || -> BTreeMap<String, TaskUsage> {
+            names.iter().filter_map(|name| Some((name.to_string(), runner.usage(name)?))).collect()
+        };
         let before = look();
         tokio::time::sleep(USAGE_INTERVAL).await;
-        let both = look().into_iter().map(|(name, after)| (name.clone(), (before.get(&name).copied().unwrap_or(after), after))).collect();
+        let both = look()
+            .into_iter()
+            .map(|(name, after)| (name.clone(), (before.get(&name).copied().unwrap_or(after), after)))
+            .collect();
         let interval = Interval { secs: USAGE_INTERVAL.as_secs_f64(), mhz_per_core: mhz_per_core() };
         Ok(stats::alloc_usage(&both, interval, self.inner.shared.clock.now().nanos()).into())
     }
@@ -175,6 +180,8 @@ impl<S: Servers> NodeAgent for Client<S> {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, RpcError> + Send + 'static) -> Result<T, RpcError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| RpcError::Lost(error.to_string()))?
 }

@@ -86,9 +86,15 @@ impl Kind {
 }
 
 impl NetServers {
-    /// Servers at these addresses (`host:port`), reached from `world` through `dialer`. `on_session` gets every session,
-    /// to answer the servers' calls.
-    pub fn new(addresses: Vec<Str>, region: Str, world: Arc<dyn World>, dialer: Dialer, on_session: Option<OnSession>) -> Self {
+    /// Servers at these addresses (`host:port`), reached from `world` through `dialer`. `on_session` gets every
+    /// session, to answer the servers' calls.
+    pub fn new(
+        addresses: Vec<Str>,
+        region: Str,
+        world: Arc<dyn World>,
+        dialer: Dialer,
+        on_session: Option<OnSession>,
+    ) -> Self {
         // A node's session always carries its blocking poll, so the idle timeout must not end it.
         let limits = PoolLimits { idle_session: Duration::from_hours(24), ..PoolLimits::default() };
         let clock = Clock::start(world);
@@ -150,7 +156,9 @@ impl NetServers {
     fn told(&self, answer: Result<NodeUpdateResponse, RpcError>) -> Result<NodeUpdateResponse, RpcError> {
         let answer = answer?;
         let list = &self.calls.client().list;
-        lock(list).on_told(answer.servers.clone(), answer.nodes).map_err(|error| RpcError::remote(error.to_string()))?;
+        lock(list)
+            .on_told(answer.servers.clone(), answer.nodes)
+            .map_err(|error| RpcError::remote(error.to_string()))?;
         Ok(answer)
     }
 }
@@ -176,11 +184,20 @@ impl Servers for NetServers {
         self.calls.node_update_alloc(from, allocs).await
     }
 
-    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+    async fn service_registration_upsert(
+        &self,
+        from: &NodeAuth,
+        services: Vec<ServiceRegistration>,
+    ) -> Result<u64, RpcError> {
         self.calls.service_registration_upsert(from, services).await
     }
 
-    async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    async fn service_registration_delete_by_id(
+        &self,
+        from: &NodeAuth,
+        namespace: NamespaceName,
+        id: Str,
+    ) -> Result<u64, RpcError> {
         self.calls.service_registration_delete_by_id(from, namespace, id).await
     }
 

@@ -45,7 +45,12 @@ impl<S: Servers> Registrar for AtServers<S> {
 }
 
 /// Registrations of a workload. If one address cannot be determined, the result is an error for all of them.
-pub(crate) fn registrations(alloc: &Allocation, node: &Node, env: &TaskEnv, of: &Workload) -> Result<Vec<ServiceRegistration>, String> {
+pub(crate) fn registrations(
+    alloc: &Allocation,
+    node: &Node,
+    env: &TaskEnv,
+    of: &Workload,
+) -> Result<Vec<ServiceRegistration>, String> {
     let owner = match of {
         Workload::Group => format!("group-{}", alloc.task_group),
         Workload::Task(name) => name.to_string(),
@@ -152,7 +157,9 @@ impl Worker {
         let now = keys(&rows);
         let gone: BTreeSet<Key> = keys(before).into_iter().filter(|key| !now.contains(key)).collect();
         let registrar = &*self.registrar;
-        if !rows.is_empty() && until_answered("announcing services", &self.clock, || registrar.upsert(rows.clone())).await.is_some() {
+        if !rows.is_empty()
+            && until_answered("announcing services", &self.clock, || registrar.upsert(rows.clone())).await.is_some()
+        {
             self.announced.insert(of, rows);
         }
         self.delete(gone).await;
@@ -161,14 +168,19 @@ impl Worker {
     async fn delete(&self, keys: BTreeSet<Key>) {
         let registrar = &*self.registrar;
         let each = keys.into_iter().map(|(namespace, id)| async move {
-            until_answered("withdrawing a service", &self.clock, || registrar.delete(namespace.clone(), id.clone())).await;
+            until_answered("withdrawing a service", &self.clock, || registrar.delete(namespace.clone(), id.clone()))
+                .await;
         });
         futures_util::future::join_all(each).await;
     }
 }
 
 /// Repeats a call until it is answered. `None` when the answer is a refusal, which a repetition would not change.
-async fn until_answered<'a>(what: &str, clock: &Clock, mut call: impl FnMut() -> Boxed<'a, Result<u64, RpcError>>) -> Option<u64> {
+async fn until_answered<'a>(
+    what: &str,
+    clock: &Clock,
+    mut call: impl FnMut() -> Boxed<'a, Result<u64, RpcError>>,
+) -> Option<u64> {
     loop {
         match call().await {
             Ok(index) => return Some(index),

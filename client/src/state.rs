@@ -110,9 +110,15 @@ impl StateDb {
     /// Opens the database and reads everything. Blocks.
     pub fn open(dir: &Path) -> Result<(Self, Contents, std::thread::JoinHandle<()>), StateError> {
         let opening = |source| StateError::Open { dir: dir.display().to_string(), source };
-        let db =
-            Database::builder(dir).cache_size(CACHE_BYTES).max_journaling_size(JOURNAL_BYTES).worker_threads(1).open().map_err(opening)?;
-        let rows = db.keyspace("client", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES)).map_err(opening)?;
+        let db = Database::builder(dir)
+            .cache_size(CACHE_BYTES)
+            .max_journaling_size(JOURNAL_BYTES)
+            .worker_threads(1)
+            .open()
+            .map_err(opening)?;
+        let rows = db
+            .keyspace("client", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))
+            .map_err(opening)?;
         let contents = read(&rows)?;
         let (jobs, queue) = mpsc::channel();
         let thread = std::thread::spawn(move || write_all(&db, &rows, &queue));
@@ -141,8 +147,14 @@ impl StateDb {
     }
 
     /// Stores the records of tasks; with `sync`, waits for the disk and returns its error.
-    pub async fn put_tasks(&self, alloc: &AllocId, tasks: Vec<(Str, TaskRecord)>, sync: bool) -> Result<(), NotWritten> {
-        let rows = tasks.into_iter().map(|(name, record)| (key(alloc, &format!("task-{name}")), encode(&record))).collect();
+    pub async fn put_tasks(
+        &self,
+        alloc: &AllocId,
+        tasks: Vec<(Str, TaskRecord)>,
+        sync: bool,
+    ) -> Result<(), NotWritten> {
+        let rows =
+            tasks.into_iter().map(|(name, record)| (key(alloc, &format!("task-{name}")), encode(&record))).collect();
         if sync {
             return self.put(rows).await;
         }
@@ -233,7 +245,9 @@ fn write(db: &Database, rows: &Keyspace, jobs: &[Job]) -> fjall::Result<()> {
     let mut last: BTreeMap<Vec<u8>, Option<&[u8]>> = BTreeMap::new();
     for job in jobs {
         match &job.write {
-            Write::Put(pairs) => last.extend(pairs.iter().map(|(key, value)| (key.clone().into_bytes(), Some(value.as_slice())))),
+            Write::Put(pairs) => {
+                last.extend(pairs.iter().map(|(key, value)| (key.clone().into_bytes(), Some(value.as_slice()))))
+            }
             Write::End => {}
             Write::Clear(prefix) => {
                 let prefix = prefix.as_bytes();
@@ -264,7 +278,8 @@ fn read(rows: &Keyspace) -> Result<Contents, StateError> {
             "node/identity" => contents.identity = Some(String::from_utf8_lossy(&value).into_owned()),
             "node/registration" => contents.registered = true,
             "node/meta" => {
-                contents.meta = rmp_serde::from_slice(&value).map_err(|source| StateError::Decode { key: key.clone(), source })?;
+                contents.meta =
+                    rmp_serde::from_slice(&value).map_err(|source| StateError::Decode { key: key.clone(), source })?;
             }
             _ => {
                 let alloc = key.strip_prefix("allocations/").and_then(|rest| rest.split_once('/'));
@@ -297,7 +312,10 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
         }
     }
     let health = parts.get("deploy_status").map(|value| decode(id, "deploy_status", value)).transpose()?.flatten();
-    let acknowledged = parts.get("acknowledged_state").map(|value| decode::<Acknowledged>(id, "acknowledged_state", value)).transpose()?;
+    let acknowledged = parts
+        .get("acknowledged_state")
+        .map(|value| decode::<Acknowledged>(id, "acknowledged_state", value))
+        .transpose()?;
     let acknowledged = acknowledged.map(|row| AllocUpdate {
         id: *id,
         client_status: row.client_status,

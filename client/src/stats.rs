@@ -118,24 +118,39 @@ const PROCESS_MEMORY: &[&str] = &["RSS", "Swap"];
 /// Processor values that are measured of processes.
 const PROCESS_CPU: &[&str] = &["System Mode", "User Mode", "Percent"];
 /// Memory values that are measured of cgroups of version 1.
-const PER_CONTROLLER_MEMORY: &[&str] = &["RSS", "Cache", "Swap", "Usage", "Max Usage", "Kernel Usage", "Kernel Max Usage"];
+const PER_CONTROLLER_MEMORY: &[&str] =
+    &["RSS", "Cache", "Swap", "Usage", "Max Usage", "Kernel Usage", "Kernel Max Usage"];
 /// Memory values that are measured of cgroups of version 2.
 const UNIFIED_MEMORY: &[&str] = &["Cache", "Swap", "Usage"];
 /// Processor values that are measured of cgroups.
 const CGROUP_CPU: &[&str] = &["System Mode", "User Mode", "Throttled Periods", "Throttled Time", "Percent"];
 
 /// `AllocResourceUsage` of tasks that were read twice. Without tasks its timestamp is 0.
-pub(crate) fn alloc_usage(tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>, interval: Interval, timestamp: i64) -> Vec<u8> {
+pub(crate) fn alloc_usage(
+    tasks: &BTreeMap<String, (TaskUsage, TaskUsage)>,
+    interval: Interval,
+    timestamp: i64,
+) -> Vec<u8> {
     let rows: BTreeMap<String, TaskResourceUsage> = tasks
         .iter()
         .map(|(name, (before, after))| {
             let own = usage(before, after, interval);
-            let pids = procfs::in_group(after.group).into_iter().map(|(pid, stat)| (pid.to_string(), process_usage(&stat))).collect();
-            (name.clone(), TaskResourceUsage { resource_usage: own, timestamp, pids: (after.group != 0).then_some(pids) })
+            let pids = procfs::in_group(after.group)
+                .into_iter()
+                .map(|(pid, stat)| (pid.to_string(), process_usage(&stat)))
+                .collect();
+            (
+                name.clone(),
+                TaskResourceUsage { resource_usage: own, timestamp, pids: (after.group != 0).then_some(pids) },
+            )
         })
         .collect();
     let timestamp = if rows.is_empty() { 0 } else { timestamp };
-    encode(&AllocResourceUsage { resource_usage: sum(rows.values().map(|row| &row.resource_usage)), tasks: rows, timestamp })
+    encode(&AllocResourceUsage {
+        resource_usage: sum(rows.values().map(|row| &row.resource_usage)),
+        tasks: rows,
+        timestamp,
+    })
 }
 
 /// Usage of an allocation: the sum over its tasks. A value counts as measured if any task has it measured.
@@ -227,7 +242,11 @@ fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceU
 
 fn process_usage(stat: &ProcessStat) -> ResourceUsage {
     ResourceUsage {
-        memory_stats: MemoryStats { rss: stat.rss_pages * PAGE_BYTES, measured: Some(PROCESS_MEMORY.to_vec()), ..MemoryStats::default() },
+        memory_stats: MemoryStats {
+            rss: stat.rss_pages * PAGE_BYTES,
+            measured: Some(PROCESS_MEMORY.to_vec()),
+            ..MemoryStats::default()
+        },
         cpu_stats: Some(CpuStats { measured: Some(PROCESS_CPU.to_vec()), ..CpuStats::default() }),
         device_stats: None,
     }
@@ -306,12 +325,22 @@ pub(crate) struct HostDisk {
 }
 
 /// `HostStats`, from two readings of the processor times.
-pub(crate) fn host_usage(before: &CpuTimes, after: &CpuTimes, mhz_per_core: f64, alloc_dir: &Path, timestamp: i64) -> Vec<u8> {
+pub(crate) fn host_usage(
+    before: &CpuTimes,
+    after: &CpuTimes,
+    mhz_per_core: f64,
+    alloc_dir: &Path,
+    timestamp: i64,
+) -> Vec<u8> {
     let memory = procfs::memory();
     let bytes = |name: &str| memory.get(name).copied().unwrap_or(0);
     let (total, available, free) = (bytes("MemTotal"), bytes("MemAvailable"), bytes("MemFree"));
-    let cpu: Vec<HostCpu> =
-        before.0.iter().zip(&after.0).map(|((name, then), (_, now))| core_usage(name, then, now, mhz_per_core)).collect();
+    let cpu: Vec<HostCpu> = before
+        .0
+        .iter()
+        .zip(&after.0)
+        .map(|((name, then), (_, now))| core_usage(name, then, now, mhz_per_core))
+        .collect();
     let cpu_ticks_consumed = cpu.iter().map(|core| core.total_ticks).sum();
     encode(&HostStats {
         memory: HostMemory { total, available, used: total.saturating_sub(available), free },
@@ -327,10 +356,18 @@ pub(crate) fn host_usage(before: &CpuTimes, after: &CpuTimes, mhz_per_core: f64,
 
 fn core_usage(name: &str, then: &[u64; 4], now: &[u64; 4], mhz_per_core: f64) -> HostCpu {
     let all = now[3].saturating_sub(then[3]) as f64;
-    let share = |index: usize| if all > 0.0 { now[index].saturating_sub(then[index]) as f64 / all * 100.0 } else { 0.0 };
+    let share =
+        |index: usize| if all > 0.0 { now[index].saturating_sub(then[index]) as f64 / all * 100.0 } else { 0.0 };
     let (user, system, idle) = (share(0), share(1), share(2));
     let total_percent = if all > 0.0 { 100.0 - idle } else { 0.0 };
-    HostCpu { cpu: name.to_owned(), user, system, idle, total_percent, total_ticks: total_percent / 100.0 * mhz_per_core }
+    HostCpu {
+        cpu: name.to_owned(),
+        user,
+        system,
+        idle,
+        total_percent,
+        total_ticks: total_percent / 100.0 * mhz_per_core,
+    }
 }
 
 /// Every mounted file system that is on a device.
@@ -355,14 +392,16 @@ pub(crate) fn disk_of(dir: &Path) -> Option<HostDisk> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let dir = dir.canonicalize().ok()?;
     let holds = |line: &&str| line.split_ascii_whitespace().nth(1).is_some_and(|at| dir.starts_with(at));
-    let line = mounts.lines().filter(holds).max_by_key(|line| line.split_ascii_whitespace().nth(1).map_or(0, str::len))?;
+    let line =
+        mounts.lines().filter(holds).max_by_key(|line| line.split_ascii_whitespace().nth(1).map_or(0, str::len))?;
     let mut fields = line.split_ascii_whitespace();
     disk(fields.next()?, fields.next()?)
 }
 
 fn disk(device: &str, at: &str) -> Option<HostDisk> {
     let stat = rustix::fs::statvfs(at).ok()?;
-    let (size, free, available) = (stat.f_blocks * stat.f_frsize, stat.f_bfree * stat.f_frsize, stat.f_bavail * stat.f_frsize);
+    let (size, free, available) =
+        (stat.f_blocks * stat.f_frsize, stat.f_bfree * stat.f_frsize, stat.f_bavail * stat.f_frsize);
     let used = size.saturating_sub(free);
     let percent = |part: u64, of: u64| if of > 0 { part as f64 / of as f64 * 100.0 } else { 0.0 };
     Some(HostDisk {

@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, BindingRuleId, OneTimeToken, RoleId, Str, Time,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, BindingRuleId, OneTimeToken, RoleId, Str,
+    Time,
 };
 
 /// Create or update policies.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DesiredTransition, Evaluation, NodeId, Str, TaskState,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DesiredTransition, Evaluation, NodeId, Str,
+    TaskState,
 };
 
 /// A node's report of one of its allocations. Only the servers change the other fields of the row.

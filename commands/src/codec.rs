@@ -108,7 +108,15 @@ impl Envelope {
         }
         let body = songline_migrations::command(frame.kind, frame.schema, frame.body)
             .map_err(|source| DecodeError::Migration { kind: kind.name(), source })?;
-        let command = Command::decode_body(kind, &body).map_err(|source| DecodeError::Body { kind: kind.name(), source })?;
-        Ok(Envelope { schema: frame.schema, at: frame.at, actor: frame.actor, cause: frame.cause, idempotency: frame.idempotency, command })
+        let command =
+            Command::decode_body(kind, &body).map_err(|source| DecodeError::Body { kind: kind.name(), source })?;
+        Ok(Envelope {
+            schema: frame.schema,
+            at: frame.at,
+            actor: frame.actor,
+            cause: frame.cause,
+            idempotency: frame.idempotency,
+            command,
+        })
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{Allocation, Deployment, DeploymentStatusUpdate, EvalId, Evaluation, Job, NodeId, PreemptAlloc, StopAlloc};
+use songline_model::{
+    Allocation, Deployment, DeploymentStatusUpdate, EvalId, Evaluation, Job, NodeId, PreemptAlloc, StopAlloc,
+};
 
 /// Stop, place and preempt allocations, and update deployments, in one entry.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -8,7 +8,8 @@ mod acl;
 
 fn sample(kind: Kind) -> Command {
     let job = Job { id: "web".into(), namespace: "default".into(), name: "web".into(), priority: 50, ..Job::default() };
-    let eval = Evaluation { id: EvalId::from_bytes([7; 16]), job_id: "web".into(), priority: 50, ..Evaluation::default() };
+    let eval =
+        Evaluation { id: EvalId::from_bytes([7; 16]), job_id: "web".into(), priority: 50, ..Evaluation::default() };
     let node_id = NodeId::from_bytes([1; 16]);
     let event = Some(NodeEvent { message: "m".into(), subsystem: "Cluster".into(), ..NodeEvent::default() });
     match kind {
@@ -18,7 +19,9 @@ fn sample(kind: Kind) -> Command {
         }
         .into(),
         Kind::NodeDeregister => DeregisterNode { node_id }.into(),
-        Kind::NodeUpdateStatus => UpdateNodeStatus { node_id, status: NodeStatus::Ready, event, updated_at: 1_700_000_000 }.into(),
+        Kind::NodeUpdateStatus => {
+            UpdateNodeStatus { node_id, status: NodeStatus::Ready, event, updated_at: 1_700_000_000 }.into()
+        }
         Kind::NodeUpdateDrain => UpdateNodeDrain {
             node_id,
             drain_strategy: Some(DrainStrategy { deadline: Dur::from_hours(1), ..DrainStrategy::default() }),
@@ -26,10 +29,16 @@ fn sample(kind: Kind) -> Command {
             ..UpdateNodeDrain::default()
         }
         .into(),
-        Kind::JobRegister => RegisterJob { job: job.into(), eval: Some(eval), versions_max: 6, ..RegisterJob::default() }.into(),
-        Kind::JobDeregister => DeregisterJob { job: job.key(), purge: true, eval: Some(eval), ..DeregisterJob::default() }.into(),
+        Kind::JobRegister => {
+            RegisterJob { job: job.into(), eval: Some(eval), versions_max: 6, ..RegisterJob::default() }.into()
+        }
+        Kind::JobDeregister => {
+            DeregisterJob { job: job.key(), purge: true, eval: Some(eval), ..DeregisterJob::default() }.into()
+        }
         Kind::EvalUpdate => UpdateEvals { evals: vec![eval] }.into(),
-        Kind::EvalReap => ReapEvals { evals: vec![eval.id], allocs: vec![AllocId::from_bytes([2; 16])], user_initiated: true }.into(),
+        Kind::EvalReap => {
+            ReapEvals { evals: vec![eval.id], allocs: vec![AllocId::from_bytes([2; 16])], user_initiated: true }.into()
+        }
         Kind::AllocClientUpdate => UpdateAllocsFromClient {
             allocs: vec![ClientAlloc {
                 id: AllocId::from_bytes([2; 16]),
@@ -40,10 +49,18 @@ fn sample(kind: Kind) -> Command {
             evals: vec![eval],
         }
         .into(),
-        Kind::ReconcileJobSummaries => ReconcileSummaries { queued: [(job.key(), [(Str::new("g"), 3)].into())].into() }.into(),
+        Kind::ReconcileJobSummaries => {
+            ReconcileSummaries { queued: [(job.key(), [(Str::new("g"), 3)].into())].into() }.into()
+        }
         Kind::ApplyPlanResults => ApplyPlan {
-            updated: vec![Allocation { id: AllocId::from_bytes([2; 16]), node_id: Some(node_id), ..Allocation::default() }.into()],
-            stopped: vec![StopAlloc { id: AllocId::from_bytes([3; 16]), desired_description: "gone".into(), ..StopAlloc::default() }],
+            updated: vec![
+                Allocation { id: AllocId::from_bytes([2; 16]), node_id: Some(node_id), ..Allocation::default() }.into(),
+            ],
+            stopped: vec![StopAlloc {
+                id: AllocId::from_bytes([3; 16]),
+                desired_description: "gone".into(),
+                ..StopAlloc::default()
+            }],
             job: Some(job.into()),
             eval_id: eval.id,
             ..ApplyPlan::default()
@@ -74,7 +91,9 @@ fn sample(kind: Kind) -> Command {
         Kind::AclTokenBootstrap => BootstrapAclToken { token: acl::token(), reset_index: 17 }.into(),
         Kind::Autopilot => SetAutopilotConfig { config: AutopilotConfig::initial(), cas: Some(4) }.into(),
         Kind::OneTimeTokenUpsert => UpsertOneTimeToken { token: acl::one_time_token() }.into(),
-        Kind::OneTimeTokenDelete => DeleteOneTimeTokens { accessor_ids: vec![acl::token().accessor_id], exchanged: Some(9) }.into(),
+        Kind::OneTimeTokenDelete => {
+            DeleteOneTimeTokens { accessor_ids: vec![acl::token().accessor_id], exchanged: Some(9) }.into()
+        }
         Kind::OneTimeTokenExpire => ExpireOneTimeTokens { timestamp: Time::from_secs(1_700_000_000) }.into(),
         Kind::AclRolesUpsert => UpsertAclRoles { roles: vec![acl::role()], allow_missing_policies: true }.into(),
         Kind::AclRolesDelete => DeleteAclRoles { ids: vec![acl::role().id] }.into(),
@@ -89,17 +108,25 @@ fn sample(kind: Kind) -> Command {
             DeregisterJobs { jobs: [(job.key(), true)].into(), evals: vec![eval], ..DeregisterJobs::default() }.into()
         }
         Kind::AllocUpdateDesiredTransition => SetDesiredTransitions {
-            allocs: [(AllocId::from_bytes([2; 16]), DesiredTransition { migrate: Some(true), ..DesiredTransition::default() })].into(),
+            allocs: [(
+                AllocId::from_bytes([2; 16]),
+                DesiredTransition { migrate: Some(true), ..DesiredTransition::default() },
+            )]
+            .into(),
             evals: vec![eval],
         }
         .into(),
-        Kind::NodeUpdateEligibility => UpdateNodeEligibility { node_id, eligibility: Eligibility::Ineligible, event, updated_at: 9 }.into(),
+        Kind::NodeUpdateEligibility => {
+            UpdateNodeEligibility { node_id, eligibility: Eligibility::Ineligible, event, updated_at: 9 }.into()
+        }
         Kind::BatchNodeUpdateDrain => FinishNodeDrains { node_ids: vec![node_id], event, updated_at: 9 }.into(),
         Kind::SchedulerConfig => SetSchedulerConfig { cas: Some(4), ..SetSchedulerConfig::default() }.into(),
         Kind::NodeBatchDeregister => DeregisterNodes { node_ids: vec![node_id] }.into(),
         Kind::ClusterMetadata => SetClusterMetadata { cluster_id: "c".into(), create_time: 1 }.into(),
         Kind::CSIVolumeRegister => RegisterCsiVolumes { volumes: vec![csi_volume()] }.into(),
-        Kind::CSIVolumeDeregister => DeregisterCsiVolumes { namespace: "default".into(), ids: vec!["disk".into()], force: true }.into(),
+        Kind::CSIVolumeDeregister => {
+            DeregisterCsiVolumes { namespace: "default".into(), ids: vec!["disk".into()], force: true }.into()
+        }
         Kind::CSIVolumeClaim => csi_claim().into(),
         Kind::CSIVolumeClaimBatch => ClaimCsiVolumes { claims: vec![csi_claim(), ClaimCsiVolume::default()] }.into(),
         Kind::CSIPluginDelete => DeleteCsiPlugin { id: "ebs".into() }.into(),
@@ -141,36 +168,64 @@ fn sample(kind: Kind) -> Command {
         Kind::ScalingEventRegister => AddScalingEvent {
             job: job.key(),
             group: "g".into(),
-            event: ScalingEvent { time: 5, count: Some(3), previous_count: 1, message: "more".into(), ..ScalingEvent::default() },
+            event: ScalingEvent {
+                time: 5,
+                count: Some(3),
+                previous_count: 1,
+                message: "more".into(),
+                ..ScalingEvent::default()
+            },
         }
         .into(),
         Kind::ServiceRegistrationUpsert => UpsertServiceRegistrations {
-            services: vec![ServiceRegistration { id: "s".into(), service_name: "web".into(), port: 80, ..ServiceRegistration::default() }],
+            services: vec![ServiceRegistration {
+                id: "s".into(),
+                service_name: "web".into(),
+                port: 80,
+                ..ServiceRegistration::default()
+            }],
         }
         .into(),
-        Kind::ServiceRegistrationDeleteById => DeleteServiceRegistration { namespace: "default".into(), id: "s".into() }.into(),
+        Kind::ServiceRegistrationDeleteById => {
+            DeleteServiceRegistration { namespace: "default".into(), id: "s".into() }.into()
+        }
         Kind::ServiceRegistrationDeleteByNodeId => DeleteServiceRegistrationsOfNode { node_id }.into(),
-        Kind::NodePoolUpsert => UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into(),
+        Kind::NodePoolUpsert => {
+            UpsertNodePools { node_pools: vec![NodePool { name: "gpu".into(), ..NodePool::default() }] }.into()
+        }
         Kind::NodePoolDelete => DeleteNodePools { names: vec!["gpu".into()] }.into(),
-        Kind::NamespaceUpsert => UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into(),
+        Kind::NamespaceUpsert => {
+            UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into()
+        }
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
         Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
-        Kind::Digest => CheckDigest { schema: 1, through: 10_000, total: Blob(vec![9; 16]), ..CheckDigest::default() }.into(),
+        Kind::Digest => {
+            CheckDigest { schema: 1, through: 10_000, total: Blob(vec![9; 16]), ..CheckDigest::default() }.into()
+        }
         Kind::WorkContinue => ContinueWork { work: WorkId(77), slice: Slice::of_rows(500) }.into(),
-        Kind::EvalDelete => DeleteEvals { choice: EvalChoice::Filter("Status == \"complete\"".into()), slice: Slice::of_rows(100) }.into(),
+        Kind::EvalDelete => {
+            DeleteEvals { choice: EvalChoice::Filter("Status == \"complete\"".into()), slice: Slice::of_rows(100) }
+                .into()
+        }
         Kind::WorkStop => StopWork { work: WorkId(77) }.into(),
         Kind::AnswerKeep => KeepAnswer { index: Some(0), body: "{}".into() }.into(),
     }
 }
 
 fn csi_volume() -> CsiVolume {
-    let capability = CsiVolumeCapability { attachment_mode: CsiAttachmentMode::FileSystem, access_mode: CsiAccessMode::SingleNodeWriter };
+    let capability = CsiVolumeCapability {
+        attachment_mode: CsiAttachmentMode::FileSystem,
+        access_mode: CsiAccessMode::SingleNodeWriter,
+    };
     CsiVolume {
         id: "disk".into(),
         namespace: "default".into(),
         plugin_id: "ebs".into(),
         secrets: CsiSecrets::new([(Str::new("key"), Str::new("s3cret"))].into()),
-        mount_options: Some(CsiVolumeMountOptions { fs_type: "ext4".into(), mount_flags: CsiMountFlags::new(vec!["noatime".into()]) }),
+        mount_options: Some(CsiVolumeMountOptions {
+            fs_type: "ext4".into(),
+            mount_flags: CsiMountFlags::new(vec!["noatime".into()]),
+        }),
         requested_capabilities: Some(vec![capability]),
         requested_capacity_min: 1 << 30,
         ..CsiVolume::default()
@@ -219,9 +274,15 @@ fn every_command_reads_the_bytes_of_every_schema_it_was_released_with() {
         }
         for schema in 1..=kind.schema() {
             let path = golden(kind, schema);
-            let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}; UPDATE_GOLDEN=1 adds the newest one"));
+            let bytes =
+                std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}; UPDATE_GOLDEN=1 adds the newest one"));
             let expected = Envelope { schema, ..envelope(kind) };
-            assert_eq!(Envelope::decode(&bytes).expect("decodes"), expected, "schema {schema} of {} means what it meant", kind.name());
+            assert_eq!(
+                Envelope::decode(&bytes).expect("decodes"),
+                expected,
+                "schema {schema} of {} means what it meant",
+                kind.name()
+            );
         }
     }
 }
@@ -271,6 +332,12 @@ fn secrets_of_a_volume_are_in_the_log_and_in_no_listing() {
 fn what_is_encrypted_shows_nowhere_but_in_the_log() {
     for kind in [Kind::VarApplyState, Kind::RootKeyMetaUpsert] {
         let shown = format!("{:?} {}", sample(kind), sample(kind).to_json());
-        assert!(!shown.contains("AQID") && !shown.contains("BAUG") && !shown.contains("1, 2, 3") && !shown.contains("4, 5, 6"), "{shown}");
+        assert!(
+            !shown.contains("AQID")
+                && !shown.contains("BAUG")
+                && !shown.contains("1, 2, 3")
+                && !shown.contains("4, 5, 6"),
+            "{shown}"
+        );
     }
 }

@@ -34,7 +34,9 @@ fn store_threads() -> BTreeSet<i32> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return BTreeSet::new() };
     tasks
         .flatten()
-        .filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with(STORE_THREADS)))
+        .filter(|task| {
+            std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with(STORE_THREADS))
+        })
         .filter_map(|task| task.file_name().to_str()?.parse().ok())
         .collect()
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use songline_commands::Kind;
 use songline_model::{
-    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, EvalTrigger, Evaluation, Job, JobStatus, Node,
-    NodePool, ServiceRegistration, Str,
+    AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, Allocation, Deployment, EvalTrigger, Evaluation, Job,
+    JobStatus, Node, NodePool, ServiceRegistration, Str,
 };
 use songline_projections::Change;
 
@@ -280,7 +280,9 @@ pub fn event_type(kind: Kind) -> Option<&'static str> {
 
 /// Quick check whether an entry certainly has no events.
 pub fn is_silent(changes: &[Change]) -> bool {
-    let is_none = |change: &Change| matches!(change, Change::Idempotency { .. } | Change::JobSummary { .. } | Change::JobSubmission { .. });
+    let is_none = |change: &Change| {
+        matches!(change, Change::Idempotency { .. } | Change::JobSummary { .. } | Change::JobSubmission { .. })
+    };
     changes.iter().all(is_none)
 }
 
@@ -332,7 +334,9 @@ fn before_its_eval(kind: Kind, word: &'static str, change: &Change) -> Option<Ev
 
 /// Whether an entry writes a dead job together with an evaluation that makes it pending.
 fn is_revived(kind: Kind, before: &Job, after: &Job) -> bool {
-    matches!(kind, Kind::JobRegister | Kind::JobDeregister) && before.status == JobStatus::Dead && after.status == JobStatus::Pending
+    matches!(kind, Kind::JobRegister | Kind::JobDeregister)
+        && before.status == JobStatus::Dead
+        && after.status == JobStatus::Pending
 }
 
 /// Event of a change for plain streams. A dropped row has an event only if the reference has one.
@@ -345,12 +349,24 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         Change::Eval { after, .. } => {
             let eval = after.as_ref()?;
             let keys = vec![eval.job_id.0.clone(), id_text(eval.deployment_id)];
-            (Topic::Evaluation, id_text(Some(eval.id)), eval.namespace.0.clone(), Some(keys), Payload::Evaluation(Arc::clone(eval)))
+            (
+                Topic::Evaluation,
+                id_text(Some(eval.id)),
+                eval.namespace.0.clone(),
+                Some(keys),
+                Payload::Evaluation(Arc::clone(eval)),
+            )
         }
         Change::Alloc { after, .. } => {
             let alloc = after.as_ref()?;
             let keys = vec![alloc.job_id.0.clone(), id_text(alloc.deployment_id)];
-            (Topic::Allocation, id_text(Some(alloc.id)), alloc.namespace.0.clone(), Some(keys), Payload::Allocation(Arc::clone(alloc)))
+            (
+                Topic::Allocation,
+                id_text(Some(alloc.id)),
+                alloc.namespace.0.clone(),
+                Some(keys),
+                Payload::Allocation(Arc::clone(alloc)),
+            )
         }
         Change::Deployment { after, .. } => {
             let deployment = after.as_ref()?;
@@ -372,7 +388,13 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         }
         Change::AclToken { before, after } => {
             let token = after.as_ref().or(before.as_ref())?;
-            (Topic::AclToken, id_text(Some(token.accessor_id)), Str::default(), None, Payload::AclToken(Arc::clone(token)))
+            (
+                Topic::AclToken,
+                id_text(Some(token.accessor_id)),
+                Str::default(),
+                None,
+                Payload::AclToken(Arc::clone(token)),
+            )
         }
         Change::AclRole { before, after } => {
             let role = after.as_ref().or(before.as_ref())?;
@@ -381,12 +403,24 @@ fn event(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
         }
         Change::AclAuthMethod { before, after } => {
             let method = after.as_ref().or(before.as_ref())?;
-            (Topic::AclAuthMethod, method.name.clone(), Str::default(), None, Payload::AclAuthMethod(Arc::clone(method)))
+            (
+                Topic::AclAuthMethod,
+                method.name.clone(),
+                Str::default(),
+                None,
+                Payload::AclAuthMethod(Arc::clone(method)),
+            )
         }
         Change::AclBindingRule { before, after } => {
             let rule = after.as_ref().or(before.as_ref())?;
             let keys = vec![rule.auth_method.clone()];
-            (Topic::AclBindingRule, id_text(Some(rule.id)), Str::default(), Some(keys), Payload::AclBindingRule(Arc::clone(rule)))
+            (
+                Topic::AclBindingRule,
+                id_text(Some(rule.id)),
+                Str::default(),
+                Some(keys),
+                Payload::AclBindingRule(Arc::clone(rule)),
+            )
         }
         Change::ServiceRegistration { before, after } => {
             let service = after.as_ref().or(before.as_ref())?;

@@ -11,8 +11,8 @@ mod filter;
 mod history;
 mod inbox;
 mod json;
-mod lens;
 mod permit;
+mod rendering;
 mod snapshot;
 mod subscription;
 mod tail;
@@ -40,7 +40,7 @@ pub use permit::Permit;
 pub use subscription::{CLOSED, Start, Subscription};
 
 use inbox::{Inbox, Item};
-use lens::Lenses;
+use rendering::Renderings;
 use tail::Tail;
 /// Number of subscribers that may read the history at the same time.
 const HISTORY_READERS_MAX: usize = 4;
@@ -124,7 +124,7 @@ struct Shared {
     news: watch::Sender<News>,
     history: Option<Arc<dyn History>>,
     history_turns: Arc<Semaphore>,
-    lenses: Mutex<Lenses>,
+    renderings: Mutex<Renderings>,
     /// Batches and resets that the history has not written yet.
     unwritten: Inbox,
     counts: Counts,
@@ -138,7 +138,11 @@ impl EventHub {
     /// it is marked as lost and begins anew at `first_index`: otherwise no reader would notice the missing entries.
     ///
     /// Over a history in memory the hub has no threads: what is published is encoded and written at once.
-    pub fn start(config: HubConfig, history: Option<Arc<dyn History>>, first_index: u64) -> Result<Arc<Self>, HistoryError> {
+    pub fn start(
+        config: HubConfig,
+        history: Option<Arc<dyn History>>,
+        first_index: u64,
+    ) -> Result<Arc<Self>, HistoryError> {
         let shared = Shared::new(config, history, first_index)?;
         let mut threads = Vec::new();
         if shared.has_threads() {
@@ -299,7 +303,7 @@ impl Shared {
             counts: Counts::default(),
             floor: AtomicU64::new(0),
             history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
-            lenses: Mutex::default(),
+            renderings: Mutex::default(),
             history,
         }))
     }
@@ -366,8 +370,8 @@ impl Shared {
                 Item::Entry { index, .. } if self.config.skips.is_some_and(|skips| skips(index)) => {}
                 Item::Entry { index, kind, changes } => {
                     let batch = Arc::new(Batch::encode(index, kind, &changes));
-                    // The batch is queued for the history before it enters the tail: the history's thread takes the tail's newest entry as
-                    // its mark, and writes only batches above its mark.
+                    // The batch is queued for the history before it enters the tail: the history's thread takes the
+                    // tail's newest entry as its mark, and writes only batches above its mark.
                     if self.history.is_some() {
                         self.unwritten.push(index, Item::Batch(Arc::clone(&batch)));
                     }
@@ -443,7 +447,10 @@ impl Writer {
             // Streams that need the missing entries wait for them.
             Err(error) => {
                 let failing = self.failing.get_or_insert_with(|| {
-                    tracing::error!(error = &error as &dyn std::error::Error, "writing event history; it is opened anew and tried again");
+                    tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "writing event history; it is opened anew and tried again"
+                    );
                     Failing::new()
                 });
                 if failing.is_due() {

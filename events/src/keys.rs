@@ -1,5 +1,5 @@
 //! Ordered keys and values in a folder: fjall on a real disk, maps in memory in the simulation. What the keys mean is
-//! decided by the event history and the record of touches.
+//! decided by the event history and the object history.
 
 mod memory;
 
@@ -144,10 +144,15 @@ impl Keys {
     }
 
     /// The keys of a range, in order.
-    pub(crate) fn keys_of<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Box<dyn Iterator<Item = fjall::Result<UserKey>> + '_> {
+    pub(crate) fn keys_of<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+    ) -> Box<dyn Iterator<Item = fjall::Result<UserKey>> + '_> {
         match self {
             Self::Disk(keys) => Box::new(keys.range(range).map(fjall::Guard::key)),
-            Self::Memory(space) => Box::new(space.range(owned(range.start_bound()), owned(range.end_bound())).map(|(key, _)| Ok(key))),
+            Self::Memory(space) => {
+                Box::new(space.range(owned(range.start_bound()), owned(range.end_bound())).map(|(key, _)| Ok(key)))
+            }
         }
     }
 }

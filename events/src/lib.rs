@@ -9,10 +9,10 @@ pub mod entry;
 mod event;
 pub mod hub;
 mod keys;
+pub mod object_history;
 pub mod past;
 pub mod refill;
 mod sweep;
-pub mod touches;
 pub mod watch;
 
 pub use keys::{Folder, MemoryFolder};

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use songline_commands::Envelope;
 use songline_projections::State;
 
-use crate::touches::Touches;
+use crate::object_history::ObjectHistory;
 
 /// An entry of the log that holds a command.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub type PastFuture<'a, T> = BoxFuture<'a, Result<T, PastError>>;
 /// Access to a server's past.
 pub trait Past: Send + Sync {
     /// The record of what entries did to objects.
-    fn touches(&self) -> &Arc<Touches>;
+    fn object_history(&self) -> &Arc<ObjectHistory>;
 
     /// Index of the oldest readable entry.
     fn oldest_entry(&self) -> u64;

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::entry::{AppliedEntry, restores};
 use crate::hub::error::HistoryError;
-use crate::touches::error::TouchesError;
+use crate::object_history::error::ObjectHistoryError;
 
 /// Largest number of entries that are written at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -42,7 +42,10 @@ impl Filling {
     }
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        [self.from, self.through, self.raft_through, self.before].iter().flat_map(|number| number.to_be_bytes()).collect()
+        [self.from, self.through, self.raft_through, self.before]
+            .iter()
+            .flat_map(|number| number.to_be_bytes())
+            .collect()
     }
 
     /// Parses bytes of `to_bytes`. `None`: they have another length.
@@ -50,7 +53,12 @@ impl Filling {
         let (numbers, rest) = bytes.as_chunks::<8>();
         let [from, through, raft_through, before] = numbers else { return None };
         let number = |bytes: &[u8; 8]| u64::from_be_bytes(*bytes);
-        let filling = Self { from: number(from), through: number(through), raft_through: number(raft_through), before: number(before) };
+        let filling = Self {
+            from: number(from),
+            through: number(through),
+            raft_through: number(raft_through),
+            before: number(before),
+        };
         rest.is_empty().then_some(filling)
     }
 }
@@ -63,7 +71,7 @@ pub enum RefillError {
     Events(#[from] HistoryError),
     /// The record of what entries did failed.
     #[error(transparent)]
-    Touches(#[from] TouchesError),
+    ObjectHistory(#[from] ObjectHistoryError),
 }
 
 /// A store that can be refilled from the log.
@@ -190,8 +198,9 @@ impl Refiller {
         if restores(entry.kind, &entry.changes) {
             self.write_now();
             // A refill that is past this entry has begun after it.
-            let is_news =
-                |lost: &&mut Lost| lost.standing == Standing::Open && (lost.filling.through + 1..lost.filling.before).contains(&index);
+            let is_news = |lost: &&mut Lost| {
+                lost.standing == Standing::Open && (lost.filling.through + 1..lost.filling.before).contains(&index)
+            };
             for lost in self.lost.iter_mut().filter(is_news) {
                 lost.store.begin_restored(&mut lost.filling, index)?;
                 lost.end_if_none_is_wanted()?;
@@ -239,12 +248,17 @@ impl Refiller {
             if self.reached.index <= through || through + 1 >= before {
                 continue;
             }
-            let is_wanted = |entry: &&AppliedEntry| entry.index >= from && entry.index > through && entry.index < before;
+            let is_wanted =
+                |entry: &&AppliedEntry| entry.index >= from && entry.index > through && entry.index < before;
             let wanted: Vec<AppliedEntry> = entries.iter().filter(is_wanted).cloned().collect();
             let next = Reached { index: self.reached.index.min(before - 1), ..self.reached };
             let filled = lost.store.fill(&mut lost.filling, &wanted, next).unwrap_or_else(|error| {
                 // The other stores are filled nevertheless.
-                tracing::error!(store = lost.store.name(), error = &error as &dyn std::error::Error, "filling in entries of the log");
+                tracing::error!(
+                    store = lost.store.name(),
+                    error = &error as &dyn std::error::Error,
+                    "filling in entries of the log"
+                );
                 false
             });
             if !filled {

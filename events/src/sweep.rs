@@ -125,7 +125,11 @@ impl Sweep {
         });
         let rows: Vec<Row> = rows.collect();
         let is_whole = rest.is_empty() && rest_of_jobs.is_empty() && ids.len() == jobs_of.len();
-        (is_whole && rows.iter().all(|row| (row.job as usize) < jobs.len())).then_some(Self { jobs, rows, created: stored.created })
+        (is_whole && rows.iter().all(|row| (row.job as usize) < jobs.len())).then_some(Self {
+            jobs,
+            rows,
+            created: stored.created,
+        })
     }
 }
 

@@ -1,5 +1,5 @@
-//! The part of the agent that reads what strangers send: configurations. The same files as in the agent, without the rest of it, which takes
-//! half an hour to build under a sanitizer.
+//! The part of the agent that reads what strangers send: configurations. The same files as in the agent, without the
+//! rest of it, which takes half an hour to build under a sanitizer.
 
 #![allow(dead_code, reason = "parts of a whole that is not here")]
 

@@ -1,5 +1,5 @@
-//! The parts of the server that read what strangers send, identities and archives, and its settings. The same files as in the server, without
-//! the rest of it, which takes half an hour to build under a sanitizer.
+//! The parts of the server that read what strangers send, identities and archives, and its settings. The same files as
+//! in the server, without the rest of it, which takes half an hour to build under a sanitizer.
 
 #![allow(dead_code, reason = "parts of a whole that is not here")]
 

@@ -29,7 +29,9 @@ pub fn replay(name: &str, target: fn(&[u8])) {
 fn inputs(name: &str) -> Vec<(String, Vec<u8>)> {
     // The crate that plays may be the root of the tree or one folder below it.
     let mut roots = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    let folder = roots.find_map(|root| Some(root.join("fuzz/corpus")).filter(|found| found.is_dir())).expect("the tree has corpora");
+    let folder = roots
+        .find_map(|root| Some(root.join("fuzz/corpus")).filter(|found| found.is_dir()))
+        .expect("the tree has corpora");
     let archive = fs::read(folder.join(name).with_extension("tar")).expect("the corpus is in the tree");
     let mut archive = tar::Archive::new(archive.as_slice());
     let read = |entry: std::io::Result<tar::Entry<'_, &[u8]>>| {

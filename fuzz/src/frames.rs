@@ -15,7 +15,8 @@ pub fn frames(input: &[u8]) {
             for said in all {
                 let ExecInput::Stdin(bytes) = said else { continue };
                 assert!(!bytes.is_empty() && bytes.len() <= input.len(), "a message holds what it says");
-                let told: serde_json::Value = serde_json::from_str(&frame::text(&ExecOutput::Stdout(bytes))).expect("a message is JSON");
+                let told: serde_json::Value =
+                    serde_json::from_str(&frame::text(&ExecOutput::Stdout(bytes))).expect("a message is JSON");
                 assert!(told["stdout"]["data"].is_string(), "output is told");
             }
         }

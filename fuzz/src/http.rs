@@ -1,5 +1,6 @@
-//! Raw requests, one after another, to a server in memory: all are answered in the time that blocking queries have, errors are short, and
-//! nothing panics. Connections and their deadlines are not here: `api/tests/it/hostile.rs` has those.
+//! Raw requests, one after another, to a server in memory: all are answered in the time that blocking queries have,
+//! errors are short, and nothing panics. Connections and their deadlines are not here: `api/tests/it/hostile.rs` has
+//! those.
 //!
 //! An input is requests apart by the byte 0x1e, each `METHOD target`, lines of headers, an empty line, and a body.
 
@@ -26,7 +27,11 @@ const REQUESTS_MAX: usize = 8;
 
 /// Sends the requests. The clock stands still while there is work and jumps when there is none, so nothing here waits.
 pub fn http(input: &[u8]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime starts");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime starts");
     runtime.block_on(async {
         let server = seeded();
         let api = Api::new(Arc::clone(&server));
@@ -57,10 +62,16 @@ pub fn http(input: &[u8]) {
 fn seeded() -> Arc<Memory> {
     let server = Memory::new();
     server.run(server.keyring().fresh_key(false).expect("makes keys"));
-    let node = Node { id: NodeId::from_bytes([3; 16]), secret_id: Secret::new("s"), name: "n".into(), ..Node::default() };
+    let node =
+        Node { id: NodeId::from_bytes([3; 16]), secret_id: Secret::new("s"), name: "n".into(), ..Node::default() };
     server.run(RegisterNode { node, create_node_pool: true });
     let job = Job { id: "web".into(), namespace: "default".into(), name: "web".into(), priority: 50, ..Job::default() };
-    let eval = Evaluation { id: EvalId::from_bytes([4; 16]), namespace: "default".into(), job_id: "web".into(), ..Evaluation::default() };
+    let eval = Evaluation {
+        id: EvalId::from_bytes([4; 16]),
+        namespace: "default".into(),
+        job_id: "web".into(),
+        ..Evaluation::default()
+    };
     server.run(RegisterJob { job: job.into(), eval: Some(eval), versions_max: 6, ..RegisterJob::default() });
     server
 }

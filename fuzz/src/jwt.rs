@@ -1,5 +1,5 @@
-//! What comes with a login: tokens, keys and sets of keys, and claims that somebody trusted has signed. Nothing that is not signed counts, and
-//! what is signed is claims or a refusal of bounded length. The first byte says which.
+//! What comes with a login: tokens, keys and sets of keys, and claims that somebody trusted has signed. Nothing that is
+//! not signed counts, and what is signed is claims or a refusal of bounded length. The first byte says which.
 
 use std::fmt::Display;
 use std::sync::LazyLock;
@@ -25,7 +25,8 @@ pub fn jwt(input: &[u8]) {
 
 const NOW: Time = Time::from_secs(1_700_000_000);
 
-static PAIR: LazyLock<Ed25519KeyPair> = LazyLock::new(|| Ed25519KeyPair::from_seed_unchecked(&[1; 32]).expect("any seed is a key"));
+static PAIR: LazyLock<Ed25519KeyPair> =
+    LazyLock::new(|| Ed25519KeyPair::from_seed_unchecked(&[1; 32]).expect("any seed is a key"));
 
 static KEY: LazyLock<PublicKey> = LazyLock::new(|| {
     let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": URL_SAFE_NO_PAD.encode(PAIR.public_key())});
@@ -63,7 +64,8 @@ fn keys(input: &[u8]) {
     let Some(keys) = jwt::key_set(input) else { return };
     let algorithms = ["RS256", "ES256", "ES384", "ES512", "PS512", "EdDSA"];
     for algorithm in algorithms {
-        let token = Compact::parse(&compact(json!({"alg": algorithm}).to_string().as_bytes(), b"{}", &[7; 64])).expect("this is a token");
+        let token = Compact::parse(&compact(json!({"alg": algorithm}).to_string().as_bytes(), b"{}", &[7; 64]))
+            .expect("this is a token");
         assert_eq!(token.claims_by_set(&keys), None, "no key signs by chance");
     }
 }

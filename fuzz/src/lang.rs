@@ -1,5 +1,5 @@
-//! The little languages: any bytes are a value or a refusal, and the same ones again are the same. Memory and time are bounded from
-//! outside, by the fuzzer's own limits.
+//! The little languages: any bytes are a value or a refusal, and the same ones again are the same. Memory and time are
+//! bounded from outside, by the fuzzer's own limits.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -13,7 +13,8 @@ use songline_lang::jobspec::{self, ParseOptions};
 use songline_lang::version::{Constraints, Dialect, Version};
 use songline_lang::{config, duration, go_json, regexp};
 
-/// How long an error's text may be for an input of so many bytes: it may quote the input, and must not multiply it without end.
+/// How long an error's text may be for an input of so many bytes: it may quote the input, and must not multiply it
+/// without end.
 fn error_bytes_max(input_bytes: usize) -> usize {
     4096 + 512 * input_bytes
 }

@@ -1,5 +1,5 @@
-//! What every target does with an input. Ordinary tests of the crates concerned include these files and play the corpora through them,
-//! so what is fuzzed and what is replayed cannot drift apart.
+//! What every target does with an input. Ordinary tests of the crates concerned include these files and play the
+//! corpora through them, so what is fuzzed and what is replayed cannot drift apart.
 
 pub mod jwt;
 pub mod lang;

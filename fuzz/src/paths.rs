@@ -16,7 +16,8 @@ pub fn paths(input: &[u8]) {
             assert_eq!(Variable::absent(&key).key(), key, "a variable is found where it is written");
         }
     }
-    let rules = json!({"namespace": {"default": {"variables": {"path": {pattern: {"capabilities": ["read"]}}}}}}).to_string();
+    let rules =
+        json!({"namespace": {"default": {"variables": {"path": {pattern: {"capabilities": ["read"]}}}}}}).to_string();
     let policy = match acl::parse(&rules) {
         Ok(policy) => policy,
         Err(error) => {

@@ -1,5 +1,5 @@
-//! What nodes and strangers say on the servers' port: values of the dialect, and messages in it. Bytes are read or refused; what was read
-//! is written, and read again as the same.
+//! What nodes and strangers say on the servers' port: values of the dialect, and messages in it. Bytes are read or
+//! refused; what was read is written, and read again as the same.
 
 use songline_rpc::message::{Call, RequestMeta, StreamCall, StreamErrWrapper};
 use songline_rpc::msgpack::{Scanner, Tree, from_slice, skip, to_vec};
@@ -20,7 +20,8 @@ pub fn rpc(input: &[u8]) {
 fn value(bytes: &[u8]) {
     let whole = skip(bytes, VALUE_BYTES_MAX);
     let mut scanner = Scanner::new(VALUE_BYTES_MAX);
-    let piecewise = (0..=bytes.len()).map(|end| scanner.scan(&bytes[..end])).find(|found| *found != Ok(None)).unwrap_or(Ok(None));
+    let piecewise =
+        (0..=bytes.len()).map(|end| scanner.scan(&bytes[..end])).find(|found| *found != Ok(None)).unwrap_or(Ok(None));
     assert_eq!(piecewise, whole, "a value in pieces ends where it does in one");
     let tree = Tree::read(bytes);
     if let Ok(tree) = &tree {

@@ -1,4 +1,5 @@
-//! What the shell reads from strangers: configuration files, identities of workloads, snapshot archives. The first byte says which.
+//! What the shell reads from strangers: configuration files, identities of workloads, snapshot archives. The first byte
+//! says which.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,8 +21,11 @@ pub fn shell(input: &[u8]) {
 /// A configuration file: it is applied, or refused with a text of one line that is not longer than the file demands.
 fn config(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let document =
-        if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { songline_lang::config::parse(text).ok() };
+    let document = if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).ok()
+    } else {
+        songline_lang::config::parse(text).ok()
+    };
     let Some(document) = document else { return };
     let mut config = AgentConfig::dev();
     if let Err(error) = songline::config::file::apply(&document, &mut config).and_then(|_| config.check()) {
@@ -49,7 +53,8 @@ fn token(input: &[u8]) {
     refused(&error, text);
 }
 
-/// A header and claims (apart by NUL) that the cluster's own key signed: they are claims or a refusal, and only `EdDSA` counts.
+/// A header and claims (apart by NUL) that the cluster's own key signed: they are claims or a refusal, and only `EdDSA`
+/// counts.
 fn signed(input: &[u8]) {
     let at = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let (header, claims) = (&input[..at], input.get(at + 1..).unwrap_or_default());
@@ -66,5 +71,10 @@ fn signed(input: &[u8]) {
 fn archive(input: &[u8]) {
     let mut state = Vec::new();
     let _ = songline_server::archive::read(input, &mut state);
-    assert!(state.len() <= input.len() * 1100 + 1024, "an archive of {} bytes gave {} of state", input.len(), state.len());
+    assert!(
+        state.len() <= input.len() * 1100 + 1024,
+        "an archive of {} bytes gave {} of state",
+        input.len(),
+        state.len()
+    );
 }

@@ -1,5 +1,5 @@
-//! What lies on disk and comes from other servers: entries of the log and checkpoints. Bytes are read or refused; what was read can be
-//! written, and is then the same; and an entry that can be read can be applied, whatever it says.
+//! What lies on disk and comes from other servers: entries of the log and checkpoints. Bytes are read or refused; what
+//! was read can be written, and is then the same; and an entry that can be read can be applied, whatever it says.
 
 use songline_commands::Envelope;
 use songline_projections::{State, apply};
@@ -24,8 +24,8 @@ pub fn command(input: &[u8]) {
     assert_eq!(read.digest(), state.digest(), "a checkpoint holds the state");
 }
 
-/// Frames of a checkpoint: a byte of kind, two of length, and the payload. They are sealed here, so that it is what they hold that is
-/// tried, and not a checksum.
+/// Frames of a checkpoint: a byte of kind, two of length, and the payload. They are sealed here, so that it is what
+/// they hold that is tried, and not a checksum.
 pub fn checkpoint(input: &[u8]) {
     let mut bytes = MAGIC.to_vec();
     let mut rest = input;

@@ -70,7 +70,12 @@ impl<'t> UnverifiedToken<'t> {
         if header.crit.is_some() {
             return Err(TokenError::CriticalHeader);
         }
-        let kid = header.kid.as_ref().and_then(|kid| kid.as_str()).filter(|kid| !kid.is_empty()).ok_or(TokenError::NoKeyId)?;
+        let kid = header
+            .kid
+            .as_ref()
+            .and_then(|kid| kid.as_str())
+            .filter(|kid| !kid.is_empty())
+            .ok_or(TokenError::NoKeyId)?;
         let key_id = kid.parse().map_err(|_| TokenError::NotAKeyId(kid.to_owned()))?;
         Ok(Self { key_id, message, claims, signature })
     }

@@ -1,7 +1,11 @@
 //! The inputs that fuzzing found worth keeping, played through what the fuzzer itself runs: none may panic or break a
 //! rule. Finding new ones needs another toolchain: docs/fuzzing.md.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test reads the corpora, on the stack of a worker")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test reads the corpora, on the stack of a worker"
+)]
 
 #[path = "../../fuzz/src/corpus.rs"]
 mod corpus;

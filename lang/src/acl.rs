@@ -12,7 +12,9 @@ mod rules;
 mod tests;
 mod written;
 
-pub use capability::{Access, HostVolumeCapability, NamespaceCapability, NodePoolCapability, UnknownCapability, VariableCapability};
+pub use capability::{
+    Access, HostVolumeCapability, NamespaceCapability, NodePoolCapability, UnknownCapability, VariableCapability,
+};
 pub use compiled::{Acl, Workload};
 pub use parse::{PolicyError, parse, written};
 pub use rules::{HostVolumeRule, NamespaceRule, NodePoolRule, PathRule, Policy};

@@ -146,7 +146,12 @@ impl SyntaxError {
         let offset = text.find(part).unwrap_or(0);
         let before = &text[..offset];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        Self { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1, offset, message }
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            offset,
+            message,
+        }
     }
 }
 

@@ -40,7 +40,9 @@ fn object(items: &[Item]) -> Result<Map<String, Value>, Error> {
         let mut value = value(&item.value)?;
         if item.assigned {
             match members.get_mut(key) {
-                Some(Value::Array(blocks)) if value.is_object() && blocks.iter().all(Value::is_object) => blocks.push(value),
+                Some(Value::Array(blocks)) if value.is_object() && blocks.iter().all(Value::is_object) => {
+                    blocks.push(value)
+                }
                 Some(earlier @ Value::Object(_)) if value.is_object() => *earlier = json!([earlier.take(), value]),
                 _ => {
                     members.insert(key.clone(), value);

@@ -147,7 +147,9 @@ impl Field {
             return Ok(Entry::All);
         }
         let (values, step) = match entry.split_once('/') {
-            Some((values, step)) if !step.is_empty() && step.bytes().all(|digit| digit.is_ascii_digit()) => (values, Some(step)),
+            Some((values, step)) if !step.is_empty() && step.bytes().all(|digit| digit.is_ascii_digit()) => {
+                (values, Some(step))
+            }
             Some(_) => return Ok(Entry::Other(entry, written)),
             None => (entry.as_str(), None),
         };
@@ -304,7 +306,8 @@ impl Cron {
         let mut date = local.date().checked_sub_days(Days::new(1))?;
         while u32::try_from(date.year()).is_ok_and(|year| year <= YEAR_MAX) {
             if self.has(date)
-                && let Some(found) = self.times_of(date).filter_map(|local| instant(local, offset)).find(|time| *time > after)
+                && let Some(found) =
+                    self.times_of(date).filter_map(|local| instant(local, offset)).find(|time| *time > after)
             {
                 return Some(found);
             }
@@ -333,7 +336,9 @@ impl Cron {
     }
 
     fn times_of(&self, date: NaiveDate) -> impl Iterator<Item = NaiveDateTime> {
-        let of_minute = move |hour: u32, minute: u32| self.seconds.iter().filter_map(move |second| date.and_hms_opt(hour, minute, *second));
+        let of_minute = move |hour: u32, minute: u32| {
+            self.seconds.iter().filter_map(move |second| date.and_hms_opt(hour, minute, *second))
+        };
         let of_hour = move |hour: u32| self.minutes.iter().flat_map(move |minute| of_minute(hour, *minute));
         self.hours.iter().flat_map(move |hour| of_hour(*hour))
     }

@@ -79,7 +79,8 @@ fn one_part<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), Error> {
     }
     let unit = unit(name).ok_or_else(|| Error::UnknownUnit { unit: name.to_string(), text: text.to_string() })?;
     let nanos = number.checked_mul(unit).filter(|nanos| *nanos <= MAGNITUDE_MAX).ok_or_else(invalid)?;
-    let nanos = nanos.checked_add(part_of(fraction, unit)).filter(|nanos| *nanos <= MAGNITUDE_MAX).ok_or_else(invalid)?;
+    let nanos =
+        nanos.checked_add(part_of(fraction, unit)).filter(|nanos| *nanos <= MAGNITUDE_MAX).ok_or_else(invalid)?;
     Ok((nanos, after))
 }
 

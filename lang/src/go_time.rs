@@ -13,7 +13,9 @@ pub fn refusal(text: &str) -> Option<String> {
     let mut rest = Rest { text, left: text };
     let read = rest.date_and_time();
     read.err().map(|why| match why {
-        Why::Mismatch { left, wanted } => format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {left:?} as {wanted:?}"),
+        Why::Mismatch { left, wanted } => {
+            format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {left:?} as {wanted:?}")
+        }
         Why::Said(said) => format!("parsing time {text:?}: {said}"),
     })
 }
@@ -101,10 +103,12 @@ impl Rest<'_> {
         }
         let zone = self.left.get(..6).ok_or_else(|| self.mismatch(WANTED))?;
         let digits = |at: usize| zone.get(at..at + 2).filter(|two| two.bytes().all(|byte| byte.is_ascii_digit()));
-        let numbers =
-            digits(1).zip(digits(4)).and_then(|(hours, minutes)| Some((hours.parse::<u32>().ok()?, minutes.parse::<u32>().ok()?)));
-        let (hours, minutes) =
-            numbers.filter(|_| zone.starts_with(['+', '-']) && &zone[3..4] == ":").ok_or_else(|| self.mismatch(WANTED))?;
+        let numbers = digits(1)
+            .zip(digits(4))
+            .and_then(|(hours, minutes)| Some((hours.parse::<u32>().ok()?, minutes.parse::<u32>().ok()?)));
+        let (hours, minutes) = numbers
+            .filter(|_| zone.starts_with(['+', '-']) && &zone[3..4] == ":")
+            .ok_or_else(|| self.mismatch(WANTED))?;
         if hours > 24 {
             return Err(Why::Said("time zone offset hour out of range".to_string()));
         }

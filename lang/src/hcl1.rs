@@ -211,7 +211,13 @@ impl Parser<'_> {
             Kind::End => Err(Stop::End),
             _ => {
                 let token = &self.token;
-                let message = format!("Unknown token: {}:{} {} {}", token.place.line, token.place.column, token.kind.name(), token.written);
+                let message = format!(
+                    "Unknown token: {}:{} {} {}",
+                    token.place.line,
+                    token.place.column,
+                    token.kind.name(),
+                    token.written
+                );
                 Err(self.wrong(message).into())
             }
         }

@@ -91,7 +91,8 @@ fn typed(decoded: Object) -> Result<Job, Diagnostics> {
 
 /// Checks the top level of the file and finds the job. `None`: an error was reported.
 fn top_level<'b>(body: &'b Body, file: &str, found: &mut Vec<Diagnostic>) -> Option<&'b Block> {
-    const KINDS: [(&str, &[&str]); 4] = [("variables", &[]), ("variable", &["name"]), ("locals", &[]), ("job", &["name"])];
+    const KINDS: [(&str, &[&str]); 4] =
+        [("variables", &[]), ("variable", &["name"]), ("locals", &[]), ("job", &["name"])];
     let sound = decode::check_labels(&body.blocks, &KINDS, found);
     decode::unexpected(body, &[], &KINDS.map(|(kind, _)| kind), found);
     if !found.is_empty() {
@@ -109,7 +110,10 @@ fn top_level<'b>(body: &'b Body, file: &str, found: &mut Vec<Diagnostic>) -> Opt
         }
         [only] => Some(only),
         [first, second, ..] => {
-            let detail = format!("Only one block of type \"job\" is allowed. Previous definition was at {}.", first.header().shown(file));
+            let detail = format!(
+                "Only one block of type \"job\" is allowed. Previous definition was at {}.",
+                first.header().shown(file)
+            );
             found.push(Diagnostic::new(second.header(), "Duplicate job block", detail));
             None
         }

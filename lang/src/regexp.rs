@@ -7,7 +7,10 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Compiles an expression that matches anywhere in a text.
 pub fn compile(expression: &str) -> Result<Regex, Error> {
-    RegexBuilder::new(expression).size_limit(COMPILED_BYTES_MAX).build().map_err(|error| Error(reason(expression, &error)))
+    RegexBuilder::new(expression)
+        .size_limit(COMPILED_BYTES_MAX)
+        .build()
+        .map_err(|error| Error(reason(expression, &error)))
 }
 
 /// An expression was refused; displays as `error parsing regexp: ..`.
@@ -29,7 +32,9 @@ fn reason(expression: &str, error: &regex::Error) -> String {
             let operator = expression.chars().find(|c| matches!(c, '*' | '+' | '?')).unwrap_or('*');
             format!("missing argument to repetition operator: `{operator}`")
         }
-        "incomplete escape sequence, reached end of pattern prematurely" => "trailing backslash at end of expression: ``".to_string(),
+        "incomplete escape sequence, reached end of pattern prematurely" => {
+            "trailing backslash at end of expression: ``".to_string()
+        }
         _ if matches!(error, regex::Error::CompiledTooBig(_)) => "expression too large".to_string(),
         other => format!("{other}: `{expression}`"),
     }

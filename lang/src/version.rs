@@ -173,7 +173,8 @@ fn within(version: &Version, bound: &Version) -> bool {
 fn compare_prereleases(mine: &str, theirs: &str) -> Ordering {
     let (mine, theirs): (Vec<&str>, Vec<&str>) = (mine.split('.').collect(), theirs.split('.').collect());
     for at in 0..mine.len().max(theirs.len()) {
-        let order = compare_parts(mine.get(at).copied().unwrap_or_default(), theirs.get(at).copied().unwrap_or_default());
+        let order =
+            compare_parts(mine.get(at).copied().unwrap_or_default(), theirs.get(at).copied().unwrap_or_default());
         if order != Ordering::Equal {
             return order;
         }

@@ -29,7 +29,8 @@ impl Zone {
 
     /// The offset from UTC in seconds at a time in Unix seconds.
     pub fn ahead(self, at: i64) -> i64 {
-        DateTime::from_timestamp(at, 0).map_or(0, |time| self.0.offset_from_utc_datetime(&time.naive_utc()).fix().local_minus_utc().into())
+        DateTime::from_timestamp(at, 0)
+            .map_or(0, |time| self.0.offset_from_utc_datetime(&time.naive_utc()).fix().local_minus_utc().into())
     }
 
     /// The local time of a time in Unix seconds, in RFC 3339.

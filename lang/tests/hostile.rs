@@ -1,5 +1,5 @@
-//! Texts that were made to hurt: deep, long, or growing while they are read. Each is refused, or read in bounds. The stack is that of a
-//! worker thread; a text that grows without end would end the test process.
+//! Texts that were made to hurt: deep, long, or growing while they are read. Each is refused, or read in bounds. The
+//! stack is that of a worker thread; a text that grows without end would end the test process.
 
 #![expect(clippy::disallowed_types, reason = "a test runs on the stack of a worker")]
 
@@ -110,7 +110,8 @@ fn a_filter_has_so_many_regular_expressions_and_no_more() {
 #[test]
 fn expressions_that_grow_are_stopped() {
     on_a_worker(|| {
-        let lists = |depth: usize| (0..depth).fold("1".to_owned(), |inner, at| format!("[for x{at} in range(1024): {inner}]"));
+        let lists =
+            |depth: usize| (0..depth).fold("1".to_owned(), |inner, at| format!("[for x{at} in range(1024): {inner}]"));
         let template = format!("\"{}x{}\"", "%{ for a in range(1024) }".repeat(4), "%{ endfor }".repeat(4));
         let growing = [
             "join(\"\", [for a in range(1024): join(\"\", [for b in range(1024): format(\"%1024s\", \"a\")])])",

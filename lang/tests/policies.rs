@@ -10,7 +10,8 @@ use songline_lang::acl;
 
 /// Checks the rules of a case in their order, each with the error or with the rules shown; how many there were.
 fn check(case: &str) -> usize {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance/cases/acl").join(format!("{case}.json"));
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance/cases/acl").join(format!("{case}.json"));
     let text = fs::read_to_string(&path).expect("the case is in the tree");
     let case: Value = serde_json::from_str(&text).expect("the case is JSON");
     let mut checked = 0;

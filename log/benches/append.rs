@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use songline_log::{CheckpointSource, Committed, Config, Kind, Log, Position, Record, StateMachine, Store, StoreConfig};
+use songline_log::{
+    CheckpointSource, Committed, Config, Kind, Log, Position, Record, StateMachine, Store, StoreConfig,
+};
 
 const COMMAND_BYTES: usize = 300;
 const WRITERS: u64 = 64;
@@ -73,7 +75,8 @@ impl CheckpointSource for Counter {
 
 /// Acknowledged proposals with many tasks, each waiting for its answer before the next.
 fn propose(c: &mut Criterion) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let temp = tempfile::tempdir().expect("a temporary directory");
     let log = runtime
         .block_on(Log::open(Config::new(temp.path()), Counter(0), std::sync::Arc::new(songline_log::NoTransport)))

@@ -56,7 +56,8 @@ impl Checkpoint {
         let unfinished = path.with_extension("tmp");
         let file = disk.open(&unfinished, Open::Create)?;
         let cursor = Cursor { file: Arc::clone(&file), at: 0 };
-        let mut out = Hashing { inner: BufWriter::with_capacity(1 << 20, cursor), hasher: blake3::Hasher::new(), bytes: 0 };
+        let mut out =
+            Hashing { inner: BufWriter::with_capacity(1 << 20, cursor), hasher: blake3::Hasher::new(), bytes: 0 };
         let members = meta.members.encode();
         out.write_all(&MAGIC)?;
         out.write_all(&Edge::after(meta.position).encode())?;

@@ -65,8 +65,8 @@ pub trait Disk: Debug + Send + Sync + 'static {
         Ok(bytes)
     }
 
-    /// Writes a small file durably, in place of a file with the same name. A crash leaves one of the two. A private file
-    /// and a directory made for it can be read by their owner only.
+    /// Writes a small file durably, in place of a file with the same name. A crash leaves one of the two. A private
+    /// file and a directory made for it can be read by their owner only.
     fn put(&self, path: &Path, content: &[u8], _private: bool) -> io::Result<()> {
         let unfinished = path.with_extension("tmp");
         let file = self.open(&unfinished, Open::Create)?;
@@ -255,7 +255,10 @@ impl DiskFile for RealFile {
 
 /// Runs blocking file work on a blocking thread, or in place if the disk's calls do not block. An error if the work
 /// panicked.
-pub(crate) async fn beside<T: Send + 'static>(disk: &dyn Disk, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+pub(crate) async fn beside<T: Send + 'static>(
+    disk: &dyn Disk,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
     if disk.waits() { tokio::task::spawn_blocking(work).await.map_err(io::Error::other) } else { Ok(work()) }
 }
 

@@ -91,10 +91,9 @@ pub(crate) fn committed(record: Record) -> io::Result<Committed> {
         Kind::Command => Payload::Command(record.payload),
         Kind::Membership => {
             let members = Members::decode(&record.payload);
-            Payload::Membership(
-                members
-                    .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("entry {} holds no membership", record.position)))?,
-            )
+            Payload::Membership(members.ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidData, format!("entry {} holds no membership", record.position))
+            })?)
         }
     };
     Ok(Committed { position: record.position, payload })

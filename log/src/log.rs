@@ -100,7 +100,11 @@ pub struct Timing {
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { heartbeat: Duration::from_millis(150), election_min: Duration::from_millis(400), election_max: Duration::from_millis(800) }
+        Self {
+            heartbeat: Duration::from_millis(150),
+            election_min: Duration::from_millis(400),
+            election_max: Duration::from_millis(800),
+        }
     }
 }
 
@@ -178,7 +182,9 @@ impl<S: StateMachine> Log<S> {
         let running = ArcSwap::from_pointee(running);
         let failure = watch::Sender::new(None);
         let (checkpointing, reopening) = (Mutex::default(), Mutex::default());
-        let log = Self { inner: Arc::new(Inner { config, transport, running, outlook, failure, turns, checkpointing, reopening }) };
+        let log = Self {
+            inner: Arc::new(Inner { config, transport, running, outlook, failure, turns, checkpointing, reopening }),
+        };
         log.watch_over();
         log.lead_if_alone().await?;
         Ok(log)
@@ -217,7 +223,9 @@ impl<S: StateMachine> Log<S> {
         // A weak reference: dropping the last clone of the log must end it.
         let (inner, mut failure) = (Arc::downgrade(&self.inner), self.running().node.failure());
         tokio::spawn(async move {
-            let Some(failure) = failure.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone()) else { return };
+            let Some(failure) = failure.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone()) else {
+                return;
+            };
             let Some(inner) = inner.upgrade() else { return };
             let of_disk = matches!(failure, Failure::Disk { .. });
             inner.failure.send_replace(Some(failure));
@@ -251,7 +259,9 @@ impl<S: StateMachine> Log<S> {
                 let _ = tokio::time::timeout(Duration::from_millis(50), leadership.changed()).await;
             }
         };
-        tokio::time::timeout(READY_WITHIN, lead).await.map_err(|_| OpenError::Start("the only member did not become leader".to_owned()))?
+        tokio::time::timeout(READY_WITHIN, lead)
+            .await
+            .map_err(|_| OpenError::Start("the only member did not become leader".to_owned()))?
     }
 
     /// Result of the rebuild when the log was last opened.
@@ -377,7 +387,8 @@ impl<S: StateMachine> Log<S> {
     }
 
     /// Finishes a change of the voters that an earlier leader began and did not end. Until then every decision needs a
-    /// majority of the former voters and one of the new ones. Without such a change it does nothing. Only on the leader.
+    /// majority of the former voters and one of the new ones. Without such a change it does nothing. Only on the
+    /// leader.
     pub async fn finish_member_change(&self) -> Result<(), MemberError> {
         self.running().node.finish_change().await
     }
@@ -528,7 +539,8 @@ impl<S: StateMachine> Log<S> {
         let dir = self.inner.config.checkpoints_dir();
         let keep = self.inner.config.checkpoints_keep.max(1);
         let disk = Arc::clone(&self.inner.config.disk);
-        let oldest = disk::beside(self.inner.config.disk.as_ref(), move || checkpoint::oldest_index(disk.as_ref(), &dir, keep));
+        let oldest =
+            disk::beside(self.inner.config.disk.as_ref(), move || checkpoint::oldest_index(disk.as_ref(), &dir, keep));
         let oldest = oldest.await.and_then(|outcome| outcome);
         let Some(oldest) = oldest.map_err(CheckpointError::Write)? else { return Ok(Dropped::default()) };
         let running = self.running();

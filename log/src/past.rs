@@ -25,10 +25,13 @@ pub(crate) struct PastCheckpoint {
 /// Paths of the files to remove. A checkpoint goes if its next entry is gone, because no entry can be replayed on it.
 /// To meet the bounds, those with the nearest neighbours go first, so that the rest is spread over the whole log.
 pub(crate) fn useless(older: Vec<PastCheckpoint>, bounds: &PastBounds, oldest_entry: u64) -> Vec<PathBuf> {
-    let (mut kept, gone): (Vec<_>, Vec<_>) = older.into_iter().partition(|checkpoint| checkpoint.index + 1 >= oldest_entry);
+    let (mut kept, gone): (Vec<_>, Vec<_>) =
+        older.into_iter().partition(|checkpoint| checkpoint.index + 1 >= oldest_entry);
     let mut gone: Vec<PathBuf> = gone.into_iter().map(|checkpoint| checkpoint.path).collect();
     kept.sort_by_key(|checkpoint| checkpoint.index);
-    while kept.len() > bounds.checkpoints_max || kept.iter().map(|checkpoint| checkpoint.bytes).sum::<u64>() > bounds.bytes_max {
+    while kept.len() > bounds.checkpoints_max
+        || kept.iter().map(|checkpoint| checkpoint.bytes).sum::<u64>() > bounds.bytes_max
+    {
         // The oldest checkpoint limits how far back reads can go, so it goes last.
         let gap = |at: &usize| {
             let next = kept.get(at + 1).map_or(u64::MAX, |next| next.index);

@@ -43,7 +43,7 @@ pub struct Report {
     /// Files that a crash left behind; the next start removes them.
     pub leftovers: Vec<PathBuf>,
     /// Small files with only one sound and current copy of two.
-    pub lone_copies: Vec<&'static str>,
+    pub single_copies: Vec<&'static str>,
     /// The checkpoints, newest first.
     pub checkpoints: Vec<CheckpointInfo>,
 }
@@ -79,7 +79,7 @@ impl Reader {
             segments: scan.segments.iter().map(SegmentInfo::from).collect(),
             torn: scan.torn.clone(),
             leftovers: scan.leftovers.clone(),
-            lone_copies: scan.lone_copies.clone(),
+            single_copies: scan.single_copies.clone(),
             checkpoints,
         })
     }

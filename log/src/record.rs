@@ -97,8 +97,9 @@ pub(crate) const GROUP_BYTES: usize = HEADER_BYTES + GROUP_PAYLOAD_BYTES;
 
 fn group_mark(payload: &[u8], nonce: u64) -> Option<u64> {
     let payload = payload.get(..GROUP_PAYLOAD_BYTES)?;
-    let sound =
-        payload[..8] == GROUP_MAGIC && u64_at(payload, 8) == Some(nonce) && u32_at(payload, 24) == Some(crc32c::crc32c(&payload[..24]));
+    let sound = payload[..8] == GROUP_MAGIC
+        && u64_at(payload, 8) == Some(nonce)
+        && u32_at(payload, 24) == Some(crc32c::crc32c(&payload[..24]));
     if sound { u64_at(payload, 16) } else { None }
 }
 

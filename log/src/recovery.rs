@@ -73,7 +73,8 @@ pub(crate) fn recover<S: StateMachine>(config: &Config, state: S) -> Result<(Sto
 fn adopt_received(disk: &dyn Disk, store: &Store, dir: &Path) -> Result<(), OpenError> {
     for path in checkpoint::received(disk, dir).map_err(OpenError::io("listing", dir))? {
         match Checkpoint::verify(disk, &path) {
-            Ok(checkpoint) => begin_behind(store, checkpoint.meta.position).map_err(OpenError::io("emptying the log before", &path))?,
+            Ok(checkpoint) => begin_behind(store, checkpoint.meta.position)
+                .map_err(OpenError::io("emptying the log before", &path))?,
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "a checkpoint of another server is damaged");
                 continue;
@@ -91,8 +92,8 @@ fn begin_behind(store: &Store, position: Position) -> io::Result<()> {
     if store.floor().next >= behind.next {
         return Ok(());
     }
-    let there =
-        store.last().next > position.index && store.read(position.index..behind.next, 1)?.first().is_some_and(|it| it.position == position);
+    let there = store.last().next > position.index
+        && store.read(position.index..behind.next, 1)?.first().is_some_and(|it| it.position == position);
     if there {
         return Ok(());
     }
@@ -109,7 +110,11 @@ fn wait(store: &Store, change: impl FnOnce(Done) -> io::Result<()>) -> io::Resul
     rx.recv().map_err(|_| io::Error::other("the log's writer stopped"))?
 }
 
-fn newest_sound(disk: &dyn Disk, dir: &Path, rejected: &mut Vec<CheckpointInfo>) -> Result<Option<Checkpoint>, OpenError> {
+fn newest_sound(
+    disk: &dyn Disk,
+    dir: &Path,
+    rejected: &mut Vec<CheckpointInfo>,
+) -> Result<Option<Checkpoint>, OpenError> {
     let paths: Vec<PathBuf> = checkpoint::list(disk, dir).map_err(OpenError::io("listing", dir))?;
     for path in paths {
         match Checkpoint::verify(disk, &path) {

@@ -34,7 +34,13 @@ pub struct Dropped {
 
 /// Chooses the segments to drop. `replay_from` is the index of the first entry that recovery may need, `applied` of the
 /// first not yet applied.
-pub(crate) fn plan(retention: &Retention, segments: &[SegmentInfo], replay_from: u64, applied: u64, now_ms: u64) -> Dropped {
+pub(crate) fn plan(
+    retention: &Retention,
+    segments: &[SegmentInfo],
+    replay_from: u64,
+    applied: u64,
+    now_ms: u64,
+) -> Dropped {
     let age_ms = u64::try_from(retention.age.as_millis()).unwrap_or(u64::MAX);
     let safe = replay_from.min(applied.saturating_sub(retention.entries_min));
     let mut total: u64 = segments.iter().map(|segment| segment.bytes).sum();

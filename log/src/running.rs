@@ -30,7 +30,12 @@ pub(crate) struct Running<S: StateMachine> {
 
 impl<S: StateMachine> Running<S> {
     /// Opens the files, rebuilds the state and starts consensus.
-    pub async fn start(config: &Config, transport: &Arc<dyn Transport>, outlook: &Outlook, state: S) -> Result<Self, OpenError> {
+    pub async fn start(
+        config: &Config,
+        transport: &Arc<dyn Transport>,
+        outlook: &Outlook,
+        state: S,
+    ) -> Result<Self, OpenError> {
         let plan = config.clone();
         let recovered = disk::beside(config.disk.as_ref(), move || recovery::recover(&plan, state));
         let (store, mut machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
@@ -60,8 +65,11 @@ impl<S: StateMachine> Running<S> {
         let closed = disk::beside(config.disk.as_ref(), move || store.close()).await;
         closed.map_err(|error| OpenError::Start(format!("closing the log: {error}")))?;
         let let_go = tokio::time::timeout(LET_GO_WITHIN, state.wait()).await;
-        let_go
-            .map_err(|_| OpenError::Start("the state is still being changed by what consensus had decided before it ended".to_owned()))?;
+        let_go.map_err(|_| {
+            OpenError::Start(
+                "the state is still being changed by what consensus had decided before it ended".to_owned(),
+            )
+        })?;
         *gone = None;
         Ok(())
     }

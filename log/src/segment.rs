@@ -108,7 +108,15 @@ impl Segment {
     }
 
     pub fn new(header: Header, path: PathBuf, file: Arc<dyn DiskFile>) -> Self {
-        Self { header, path, file, end: header.start, end_offset: HEADER_BYTES as u64, chain: header.chain, points: Vec::new() }
+        Self {
+            header,
+            path,
+            file,
+            end: header.start,
+            end_offset: HEADER_BYTES as u64,
+            chain: header.chain,
+            points: Vec::new(),
+        }
     }
 
     /// Index of the first entry.
@@ -238,13 +246,16 @@ impl ReadPlan {
 }
 
 fn read_bytes(file: &dyn DiskFile, range: Range<u64>) -> io::Result<Vec<u8>> {
-    let len =
-        usize::try_from(range.end - range.start).map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "segment does not fit memory"))?;
+    let len = usize::try_from(range.end - range.start)
+        .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "segment does not fit memory"))?;
     let mut bytes = vec![0; len];
     file.read_exact_at(&mut bytes, range.start)?;
     Ok(bytes)
 }
 
 fn broken(path: &Path, index: u64, stop: &Stop) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("entry {index} in {} cannot be read any more: {stop:?}", path.display()))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("entry {index} in {} cannot be read any more: {stop:?}", path.display()),
+    )
 }

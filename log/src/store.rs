@@ -149,7 +149,8 @@ impl Store {
         }
         let scan = scan(disk.as_ref(), dir, true)?;
         let opened = Opened { torn: scan.torn.clone(), committed: scan.committed };
-        let store = Self::start(disk, &names, config, scan, lock).map_err(OpenError::io("repairing the log in", dir))?;
+        let store =
+            Self::start(disk, &names, config, scan, lock).map_err(OpenError::io("repairing the log in", dir))?;
         Ok((store, opened))
     }
 

@@ -12,7 +12,13 @@ use crate::members::NodeId;
 pub trait Transport: Send + Sync + 'static {
     /// Sends `message` to the member `to` at `address` and returns the answer of its `Log::receive`. Must end within
     /// `within`.
-    fn send<'a>(&'a self, to: NodeId, address: &'a str, message: Bytes, within: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>>;
+    fn send<'a>(
+        &'a self,
+        to: NodeId,
+        address: &'a str,
+        message: Bytes,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Bytes, TransportError>>;
 }
 
 /// Error of a message without answer. The message may have arrived nevertheless.
@@ -31,7 +37,13 @@ pub enum TransportError {
 pub struct NoTransport;
 
 impl Transport for NoTransport {
-    fn send<'a>(&'a self, to: NodeId, _: &'a str, _: Bytes, _: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
+    fn send<'a>(
+        &'a self,
+        to: NodeId,
+        _: &'a str,
+        _: Bytes,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move { Err(TransportError::Unreachable(format!("no such peer: {to}"))) })
     }
 }

@@ -98,7 +98,13 @@ pub(crate) fn newest(steps: &[Step], of: Subject) -> u16 {
 
 /// Runs the steps that bytes of schema `from` still need. A shape stays the same until the next step of its subject.
 /// Fails if `from` is 0 or newer than `newest`, if the bytes are not msgpack, or if a step refuses them.
-pub(crate) fn run<'a>(steps: &[Step], of: Subject, newest: u16, from: u16, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, MigrationError> {
+pub(crate) fn run<'a>(
+    steps: &[Step],
+    of: Subject,
+    newest: u16,
+    from: u16,
+    bytes: &'a [u8],
+) -> Result<Cow<'a, [u8]>, MigrationError> {
     if from > newest {
         return Err(MigrationError::Newer { of: of.to_string(), schema: from, newest });
     }
@@ -113,7 +119,11 @@ pub(crate) fn run<'a>(steps: &[Step], of: Subject, newest: u16, from: u16, bytes
     let unreadable = |source| MigrationError::Unreadable { of: of.to_string(), schema: from, source };
     let mut value = rmpv::decode::read_value(&mut &bytes[..]).map_err(unreadable)?;
     for step in needed {
-        value = (step.change)(value).map_err(|reason| MigrationError::Refused { of: of.to_string(), from: step.from, reason })?;
+        value = (step.change)(value).map_err(|reason| MigrationError::Refused {
+            of: of.to_string(),
+            from: step.from,
+            reason,
+        })?;
     }
     let mut out = Vec::with_capacity(bytes.len());
     rmpv::encode::write_value(&mut out, &value).expect("writing to memory cannot fail");

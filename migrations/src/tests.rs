@@ -18,13 +18,16 @@ fn describe(row: Value) -> Result<Value, String> {
 
 fn shout(mut row: Value) -> Result<Value, String> {
     let Value::Map(fields) = &mut row else { return Err("it is no map".into()) };
-    let text = fields.iter_mut().find(|(name, _)| name.as_str() == Some("Description")).ok_or("there is no Description")?;
+    let text =
+        fields.iter_mut().find(|(name, _)| name.as_str() == Some("Description")).ok_or("there is no Description")?;
     text.1 = text.1.as_str().map(str::to_uppercase).ok_or("the Description is no text")?.into();
     Ok(row)
 }
 
-const EXAMPLE: &[Step] =
-    &[Step { of: NAMESPACES, from: 2, to: 4, change: shout }, Step { of: NAMESPACES, from: 1, to: 2, change: describe }];
+const EXAMPLE: &[Step] = &[
+    Step { of: NAMESPACES, from: 2, to: 4, change: shout },
+    Step { of: NAMESPACES, from: 1, to: 2, change: describe },
+];
 
 fn bytes(fields: &[(&str, &str)]) -> Vec<u8> {
     let value = Value::Map(fields.iter().map(|&(name, text)| (name.into(), text.into())).collect());
@@ -82,11 +85,19 @@ fn bytes_of_other_subjects_pass_untouched() {
 
 #[test]
 fn what_cannot_be_migrated_is_an_error() {
-    let text = |result: Result<std::borrow::Cow<'_, [u8]>, MigrationError>| result.map(|_| ()).expect_err("is refused").to_string();
-    assert_eq!(text(row("jobs", SCHEMA + 1, &[])), format!("table `jobs` has schema {}, this version knows up to {SCHEMA}", SCHEMA + 1));
+    let text = |result: Result<std::borrow::Cow<'_, [u8]>, MigrationError>| {
+        result.map(|_| ()).expect_err("is refused").to_string()
+    };
+    assert_eq!(
+        text(row("jobs", SCHEMA + 1, &[])),
+        format!("table `jobs` has schema {}, this version knows up to {SCHEMA}", SCHEMA + 1)
+    );
     assert_eq!(text(row("jobs", 0, &[])), "table `jobs` has schema 0, which never was");
     let newer = command_schema(4) + 1;
-    assert_eq!(text(command(4, newer, &[])), format!("command 4 has schema {newer}, this version knows up to {}", newer - 1));
+    assert_eq!(
+        text(command(4, newer, &[])),
+        format!("command 4 has schema {newer}, this version knows up to {}", newer - 1)
+    );
     assert_eq!(text(chain::run(EXAMPLE, NAMESPACES, 4, 1, &[])), "table `namespaces` of schema 1 is no msgpack");
     let without = bytes(&[("Name", "dev")]);
     assert_eq!(

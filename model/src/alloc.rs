@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::empty::is_empty;
 use crate::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocStateField, AllocatedResources, DeploymentId, DnsConfig, Dur, EvalId,
-    Job, JobId, JobKey, NamespaceName, NodeId, RootKeyId, Str, TaskGroup, TaskIdentity, TaskState, Time,
+    AllocClientStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocStateField, AllocatedResources, DeploymentId,
+    DnsConfig, Dur, EvalId, Job, JobId, JobKey, NamespaceName, NodeId, RootKeyId, Str, TaskGroup, TaskIdentity,
+    TaskState, Time,
 };
 
 /// `Allocation` of the wire: the server's intention for one instance of a task group, and the node's reports about it.
@@ -192,7 +193,12 @@ impl Allocation {
 
     /// Time of the last change to `unknown`.
     pub fn last_unknown(&self) -> Option<Time> {
-        self.alloc_states.iter().flatten().filter(|state| state.value == AllocClientStatus::Unknown.as_str()).map(|state| state.time).max()
+        self.alloc_states
+            .iter()
+            .flatten()
+            .filter(|state| state.value == AllocClientStatus::Unknown.as_str())
+            .map(|state| state.time)
+            .max()
     }
 
     /// Health as the node reported it for the deployment: `None` before the first report.

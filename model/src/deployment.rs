@@ -53,6 +53,7 @@ impl Deployment {
 
     /// Whether some group has canaries that are not promoted yet.
     pub fn requires_promotion(&self) -> bool {
-        self.is_active() && self.task_groups.iter().flatten().any(|(_, group)| group.desired_canaries > 0 && !group.promoted)
+        self.is_active()
+            && self.task_groups.iter().flatten().any(|(_, group)| group.desired_canaries > 0 && !group.promoted)
     }
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::empty::is_empty;
-use crate::{AllocMetric, DeploymentId, Dur, EvalId, EvalStatus, EvalTrigger, JobId, JobType, NamespaceName, NodeId, Secret, Str, Time};
+use crate::{
+    AllocMetric, DeploymentId, Dur, EvalId, EvalStatus, EvalTrigger, JobId, JobType, NamespaceName, NodeId, Secret,
+    Str, Time,
+};
 
 /// `Evaluation` of the wire: the job to look at, the reason, and the outcome.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -104,13 +104,16 @@ impl Allocation {
     /// The identity token of a task; `None` if it was not signed.
     pub fn identity_token(&self, task: &str) -> Option<Secret> {
         let key = self.signing_key_id?;
-        let identity = self.signed_identities.iter().flat_map(|all| all.iter()).find(|identity| identity.task == task)?;
+        let identity =
+            self.signed_identities.iter().flat_map(|all| all.iter()).find(|identity| identity.task == task)?;
         Some(self.identity_claims(task).token(key, &identity.signature))
     }
 
     /// The tasks of the allocation's group that have no identity yet.
     pub fn unsigned_tasks(&self) -> impl Iterator<Item = &Task> {
-        let signed = |name: &Str| self.signed_identities.iter().flat_map(|all| all.iter()).any(|identity| identity.task == *name);
+        let signed = |name: &Str| {
+            self.signed_identities.iter().flat_map(|all| all.iter()).any(|identity| identity.task == *name)
+        };
         self.group().into_iter().flat_map(|group| group.tasks.iter().flatten()).filter(move |task| !signed(&task.name))
     }
 }

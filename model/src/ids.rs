@@ -172,7 +172,11 @@ pub(crate) fn serialize_uuid<S: Serializer>(id: &Uuid, s: S) -> Result<S::Ok, S:
 }
 
 pub(crate) fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, D::Error> {
-    if d.is_human_readable() { d.deserialize_str(UuidVisitor) } else { d.deserialize_newtype_struct(form::ID, UuidVisitor) }
+    if d.is_human_readable() {
+        d.deserialize_str(UuidVisitor)
+    } else {
+        d.deserialize_newtype_struct(form::ID, UuidVisitor)
+    }
 }
 
 /// `#[serde(with)]` module for an id that may be absent: `None` is the empty text of the wire.

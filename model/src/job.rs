@@ -20,8 +20,8 @@ pub use errors::{Errors, warnings_text};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Affinity, Blob, Constraint, JobId, JobKey, JobStatus, JobType, NamespaceName, NodePoolName, Secret, Spread, Str, TaskGroup,
-    UpdateStrategy,
+    Affinity, Blob, Constraint, JobId, JobKey, JobStatus, JobType, NamespaceName, NodePoolName, Secret, Spread, Str,
+    TaskGroup, UpdateStrategy,
 };
 
 /// `Job` of the wire: the stored form of one version of a job.

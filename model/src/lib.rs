@@ -57,8 +57,8 @@ pub use eval::*;
 pub use group::*;
 pub use identity::{IdentityClaims, SIGNATURE_BYTES, Signature, TaskIdentity};
 pub use ids::{
-    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeId, CsiVolumeKey, DeploymentId, EvalId, InvalidId, JobId, JobKey,
-    NamespaceName, NodeId, NodePoolName, RoleId, RootKeyId,
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeId, CsiVolumeKey, DeploymentId, EvalId, InvalidId, JobId,
+    JobKey, NamespaceName, NodeId, NodePoolName, RoleId, RootKeyId,
 };
 pub use job::*;
 pub use metric::*;

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::empty::is_empty;
 use crate::{
-    DrainStatus, Dur, Eligibility, NodeId, NodePoolName, NodeReservedResources, NodeResources, NodeStatus, Resources, Secret, Str, Time,
+    DrainStatus, Dur, Eligibility, NodeId, NodePoolName, NodeReservedResources, NodeResources, NodeStatus, Resources,
+    Secret, Str, Time,
 };
 
 /// `Node` of the wire: a machine with its attributes, resources, drivers and status.
@@ -185,7 +186,9 @@ pub struct CsiTopology {
 impl Node {
     /// Whether new allocations may be placed on the node: ready, not draining, and eligible.
     pub fn is_ready(&self) -> bool {
-        self.status == NodeStatus::Ready && self.drain_strategy.is_none() && self.scheduling_eligibility == Eligibility::Eligible
+        self.status == NodeStatus::Ready
+            && self.drain_strategy.is_none()
+            && self.scheduling_eligibility == Eligibility::Eligible
     }
 
     /// Value of an attribute, such as `kernel.name`.

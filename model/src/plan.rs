@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AllocClientStatus, AllocId, AllocState, Allocation, Deployment, DeploymentId, DeploymentStatus, EvalId, Job, NodeId, Str};
+use crate::{
+    AllocClientStatus, AllocId, AllocState, Allocation, Deployment, DeploymentId, DeploymentStatus, EvalId, Job,
+    NodeId, Str,
+};
 
 /// Changes that a scheduler proposes, computed on a view at `snapshot_index`.
 #[derive(Debug, Clone, PartialEq, Default)]

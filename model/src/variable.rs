@@ -74,7 +74,11 @@ impl Variable {
 
     /// Metadata of a variable that does not exist: all zero except namespace and path.
     pub fn absent(key: &VariableKey) -> Self {
-        let meta = VariableMetadata { namespace: key.namespace.clone(), path: key.path.clone(), ..VariableMetadata::default() };
+        let meta = VariableMetadata {
+            namespace: key.namespace.clone(),
+            path: key.path.clone(),
+            ..VariableMetadata::default()
+        };
         Self { meta, encrypted: VariableData::default() }
     }
 }
@@ -94,7 +98,9 @@ pub enum InvalidPath {
     )]
     Reserved,
     /// The path is below the reserved directory, outside the places that may be written.
-    #[error("only paths at \"nomad/jobs\" or \"nomad/job-templates\" and below are valid paths under the top-level \"nomad\" directory")]
+    #[error(
+        "only paths at \"nomad/jobs\" or \"nomad/job-templates\" and below are valid paths under the top-level \"nomad\" directory"
+    )]
     ReservedBelow,
     /// The path is more than one level below the directory of job templates.
     #[error(
@@ -133,9 +139,18 @@ mod tests {
     fn only_some_places_of_the_reserved_directory_are_written() {
         let told = |path: &str| check_variable_path(path).map_err(|error| error.to_string());
         let long = "x".repeat(128);
-        for path in
-            ["a", "a/", "/a", "nomadx/a", "NOMAD", "nomad/jobs", "nomad/jobs/", "nomad/jobs/a/b/c/d", "nomad/job-templates/a", &long]
-        {
+        for path in [
+            "a",
+            "a/",
+            "/a",
+            "nomadx/a",
+            "NOMAD",
+            "nomad/jobs",
+            "nomad/jobs/",
+            "nomad/jobs/a/b/c/d",
+            "nomad/job-templates/a",
+            &long,
+        ] {
             assert_eq!(told(path), Ok(()), "{path}");
         }
         let longer = "x".repeat(129);

@@ -49,7 +49,10 @@ fn check(service: Value, expected: Expect) {
                     .and_then(|sidecar| sidecar.proxy.as_ref());
                 let paths = proxy.and_then(|proxy| proxy.expose.as_ref()).and_then(|expose| expose.paths.clone());
                 for path in paths.iter().flatten() {
-                    out.push_str(&format!("path {} at {} for port {}\n", path.path, path.listener_port, path.local_path_port));
+                    out.push_str(&format!(
+                        "path {} at {} for port {}\n",
+                        path.path, path.listener_port, path.local_path_port
+                    ));
                 }
             }
         }

@@ -1,5 +1,6 @@
-//! Admission of jobs, plans' diffs and parsed jobs, against recorded conversations: what a request asked and what was answered.
-//! The whole conversations, over HTTP, are replayed by `tests/conformance`; here only this crate's part of them is.
+//! Admission of jobs, plans' diffs and parsed jobs, against recorded conversations: what a request asked and what was
+//! answered. The whole conversations, over HTTP, are replayed by `tests/conformance`; here only this crate's part of
+//! them is.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 #![expect(clippy::disallowed_methods, reason = "tests read the recordings")]
 
@@ -37,14 +38,17 @@ fn expect_same<T: PartialEq + std::fmt::Debug>(ours: &T, expected: &T, place: &s
 fn every_recorded_validation_has_its_exact_texts() {
     let (mut checked, mut problems) = (0, Vec::new());
     for step in steps("jobs").into_iter().filter(|step| step.path() == "/v1/validate/job") {
-        let (Some(spec), Some(expected)) = (submitted(&step), step.answer().filter(|answer| answer.get("ValidationErrors").is_some()))
+        let (Some(spec), Some(expected)) =
+            (submitted(&step), step.answer().filter(|answer| answer.get("ValidationErrors").is_some()))
         else {
             continue;
         };
         let outcome = context_for(&spec, |context| Job::from_spec(spec.clone()).admit(context));
         let (errors, text, warnings) = match outcome {
             Ok(admitted) => (Value::Null, String::new(), admitted.warnings),
-            Err(NotAdmitted::Invalid { errors, warnings }) => (errors.list().to_vec().into(), errors.to_string(), warnings),
+            Err(NotAdmitted::Invalid { errors, warnings }) => {
+                (errors.list().to_vec().into(), errors.to_string(), warnings)
+            }
             Err(mutator) => panic!("{}: {mutator}", step.place()),
         };
         let ours = (errors, text, warnings_text(&warnings));
@@ -60,7 +64,10 @@ fn every_recorded_validation_has_its_exact_texts() {
 fn every_recorded_refusal_of_a_registration_or_plan_has_its_exact_text() {
     let (mut checked, mut problems) = (0, Vec::new());
     for step in steps("jobs") {
-        let Some(expected) = step.answer_text().filter(|text| step.status() == 500 && text.contains(" occurred:\n")) else { continue };
+        let Some(expected) = step.answer_text().filter(|text| step.status() == 500 && text.contains(" occurred:\n"))
+        else {
+            continue;
+        };
         let Some(spec) = submitted(&step) else { continue };
         let outcome = context_for(&spec, |context| Job::from_spec(spec.clone()).admit(context));
         let ours = outcome.map_or_else(|refusal| refusal.to_string(), |_| "admitted".to_owned());
@@ -73,8 +80,16 @@ fn every_recorded_refusal_of_a_registration_or_plan_has_its_exact_text() {
 #[test]
 fn every_registered_job_is_stored_as_recorded() {
     /// What only servers fill in when they store the row.
-    const OF_SERVERS: [&str; 8] =
-        ["Status", "StatusDescription", "Stable", "Version", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex"];
+    const OF_SERVERS: [&str; 8] = [
+        "Status",
+        "StatusDescription",
+        "Stable",
+        "Version",
+        "SubmitTime",
+        "CreateIndex",
+        "ModifyIndex",
+        "JobModifyIndex",
+    ];
     let (mut checked, mut problems) = (0, Vec::new());
     for topic in ["jobs", "scaling", "services", "events", "deployments", "tasks", "allocs", "evals"] {
         let mut registered: Option<spec::Job> = None;
@@ -92,7 +107,9 @@ fn every_registered_job_is_stored_as_recorded() {
                 registered = submitted(&step).filter(|_| step.status() == 200 && !keeps_counts);
                 continue;
             }
-            let (true, Some(spec), Some(expected)) = (about_one_job && step.method() == "GET", &registered, step.answer()) else {
+            let (true, Some(spec), Some(expected)) =
+                (about_one_job && step.method() == "GET", &registered, step.answer())
+            else {
                 continue;
             };
             if expected["ID"].as_str() != spec.id.as_deref() {
@@ -126,7 +143,9 @@ fn every_parsed_job_has_its_recorded_canonical_form() {
     };
     for step in &all {
         let (Some(source), Some(expected)) = (asked(step, true), step.answer()) else { continue };
-        let Some(plain) = all.iter().find(|other| asked(other, false).is_some_and(|other| other == source)) else { continue };
+        let Some(plain) = all.iter().find(|other| asked(other, false).is_some_and(|other| other == source)) else {
+            continue;
+        };
         let Some(parsed) = plain.answer() else { continue };
         let mut spec: spec::Job = serde_json::from_value(parsed.clone()).unwrap();
         let again = serde_json::to_value(&spec).unwrap();
@@ -157,7 +176,9 @@ fn every_recorded_plan_shows_its_diff() {
             stored = Some(admitted.job);
             continue;
         }
-        let Some(expected) = step.answer().filter(|answer| answer.get("Diff").is_some_and(Value::is_object)) else { continue };
+        let Some(expected) = step.answer().filter(|answer| answer.get("Diff").is_some_and(Value::is_object)) else {
+            continue;
+        };
         let annotations: PlanAnnotations = serde_json::from_value(expected["Annotations"].clone()).unwrap();
         let mut diff = JobDiff::between(stored.as_ref(), Some(&admitted.job), true).unwrap();
         diff.annotate(Some(&annotations));

@@ -68,7 +68,11 @@ fn an_alloc_survives() {
             "t".into(),
             TaskState { started_at: Some(Time::from_nanos(1)), ..Default::default() },
         )]))),
-        alloc_states: Some(vec![AllocState { value: "unknown".into(), time: Time::from_secs(1_700_000_000), ..Default::default() }]),
+        alloc_states: Some(vec![AllocState {
+            value: "unknown".into(),
+            time: Time::from_secs(1_700_000_000),
+            ..Default::default()
+        }]),
         deployment_status: Some(Arc::new(AllocDeploymentStatus { healthy: Some(false), ..Default::default() })),
         modify_time: 7,
         ..Default::default()
@@ -118,20 +122,28 @@ fn null_empty_and_absent_differ() {
     expect![[r#"{"Servers":null,"Searches":[],"Options":["a"]}"#]].assert_eq(&text(&row));
     survives(&row);
     row = serde_json::from_str(r#"{"Searches":[]}"#).unwrap();
-    assert_eq!((row.servers.as_ref(), row.searches.as_deref()), (None, Some([].as_slice())), "absent reads as null, empty stays empty");
+    assert_eq!(
+        (row.servers.as_ref(), row.searches.as_deref()),
+        (None, Some([].as_slice())),
+        "absent reads as null, empty stays empty"
+    );
 }
 
 #[test]
 fn allocs_and_evals_leave_empty_fields_out_and_others_do_not() {
-    expect![[r#"{"Type":"service","Status":"pending"}"#]].assert_eq(&serde_json::to_string(&Evaluation::default()).unwrap());
-    expect![[r#"{"DesiredStatus":"run","ClientStatus":"pending"}"#]].assert_eq(&serde_json::to_string(&Allocation::default()).unwrap());
-    expect![[r#"{"Hook":"","Sidecar":false}"#]].assert_eq(&serde_json::to_string(&TaskLifecycleConfig::default()).unwrap());
+    expect![[r#"{"Type":"service","Status":"pending"}"#]]
+        .assert_eq(&serde_json::to_string(&Evaluation::default()).unwrap());
+    expect![[r#"{"DesiredStatus":"run","ClientStatus":"pending"}"#]]
+        .assert_eq(&serde_json::to_string(&Allocation::default()).unwrap());
+    expect![[r#"{"Hook":"","Sidecar":false}"#]]
+        .assert_eq(&serde_json::to_string(&TaskLifecycleConfig::default()).unwrap());
 }
 
 #[test]
 fn times_and_ids_are_texts_in_json_and_numbers_and_bytes_in_the_log() {
     let state = AllocState { time: Time::from_nanos(1_500_000_000), ..Default::default() };
-    expect![[r#"{"Field":0,"Value":"","Time":"1970-01-01T00:00:01.5Z"}"#]].assert_eq(&serde_json::to_string(&state).unwrap());
+    expect![[r#"{"Field":0,"Value":"","Time":"1970-01-01T00:00:01.5Z"}"#]]
+        .assert_eq(&serde_json::to_string(&state).unwrap());
     let id = AllocId::from_bytes([0xab; 16]);
     expect![[r#""abababab-abab-abab-abab-abababababab""#]].assert_eq(&serde_json::to_string(&id).unwrap());
     let bytes = rmp_serde::to_vec_named(&id).unwrap();

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use songline_commands::{
-    Actor, ApplyPlan, ClientAlloc, Command, Envelope, RegisterJob, RegisterNode, UpdateAllocsFromClient, UpsertNamespaces,
+    Actor, ApplyPlan, ClientAlloc, Command, Envelope, RegisterJob, RegisterNode, UpdateAllocsFromClient,
+    UpsertNamespaces,
 };
 use songline_model::{
-    AllocClientStatus, AllocId, AllocatedResources, AllocatedTaskResources, Allocation, EvalId, Job, Namespace, Node, NodeId, Str, Task,
-    TaskGroup, Time,
+    AllocClientStatus, AllocId, AllocatedResources, AllocatedTaskResources, Allocation, EvalId, Job, Namespace, Node,
+    NodeId, Str, Task, TaskGroup, Time,
 };
 use songline_projections::{State, apply};
 
@@ -34,8 +35,11 @@ fn next(state: &mut State, envelope: &Envelope) {
 }
 
 fn namespace(number: u64) -> Envelope {
-    let namespace =
-        Namespace { name: format!("load-{}", number % 1000).into(), description: "written by a load test".into(), ..Namespace::default() };
+    let namespace = Namespace {
+        name: format!("load-{}", number % 1000).into(),
+        description: "written by a load test".into(),
+        ..Namespace::default()
+    };
     envelope(UpsertNamespaces { namespaces: vec![namespace] })
 }
 
@@ -43,7 +47,13 @@ fn job(number: u64) -> Arc<Job> {
     let task = Task { name: "web".into(), driver: "mock_driver".into(), ..Task::default() };
     let group = TaskGroup { name: "web".into(), count: 50, tasks: Some(vec![task]), ..TaskGroup::default() };
     let id = format!("job-{number}");
-    Arc::new(Job { id: id.as_str().into(), namespace: "default".into(), name: id.into(), task_groups: Some(vec![group]), ..Job::default() })
+    Arc::new(Job {
+        id: id.as_str().into(),
+        namespace: "default".into(),
+        name: id.into(),
+        task_groups: Some(vec![group]),
+        ..Job::default()
+    })
 }
 
 fn alloc(number: u64, job: &Job) -> Arc<Allocation> {
@@ -57,7 +67,10 @@ fn alloc(number: u64, job: &Job) -> Arc<Allocation> {
         node_name: "node".into(),
         eval_id: Some(EvalId::from_bytes(id(3, number / ALLOCS_PER_PLAN))),
         task_group: "web".into(),
-        allocated_resources: Some(Arc::new(AllocatedResources { tasks: Some(tasks.into()), ..AllocatedResources::default() })),
+        allocated_resources: Some(Arc::new(AllocatedResources {
+            tasks: Some(tasks.into()),
+            ..AllocatedResources::default()
+        })),
         ..Allocation::default()
     })
 }
@@ -131,7 +144,8 @@ fn allocs(c: &mut Criterion) {
             client_status: AllocClientStatus::Running,
             ..ClientAlloc::default()
         };
-        let update = envelope(UpdateAllocsFromClient { allocs: (0..ALLOCS_PER_PLAN).map(told).collect(), evals: Vec::new() });
+        let update =
+            envelope(UpdateAllocsFromClient { allocs: (0..ALLOCS_PER_PLAN).map(told).collect(), evals: Vec::new() });
         b.iter_batched_ref(|| state.clone(), |state| next(state, &update), BatchSize::SmallInput);
     });
     group.finish();

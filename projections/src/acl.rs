@@ -19,7 +19,8 @@ use crate::rejected::Rejected;
 pub(crate) use auth_method::{delete as delete_auth_methods, upsert as upsert_auth_methods};
 pub(crate) use binding_rule::{delete as delete_binding_rules, upsert as upsert_binding_rules};
 pub(crate) use one_time::{
-    delete as delete_one_time_tokens, drop_all as drop_one_time_tokens, expire as expire_one_time_tokens, upsert as upsert_one_time_token,
+    delete as delete_one_time_tokens, drop_all as drop_one_time_tokens, expire as expire_one_time_tokens,
+    upsert as upsert_one_time_token,
 };
 pub(crate) use policy::{delete as delete_policies, upsert as upsert_policies};
 pub(crate) use role::{delete as delete_roles, upsert as upsert_roles};

@@ -1,7 +1,7 @@
 //! Allocations: client updates from nodes, and desired transitions set by the servers. Placing and stopping is in
 //! `plan`.
 
-mod away;
+mod disconnected;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use imbl::OrdMap;
 use serde::Serialize;
 use songline_commands::{ClientAlloc, SetDesiredTransitions, UpdateAllocsFromClient};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DeploymentId, DesiredTransition, EvalId, Job, JobKey, NodeId, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DeploymentId, DesiredTransition, EvalId, Job,
+    JobKey, NodeId, Time,
 };
 
 use crate::job::status::{self, After};
@@ -49,7 +50,10 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
             None => crate::digest::encode(row, out),
             Some(job) => {
                 crate::digest::encode(&without_job(row), out);
-                crate::digest::encode(&JobRef(&job.namespace, &job.id, job.create_index, job.version, job.job_modify_index), out);
+                crate::digest::encode(
+                    &JobRef(&job.namespace, &job.id, job.create_index, job.version, job.job_modify_index),
+                    out,
+                );
             }
         }
     }
@@ -70,9 +74,14 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
     /// of the row.
     fn share(state: &State, mut row: Arc<Allocation>) -> Arc<Allocation> {
         let Some(resources) = &row.allocated_resources else { return row };
-        let siblings = state.by.allocs_by_job.get(&row.job_key()).into_iter().flat_map(OrdMap::values).take(SIBLINGS_MAX);
-        let mut theirs = siblings.filter(|sibling| sibling.task_group == row.task_group).filter_map(|row| row.allocated_resources.as_ref());
-        if let Some(shared) = theirs.find(|theirs| theirs == &resources).filter(|theirs| !Arc::ptr_eq(theirs, resources)).cloned() {
+        let siblings =
+            state.by.allocs_by_job.get(&row.job_key()).into_iter().flat_map(OrdMap::values).take(SIBLINGS_MAX);
+        let mut theirs = siblings
+            .filter(|sibling| sibling.task_group == row.task_group)
+            .filter_map(|row| row.allocated_resources.as_ref());
+        if let Some(shared) =
+            theirs.find(|theirs| theirs == &resources).filter(|theirs| !Arc::ptr_eq(theirs, resources)).cloned()
+        {
             Arc::make_mut(&mut row).allocated_resources = Some(shared);
         }
         row
@@ -84,13 +93,21 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
             nest(map, before.map(|row| (row.job_key(), row.id)), after.map(|row| (row.job_key(), row)));
         };
         nested(&mut by.allocs_by_job);
-        nest(&mut by.allocs_by_node, before.and_then(|row| Some((row.node_id?, row.id))), after.and_then(|row| Some((row.node_id?, row))));
+        nest(
+            &mut by.allocs_by_node,
+            before.and_then(|row| Some((row.node_id?, row.id))),
+            after.and_then(|row| Some((row.node_id?, row))),
+        );
         let created = |row: &Arc<Allocation>| (row.create_index, row.id);
         crate::index::move_in_runs(&mut by.allocs_by_create, before.map(created), after.map(created));
         let of_eval = |row: &Arc<Allocation>| Some((row.eval_id?, row.id));
         crate::index::move_key(&mut by.allocs_by_eval, before.and_then(of_eval), after.and_then(of_eval));
         let of_deployment = |row: &Arc<Allocation>| Some((row.deployment_id?, row.id));
-        crate::index::move_key(&mut by.allocs_by_deployment, before.and_then(of_deployment), after.and_then(of_deployment));
+        crate::index::move_key(
+            &mut by.allocs_by_deployment,
+            before.and_then(of_deployment),
+            after.and_then(of_deployment),
+        );
         let signed_by = |row: &Arc<Allocation>| row.signing_key_id.filter(|_| row.needs_signing_key());
         crate::index::move_count(&mut by.allocs_by_signing_key, before.and_then(signed_by), after.and_then(signed_by));
         let live = |row: &Arc<Allocation>| (row.job_key(), !row.terminal());
@@ -156,7 +173,10 @@ impl State {
     }
 
     /// Allocations in a range of (create index, id), oldest first.
-    pub fn allocs_in(&self, range: impl std::ops::RangeBounds<(u64, AllocId)>) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
+    pub fn allocs_in(
+        &self,
+        range: impl std::ops::RangeBounds<(u64, AllocId)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
         self.by.allocs_by_create.range(range).filter_map(|((_, id), ())| self.alloc(*id))
     }
 
@@ -186,7 +206,10 @@ impl State {
     }
 
     /// The allocations whose id has this prefix, by id.
-    pub fn allocs_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Allocation>> + use<'s> {
+    pub fn allocs_with_prefix<'s>(
+        &'s self,
+        prefix: &IdPrefix,
+    ) -> impl DoubleEndedIterator<Item = &'s Arc<Allocation>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.allocs.range(AllocId::from_bytes(low)..=AllocId::from_bytes(high))
     }
@@ -199,8 +222,9 @@ const LAST: AllocId = AllocId::from_bytes([0xff; 16]);
 /// are all reports of a node that is `down` or `disconnected`, which has to send a heartbeat first. The sender sees
 /// from the node's row that its reports were not applied.
 pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) -> Result<(), Rejected> {
-    let away: BTreeSet<NodeId> = cmd.allocs.iter().map(|update| update.node_id).filter(|id| is_away(tx, *id)).collect();
-    let heard: Vec<&ClientAlloc> = cmd.allocs.iter().filter(|update| !away.contains(&update.node_id)).collect();
+    let disconnected: BTreeSet<NodeId> =
+        cmd.allocs.iter().map(|update| update.node_id).filter(|id| is_disconnected(tx, *id)).collect();
+    let heard: Vec<&ClientAlloc> = cmd.allocs.iter().filter(|update| !disconnected.contains(&update.node_id)).collect();
     let mut jobs = BTreeSet::new();
     let mut came_back = Vec::new();
     for update in &heard {
@@ -217,7 +241,7 @@ pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) 
     if !heard.is_empty() {
         tx.bump(Table::Allocs);
     }
-    away::call_off_timeouts(tx, &came_back);
+    disconnected::call_off_timeouts(tx, &came_back);
     status::refresh(tx, jobs, After::Anything);
     for id in heard.iter().map(|update| update.node_id).collect::<BTreeSet<NodeId>>() {
         node::told_of_allocs(tx, id);
@@ -225,7 +249,7 @@ pub(crate) fn update_from_client(tx: &mut Tx<'_>, cmd: &UpdateAllocsFromClient) 
     eval::upsert_all(tx, &cmd.evals)
 }
 
-fn is_away(tx: &Tx<'_>, id: NodeId) -> bool {
+fn is_disconnected(tx: &Tx<'_>, id: NodeId) -> bool {
     tx.node(id).is_some_and(|node| node.status.is_unresponsive())
 }
 
@@ -298,7 +322,8 @@ fn set_transition(tx: &mut Tx<'_>, id: AllocId, transition: &DesiredTransition) 
 /// Sets an alloc's health as judged by an operator or the leader, not by its node.
 pub(crate) fn set_health(tx: &mut Tx<'_>, stored: &Allocation, healthy: bool, at: Time) -> Result<(), Rejected> {
     let canary = stored.is_canary();
-    let status = AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(at), canary, modify_index: tx.index() };
+    let status =
+        AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(at), canary, modify_index: tx.index() };
     let row = Allocation { deployment_status: Some(Arc::new(status)), modify_index: tx.index(), ..stored.clone() };
     write(tx, row, Some(stored))
 }

@@ -55,21 +55,38 @@ fn invariants(state: &State) {
     }
     for row in state.tables.scaling_event.iter() {
         assert!(state.job_by_key(&row.job_key()).is_some(), "scaling events are a job's");
-        assert!(row.scaling_events.values().all(|events| events.len() <= songline_model::SCALING_EVENTS_MAX), "a group keeps twenty");
+        assert!(
+            row.scaling_events.values().all(|events| events.len() <= songline_model::SCALING_EVENTS_MAX),
+            "a group keeps twenty"
+        );
     }
     for alloc in state.allocs() {
-        assert!(alloc.job.is_some() && !alloc.job_id.is_empty() && !alloc.namespace.is_empty(), "an alloc knows its job");
+        assert!(
+            alloc.job.is_some() && !alloc.job_id.is_empty() && !alloc.namespace.is_empty(),
+            "an alloc knows its job"
+        );
     }
     for node in state.nodes() {
-        assert!(node.drain_strategy.is_none() || node.scheduling_eligibility == Eligibility::Ineligible, "a draining node is ineligible");
+        assert!(
+            node.drain_strategy.is_none() || node.scheduling_eligibility == Eligibility::Ineligible,
+            "a draining node is ineligible"
+        );
         assert!(node.events.iter().flatten().count() <= 10, "a node keeps ten events");
     }
     for deployment in state.deployments() {
-        for id in deployment.task_groups.iter().flatten().flat_map(|(_, group)| group.placed_canaries.iter().flatten()) {
-            assert!(state.alloc(*id).is_none_or(|alloc| alloc.deployment_id == Some(deployment.id)), "canaries are the deployment's own");
+        for id in deployment.task_groups.iter().flatten().flat_map(|(_, group)| group.placed_canaries.iter().flatten())
+        {
+            assert!(
+                state.alloc(*id).is_none_or(|alloc| alloc.deployment_id == Some(deployment.id)),
+                "canaries are the deployment's own"
+            );
         }
     }
-    assert!(state.namespace("default").is_some() && state.node_pool("default").is_some() && state.node_pool("all").is_some());
+    assert!(
+        state.namespace("default").is_some()
+            && state.node_pool("default").is_some()
+            && state.node_pool("all").is_some()
+    );
     assert!(state.latest_index() <= state.applied_index().max(1), "no table is ahead of the log");
 }
 
@@ -80,7 +97,11 @@ fn indexes(state: &State) {
     assert_eq!(by.evals_by_create.len(), rows(Table::Evals));
     for ((created, id), packed) in by.evals_by_create.iter() {
         let eval = state.eval(*id).expect("an index holds ids of rows");
-        assert_eq!((eval.create_index, &eval), (*created, &packed.row(id)), "the rows of the index are those of the table");
+        assert_eq!(
+            (eval.create_index, &eval),
+            (*created, &packed.row(id)),
+            "the rows of the index are those of the table"
+        );
         assert!(by.evals_by_status[eval.status as usize].range((*created, *id)..=(*created, *id)).next().is_some());
         assert!(eval.node_id.is_none_or(|node| by.evals_by_node[&node].range(*id..=*id).next().is_some()));
     }
@@ -98,9 +119,9 @@ fn indexes(state: &State) {
     assert_eq!(by.allocs_by_create.len(), rows(Table::Allocs));
     for (key, allocs) in &by.allocs_by_job {
         assert!(!allocs.is_empty());
-        allocs
-            .iter()
-            .for_each(|(id, row)| assert!(row.job_key() == *key && std::sync::Arc::ptr_eq(row, state.alloc(*id).expect("is there"))));
+        allocs.iter().for_each(|(id, row)| {
+            assert!(row.job_key() == *key && std::sync::Arc::ptr_eq(row, state.alloc(*id).expect("is there")))
+        });
     }
     for (node, allocs) in &by.allocs_by_node {
         assert!(!allocs.is_empty());
@@ -110,7 +131,10 @@ fn indexes(state: &State) {
     }
     assert_eq!(by.allocs_by_job.values().map(imbl::OrdMap::len).sum::<usize>(), rows(Table::Allocs));
     let count = |has: fn(&Allocation) -> bool| state.allocs().filter(|alloc| has(alloc)).count();
-    assert_eq!(by.allocs_by_node.values().map(imbl::OrdMap::len).sum::<usize>(), count(|alloc| alloc.node_id.is_some()));
+    assert_eq!(
+        by.allocs_by_node.values().map(imbl::OrdMap::len).sum::<usize>(),
+        count(|alloc| alloc.node_id.is_some())
+    );
     assert_eq!(by.allocs_by_eval.len(), count(|alloc| alloc.eval_id.is_some()));
     assert_eq!(by.allocs_by_deployment.len(), count(|alloc| alloc.deployment_id.is_some()));
     assert_eq!(by.deployments_by_create.len(), rows(Table::Deployment));
@@ -125,7 +149,9 @@ fn indexes(state: &State) {
     assert_eq!(by.policies_by_type.len(), rows(Table::ScalingPolicy));
     let targets: BTreeSet<_> = state.scaling_policies().map(|row| row.target_key()).collect();
     assert_eq!(targets.len(), rows(Table::ScalingPolicy), "one policy a target and type");
-    for table in [by.services_by_name.len(), by.services_by_job.len(), by.services_by_node.len(), by.services_by_alloc.len()] {
+    for table in
+        [by.services_by_name.len(), by.services_by_job.len(), by.services_by_node.len(), by.services_by_alloc.len()]
+    {
         assert_eq!(table, rows(Table::ServiceRegistrations));
     }
     let mut counts: BTreeMap<JobKey, Counts> = BTreeMap::new();
@@ -145,15 +171,27 @@ fn indexes(state: &State) {
 fn variables_and_keys(state: &State) {
     let by = &state.by;
     assert!(state.root_keys().filter(|row| row.meta.is_active()).count() <= 1, "at most one root key is active");
-    assert!(state.variables().all(|row| by.variables_by_path.contains(&(row.meta.path.clone(), row.meta.namespace.clone()))));
+    assert!(
+        state
+            .variables()
+            .all(|row| by.variables_by_path.contains(&(row.meta.path.clone(), row.meta.namespace.clone())))
+    );
     assert!(state.variables().all(|row| by.variables_by_root_key.contains(&(row.encrypted.key_id, row.key()))));
-    assert_eq!((by.variables_by_path.len(), by.variables_by_root_key.len()), (state.variables().count(), state.variables().count()));
+    assert_eq!(
+        (by.variables_by_path.len(), by.variables_by_root_key.len()),
+        (state.variables().count(), state.variables().count())
+    );
     let mut sizes: BTreeMap<NamespaceName, i64> = BTreeMap::new();
     for row in state.variables() {
         *sizes.entry(row.meta.namespace.clone()).or_default() += row.encrypted.data.len() as i64;
     }
     for quota in state.tables.variables_quota.iter() {
-        assert_eq!(quota.size, sizes.remove(&quota.namespace).unwrap_or(0), "{}: the size is the sum of its variables", quota.namespace);
+        assert_eq!(
+            quota.size,
+            sizes.remove(&quota.namespace).unwrap_or(0),
+            "{}: the size is the sum of its variables",
+            quota.namespace
+        );
     }
     assert!(sizes.values().all(|size| *size == 0), "every namespace with variables is counted");
     let mut signed: BTreeMap<RootKeyId, u64> = BTreeMap::new();

@@ -196,7 +196,10 @@ impl Writer<'_> {
         let state = self.state;
         self.raw(MAGIC)?;
         let table_index = Table::ALL.iter().map(|&table| (table.name().to_owned(), state.table_index(table))).collect();
-        self.message(HEADER, &Header { schema: SCHEMA, raft_index: state.raft_index, base: state.base, at: state.at, table_index })?;
+        self.message(
+            HEADER,
+            &Header { schema: SCHEMA, raft_index: state.raft_index, base: state.base, at: state.at, table_index },
+        )?;
         for table in Table::ALL {
             table.visit(&mut WriteJobs(self))?;
         }
@@ -230,7 +233,8 @@ impl Writer<'_> {
         if compressed {
             self.packed.resize(4 + lz4_flex::block::get_maximum_output_size(self.block.len()), 0);
             self.packed[..4].copy_from_slice(&length.to_le_bytes());
-            let written = lz4_flex::block::compress_into(&self.block, &mut self.packed[4..]).map_err(io::Error::other)?;
+            let written =
+                lz4_flex::block::compress_into(&self.block, &mut self.packed[4..]).map_err(io::Error::other)?;
             self.packed.truncate(4 + written);
             std::mem::swap(&mut self.block, &mut self.packed);
         }
@@ -299,7 +303,8 @@ impl EachTable for WriteRows<'_, '_> {
                 writer.block.push(u8::try_from(name.len()).map_err(io::Error::other)?);
                 writer.block.extend_from_slice(name.as_bytes());
             }
-            let job = T::job(row).and_then(|job| writer.jobs.by_address.get(&Arc::as_ptr(job)).copied()).unwrap_or(NO_JOB);
+            let job =
+                T::job(row).and_then(|job| writer.jobs.by_address.get(&Arc::as_ptr(job)).copied()).unwrap_or(NO_JOB);
             writer.row.clear();
             writer.row.extend_from_slice(&job.to_le_bytes());
             T::store(row, &mut writer.row);
@@ -309,7 +314,8 @@ impl EachTable for WriteRows<'_, '_> {
             }
         }
         writer.flush(ROWS)?;
-        let end = TableEnd { rows: state.table_len(T::TABLE) as u64, digest: *state.digests[T::TABLE as usize].as_bytes() };
+        let end =
+            TableEnd { rows: state.table_len(T::TABLE) as u64, digest: *state.digests[T::TABLE as usize].as_bytes() };
         writer.ends.insert(name.to_owned(), end);
         Ok(())
     }
@@ -323,8 +329,12 @@ fn head(kind: u8, length: u32) -> [u8; 5] {
 fn seal(head: &[u8; 5], payload: &[u8]) -> Digest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(head).update(payload);
-    let (first, _) =
-        hasher.finalize().as_bytes().split_first_chunk().map(|(first, rest)| (*first, rest.len())).expect("a BLAKE3 hash has 32 bytes");
+    let (first, _) = hasher
+        .finalize()
+        .as_bytes()
+        .split_first_chunk()
+        .map(|(first, rest)| (*first, rest.len()))
+        .expect("a BLAKE3 hash has 32 bytes");
     Digest::from_bytes(first)
 }
 
@@ -441,7 +451,8 @@ impl Reader<'_> {
         for row in rows(&block) {
             let row = row.ok_or_else(|| self.malformed("a row is cut off"))?;
             let bytes = songline_migrations::row(Table::Jobs.name(), self.schema, row)?;
-            let job = rmp_serde::from_slice(&bytes).map_err(|source| CheckpointError::Row { table: Table::Jobs.name(), source })?;
+            let job = rmp_serde::from_slice(&bytes)
+                .map_err(|source| CheckpointError::Row { table: Table::Jobs.name(), source })?;
             jobs.push(Arc::new(job));
         }
         self.jobs = Arc::new(jobs);
@@ -497,7 +508,9 @@ fn rows(mut block: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
         if block.is_empty() {
             return None;
         }
-        let row = block.split_first_chunk().and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize));
+        let row = block
+            .split_first_chunk()
+            .and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize));
         block = row.map_or(&[][..], |(_, rest)| rest);
         Some(row.map(|(row, _)| row))
     })

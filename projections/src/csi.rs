@@ -78,8 +78,10 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterCsiVolumes) -> Result<(), 
             None => {
                 let mut new = request.as_registered();
                 new.create_index = tx.index();
-                (new.provider, new.provider_version) =
-                    tx.csi_plugin(&new.plugin_id).map(|plugin| (plugin.provider.clone(), plugin.version.clone())).unwrap_or_default();
+                (new.provider, new.provider_version) = tx
+                    .csi_plugin(&new.plugin_id)
+                    .map(|plugin| (plugin.provider.clone(), plugin.version.clone()))
+                    .unwrap_or_default();
                 new
             }
         };

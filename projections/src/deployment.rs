@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use songline_commands::{DeleteDeployments, SetDeploymentAllocHealth, UpdateDeploymentStatus};
 use songline_model::{
-    AllocDeploymentStatus, AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, Dur,
-    Evaluation, Job, JobKey, Time,
+    AllocDeploymentStatus, AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus,
+    DeploymentStatusUpdate, Dur, Evaluation, Job, JobKey, Time,
 };
 
 use crate::prefix::IdPrefix;
@@ -69,7 +69,10 @@ impl State {
     }
 
     /// The deployments whose id has this prefix, by id.
-    pub fn deployments_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Deployment>> + use<'s> {
+    pub fn deployments_with_prefix<'s>(
+        &'s self,
+        prefix: &IdPrefix,
+    ) -> impl DoubleEndedIterator<Item = &'s Arc<Deployment>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.deployment.range(DeploymentId::from_bytes(low)..=DeploymentId::from_bytes(high))
     }
@@ -97,7 +100,11 @@ pub(crate) fn set_status(tx: &mut Tx<'_>, update: &DeploymentStatusUpdate) -> Re
 
 fn active(tx: &Tx<'_>, id: DeploymentId) -> Result<Arc<Deployment>, Rejected> {
     let stored = tx.deployment(id).ok_or(Rejected::DeploymentNotFound(id))?;
-    if stored.is_active() { Ok(Arc::clone(stored)) } else { Err(Rejected::DeploymentTerminal { id, status: stored.status }) }
+    if stored.is_active() {
+        Ok(Arc::clone(stored))
+    } else {
+        Err(Rejected::DeploymentTerminal { id, status: stored.status })
+    }
 }
 
 pub(crate) fn update_status(tx: &mut Tx<'_>, cmd: &UpdateDeploymentStatus) -> Result<(), Rejected> {

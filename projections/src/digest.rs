@@ -8,8 +8,8 @@ use std::fmt;
 use serde::Serialize;
 use songline_commands::WorkId;
 use songline_model::{
-    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId, NodePoolName,
-    RoleId, RootKeyId, Str, VariableKey,
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId,
+    NodePoolName, RoleId, RootKeyId, Str, VariableKey,
 };
 
 /// Digest of a row, a table or the whole state, 16 bytes.
@@ -136,7 +136,8 @@ impl KeyBytes for (JobKey, u64) {
 
 /// Appends `row` as msgpack with named fields, as the log encodes it.
 pub(crate) fn encode<R: Serialize>(row: &R, out: &mut Vec<u8>) {
-    row.serialize(&mut rmp_serde::Serializer::new(out).with_struct_map()).expect("rows have only texts as keys, so they encode");
+    row.serialize(&mut rmp_serde::Serializer::new(out).with_struct_map())
+        .expect("rows have only texts as keys, so they encode");
 }
 
 /// The hash of one row; `scratch` is cleared and reused.

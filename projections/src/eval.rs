@@ -49,7 +49,8 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
         if let (Some(row), Some(packed)) = (after, packed) {
             by.evals_by_create.insert(created(row), packed);
         }
-        let (left, entered) = (before.map(|row| (row.status, created(row))), after.map(|row| (row.status, created(row))));
+        let (left, entered) =
+            (before.map(|row| (row.status, created(row))), after.map(|row| (row.status, created(row))));
         if left != entered {
             if let Some((status, key)) = left {
                 by.evals_by_status[status as usize].remove(&key);
@@ -78,7 +79,8 @@ pub(crate) fn index_loaded(state: &mut State) {
     let mut created = std::mem::take(&mut state.by.evals_loaded);
     created.sort_unstable_by_key(|(key, _)| *key);
     for &status in EvalStatus::ALL {
-        let of_status: Vec<_> = created.iter().filter(|(_, packed)| packed.status() == status).map(|(key, _)| (*key, ())).collect();
+        let of_status: Vec<_> =
+            created.iter().filter(|(_, packed)| packed.status() == status).map(|(key, _)| (*key, ())).collect();
         state.by.evals_by_status[status as usize] = Runs::from_sorted(&of_status);
     }
     state.by.evals_by_create = Runs::from_sorted(&created);
@@ -100,8 +102,9 @@ fn reindex_links(by: &mut Indexes, before: Option<&Arc<Evaluation>>, after: Opti
     }
     let blocked = |row: &Arc<Evaluation>| (row.status == EvalStatus::Blocked).then(|| (job_key(row), row.id));
     crate::index::move_key(&mut by.blocked_evals, before.and_then(blocked), after.and_then(blocked));
-    let live =
-        |of_job: (JobKey, (u64, EvalId)), row: Option<&Arc<Evaluation>>| (of_job.0, row.is_some_and(|row| !row.status.is_terminal()));
+    let live = |of_job: (JobKey, (u64, EvalId)), row: Option<&Arc<Evaluation>>| {
+        (of_job.0, row.is_some_and(|row| !row.status.is_terminal()))
+    };
     let (left, entered) = (left.map(|job| live(job, before)), entered.map(|job| live(job, after)));
     if left != entered {
         if let Some((key, live)) = left {
@@ -175,7 +178,10 @@ impl State {
     }
 
     /// Evaluations in a range of (create index, id), oldest first.
-    pub fn evals_in(&self, range: impl std::ops::RangeBounds<(u64, EvalId)>) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
+    pub fn evals_in(
+        &self,
+        range: impl std::ops::RangeBounds<(u64, EvalId)>,
+    ) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         self.by.evals_by_create.range(range).map(|((_, id), packed)| packed.row(id))
     }
 
@@ -193,9 +199,16 @@ impl State {
     }
 
     /// The evaluations whose id has this prefix, by id.
-    pub fn evals_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> + use<'s> {
+    pub fn evals_with_prefix<'s>(
+        &'s self,
+        prefix: &IdPrefix,
+    ) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> + use<'s> {
         let (low, high) = prefix.bounds();
-        self.tables.evals.0.range(EvalId::from_bytes(low)..=EvalId::from_bytes(high)).map(|(id, entry)| entry.kept.row(self, id))
+        self.tables
+            .evals
+            .0
+            .range(EvalId::from_bytes(low)..=EvalId::from_bytes(high))
+            .map(|(id, entry)| entry.kept.row(self, id))
     }
 }
 
@@ -235,7 +248,8 @@ fn upsert(tx: &mut Tx<'_>, eval: &Evaluation) {
 
 /// Cancels the job's other blocked evaluations once one evaluation placed everything.
 fn cancel_blocked(tx: &mut Tx<'_>, key: &JobKey, done: &Evaluation) {
-    let blocked: Vec<Arc<Evaluation>> = tx.blocked_evals_of_job(&key.namespace, &key.id).filter(|row| row.id != done.id).collect();
+    let blocked: Vec<Arc<Evaluation>> =
+        tx.blocked_evals_of_job(&key.namespace, &key.id).filter(|row| row.id != done.id).collect();
     for row in blocked {
         tx.put::<tables::Evals>(Evaluation {
             status: EvalStatus::Canceled,
@@ -250,7 +264,8 @@ fn cancel_blocked(tx: &mut Tx<'_>, key: &JobKey, done: &Evaluation) {
 /// Sets the modify index of an evaluation whose plan was applied: a worker that dequeues it again must use a view that
 /// includes the result.
 pub(crate) fn touch(tx: &mut Tx<'_>, id: EvalId) -> Result<(), Rejected> {
-    let row = Evaluation { modify_index: tx.index(), ..Evaluation::clone(&*tx.eval(id).ok_or(Rejected::EvalNotFound(id))?) };
+    let row =
+        Evaluation { modify_index: tx.index(), ..Evaluation::clone(&*tx.eval(id).ok_or(Rejected::EvalNotFound(id))?) };
     tx.put::<tables::Evals>(row);
     Ok(())
 }

@@ -98,7 +98,8 @@ impl Rules<Str, Remembered> for tables::Idempotency {
 
     fn reindex(state: &mut State, before: Option<&Arc<Remembered>>, after: Option<&Arc<Remembered>>) {
         let by_index = |row: &Arc<Remembered>| (row.index, row.key.clone());
-        let of = |row: Option<&Arc<Remembered>>, forwarded: bool| row.filter(|row| row.forwarded == forwarded).map(by_index);
+        let of =
+            |row: Option<&Arc<Remembered>>, forwarded: bool| row.filter(|row| row.forwarded == forwarded).map(by_index);
         crate::index::move_key(&mut state.by.idempotency_by_index, of(before, false), of(after, false));
         crate::index::move_key(&mut state.by.forwarded_by_index, of(before, true), of(after, true));
     }
@@ -136,9 +137,15 @@ pub(crate) fn remember(tx: &mut Tx<'_>, sent: &Idempotency, result: &Result<Outc
         Ok(Outcome::Cas(set)) => row.cas = Some(*set),
         Ok(Outcome::Answered(answer)) => row.answer = Some(Box::new(answer.clone())),
         Ok(
-            Outcome::Done | Outcome::Restored { .. } | Outcome::DigestMatches | Outcome::DigestDiffers { .. } | Outcome::DigestNotCompared,
+            Outcome::Done
+            | Outcome::Restored { .. }
+            | Outcome::DigestMatches
+            | Outcome::DigestDiffers { .. }
+            | Outcome::DigestNotCompared,
         ) => {}
-        Err(rejected) => row.refused = Some(Box::new(Refused { text: rejected.to_string().into(), kind: rejected.kind() })),
+        Err(rejected) => {
+            row.refused = Some(Box::new(Refused { text: rejected.to_string().into(), kind: rejected.kind() }))
+        }
     }
     tx.put::<tables::Idempotency>(row);
     let keys_max = if forwarded { FORWARDED_KEYS_MAX } else { KEYS_MAX };

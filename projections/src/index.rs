@@ -34,7 +34,11 @@ pub(crate) fn move_in_runs<K: Ord + Copy>(set: &mut Runs<K>, before: Option<K>, 
 }
 
 /// Moves one key between the sets of a map; empty sets are removed.
-pub(crate) fn move_in_sets<K: Ord + Clone, T: Ord + Copy>(map: &mut OrdMap<K, KeySet<T>>, before: Option<(K, T)>, after: Option<(K, T)>) {
+pub(crate) fn move_in_sets<K: Ord + Clone, T: Ord + Copy>(
+    map: &mut OrdMap<K, KeySet<T>>,
+    before: Option<(K, T)>,
+    after: Option<(K, T)>,
+) {
     if before == after {
         return;
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use songline_commands::{DeregisterJob, DeregisterJobs, RegisterJob, SetJobStability};
 use songline_model::{
-    DEFAULT_NODE_POOL, Deployment, DeploymentStatus, DesiredTransition, Evaluation, Job, JobId, JobKey, JobSubmission, NamespaceName,
+    DEFAULT_NODE_POOL, Deployment, DeploymentStatus, DesiredTransition, Evaluation, Job, JobId, JobKey, JobSubmission,
+    NamespaceName,
 };
 
 use crate::rejected::Rejected;
@@ -114,7 +115,9 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterJob) -> Result<(), Rejecte
 fn enforce_index(stored: Option<&Job>, wanted: u64) -> Result<(), Rejected> {
     match stored {
         Some(_) if wanted == 0 => Err(Rejected::JobExists),
-        Some(job) if job.job_modify_index != wanted => Err(Rejected::JobModifyIndexConflict { wanted, stored: job.job_modify_index }),
+        Some(job) if job.job_modify_index != wanted => {
+            Err(Rejected::JobModifyIndexConflict { wanted, stored: job.job_modify_index })
+        }
         None if wanted != 0 => Err(Rejected::JobGone(wanted)),
         Some(_) | None => Ok(()),
     }
@@ -187,7 +190,8 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, mut job: Job, how: &Upsert<'_>) -> Result<
 
 /// Stops or purges a job. The evaluation is written even when the job is gone, to stop the allocs that still run.
 pub(crate) fn deregister(tx: &mut Tx<'_>, cmd: &DeregisterJob) -> Result<(), Rejected> {
-    let evals: Vec<Evaluation> = cmd.eval.iter().map(|eval| Evaluation { job_modify_index: tx.index(), ..eval.clone() }).collect();
+    let evals: Vec<Evaluation> =
+        cmd.eval.iter().map(|eval| Evaluation { job_modify_index: tx.index(), ..eval.clone() }).collect();
     if tx.job_by_key(&cmd.job).is_none() {
         eval::upsert_all(tx, &evals)?;
         tx.keep_though_refused();
@@ -205,15 +209,26 @@ pub(crate) fn deregister_batch(tx: &mut Tx<'_>, cmd: &DeregisterJobs) -> Result<
     for (key, purge) in &cmd.jobs {
         stop_or_purge(tx, key, *purge, cmd.submit_time, cmd.versions_max)?;
     }
-    let evals: Vec<Evaluation> = cmd.evals.iter().map(|eval| Evaluation { job_modify_index: tx.index(), ..eval.clone() }).collect();
+    let evals: Vec<Evaluation> =
+        cmd.evals.iter().map(|eval| Evaluation { job_modify_index: tx.index(), ..eval.clone() }).collect();
     eval::upsert_all(tx, &evals)
 }
 
 fn gone(key: &JobKey, purge: bool) -> Rejected {
-    if purge { Rejected::JobNotFound } else { Rejected::JobNotDeregisterable { job: key.id.clone(), namespace: key.namespace.clone() } }
+    if purge {
+        Rejected::JobNotFound
+    } else {
+        Rejected::JobNotDeregisterable { job: key.id.clone(), namespace: key.namespace.clone() }
+    }
 }
 
-fn stop_or_purge(tx: &mut Tx<'_>, key: &JobKey, purge_row: bool, submit_time: i64, versions_max: u64) -> Result<(), Rejected> {
+fn stop_or_purge(
+    tx: &mut Tx<'_>,
+    key: &JobKey,
+    purge_row: bool,
+    submit_time: i64,
+    versions_max: u64,
+) -> Result<(), Rejected> {
     let stored = tx.job_by_key(key).cloned().ok_or_else(|| gone(key, purge_row))?;
     if purge_row {
         purge(tx, &stored);

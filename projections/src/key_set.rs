@@ -62,7 +62,9 @@ impl<T: Ord + Copy> KeySet<T> {
     pub(crate) fn remove_sorted(&mut self, gone: &[T]) {
         match (self, gone) {
             (set, [key]) => set.remove(key),
-            (KeySet::Few(keys), _) => *keys = keys.iter().copied().filter(|key| gone.binary_search(key).is_err()).collect(),
+            (KeySet::Few(keys), _) => {
+                *keys = keys.iter().copied().filter(|key| gone.binary_search(key).is_err()).collect()
+            }
             (set @ KeySet::Many(_), _) => {
                 if let KeySet::Many(keys) = set {
                     keys.remove_sorted(gone, |_| ());

@@ -167,7 +167,10 @@ fn apply_to_rows(state: &mut State, stamp: Stamp, envelope: &Envelope) -> Applie
 /// # Panics
 /// If `raft_index` is not above that of the last entry. Index 0 of a fresh log is accepted.
 pub fn pass(state: &mut State, raft_index: u64) {
-    assert!(raft_index > state.raft_index() || raft_index == 0 && state.raft_index() == 0, "entries apply in order, once");
+    assert!(
+        raft_index > state.raft_index() || raft_index == 0 && state.raft_index() == 0,
+        "entries apply in order, once"
+    );
     let at = state.applied_at();
     state.passed(raft_index, at);
 }

@@ -31,7 +31,10 @@ impl State {
 pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertNamespaces) -> Result<(), Rejected> {
     for namespace in &cmd.namespaces {
         if !namespace.quota.is_empty() {
-            return Err(Rejected::NamespaceQuotaUnknown { namespace: namespace.name.clone(), quota: namespace.quota.clone() });
+            return Err(Rejected::NamespaceQuotaUnknown {
+                namespace: namespace.name.clone(),
+                quota: namespace.quota.clone(),
+            });
         }
         let create_index = tx.namespace(&namespace.name).map_or(tx.index(), |stored| stored.create_index);
         let row = Namespace { create_index, modify_index: tx.index(), ..namespace.clone() };

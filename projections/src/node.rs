@@ -7,12 +7,12 @@ pub(crate) mod standing;
 use std::sync::Arc;
 
 use songline_commands::{
-    AddNodeEvents, DeregisterNode, DeregisterNodes, FinishNodeDrains, RegisterNode, UpdateNodeDrain, UpdateNodeEligibility,
-    UpdateNodeStatus,
+    AddNodeEvents, DeregisterNode, DeregisterNodes, FinishNodeDrains, RegisterNode, UpdateNodeDrain,
+    UpdateNodeEligibility, UpdateNodeStatus,
 };
 use songline_model::{
-    ALL_NODE_POOL, DEFAULT_NODE_POOL, DrainMetadata, DrainStatus, DrainStrategy, Eligibility, Node, NodeEvent, NodeId, NodePool,
-    NodePoolName, NodeStatus, Str, Time,
+    ALL_NODE_POOL, DEFAULT_NODE_POOL, DrainMetadata, DrainStatus, DrainStrategy, Eligibility, Node, NodeEvent, NodeId,
+    NodePool, NodePoolName, NodeStatus, Str, Time,
 };
 
 use crate::csi;
@@ -59,7 +59,8 @@ impl State {
     /// The node with this secret.
     pub fn node_by_secret(&self, secret: &str) -> Option<NodeId> {
         let start = (Str::from(secret), NodeId::NIL);
-        let found = self.by.nodes_by_secret.range(start..).next().filter(|(known, _)| known == secret && !secret.is_empty());
+        let found =
+            self.by.nodes_by_secret.range(start..).next().filter(|(known, _)| known == secret && !secret.is_empty());
         found.map(|(_, id)| *id)
     }
 
@@ -74,7 +75,10 @@ impl State {
     }
 
     /// The nodes whose id has this prefix, by id.
-    pub fn nodes_with_prefix<'s>(&'s self, prefix: &IdPrefix) -> impl DoubleEndedIterator<Item = &'s Arc<Node>> + use<'s> {
+    pub fn nodes_with_prefix<'s>(
+        &'s self,
+        prefix: &IdPrefix,
+    ) -> impl DoubleEndedIterator<Item = &'s Arc<Node>> + use<'s> {
         let (low, high) = prefix.bounds();
         self.tables.nodes.range(NodeId::from_bytes(low)..=NodeId::from_bytes(high))
     }
@@ -170,7 +174,8 @@ pub(crate) fn update_status(tx: &mut Tx<'_>, cmd: &UpdateNodeStatus) -> Result<(
 pub(crate) fn update_drain(tx: &mut Tx<'_>, cmd: &UpdateNodeDrain) -> Result<(), Rejected> {
     let mut node = changed(tx, cmd.node_id, cmd.updated_at, cmd.event.as_ref())?;
     let ended = DrainEnd { status: DrainStatus::Canceled, mark_eligible: cmd.mark_eligible };
-    let note = DrainMetadata { accessor_id: cmd.updated_by.clone(), meta: cmd.meta.clone(), ..DrainMetadata::default() };
+    let note =
+        DrainMetadata { accessor_id: cmd.updated_by.clone(), meta: cmd.meta.clone(), ..DrainMetadata::default() };
     set_drain(&mut node, cmd.drain_strategy.as_ref(), &ended, note, cmd.updated_at);
     tx.put::<tables::Nodes>(node);
     Ok(())
@@ -216,7 +221,12 @@ pub(crate) fn add_events(tx: &mut Tx<'_>, cmd: &AddNodeEvents) -> Result<(), Rej
 
 /// Makes a node ineligible because plans for it keep failing. `at` is the time of the plan's result.
 pub(crate) fn refuse_work(tx: &mut Tx<'_>, id: NodeId, at: Time) -> Result<(), Rejected> {
-    let event = NodeEvent { message: REJECTED_PLANS.into(), subsystem: "Scheduler".into(), timestamp: Some(at), ..NodeEvent::default() };
+    let event = NodeEvent {
+        message: REJECTED_PLANS.into(),
+        subsystem: "Scheduler".into(),
+        timestamp: Some(at),
+        ..NodeEvent::default()
+    };
     let mut node = changed(tx, id, at.secs(), Some(&event))?;
     node.scheduling_eligibility = Eligibility::Ineligible;
     tx.put::<tables::Nodes>(node);
@@ -258,7 +268,13 @@ struct DrainEnd {
 
 /// Starts, changes or ends a drain, and updates the record of the last drain. `note` holds the caller's accessor and
 /// metadata, if any.
-fn set_drain(node: &mut Node, strategy: Option<&DrainStrategy>, ended: &DrainEnd, note: DrainMetadata, updated_at: i64) {
+fn set_drain(
+    node: &mut Node,
+    strategy: Option<&DrainStrategy>,
+    ended: &DrainEnd,
+    note: DrainMetadata,
+    updated_at: i64,
+) {
     let before = node.drain_strategy.take();
     let now = Some(Time::from_secs(updated_at));
     if before.is_some() || strategy.is_some() {
@@ -266,7 +282,9 @@ fn set_drain(node: &mut Node, strategy: Option<&DrainStrategy>, ended: &DrainEnd
         let mut last = match (&before, node.last_drain.take()) {
             (None, _) => fresh(),
             (Some(_), Some(last)) => last,
-            (Some(drain), None) => DrainMetadata { started_at: drain.started_at.map(|at| Time::from_secs(at.secs())), ..fresh() },
+            (Some(drain), None) => {
+                DrainMetadata { started_at: drain.started_at.map(|at| Time::from_secs(at.secs())), ..fresh() }
+            }
         };
         last.updated_at = now;
         if note.meta.as_ref().is_some_and(|meta| !meta.is_empty()) {

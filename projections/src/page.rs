@@ -69,7 +69,10 @@ mod tests {
         };
         let first = state.page(Table::NodePools, None, 1);
         let second = state.page(Table::NodePools, first.last(), 1);
-        assert_eq!(first.iter().chain(&second).map(name).collect::<Vec<_>>(), [("all".into(), BUILT_IN_INDEX), ("default".into(), 1)]);
+        assert_eq!(
+            first.iter().chain(&second).map(name).collect::<Vec<_>>(),
+            [("all".into(), BUILT_IN_INDEX), ("default".into(), 1)]
+        );
         assert_eq!(state.page(Table::NodePools, second.last(), 1), []);
     }
 }

@@ -37,7 +37,8 @@ pub(crate) fn registered(tx: &mut Tx<'_>, job: &Job) -> Result<(), Rejected> {
     if job.parent_id.is_empty() {
         return Ok(());
     }
-    let parent = tx.job(&job.namespace, &job.parent_id).filter(|parent| parent.is_periodic() && !parent.is_parameterized());
+    let parent =
+        tx.job(&job.namespace, &job.parent_id).filter(|parent| parent.is_periodic() && !parent.is_parameterized());
     let Some(parent) = parent.map(|parent| parent.key()) else { return Ok(()) };
     let at = PeriodicLaunch::launch_of(&parent.id, &job.id).ok_or_else(|| Rejected::PeriodicChildId(job.id.clone()))?;
     launched(tx, &parent, at);
@@ -46,7 +47,13 @@ pub(crate) fn registered(tx: &mut Tx<'_>, job: &Job) -> Result<(), Rejected> {
 
 fn launched(tx: &mut Tx<'_>, key: &JobKey, launch: Time) {
     let create_index = tx.tables.periodic_launch.get(key).map_or(tx.index(), |stored| stored.create_index);
-    let row = PeriodicLaunch { id: key.id.clone(), namespace: key.namespace.clone(), launch, create_index, modify_index: tx.index() };
+    let row = PeriodicLaunch {
+        id: key.id.clone(),
+        namespace: key.namespace.clone(),
+        launch,
+        create_index,
+        modify_index: tx.index(),
+    };
     tx.put::<tables::PeriodicLaunch>(row);
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use songline_commands::ApplyPlan;
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Job, JobKey, PreemptAlloc, StopAlloc, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Job, JobKey, PreemptAlloc, StopAlloc,
+    Time,
 };
 
 use crate::job::status::{self, After};
@@ -55,8 +56,12 @@ pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
 /// Applies to a fork what the entry would do at the next index. The fork's applied index stays, and its digests become
 /// invalid.
 pub fn apply_optimistically(state: &mut State, plan: &ApplyPlan, at: Time) -> Result<(), Rejected> {
-    let stamp =
-        Stamp { raft_index: state.raft_index() + 1, index: state.applied_index() + 1, at, actor: songline_commands::Actor::Anonymous };
+    let stamp = Stamp {
+        raft_index: state.raft_index() + 1,
+        index: state.applied_index() + 1,
+        at,
+        actor: songline_commands::Actor::Anonymous,
+    };
     let mut tx = Tx::new(state, stamp);
     match apply(&mut tx, plan) {
         Ok(()) => {
@@ -121,9 +126,12 @@ struct SharedJob<'a> {
 impl SharedJob<'_> {
     fn share(&mut self, tx: &Tx<'_>, job: &Arc<Job>) -> Arc<Job> {
         let same = |row: &&Arc<Job>| {
-            (row.create_index, row.job_modify_index, row.version) == (job.create_index, job.job_modify_index, job.version)
+            (row.create_index, row.job_modify_index, row.version)
+                == (job.create_index, job.job_modify_index, job.version)
         };
-        if let Some(known) = self.known.as_ref().filter(|known| same(known) && known.id == job.id && known.namespace == job.namespace) {
+        if let Some(known) =
+            self.known.as_ref().filter(|known| same(known) && known.id == job.id && known.namespace == job.namespace)
+        {
             return Arc::clone(known);
         }
         let row = tx.tables.job_version.get(&(job.key(), job.version)).filter(same).unwrap_or(job);
@@ -149,15 +157,20 @@ fn upsert_alloc(tx: &mut Tx<'_>, placed: &Allocation, shared: &mut SharedJob<'_>
         None => {
             row.create_index = tx.index();
             if let Some(status) = &mut row.deployment_status {
-                *status = Arc::new(AllocDeploymentStatus { modify_index: tx.index(), ..AllocDeploymentStatus::clone(status) });
+                *status = Arc::new(AllocDeploymentStatus {
+                    modify_index: tx.index(),
+                    ..AllocDeploymentStatus::clone(status)
+                });
             }
         }
         Some(stored) => keep_what_others_own(&mut row, stored),
     }
     let (key, id, previous) = (row.job_key(), row.id, row.previous_allocation);
     alloc::write(tx, row, stored.as_deref())?;
-    if let Some(previous) = previous.and_then(|id| tx.alloc(id)).filter(|previous| previous.next_allocation != Some(id)) {
-        let replaced = Allocation { next_allocation: Some(id), modify_index: tx.index(), ..Allocation::clone(previous) };
+    if let Some(previous) = previous.and_then(|id| tx.alloc(id)).filter(|previous| previous.next_allocation != Some(id))
+    {
+        let replaced =
+            Allocation { next_allocation: Some(id), modify_index: tx.index(), ..Allocation::clone(previous) };
         tx.put::<tables::Allocs>(replaced);
     }
     Ok(key)

@@ -59,8 +59,11 @@ mod tests {
 
     #[test]
     fn odd_and_even_digits_bound_the_ids_that_begin_so() {
-        let bounds =
-            |text: &str| IdPrefix::parse(text).map(|prefix| prefix.bounds()).map(|(low, high)| (low[..5].to_vec(), high[..5].to_vec()));
+        let bounds = |text: &str| {
+            IdPrefix::parse(text)
+                .map(|prefix| prefix.bounds())
+                .map(|(low, high)| (low[..5].to_vec(), high[..5].to_vec()))
+        };
         assert_eq!(bounds(""), Ok((vec![0; 5], vec![0xff; 5])));
         assert_eq!(bounds("A"), Ok((vec![0xa0, 0, 0, 0, 0], vec![0xaf, 0xff, 0xff, 0xff, 0xff])));
         assert_eq!(bounds("a1"), Ok((vec![0xa1, 0, 0, 0, 0], vec![0xa1, 0xff, 0xff, 0xff, 0xff])));

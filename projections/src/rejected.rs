@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
-    AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId, NamespaceName, NodeId,
-    NodePoolName, RootKeyId, Str,
+    AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId,
+    NamespaceName, NodeId, NodePoolName, RootKeyId, Str,
 };
 
 use crate::idempotency::Refused;
@@ -79,7 +79,9 @@ pub enum Rejected {
         job: JobId,
     },
     /// The namespace contains a variable. Its path is not shown, since the caller may not be permitted to read it.
-    #[error("namespace {0:?} contains at least one variable. All variables in namespace must be deleted before it can be deleted")]
+    #[error(
+        "namespace {0:?} contains at least one variable. All variables in namespace must be deleted before it can be deleted"
+    )]
     NamespaceHasVariable(NamespaceName),
 
     /// The total size of the namespace's variables would overflow.
@@ -405,8 +407,8 @@ fn canaries_text(groups: &[(Str, i64, i64)]) -> String {
         1 => "1 error occurred:".to_owned(),
         count => format!("{count} errors occurred:"),
     };
-    let lines = groups
-        .iter()
-        .map(|(group, healthy, wanted)| format!("\t* Task group {:?} has {healthy}/{wanted} healthy allocations\n", group.as_str()));
+    let lines = groups.iter().map(|(group, healthy, wanted)| {
+        format!("\t* Task group {:?} has {healthy}/{wanted} healthy allocations\n", group.as_str())
+    });
     format!("{count}\n{}\n", lines.collect::<String>())
 }

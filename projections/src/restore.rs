@@ -56,15 +56,19 @@ pub(crate) fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
     if digest.as_str() != cmd.digest {
         return Err(Rejected::ArchiveUnreadable(format!("its digest is {digest}, not {}", cmd.digest)));
     }
-    State::read_checkpoint(&mut cmd.archive.0.as_slice()).map_err(|error| Rejected::ArchiveUnreadable(with_sources(&error)))
+    State::read_checkpoint(&mut cmd.archive.0.as_slice())
+        .map_err(|error| Rejected::ArchiveUnreadable(with_sources(&error)))
 }
 
 /// Cancels active deployments without a job. An archive may be from between a job's purge and the end of its
 /// deployment, and no other code would end it.
 fn cancel_orphaned_deployments(restored: &mut State, stamp: &Stamp) {
     let mut tx = Tx::new(restored, stamp.clone());
-    let orphaned: Vec<_> =
-        tx.deployments().filter(|row| row.is_active() && tx.job(&row.namespace, &row.job_id).is_none()).cloned().collect();
+    let orphaned: Vec<_> = tx
+        .deployments()
+        .filter(|row| row.is_active() && tx.job(&row.namespace, &row.job_id).is_none())
+        .cloned()
+        .collect();
     for row in orphaned {
         tx.put::<tables::Deployment>(Deployment {
             status: DeploymentStatus::Cancelled,

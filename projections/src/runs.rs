@@ -74,7 +74,8 @@ impl<K: Ord + Copy, V: Clone> Runs<K, V> {
     fn insert_full(&mut self, at: usize, entry: (K, V)) {
         let (floor, _) = self.runs.get_prev(&entry.0).expect("the full run was found by this key");
         let floor = *floor;
-        let next = self.runs.range((Bound::Excluded(floor), Bound::Unbounded)).next().map(|(floor, run)| (*floor, run.len()));
+        let next =
+            self.runs.range((Bound::Excluded(floor), Bound::Unbounded)).next().map(|(floor, run)| (*floor, run.len()));
         if at == RUN_MAX && next.is_none() {
             // A key beyond the last one starts a new run, so that keys in order leave full runs behind.
             self.runs.insert(entry.0, Arc::new(vec![entry]));

@@ -54,7 +54,11 @@ impl State {
     }
 
     /// The scaling policies of a job, by group.
-    pub fn scaling_policies_of_job<'a>(&'a self, namespace: &str, id: &str) -> impl Iterator<Item = &'a Arc<ScalingPolicy>> + 'a {
+    pub fn scaling_policies_of_job<'a>(
+        &'a self,
+        namespace: &str,
+        id: &str,
+    ) -> impl Iterator<Item = &'a Arc<ScalingPolicy>> + 'a {
         let key = JobKey::new(namespace, id);
         let from = (ScalingTarget { job: key.clone(), ..ScalingTarget::default() }, Str::default());
         let of_job = self.by.policies_by_target.range(from..).take_while(move |(target, _)| target.job == key);

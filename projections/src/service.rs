@@ -51,14 +51,23 @@ impl State {
     ) -> impl Iterator<Item = &'a Arc<ServiceRegistration>> + use<'a> {
         let namespace = NamespaceName::from(namespace);
         let from = (namespace.clone(), Str::new(name), Str::default());
-        let of_name = self.by.services_by_name.range(from..).take_while(move |(within, found, _)| *within == namespace && found == name);
+        let of_name = self
+            .by
+            .services_by_name
+            .range(from..)
+            .take_while(move |(within, found, _)| *within == namespace && found == name);
         of_name.filter_map(|(within, _, id)| self.service_registration(within, id))
     }
 
     /// The registrations of a job's allocations, by id.
-    pub fn service_registrations_of_job(&self, namespace: &str, id: &str) -> impl Iterator<Item = &Arc<ServiceRegistration>> + use<'_> {
+    pub fn service_registrations_of_job(
+        &self,
+        namespace: &str,
+        id: &str,
+    ) -> impl Iterator<Item = &Arc<ServiceRegistration>> + use<'_> {
         let key = JobKey::new(namespace, id);
-        let of_job = self.by.services_by_job.range((key.clone(), Str::default())..).take_while(move |(job, _)| *job == key);
+        let of_job =
+            self.by.services_by_job.range((key.clone(), Str::default())..).take_while(move |(job, _)| *job == key);
         of_job.filter_map(|(job, id)| self.service_registration(&job.namespace, id))
     }
 

@@ -7,8 +7,8 @@ use std::fmt;
 use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::Envelope;
 use songline_model::{
-    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, EvalStatus, JobKey, NamespaceName, NodeId, NodePoolName,
-    RootKeyId, ScalingTarget, Str, Time, VariableKey,
+    AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, EvalStatus, JobKey, NamespaceName, NodeId,
+    NodePoolName, RootKeyId, ScalingTarget, Str, Time, VariableKey,
 };
 
 use crate::alloc::Counts;

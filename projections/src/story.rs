@@ -5,6 +5,7 @@
 //! a `show` is one entry, one second after the previous one.
 
 mod csi;
+mod plan;
 mod secrets;
 mod services;
 mod show;
@@ -21,6 +22,7 @@ use crate::{Applied, Change, Outcome, State, apply};
 mod acl;
 mod summary;
 
+use plan::{client, plan};
 pub(crate) use show::show_change;
 use show::{show_alloc, show_deployment, show_job, show_node};
 use summary::{nonzero, show_summary};
@@ -106,7 +108,8 @@ impl Teller {
         }
         let forwarded = words.get("passed").is_some();
         let body_hash = id(words.get("body").unwrap_or_default());
-        self.key = words.get("key").or(words.get("passed")).map(|key| Idempotency { key: key.into(), body_hash, forwarded });
+        self.key =
+            words.get("key").or(words.get("passed")).map(|key| Idempotency { key: key.into(), body_hash, forwarded });
         let command = command(&words);
         let raft_index = self.state.raft_index() + 1;
         // The first entry has index 2, to distinguish its rows from built-in rows.
@@ -141,12 +144,19 @@ impl Teller {
             "versions" => {
                 let key = job_key(what);
                 let versions = state.job_versions(&key.namespace, &key.id);
-                versions.iter().map(|row| format!("{}{}", row.version, if row.stable { "*" } else { "" })).collect::<Vec<_>>().join(" ")
+                versions
+                    .iter()
+                    .map(|row| format!("{}{}", row.version, if row.stable { "*" } else { "" }))
+                    .collect::<Vec<_>>()
+                    .join(" ")
             }
             "sources" => {
                 let key = job_key(what);
-                let source =
-                    |version| state.job_submission(&key.namespace, &key.id, version).map(|row| format!("{version}:{}", row.source));
+                let source = |version| {
+                    state
+                        .job_submission(&key.namespace, &key.id, version)
+                        .map(|row| format!("{version}:{}", row.source))
+                };
                 (0..20).filter_map(source).collect::<Vec<_>>().join(" ")
             }
             "summary" => {
@@ -154,10 +164,15 @@ impl Teller {
                 state.job_summary(&key.namespace, &key.id).map_or_else(gone, |row| show_summary(row))
             }
             "eval" => state.eval(EvalId::from_bytes(id(what))).map_or_else(gone, |row| {
-                format!("eval {what}: {} {:?} create={} modify={}", row.status, row.status_description, row.create_index, row.modify_index)
+                format!(
+                    "eval {what}: {} {:?} create={} modify={}",
+                    row.status, row.status_description, row.create_index, row.modify_index
+                )
             }),
             "alloc" => state.alloc(AllocId::from_bytes(id(what))).map_or_else(gone, |row| show_alloc(row)),
-            "deployment" => state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row)),
+            "deployment" => {
+                state.deployment(DeploymentId::from_bytes(id(what))).map_or_else(gone, |row| show_deployment(row))
+            }
             "volume" | "plugin" => csi::show(state, noun, what),
             "policies" | "scalings" | "services" => services::show(state, noun, what),
             "config" => state.scheduler_config().map_or_else(gone, |row| {
@@ -170,7 +185,10 @@ impl Teller {
                 });
                 format!("work {what}: {} of {} looked at, {} deleted, {ended}", row.looked, row.total, row.deleted)
             }),
-            "evals" => state.evals().map(|row| name(row.id.as_bytes())).fold("evals:".to_owned(), |told, name| told + " " + &name),
+            "evals" => state
+                .evals()
+                .map(|row| name(row.id.as_bytes()))
+                .fold("evals:".to_owned(), |told, name| told + " " + &name),
             "var" | "quota" | "roots" => secrets::show(state, noun, what),
             "tables" => {
                 let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
@@ -209,9 +227,15 @@ fn command(words: &Words<'_>) -> Command {
             let quota = words.get("quota").unwrap_or_default().into();
             UpsertNamespaces { namespaces: vec![Namespace { name: what.into(), quota, ..Namespace::default() }] }.into()
         }
-        ("namespace", "delete") => DeleteNamespaces { names: words.plain[2..].iter().map(NamespaceName::from).collect() }.into(),
-        ("pool", "upsert") => UpsertNodePools { node_pools: vec![NodePool { name: what.into(), ..NodePool::default() }] }.into(),
-        ("pool", "delete") => DeleteNodePools { names: words.plain[2..].iter().map(NodePoolName::from).collect() }.into(),
+        ("namespace", "delete") => {
+            DeleteNamespaces { names: words.plain[2..].iter().map(NamespaceName::from).collect() }.into()
+        }
+        ("pool", "upsert") => {
+            UpsertNodePools { node_pools: vec![NodePool { name: what.into(), ..NodePool::default() }] }.into()
+        }
+        ("pool", "delete") => {
+            DeleteNodePools { names: words.plain[2..].iter().map(NodePoolName::from).collect() }.into()
+        }
         ("node", verb) => node_command(words, verb, what),
         ("job", verb) => job_command(words, verb, what),
         ("eval", "reap") => ReapEvals {
@@ -222,14 +246,17 @@ fn command(words: &Words<'_>) -> Command {
         .into(),
         ("answer", body) => KeepAnswer { index: Some(0), body: body.into() }.into(),
         ("eval", "delete") => DeleteEvals { choice: eval_choice(words), slice: slice(words) }.into(),
-        ("work", "continue") => ContinueWork { work: WorkId(what.parse().expect("an index")), slice: slice(words) }.into(),
+        ("work", "continue") => {
+            ContinueWork { work: WorkId(what.parse().expect("an index")), slice: slice(words) }.into()
+        }
         ("work", "stop") => StopWork { work: WorkId(what.parse().expect("an index")) }.into(),
         ("eval", _) => UpdateEvals { evals: vec![eval(words)] }.into(),
         ("plan", _) => plan(words).into(),
         ("client", name_of) => client(words, name_of).into(),
         ("transition", name_of) => {
             let transition = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
-            SetDesiredTransitions { allocs: [(AllocId::from_bytes(id(name_of)), transition)].into(), evals: Vec::new() }.into()
+            SetDesiredTransitions { allocs: [(AllocId::from_bytes(id(name_of)), transition)].into(), evals: Vec::new() }
+                .into()
         }
         ("deployment", "status") => UpdateDeploymentStatus {
             update: deployment_update(what, words.plain[3]),
@@ -247,7 +274,8 @@ fn command(words: &Words<'_>) -> Command {
         }
         .into(),
         ("deployment", "delete") => {
-            DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }.into()
+            DeleteDeployments { ids: words.plain[2..].iter().map(|name| DeploymentId::from_bytes(id(name))).collect() }
+                .into()
         }
         ("volume" | "plugin", _) => csi::command(words),
         ("deployment", "promote") => PromoteDeployment {
@@ -273,14 +301,18 @@ fn command(words: &Words<'_>) -> Command {
         .into(),
         ("service", verb) => services::command(words, verb, what),
         ("config", _) => SetSchedulerConfig {
-            config: SchedulerConfiguration { pause_eval_broker: words.has("paused"), ..SchedulerConfiguration::default() },
+            config: SchedulerConfiguration {
+                pause_eval_broker: words.has("paused"),
+                ..SchedulerConfiguration::default()
+            },
             cas: words.number("cas"),
         }
         .into(),
         ("cluster", name_of) => SetClusterMetadata { cluster_id: name_of.into(), create_time: 1 }.into(),
-        ("reconcile", _) => {
-            ReconcileSummaries { queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect() }.into()
+        ("reconcile", _) => ReconcileSummaries {
+            queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect(),
         }
+        .into(),
         ("acl" | "autopilot", _) => acl::command(words),
         ("var" | "root", _) => secrets::command(words),
         (noun, verb) => panic!("no command {noun} {verb}"),
@@ -304,14 +336,18 @@ fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
             create_node_pool: words.has("create-pool"),
         }
         .into(),
-        "deregister" => DeregisterNodes { node_ids: words.plain[2..].iter().map(|name| NodeId::from_bytes(id(name))).collect() }.into(),
+        "deregister" => {
+            DeregisterNodes { node_ids: words.plain[2..].iter().map(|name| NodeId::from_bytes(id(name))).collect() }
+                .into()
+        }
         "status" => {
             let status = NodeStatus::from_word(words.plain[3]).expect("a node status");
             UpdateNodeStatus { node_id, status, event, updated_at }.into()
         }
         "drain" => UpdateNodeDrain {
             node_id,
-            drain_strategy: (!words.has("off")).then(|| DrainStrategy { deadline: Dur::from_hours(1), ..DrainStrategy::default() }),
+            drain_strategy: (!words.has("off"))
+                .then(|| DrainStrategy { deadline: Dur::from_hours(1), ..DrainStrategy::default() }),
             mark_eligible: words.has("mark-eligible"),
             event,
             updated_at,
@@ -353,7 +389,10 @@ fn job(words: &Words<'_>, what: &str) -> Job {
         })
     };
     let groups: Vec<TaskGroup> = groups
-        .map(|(name, count)| TaskGroup { scaling: policy(name), ..csi::group(words, name, count.parse().expect("a count")) })
+        .map(|(name, count)| TaskGroup {
+            scaling: policy(name),
+            ..csi::group(words, name, count.parse().expect("a count"))
+        })
         .collect();
     Job {
         namespace: key.namespace,
@@ -383,7 +422,9 @@ fn job_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
     match verb {
         "register" => RegisterJob {
             job: Arc::new(job(words, what)),
-            submission: words.get("source").map(|source| JobSubmission { source: source.into(), ..JobSubmission::default() }),
+            submission: words
+                .get("source")
+                .map(|source| JobSubmission { source: source.into(), ..JobSubmission::default() }),
             enforce_index: words.get("enforce").is_some(),
             job_modify_index: words.number("enforce").unwrap_or(0),
             preserve_counts: words.has("preserve"),
@@ -407,7 +448,10 @@ fn job_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
             ..DeregisterJobs::default()
         }
         .into(),
-        "stable" => SetJobStability { job: key, version: words.number("version").unwrap_or(0), stable: !words.has("not") }.into(),
+        "stable" => {
+            SetJobStability { job: key, version: words.number("version").unwrap_or(0), stable: !words.has("not") }
+                .into()
+        }
         other => panic!("no command job {other}"),
     }
 }
@@ -445,7 +489,11 @@ fn deployment(words: &Words<'_>, name_of: &str, key: &JobKey) -> Deployment {
         job_id: key.id.clone(),
         job_version: words.number("deploys").unwrap_or(0),
         task_groups: Some(
-            words.list("groups").map(|text| text.split(':').next().unwrap_or(text)).map(|name| (Str::new(name), state(words))).collect(),
+            words
+                .list("groups")
+                .map(|text| text.split(':').next().unwrap_or(text))
+                .map(|name| (Str::new(name), state(words)))
+                .collect(),
         ),
         ..Deployment::default()
     }
@@ -471,83 +519,4 @@ fn eval_choice(words: &Words<'_>) -> EvalChoice {
 fn slice(words: &Words<'_>) -> Slice {
     let of_rows = Slice::of_rows(words.number("rows").unwrap_or(100) as u32);
     Slice { looks_max: words.number("looks").map_or(of_rows.looks_max, |looks| looks as u32), ..of_rows }
-}
-
-/// `place=a1@n1:g` places or rewrites an alloc of group g; `stop=a1` and `lose=a1` stop; `preempt=a1:a2` evicts the first
-/// for the second.
-fn plan(words: &Words<'_>) -> ApplyPlan {
-    let key = job_key(words.get("job").unwrap_or_default());
-    let place = |text: &str| {
-        let (alloc, place) = text.split_once('@').expect("alloc@node:group");
-        let (node, group) = place.split_once(':').expect("alloc@node:group");
-        Arc::new(Allocation {
-            id: AllocId::from_bytes(id(alloc)),
-            namespace: key.namespace.clone(),
-            job_id: key.id.clone(),
-            node_id: Some(NodeId::from_bytes(id(node))),
-            eval_id: Some(EvalId::from_bytes(id("e"))),
-            task_group: group.into(),
-            deployment_id: words.get("deployment").map(|name| DeploymentId::from_bytes(id(name))),
-            deployment_status: words
-                .has("canary")
-                .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
-            signing_key_id: words.get("signed").map(secrets::root_key),
-            previous_allocation: words.get("previous").map(|name| AllocId::from_bytes(id(name))),
-            client_status: words.get("client").and_then(AllocClientStatus::from_word).unwrap_or_default(),
-            modify_time: 50_000_000_000,
-            ..Allocation::default()
-        })
-    };
-    let stop = |name: &str, lost: bool| StopAlloc {
-        id: AllocId::from_bytes(id(name)),
-        desired_description: if lost { "alloc is lost since its node is down" } else { "alloc not needed" }.into(),
-        client_status: Some(if lost { AllocClientStatus::Lost } else { AllocClientStatus::Complete }),
-        append_state: lost.then(|| AllocState { value: "lost".into(), ..AllocState::default() }),
-        ..StopAlloc::default()
-    };
-    ApplyPlan {
-        job: words.number("create").map(|create_index| {
-            let (version, job_modify_index) = (words.number("version").unwrap_or(0), words.number("job-modify").unwrap_or(create_index));
-            Arc::new(Job { create_index, version, job_modify_index, ..job(words, words.get("job").unwrap_or_default()) })
-        }),
-        stopped: words.list("stop").map(|name| stop(name, false)).chain(words.list("lose").map(|name| stop(name, true))).collect(),
-        updated: words.list("place").map(place).collect(),
-        preempted: words
-            .list("preempt")
-            .filter_map(|text| text.split_once(':'))
-            .map(|(alloc, by)| PreemptAlloc {
-                id: AllocId::from_bytes(id(alloc)),
-                preempted_by: AllocId::from_bytes(id(by)),
-                modify_time: 0,
-            })
-            .collect(),
-        deployment: words.get("deploy").map(|name| deployment(words, name, &key)),
-        deployment_updates: words.get("end").map(|name| deployment_update(name, "successful")).into_iter().collect(),
-        eval_id: words.get("for").map_or(EvalId::NIL, |name| EvalId::from_bytes(id(name))),
-        ineligible_nodes: words.list("ineligible").map(|name| NodeId::from_bytes(id(name))).collect(),
-        updated_at: 9_000_000_000,
-        ..ApplyPlan::default()
-    }
-}
-
-/// `client a1@n1 running`: report of node n1 on alloc a1.
-fn client(words: &Words<'_>, place: &str) -> UpdateAllocsFromClient {
-    let (alloc, node) = place.split_once('@').expect("alloc@node");
-    let healthy = if words.has("healthy") { Some(true) } else { words.has("unhealthy").then_some(false) };
-    UpdateAllocsFromClient {
-        allocs: vec![ClientAlloc {
-            id: AllocId::from_bytes(id(alloc)),
-            node_id: NodeId::from_bytes(id(node)),
-            client_status: AllocClientStatus::from_word(words.plain[2]).expect("a client status"),
-            deployment_status: healthy.map(|healthy| AllocDeploymentStatus {
-                healthy: Some(healthy),
-                timestamp: Some(Time::from_secs(60)),
-                canary: true,
-                ..AllocDeploymentStatus::default()
-            }),
-            modify_time: 70_000_000_000,
-            ..ClientAlloc::default()
-        }],
-        evals: Vec::new(),
-    }
 }

@@ -10,10 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_commands::WorkId;
 use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig, BindingRuleId,
-    CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job, JobKey, JobScalingEvents,
-    JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool, NodePoolName, OneTimeToken, PeriodicLaunch, RoleId,
-    RootKey, RootKeyId, ScalingPolicy, SchedulerConfiguration, ServiceRegistration, Str, Variable, VariableKey, VariablesQuota,
+    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig,
+    BindingRuleId, CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job,
+    JobKey, JobScalingEvents, JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool,
+    NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, RootKey, RootKeyId, ScalingPolicy, SchedulerConfiguration,
+    ServiceRegistration, Str, Variable, VariableKey, VariablesQuota,
 };
 
 use crate::acl::AclBootstrap;

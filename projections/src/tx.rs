@@ -143,7 +143,13 @@ impl<'a> Tx<'a> {
     }
 
     /// Records the write of a row: each row has one change, at the position of its last write.
-    fn note<T: TableType>(&mut self, key: &T::Key, old: Option<Arc<T::Row>>, old_hash: Digest, after: Option<Arc<T::Row>>) {
+    fn note<T: TableType>(
+        &mut self,
+        key: &T::Key,
+        old: Option<Arc<T::Row>>,
+        old_hash: Digest,
+        after: Option<Arc<T::Row>>,
+    ) {
         let next = self.pending.len();
         let (before, before_hash) = match self.positions.entry(T::row_key(key)) {
             std::collections::btree_map::Entry::Vacant(vacant) => {
@@ -243,8 +249,8 @@ impl Visitor for TakeBack<'_> {
 
 /// BLAKE2b-256 over the built-in namespace's name and description, as clients expect it.
 const DEFAULT_NAMESPACE_HASH: [u8; 32] = [
-    11, 181, 27, 140, 60, 1, 43, 71, 74, 243, 4, 42, 236, 140, 224, 237, 34, 72, 205, 165, 126, 148, 138, 54, 95, 188, 17, 183, 54, 55,
-    165, 44,
+    11, 181, 27, 140, 60, 1, 43, 71, 74, 243, 4, 42, 236, 140, 224, 237, 34, 72, 205, 165, 126, 148, 138, 54, 95, 188,
+    17, 183, 54, 55, 165, 44,
 ];
 
 /// Inserts the rows that every cluster starts with.
@@ -259,7 +265,9 @@ pub(crate) fn built_in(state: &mut State) {
         modify_index: BUILT_IN_INDEX,
         ..Namespace::default()
     });
-    for (name, description) in [(ALL_NODE_POOL, "Node pool with all nodes in the cluster."), (DEFAULT_NODE_POOL, "Default node pool.")] {
+    for (name, description) in
+        [(ALL_NODE_POOL, "Node pool with all nodes in the cluster."), (DEFAULT_NODE_POOL, "Default node pool.")]
+    {
         tx.put::<tables::NodePools>(NodePool {
             name: name.into(),
             description: description.into(),

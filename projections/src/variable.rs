@@ -5,7 +5,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use songline_commands::ApplyVariable;
-use songline_model::{NamespaceName, RootKeyId, Str, Variable, VariableKey, VariableMetadata, VariableOp, VariablesQuota};
+use songline_model::{
+    NamespaceName, RootKeyId, Str, Variable, VariableKey, VariableMetadata, VariableOp, VariablesQuota,
+};
 
 use crate::Outcome;
 use crate::rejected::Rejected;
@@ -55,13 +57,16 @@ impl State {
     pub fn variables_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &Arc<Variable>> {
         let first = (Str::new(prefix), NamespaceName::default());
         let keys = self.by.variables_by_path.range(first..).take_while(move |(path, _)| path.starts_with(prefix));
-        keys.filter_map(|(path, namespace)| self.variable(&VariableKey { namespace: namespace.clone(), path: path.clone() }))
+        keys.filter_map(|(path, namespace)| {
+            self.variable(&VariableKey { namespace: namespace.clone(), path: path.clone() })
+        })
     }
 
     /// The variables that were encrypted with a root key, by namespace and path.
     pub fn variables_of_root_key(&self, id: RootKeyId) -> impl Iterator<Item = &Arc<Variable>> {
         let first = Bound::Included((id, VariableKey::default()));
-        let keys = self.by.variables_by_root_key.range((first, Bound::Unbounded)).take_while(move |(key, _)| *key == id);
+        let keys =
+            self.by.variables_by_root_key.range((first, Bound::Unbounded)).take_while(move |(key, _)| *key == id);
         keys.filter_map(|(_, key)| self.variable(key))
     }
 
@@ -103,7 +108,11 @@ fn write(tx: &mut Tx<'_>, var: &Variable, stored: Option<&Variable>) -> Result<O
     let meta = VariableMetadata { create_index, create_time, modify_index: tx.index(), ..var.meta.clone() };
     let row = Variable { meta, encrypted: var.encrypted.clone() };
     if let Some(stored) = stored
-        && *stored == (Variable { meta: VariableMetadata { modify_index: stored.meta.modify_index, ..row.meta.clone() }, ..row.clone() })
+        && *stored
+            == (Variable {
+                meta: VariableMetadata { modify_index: stored.meta.modify_index, ..row.meta.clone() },
+                ..row.clone()
+            })
     {
         return Ok(Outcome::Done);
     }
@@ -125,7 +134,12 @@ fn count(tx: &mut Tx<'_>, namespace: &NamespaceName, change: i64) -> Result<(), 
     let stored = tx.variables_quota(namespace).cloned();
     let size = stored.as_ref().map_or(0, |row| row.size).checked_add(change).ok_or(Rejected::VariablesTooLarge)?.max(0);
     let create_index = stored.map_or(tx.index(), |row| row.create_index);
-    tx.put::<tables::VariablesQuota>(VariablesQuota { namespace: namespace.clone(), size, create_index, modify_index: tx.index() });
+    tx.put::<tables::VariablesQuota>(VariablesQuota {
+        namespace: namespace.clone(),
+        size,
+        create_index,
+        modify_index: tx.index(),
+    });
     Ok(())
 }
 

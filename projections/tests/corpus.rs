@@ -1,6 +1,10 @@
 //! Entries and checkpoints that fuzzing starts from or found worth keeping, played through what the fuzzer itself runs.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test reads the corpora, on the stack of a worker")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test reads the corpora, on the stack of a worker"
+)]
 
 #[path = "../../fuzz/src/corpus.rs"]
 mod corpus;

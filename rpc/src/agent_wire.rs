@@ -18,16 +18,16 @@ use songline_model::{AllocId, NodeId, Str};
 use tokio::sync::mpsc;
 
 use crate::message::{
-    AgentHost, AgentMonitor, AgentProfile, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart,
-    AllocationsSignal, AllocationsStats, Call, Caller, ClientStats, FileSystemList, FileSystemLogs, FileSystemStat, FileSystemStream,
-    NodeMetaApply, NodeMetaRead, Signed, StreamCall,
+    AgentHost, AgentMonitor, AgentProfile, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll,
+    AllocationsRestart, AllocationsSignal, AllocationsStats, Call, Caller, ClientStats, FileSystemList, FileSystemLogs,
+    FileSystemStat, FileSystemStream, NodeMetaApply, NodeMetaRead, Signed, StreamCall,
 };
 use crate::msgpack::{self, RawValue};
 use crate::net::{Channel, call_over, open_channel};
 use crate::yamux::Session;
 use crate::{
-    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Origin, Profile, ReadFile, ReadLogs, RpcError,
-    StreamFrame,
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Origin, Profile, ReadFile,
+    ReadLogs, RpcError, StreamFrame,
 };
 
 /// Method for the data of an allocation as a tar, in pieces, an empty one last. The reference lacks it: its nodes fetch
@@ -96,12 +96,14 @@ impl<R: Reach> RemoteAgent<R> {
 
 impl<R: Reach> NodeAgent for RemoteAgent<R> {
     async fn fs_list(&self, alloc: AllocId, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
-        let answer = self.ask(FileSystemList { alloc_id: alloc, path: path.into(), ..FileSystemList::default() }).await?;
+        let answer =
+            self.ask(FileSystemList { alloc_id: alloc, path: path.into(), ..FileSystemList::default() }).await?;
         Ok(answer.files.unwrap_or_default().into_iter().map(Into::into).collect())
     }
 
     async fn fs_stat(&self, alloc: AllocId, path: &str) -> Result<AllocFileInfo, RpcError> {
-        let answer = self.ask(FileSystemStat { alloc_id: alloc, path: path.into(), ..FileSystemStat::default() }).await?;
+        let answer =
+            self.ask(FileSystemStat { alloc_id: alloc, path: path.into(), ..FileSystemStat::default() }).await?;
         answer.info.map(Into::into).ok_or_else(|| RpcError::remote("the node says nothing of the file"))
     }
 
@@ -133,12 +135,22 @@ impl<R: Reach> NodeAgent for RemoteAgent<R> {
     }
 
     async fn alloc_restart(&self, alloc: AllocId, task: &str, all: bool) -> Result<(), RpcError> {
-        let request = AllocationsRestart { alloc_id: alloc, task_name: task.into(), all_tasks: all, ..AllocationsRestart::default() };
+        let request = AllocationsRestart {
+            alloc_id: alloc,
+            task_name: task.into(),
+            all_tasks: all,
+            ..AllocationsRestart::default()
+        };
         self.ask(request).await.map(drop)
     }
 
     async fn alloc_signal(&self, alloc: AllocId, task: &str, signal: &str) -> Result<(), RpcError> {
-        let request = AllocationsSignal { alloc_id: alloc, task: task.into(), signal: signal.into(), ..AllocationsSignal::default() };
+        let request = AllocationsSignal {
+            alloc_id: alloc,
+            task: task.into(),
+            signal: signal.into(),
+            ..AllocationsSignal::default()
+        };
         self.ask(request).await.map(drop)
     }
 
@@ -152,7 +164,8 @@ impl<R: Reach> NodeAgent for RemoteAgent<R> {
     }
 
     async fn alloc_stats(&self, alloc: AllocId, task: &str) -> Result<Bytes, RpcError> {
-        let answer = self.ask(AllocationsStats { alloc_id: alloc, task: task.into(), ..AllocationsStats::default() }).await?;
+        let answer =
+            self.ask(AllocationsStats { alloc_id: alloc, task: task.into(), ..AllocationsStats::default() }).await?;
         json(&answer.stats)
     }
 

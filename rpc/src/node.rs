@@ -12,7 +12,8 @@ use crate::{AskMonitor, AskProfile, ExecCommand, ExecSession, Profile, RpcError}
 
 /// Calls that a node agent answers. Unknown allocations are `Coded { 404, "Unknown allocation \"X\"" }`.
 pub trait NodeAgent: Send + Sync + 'static {
-    /// `FileSystem.List`: the entries of a directory of an allocation; `path` is relative to the allocation's directory.
+    /// `FileSystem.List`: the entries of a directory of an allocation; `path` is relative to the allocation's
+    /// directory.
     fn fs_list(&self, alloc: AllocId, path: &str) -> impl Future<Output = Result<Vec<AllocFileInfo>, RpcError>> + Send;
 
     /// `FileSystem.Stat`: one file or directory.
@@ -20,16 +21,28 @@ pub trait NodeAgent: Send + Sync + 'static {
 
     /// `FileSystem.Stream`, also for `cat` and `readat`: the bytes of a file from an offset on, in frames. Ends at the
     /// end of the file unless `follow`, or after `limit` bytes if that is above 0.
-    fn fs_read(&self, read: ReadFile) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
+    fn fs_read(
+        &self,
+        read: ReadFile,
+    ) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
 
     /// `FileSystem.Logs`: stdout or stderr of a task across its rotated files, in frames.
-    fn fs_logs(&self, logs: ReadLogs) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
+    fn fs_logs(
+        &self,
+        logs: ReadLogs,
+    ) -> impl Future<Output = Result<mpsc::Receiver<Result<StreamFrame, RpcError>>, RpcError>> + Send;
 
     /// `Allocations.Restart`: one task, or every running one (`task` empty); `all` also restarts tasks that have ended.
-    fn alloc_restart(&self, alloc: AllocId, task: &str, all: bool) -> impl Future<Output = Result<(), RpcError>> + Send;
+    fn alloc_restart(&self, alloc: AllocId, task: &str, all: bool)
+    -> impl Future<Output = Result<(), RpcError>> + Send;
 
     /// `Allocations.Signal`: one task, or all of them (`task` empty).
-    fn alloc_signal(&self, alloc: AllocId, task: &str, signal: &str) -> impl Future<Output = Result<(), RpcError>> + Send;
+    fn alloc_signal(
+        &self,
+        alloc: AllocId,
+        task: &str,
+        signal: &str,
+    ) -> impl Future<Output = Result<(), RpcError>> + Send;
 
     /// `Allocations.GarbageCollect`: removes the files of a terminal allocation.
     fn alloc_gc(&self, alloc: AllocId) -> impl Future<Output = Result<(), RpcError>> + Send;
@@ -45,14 +58,20 @@ pub trait NodeAgent: Send + Sync + 'static {
 
     /// `NodeMeta.Apply`: sets keys, or removes them (`None`). Returns once the change is durable on the node; the node
     /// registers again soon after.
-    fn node_meta_apply(&self, change: BTreeMap<Str, Option<Str>>) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;
+    fn node_meta_apply(
+        &self,
+        change: BTreeMap<Str, Option<Str>>,
+    ) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;
 
     /// `Allocations.Exec`: runs a command in a running task. Returns once the task is known to exist; errors of
     /// starting the command come through the session.
     fn alloc_exec(&self, command: ExecCommand) -> impl Future<Output = Result<ExecSession, RpcError>> + Send;
 
     /// The data of an allocation as a tar, for its successor on another node.
-    fn alloc_snapshot(&self, alloc: AllocId) -> impl Future<Output = Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError>> + Send;
+    fn alloc_snapshot(
+        &self,
+        alloc: AllocId,
+    ) -> impl Future<Output = Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError>> + Send;
 
     /// `ClientStats.Stats`, as the JSON of host statistics.
     fn host_stats(&self) -> impl Future<Output = Result<Bytes, RpcError>> + Send;

@@ -57,13 +57,18 @@ impl FirstByte {
         Self::RpcOfServers,
     ];
 
-    /// Whether only servers open connections with this byte. Both ends then prove that they are servers: see [`ServerTrust`].
+    /// Whether only servers open connections with this byte. Both ends then prove that they are servers: see
+    /// [`ServerTrust`].
     pub fn is_of_servers(self) -> bool {
         match self {
             Self::Peers | Self::Http | Self::RpcOfServers => true,
-            Self::Rpc | Self::RaftOfReference | Self::Multiplex | Self::Tls | Self::Streaming | Self::MultiplexV2 | Self::HttpOfNodes => {
-                false
-            }
+            Self::Rpc
+            | Self::RaftOfReference
+            | Self::Multiplex
+            | Self::Tls
+            | Self::Streaming
+            | Self::MultiplexV2
+            | Self::HttpOfNodes => false,
         }
     }
 

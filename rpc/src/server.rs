@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, NamespaceName, Node, NodeEvent,
-    NodeId, NodeStatus, Secret, ServiceRegistration, Str, TaskState,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, NamespaceName,
+    Node, NodeEvent, NodeId, NodeStatus, Secret, ServiceRegistration, Str, TaskState,
 };
 
 use crate::RpcError;
@@ -18,17 +18,33 @@ pub trait Servers: Send + Sync + 'static {
     fn node_register(&self, node: Node) -> impl Future<Output = Result<NodeUpdateResponse, RpcError>> + Send;
 
     /// `Node.UpdateStatus`: the heartbeat. The node always sends `ready`; the servers decide on the resulting status.
-    fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> impl Future<Output = Result<NodeUpdateResponse, RpcError>> + Send;
+    fn node_update_status(
+        &self,
+        from: &NodeAuth,
+        status: NodeStatus,
+    ) -> impl Future<Output = Result<NodeUpdateResponse, RpcError>> + Send;
 
     /// `Node.GetClientAllocs`: the allocations that the node should run. Blocks until the answer's index is above
     /// `min_index`.
-    fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> impl Future<Output = Result<ClientAllocs, RpcError>> + Send;
+    fn node_get_client_allocs(
+        &self,
+        from: &NodeAuth,
+        query: BlockingQuery,
+    ) -> impl Future<Output = Result<ClientAllocs, RpcError>> + Send;
 
     /// `Alloc.GetAllocs`: whole allocations with their jobs. If the answer lacks any of them, the call is repeated.
-    fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> impl Future<Output = Result<Vec<Arc<Allocation>>, RpcError>> + Send;
+    fn alloc_get_allocs(
+        &self,
+        from: &NodeAuth,
+        ids: Vec<AllocId>,
+    ) -> impl Future<Output = Result<Vec<Arc<Allocation>>, RpcError>> + Send;
 
     /// `Node.UpdateAlloc`: client status of allocations. Returns the index of the entry, which is durable.
-    fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> impl Future<Output = Result<u64, RpcError>> + Send;
+    fn node_update_alloc(
+        &self,
+        from: &NodeAuth,
+        allocs: Vec<AllocUpdate>,
+    ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 
     /// `ServiceRegistration.Upsert`: registers services of allocations on the node. Registrations that already exist
     /// make no entry. Returns the index of the entry, 0 without one.
@@ -47,7 +63,11 @@ pub trait Servers: Send + Sync + 'static {
     ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 
     /// `Node.EmitEvents`: reports events on the node.
-    fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> impl Future<Output = Result<u64, RpcError>> + Send;
+    fn node_emit_events(
+        &self,
+        from: &NodeAuth,
+        events: Vec<NodeEvent>,
+    ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 }
 
 /// The calling node.

@@ -33,16 +33,16 @@ pub trait World: Debug + Send + Sync + 'static {
     /// Fills `bytes` with random bytes that are good enough for keys.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness>;
 
-    /// Whether work may block its thread, so that it needs one on which blocking is allowed. If false, such work runs in
-    /// its caller's task.
+    /// Whether work may block its thread, so that it needs one on which blocking is allowed. If false, such work runs
+    /// in its caller's task.
     fn may_block(&self) -> bool;
 
     /// Starts a loop that is bound by the processor, on a thread of its own if this world has threads. Must be called
     /// within a tokio runtime.
     fn start_loop(&self, name: String, work: Work) -> io::Result<()>;
 
-    /// Duration that stands for the processor time of one scheduling decision. Zero on a real machine, where the decision
-    /// itself takes the time.
+    /// Duration that stands for the processor time of one scheduling decision. Zero on a real machine, where the
+    /// decision itself takes the time.
     fn decision_time(&self) -> Duration {
         Duration::ZERO
     }
@@ -63,9 +63,12 @@ impl dyn World {
         u64::from_le_bytes(bytes)
     }
 
-    /// Runs work that blocks, and returns its result: on a thread for such work, or right here in a world whose work may
-    /// not block. An error means that the work panicked.
-    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, tokio::task::JoinError> {
+    /// Runs work that blocks, and returns its result: on a thread for such work, or right here in a world whose work
+    /// may not block. An error means that the work panicked.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, tokio::task::JoinError> {
         match self.may_block() {
             true => tokio::task::spawn_blocking(work).await,
             false => Ok(work()),

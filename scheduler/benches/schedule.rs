@@ -1,5 +1,5 @@
-//! What one attempt costs: a job of 50 allocations on 100 nodes, empty ones and ones that hold 4,950 allocations already. The cost of a
-//! placement must not grow with what is there.
+//! What one attempt costs: a job of 50 allocations on 100 nodes, empty ones and ones that hold 4,950 allocations
+//! already. The cost of a placement must not grow with what is there.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use songline_commands::{Actor, ApplyPlan, Command, Envelope, RegisterJob, RegisterNode};
 use songline_model::{
-    DriverInfo, EphemeralDisk, EvalId, EvalTrigger, Evaluation, Job, JobId, JobType, Node, NodeId, NodeResources, NodeStatus, Resources,
-    Task, TaskGroup, Time,
+    DriverInfo, EphemeralDisk, EvalId, EvalTrigger, Evaluation, Job, JobId, JobType, Node, NodeId, NodeResources,
+    NodeStatus, Resources, Task, TaskGroup, Time,
 };
 use songline_projections::{State, apply};
 use songline_scheduler::schedule;
@@ -36,7 +36,9 @@ fn node(number: u8) -> Node {
         datacenter: "dc1".into(),
         node_resources: Some(Arc::new(resources)),
         attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())),
-        drivers: Some([("mock_driver".into(), DriverInfo { detected: true, healthy: true, ..DriverInfo::default() })].into()),
+        drivers: Some(
+            [("mock_driver".into(), DriverInfo { detected: true, healthy: true, ..DriverInfo::default() })].into(),
+        ),
         status: NodeStatus::Ready,
         ..Node::default()
     };

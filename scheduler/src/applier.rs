@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use songline_commands::ApplyPlan;
 use songline_model::{
-    AllocClientStatus, AllocId, Allocation, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, Node, NodeId, NodeStatus,
-    Plan, PlanResult, Time,
+    AllocClientStatus, AllocId, Allocation, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, Node,
+    NodeId, NodeStatus, Plan, PlanResult, Time,
 };
 use songline_projections::{State, Table};
 
@@ -18,8 +18,11 @@ pub use queue::Queue;
 /// The part of a plan that can be applied on `view`, and the nodes that refused their part, each with its reason. A
 /// plan with `all_at_once` is dropped whole when one node refuses.
 pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, String>) {
-    let mut result =
-        PlanResult { deployment: plan.deployment.clone(), deployment_updates: plan.deployment_updates.clone(), ..PlanResult::default() };
+    let mut result = PlanResult {
+        deployment: plan.deployment.clone(),
+        deployment_updates: plan.deployment_updates.clone(),
+        ..PlanResult::default()
+    };
     let mut refused = BTreeMap::new();
     let nodes: BTreeSet<_> = plan.node_update.keys().chain(plan.node_allocation.keys()).copied().collect();
     for id in nodes {
@@ -38,7 +41,8 @@ pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, Stri
             result.node_allocation.insert(id, allocs.clone());
         }
         if let Some(preempted) = plan.node_preemptions.get(&id) {
-            let still = preempted.iter().filter(|preempt| view.alloc(preempt.id).is_some_and(|alloc| !alloc.terminal()));
+            let still =
+                preempted.iter().filter(|preempt| view.alloc(preempt.id).is_some_and(|alloc| !alloc.terminal()));
             result.node_preemptions.insert(id, still.cloned().collect());
         }
     }
@@ -60,7 +64,12 @@ pub fn is_no_op(result: &PlanResult) -> bool {
 
 /// The allocations of a result as the log carries them: times set and identities signed. A job that equals the plan's
 /// is left out.
-pub fn placed(plan: &Plan, result: &PlanResult, now: Time, mut sign: impl FnMut(&mut Allocation)) -> Vec<Arc<Allocation>> {
+pub fn placed(
+    plan: &Plan,
+    result: &PlanResult,
+    now: Time,
+    mut sign: impl FnMut(&mut Allocation),
+) -> Vec<Arc<Allocation>> {
     result.node_allocation.values().flatten().map(|alloc| stamped(alloc, plan, now, &mut sign)).collect()
 }
 
@@ -81,7 +90,8 @@ pub fn command(
     mut fresh_eval: impl FnMut() -> EvalId,
 ) -> ApplyPlan {
     let preempted: Vec<_> = result.node_preemptions.values().flatten().cloned().collect();
-    let losers: BTreeSet<JobKey> = preempted.iter().filter_map(|preempt| view.alloc(preempt.id)).map(|alloc| alloc.job_key()).collect();
+    let losers: BTreeSet<JobKey> =
+        preempted.iter().filter_map(|preempt| view.alloc(preempt.id)).map(|alloc| alloc.job_key()).collect();
     let preemption_evals = losers
         .into_iter()
         .filter_map(|key| view.job(&key.namespace, &key.id))
@@ -138,11 +148,13 @@ fn node_fits(view: &State, plan: &Plan, id: NodeId) -> Result<(), String> {
     if wanted.iter().zip(&known).any(|(alloc, known)| known.is_some_and(|known| is_outdated(alloc, known, node))) {
         return Err("an allocation has changed since".into());
     }
-    let takes_nothing = wanted.iter().zip(&known).all(|(alloc, known)| known.is_some_and(|known| takes_no_more(alloc, known)));
+    let takes_nothing =
+        wanted.iter().zip(&known).all(|(alloc, known)| known.is_some_and(|known| takes_no_more(alloc, known)));
     match node.status {
         NodeStatus::Disconnected => {
             let said = wanted.iter().zip(&known).all(|(alloc, known)| {
-                alloc.client_status == AllocClientStatus::Unknown || known.is_some_and(|known| known.terminal()) && takes_nothing
+                alloc.client_status == AllocClientStatus::Unknown
+                    || known.is_some_and(|known| known.terminal()) && takes_nothing
             });
             return if said { Ok(()) } else { Err("node is disconnected and contains invalid updates".into()) };
         }
@@ -166,7 +178,8 @@ fn node_fits(view: &State, plan: &Plan, id: NodeId) -> Result<(), String> {
 fn is_outdated(alloc: &Allocation, known: &Allocation, node: &Node) -> bool {
     let revives = known.server_terminal() && !alloc.server_terminal();
     let unknown = AllocClientStatus::Unknown;
-    let gives_up = alloc.client_status == unknown && known.client_status != unknown && node.status != NodeStatus::Disconnected;
+    let gives_up =
+        alloc.client_status == unknown && known.client_status != unknown && node.status != NodeStatus::Disconnected;
     revives || gives_up
 }
 

@@ -104,8 +104,12 @@ impl BlockedEvals {
 
     /// Forgets the evaluations of a job, because a newer one placed everything or because they were canceled.
     pub fn untrack(&mut self, job: &JobKey) {
-        let ids: Vec<_> =
-            self.by_job.range(Slot { job: job.clone(), node: None }..).take_while(|(s, _)| s.job == *job).map(|(_, id)| *id).collect();
+        let ids: Vec<_> = self
+            .by_job
+            .range(Slot { job: job.clone(), node: None }..)
+            .take_while(|(s, _)| s.job == *job)
+            .map(|(_, id)| *id)
+            .collect();
         for id in ids {
             self.remove(id);
         }
@@ -127,7 +131,8 @@ impl BlockedEvals {
     }
 
     fn take(&mut self, wanted: impl Fn(&Evaluation) -> bool) -> Vec<Wake> {
-        let ids: Vec<_> = self.evals.values().filter(|blocked| wanted(&blocked.eval)).map(|blocked| blocked.eval.id).collect();
+        let ids: Vec<_> =
+            self.evals.values().filter(|blocked| wanted(&blocked.eval)).map(|blocked| blocked.eval.id).collect();
         ids.into_iter().filter_map(|id| self.remove(id)).map(|blocked| (blocked.eval, blocked.token)).collect()
     }
 

@@ -285,8 +285,12 @@ impl EvalBroker {
             self.waiting.remove(&(at, id));
             self.make_ready(id);
         }
-        let lost: Vec<_> =
-            self.outstanding.iter().filter(|(_, o)| o.nack_at.is_some_and(|at| at <= now)).map(|(id, o)| (*id, o.token)).collect();
+        let lost: Vec<_> = self
+            .outstanding
+            .iter()
+            .filter(|(_, o)| o.nack_at.is_some_and(|at| at <= now))
+            .map(|(id, o)| (*id, o.token))
+            .collect();
         for (id, token) in lost {
             // The tokens were read just above and nothing ran in between, so the broker does not refuse them.
             let _ = self.nack(id, token, now);
@@ -328,8 +332,12 @@ impl EvalBroker {
             let out = self.outstanding.keys().filter_map(|id| self.known.get(id));
             out.filter(|(eval, _)| eval.kind == *kind).count()
         };
-        let kinds =
-            [(JobType::Service, "service"), (JobType::Batch, "batch"), (JobType::System, "system"), (JobType::SysBatch, "sysbatch")];
+        let kinds = [
+            (JobType::Service, "service"),
+            (JobType::Batch, "batch"),
+            (JobType::System, "system"),
+            (JobType::SysBatch, "sysbatch"),
+        ];
         let mut stats: Vec<_> = kinds.map(|(kind, name)| (name, ready(Queue::Of(kind.clone())), unacked(&kind))).into();
         stats.push(("_failed", ready(Queue::Failed), 0));
         stats
@@ -368,7 +376,13 @@ pub fn give_up_wait(chance: u8) -> Dur {
 
 /// The two rows that give up an evaluation that was delivered too often: the evaluation as failed, and its follow-up
 /// after `wait`.
-pub fn give_up(eval: &Evaluation, follow_up: EvalId, wait: Dur, panicked: Option<&Panicked>, now: Time) -> [Evaluation; 2] {
+pub fn give_up(
+    eval: &Evaluation,
+    follow_up: EvalId,
+    wait: Dur,
+    panicked: Option<&Panicked>,
+    now: Time,
+) -> [Evaluation; 2] {
     let failed = Evaluation {
         status: EvalStatus::Failed,
         status_description: limit_reached(panicked).into(),
@@ -398,7 +412,9 @@ fn limit_reached(panicked: Option<&Panicked>) -> String {
     let limit = format!("evaluation reached delivery limit ({DELIVERIES_MAX})");
     let Some(Panicked { times, message }) = panicked else { return limit };
     let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
-    format!("{limit}: the scheduler panicked {times} on it, the last time with {message:?}; this is a defect of Songline, please report it")
+    format!(
+        "{limit}: the scheduler panicked {times} on it, the last time with {message:?}; this is a defect of Songline, please report it"
+    )
 }
 
 #[cfg(test)]

@@ -57,14 +57,21 @@ impl Demands {
         let of_job: Vec<&Constraint> = job.constraints.iter().flatten().collect();
         let of_tasks = group.tasks.iter().flatten().flat_map(|task| task.constraints.iter().flatten());
         let of_group: Vec<&Constraint> = group.constraints.iter().flatten().chain(of_tasks).collect();
-        let escapes = |constraints: &[&Constraint]| constraints.iter().any(|c| escapes_class(&c.l_target) || escapes_class(&c.r_target));
-        let distinct_hosts = |constraints: &[&Constraint]| constraints.iter().any(|constraint| is_distinct_hosts(constraint));
-        let mut distinct =
-            Distinct { hosts_of_job: distinct_hosts(&of_job), hosts_of_group: distinct_hosts(&of_group), properties: Vec::new() };
+        let escapes = |constraints: &[&Constraint]| {
+            constraints.iter().any(|c| escapes_class(&c.l_target) || escapes_class(&c.r_target))
+        };
+        let distinct_hosts =
+            |constraints: &[&Constraint]| constraints.iter().any(|constraint| is_distinct_hosts(constraint));
+        let mut distinct = Distinct {
+            hosts_of_job: distinct_hosts(&of_job),
+            hosts_of_group: distinct_hosts(&of_group),
+            properties: Vec::new(),
+        };
         for (constraints, whole_job) in [(&of_job, true), (&of_group, false)] {
             for constraint in constraints.iter().filter(|constraint| constraint.operand == "distinct_property") {
                 let limit = constraint.r_target.trim();
-                let limit = if limit.is_empty() { Ok(1) } else { limit.parse().map_err(|_| constraint.r_target.clone()) };
+                let limit =
+                    if limit.is_empty() { Ok(1) } else { limit.parse().map_err(|_| constraint.r_target.clone()) };
                 distinct.properties.push(DistinctProperty { target: constraint.l_target.clone(), limit, whole_job });
             }
         }
@@ -110,7 +117,8 @@ fn check_rules(rules: &[Rule], node: &Node) -> Result<(), Str> {
 
 fn is_distinct_hosts(constraint: &Constraint) -> bool {
     // Any value but a clear "no" switches the constraint on.
-    constraint.operand == "distinct_hosts" && !matches!(constraint.r_target.as_str(), "false" | "False" | "FALSE" | "f" | "F" | "0")
+    constraint.operand == "distinct_hosts"
+        && !matches!(constraint.r_target.as_str(), "false" | "False" | "FALSE" | "f" | "F" | "0")
 }
 
 /// Whether the node reports a working driver of this name.
@@ -144,7 +152,9 @@ fn check_network(ask: &songline_model::NetworkResource, node: &Node) -> Result<(
         }
         let network = network::host_network(port, node);
         if network.is_empty() {
-            return Err(format!("invalid host network {:?} template for port {:?}", port.host_network, port.label).into());
+            return Err(
+                format!("invalid host network {:?} template for port {:?}", port.host_network, port.label).into()
+            );
         }
         if !network::addresses(node).any(|(alias, ..)| alias == network) {
             return Err(format!("missing host network {network:?} for port {:?}", port.label).into());

@@ -57,7 +57,9 @@ pub fn capacity(node: &Node) -> Amount {
         (None, None) => Amount::default(),
     };
     let kept = match (&node.reserved_resources, &node.reserved) {
-        (Some(keeps), _) => Amount { cpu: keeps.cpu.cpu_shares, memory: keeps.memory.memory_mb, disk: keeps.disk.disk_mb },
+        (Some(keeps), _) => {
+            Amount { cpu: keeps.cpu.cpu_shares, memory: keeps.memory.memory_mb, disk: keeps.disk.disk_mb }
+        }
         (None, Some(old)) => old_form(old),
         (None, None) => Amount::default(),
     };
@@ -134,7 +136,8 @@ pub fn resources_of_group(group: &songline_model::TaskGroup, oversubscribe_memor
         tasks.insert(task.name.clone(), gets);
         lifecycles.insert(task.name.clone(), task.lifecycle.clone());
     }
-    let mut resources = AllocatedResources { tasks: Some(tasks), task_lifecycles: Some(lifecycles), ..Default::default() };
+    let mut resources =
+        AllocatedResources { tasks: Some(tasks), task_lifecycles: Some(lifecycles), ..Default::default() };
     resources.shared.disk_mb = group.ephemeral_disk.as_ref().map_or(0, |disk| disk.size_mb);
     resources
 }

@@ -10,7 +10,9 @@ mod usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{AllocId, AllocMetric, DeploymentId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, Plan, PlanResult, Str, Time};
+use songline_model::{
+    AllocId, AllocMetric, DeploymentId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, Plan, PlanResult, Str, Time,
+};
 use songline_projections::State;
 
 pub use tasks::tasks_updated;
@@ -172,7 +174,13 @@ impl Scheduler {
         // Capacity may come before any follow-up is due, so a failed placement blocks even when there are follow-ups.
         let waits = !decision.failed.is_empty() && self.eval.status != EvalStatus::Blocked && self.blocked.is_none();
         if waits && waits_for_room(job) {
-            let blocked = blocked_eval::create(&self.eval, &decision, &mut seed.branch(SEED_OF_BLOCKED), now, EvalTrigger::QueuedAllocs);
+            let blocked = blocked_eval::create(
+                &self.eval,
+                &decision,
+                &mut seed.branch(SEED_OF_BLOCKED),
+                now,
+                EvalTrigger::QueuedAllocs,
+            );
             create.push(blocked.clone());
             self.blocked = Some(blocked);
         }

@@ -31,7 +31,10 @@ impl PortSet {
     }
 
     fn has(&self, port: i64) -> bool {
-        usize::try_from(port).ok().and_then(|port| self.0.get(port / 64).map(|word| word >> (port % 64) & 1 == 1)).unwrap_or(false)
+        usize::try_from(port)
+            .ok()
+            .and_then(|port| self.0.get(port / 64).map(|word| word >> (port % 64) & 1 == 1))
+            .unwrap_or(false)
     }
 
     fn set(&mut self, port: i64, on: bool) {
@@ -91,7 +94,12 @@ impl Ports {
     }
 
     /// Finds ports for the request of a group. No port is taken yet: see [`Ports::take_all`].
-    pub fn assign(&self, node: &Node, ask: &NetworkResource, seed: &mut Seed) -> Result<Vec<AllocatedPortMapping>, String> {
+    pub fn assign(
+        &self,
+        node: &Node,
+        ask: &NetworkResource,
+        seed: &mut Seed,
+    ) -> Result<Vec<AllocatedPortMapping>, String> {
         let mut offer: Vec<AllocatedPortMapping> = Vec::new();
         for port in ask.reserved_ports.iter().flatten() {
             if port.value < 0 || port.value >= PORTS as i64 {
@@ -99,7 +107,9 @@ impl Ports {
             }
             // Only the first address of a network serves static ports.
             let address = self.addresses_for(node, port)?.swap_remove(0);
-            if self.is_taken(&address, port.value) || offer.iter().any(|other| other.value == port.value && other.host_ip == address) {
+            if self.is_taken(&address, port.value)
+                || offer.iter().any(|other| other.value == port.value && other.host_ip == address)
+            {
                 return Err(format!("reserved port collision {}={}", port.label, port.value));
             }
             offer.push(mapping(port, port.value, address));
@@ -116,7 +126,8 @@ impl Ports {
 
     fn addresses_for(&self, node: &Node, port: &Port) -> Result<Vec<Str>, String> {
         let network = host_network(port, node);
-        let found: Vec<Str> = addresses(node).filter(|(alias, ..)| *alias == network).map(|(_, address, _)| address.clone()).collect();
+        let found: Vec<Str> =
+            addresses(node).filter(|(alias, ..)| *alias == network).map(|(_, address, _)| address.clone()).collect();
         if found.is_empty() { Err(format!("no addresses available for {network} network")) } else { Ok(found) }
     }
 
@@ -165,8 +176,16 @@ pub fn granted(ask: &NetworkResource, offer: &[AllocatedPortMapping], node: &Nod
     if let Some(resources) = &node.node_resources {
         let of_host = |mode: &str| mode == "host" || mode.is_empty();
         let new_form = resources.node_networks.iter().flatten().find(|network| of_host(&network.mode));
-        let first = new_form.and_then(|network| network.addresses.as_ref()?.first()).map(|address| address.address.clone());
-        let old_form = || resources.networks.iter().flatten().rfind(|network| of_host(&network.mode)).map(|network| network.ip.clone());
+        let first =
+            new_form.and_then(|network| network.addresses.as_ref()?.first()).map(|address| address.address.clone());
+        let old_form = || {
+            resources
+                .networks
+                .iter()
+                .flatten()
+                .rfind(|network| of_host(&network.mode))
+                .map(|network| network.ip.clone())
+        };
         if let Some(address) = first.or_else(old_form) {
             network.ip = address;
         }

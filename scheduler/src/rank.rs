@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{AllocMetric, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str, TaskGroup};
+use songline_model::{
+    AllocMetric, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str, TaskGroup,
+};
 
 use crate::fit::Amount;
 
@@ -75,8 +77,11 @@ pub struct Metrics {
 impl Metrics {
     /// Starts counting, with the numbers that are known before any node is examined.
     pub fn new(nodes_in_pool: usize, nodes_available: &BTreeMap<Str, i64>) -> Self {
-        let metric =
-            AllocMetric { nodes_in_pool: nodes_in_pool as i64, nodes_available: Some(nodes_available.clone()), ..AllocMetric::default() };
+        let metric = AllocMetric {
+            nodes_in_pool: nodes_in_pool as i64,
+            nodes_available: Some(nodes_available.clone()),
+            ..AllocMetric::default()
+        };
         Self { metric, scored: Vec::new() }
     }
 

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocId, AllocState, AllocStateField, Allocation, Deployment, DeploymentStatusUpdate, DesiredUpdates, EvalId,
-    Evaluation, Job, Node, NodeId, StopAlloc, Str, TaskGroup, Time,
+    AllocClientStatus, AllocId, AllocState, AllocStateField, Allocation, Deployment, DeploymentStatusUpdate,
+    DesiredUpdates, EvalId, Evaluation, Job, Node, NodeId, StopAlloc, Str, TaskGroup, Time,
 };
 
 pub use names::NameIndex;
@@ -114,7 +114,10 @@ impl Stop {
             desired_description: self.description.into(),
             client_status: self.client_status,
             followup_eval_id: self.followup,
-            append_state: self.client_status.filter(|status| is_said_by_servers(*status)).map(|status| state_of(status, now)),
+            append_state: self
+                .client_status
+                .filter(|status| is_said_by_servers(*status))
+                .map(|status| state_of(status, now)),
             modify_time: now.nanos(),
         }
     }
@@ -181,7 +184,16 @@ struct Run<'a, 'u> {
 
 impl<'a, 'u> Run<'a, 'u> {
     fn new(input: &'a Reconciler<'a>, update_of: &'a mut UpdateOf<'u>, seed: &'a mut Seed) -> Self {
-        Self { input, update_of, seed, deployment: None, old_deployment: None, paused: false, failed: false, out: Reconciled::default() }
+        Self {
+            input,
+            update_of,
+            seed,
+            deployment: None,
+            old_deployment: None,
+            paused: false,
+            failed: false,
+            out: Reconciled::default(),
+        }
     }
 
     fn all(mut self) -> Reconciled {

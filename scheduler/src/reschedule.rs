@@ -2,7 +2,8 @@
 //! replaced.
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, NodeId, RescheduleEvent, ReschedulePolicy, RescheduleTracker, Time,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, NodeId, RescheduleEvent, ReschedulePolicy,
+    RescheduleTracker, Time,
 };
 
 /// Number of events kept when attempts are unlimited.
@@ -15,7 +16,8 @@ pub fn policy(alloc: &Allocation) -> Option<&ReschedulePolicy> {
 
 /// End of an allocation: the last time one of its tasks ended, else its last change. `None`: unknown.
 pub fn fail_time(alloc: &Allocation) -> Option<Time> {
-    let finished = alloc.task_states.iter().flat_map(|states| states.values()).filter_map(|state| state.finished_at).max();
+    let finished =
+        alloc.task_states.iter().flat_map(|states| states.values()).filter_map(|state| state.finished_at).max();
     finished.or((alloc.modify_time > 0).then(|| Time::from_nanos(alloc.modify_time)))
 }
 
@@ -92,9 +94,11 @@ pub fn next_delay(alloc: &Allocation, policy: &ReschedulePolicy) -> Dur {
 pub fn next_tracker(alloc: &Allocation, policy: Option<&ReschedulePolicy>, now: Time) -> RescheduleTracker {
     let events = events(alloc);
     let mut kept: Vec<RescheduleEvent> = match policy {
-        Some(policy) if policy.attempts > 0 => {
-            events.iter().filter(|event| now.nanos().saturating_sub(event.reschedule_time) < policy.interval.0).cloned().collect()
-        }
+        Some(policy) if policy.attempts > 0 => events
+            .iter()
+            .filter(|event| now.nanos().saturating_sub(event.reschedule_time) < policy.interval.0)
+            .cloned()
+            .collect(),
         Some(_) | None => events[events.len().saturating_sub(UNLIMITED_EVENTS_MAX)..].to_vec(),
     };
     kept.push(RescheduleEvent {

@@ -27,10 +27,15 @@ pub const FEATURES: &[Feature] = &[
         used: |_, group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate),
     },
     Feature { name: "volume", used: |_, group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
-    Feature { name: "service check", used: |_, group| checked(&group.services) || any(group, |task| checked(&task.services)) },
+    Feature {
+        name: "service check",
+        used: |_, group| checked(&group.services) || any(group, |task| checked(&task.services)),
+    },
     Feature {
         name: "network dns",
-        used: |_, group| group.networks.iter().flatten().any(|network| network.dns.is_some() || !network.hostname.is_empty()),
+        used: |_, group| {
+            group.networks.iter().flatten().any(|network| network.dns.is_some() || !network.hostname.is_empty())
+        },
     },
     Feature { name: "resources network", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.networks))) },
     Feature { name: "resources device", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.devices))) },

@@ -122,7 +122,10 @@ mod tests {
             assert_eq!((read.digest(), read.nodes().count()), (state.digest(), 3_000));
         }
         for end in [bytes.len() / 2, bytes.len() - 1] {
-            assert!(read_state(&mut &bytes[..end]).is_err(), "what is cut off is refused, and no thread is left behind");
+            assert!(
+                read_state(&mut &bytes[..end]).is_err(),
+                "what is cut off is refused, and no thread is left behind"
+            );
         }
     }
 }

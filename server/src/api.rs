@@ -9,8 +9,9 @@ use axum::response::Response;
 use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal, ProposeError, Refilling,
-    RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal,
+    ProposeError, Refilling, RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served, Server, Wellness,
+    Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_events::hub::EventHub;
@@ -33,7 +34,7 @@ impl Server for Core {
 
     async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
         // Before this term is ready, the leftovers of earlier terms have not been processed yet.
-        if self.reign().is_none() {
+        if self.term().is_none() {
             return Err(ProposeError::NoLeader);
         }
         self.write(proposal).await
@@ -69,7 +70,8 @@ impl Server for Core {
 
     fn contact(&self) -> Contact {
         // Without any contact since its start, a server reports the time since its start.
-        let last_contact = self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.facts.stable_since).to_std());
+        let last_contact =
+            self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.facts.stable_since).to_std());
         Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact }
     }
 
@@ -93,7 +95,11 @@ impl Server for Core {
             planned
         });
         let planned = planned.await.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
-        Ok(PlannedJob { annotations: Some(planned.annotations), failed_tg_allocs: planned.failed, created_evals: planned.created_evals })
+        Ok(PlannedJob {
+            annotations: Some(planned.annotations),
+            failed_tg_allocs: planned.failed,
+            created_evals: planned.created_evals,
+        })
     }
 
     fn fresh_uuid(&self) -> Uuid {
@@ -168,7 +174,8 @@ impl Server for Core {
         let members = self.cluster_members();
         let voters = members.iter().filter(|member| member.voter).count();
         let failed = members.iter().filter(|member| !member.alive).count();
-        let text = |pairs: &[(&str, String)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let text =
+            |pairs: &[(&str, String)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         let mut stats: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         stats.insert(
             "nomad".into(),
@@ -193,7 +200,11 @@ impl Server for Core {
         );
         stats.insert(
             "serf".into(),
-            text(&[("members", members.len().max(1).to_string()), ("failed", failed.to_string()), ("left", "0".into())]),
+            text(&[
+                ("members", members.len().max(1).to_string()),
+                ("failed", failed.to_string()),
+                ("left", "0".into()),
+            ]),
         );
         stats.insert(
             "runtime".into(),
@@ -236,7 +247,11 @@ impl Server for Core {
 
     fn health(&self) -> Health {
         let known = self.log().leadership().borrow().leader.is_some();
-        let wrong = self.fence.why().or_else(|| self.disk_trouble()).or_else(|| self.room.check().err().map(|error| error.to_string()));
+        let wrong = self
+            .fence
+            .why()
+            .or_else(|| self.disk_trouble())
+            .or_else(|| self.room.check().err().map(|error| error.to_string()));
         let wrong = wrong.or_else(|| (!known).then(|| "no leader".to_owned()));
         let server = Wellness { ok: wrong.is_none(), message: wrong.unwrap_or_else(|| "ok".to_owned()) };
         let client = self.local_node().map(|_| Wellness { ok: true, message: "ok".into() });

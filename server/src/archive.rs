@@ -1,8 +1,7 @@
 //! Snapshot archives: one self-contained, verified file that holds a whole state.
 //!
 //! The container is the reference's: a gzip-compressed tar of exactly `meta.json`, `state.bin` and `SHA256SUMS`. The
-//! content of
-//! `state.bin` is our checkpoint, which carries its own digests. This module does not interpret the state.
+//! content of `state.bin` is our checkpoint, which carries its own digests. This module does not interpret the state.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -155,8 +154,7 @@ pub(crate) fn write(mut meta: Meta, state: impl Read, sum: Sum, unix_secs: u64, 
 }
 
 /// Reads and verifies an archive: returns its description and writes its state to `state`. On an error the bytes
-/// written to
-/// `state` have to be discarded.
+/// written to `state` have to be discarded.
 pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveError> {
     let mut magic = Vec::new();
     // Go reads the ten bytes of the gzip header before it checks them; the texts of the errors follow that.
@@ -355,9 +353,15 @@ mod tests {
             (b"".to_vec(), "failed to decompress snapshot: EOF"),
             (b"hello, world".to_vec(), "failed to decompress snapshot: gzip: invalid header"),
             (b"hello".to_vec(), "failed to decompress snapshot: unexpected EOF"),
-            (sample()[..40].to_vec(), "failed to read snapshot file: failed to read or write snapshot data: unexpected EOF"),
+            (
+                sample()[..40].to_vec(),
+                "failed to read snapshot file: failed to read or write snapshot data: unexpected EOF",
+            ),
             (packed(&[("x", b"y")]), "failed to read snapshot file: unexpected file \"x\" in snapshot"),
-            (packed(&[(STATE, b"y"), (STATE, b"y")]), "failed to read snapshot file: unexpected file \"state.bin\" in snapshot"),
+            (
+                packed(&[(STATE, b"y"), (STATE, b"y")]),
+                "failed to read snapshot file: unexpected file \"state.bin\" in snapshot",
+            ),
             (
                 packed(&[(META, b"{}"), (STATE, b"y")]),
                 "failed to read snapshot file: failed checking integrity of snapshot: file missing for \"SHA256SUMS\"",

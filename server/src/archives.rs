@@ -51,9 +51,13 @@ impl Core {
         let address = self.rpc_addr();
         let now = self.now();
         let dir = self.facts.dir.clone();
-        let written = tokio::task::spawn_blocking(move || save(&view, &dir, term, address, now).map_err(|error| error.to_string()));
+        let written = tokio::task::spawn_blocking(move || {
+            save(&view, &dir, term, address, now).map_err(|error| error.to_string())
+        });
         let result = written.await.map_err(|error| error.to_string());
-        result.and_then(|inner| inner).map_err(|error| ProposeError::Unavailable(format!("failed to save snapshot: {error}")))
+        result
+            .and_then(|inner| inner)
+            .map_err(|error| ProposeError::Unavailable(format!("failed to save snapshot: {error}")))
     }
 
     /// Verifies an archive, keeps its content and writes the entry that restores it. A dry run only verifies.
@@ -145,12 +149,16 @@ fn keep(dir: &Path, mut archive: File, dry_run: bool) -> Result<Kept, String> {
     std::fs::create_dir_all(dir).map_err(failed)?;
     let mut content = tempfile::Builder::new().suffix(".tmp").tempfile_in(dir).map_err(failed)?;
     archive.rewind().map_err(failed)?;
-    let meta =
-        archive::read(BufReader::with_capacity(BUFFER_BYTES, archive), BufWriter::with_capacity(BUFFER_BYTES, content.as_file_mut()))
-            .map_err(|error| with_sources(&error))?;
+    let meta = archive::read(
+        BufReader::with_capacity(BUFFER_BYTES, archive),
+        BufWriter::with_capacity(BUFFER_BYTES, content.as_file_mut()),
+    )
+    .map_err(|error| with_sources(&error))?;
     content.as_file_mut().rewind().map_err(failed)?;
-    let mut hashed = Hashed { inner: BufReader::with_capacity(BUFFER_BYTES, content.as_file_mut()), hasher: blake3::Hasher::new() };
-    let state = read_state(&mut hashed).map_err(|error| format!("failed to read snapshot: {}", with_sources(&error)))?;
+    let mut hashed =
+        Hashed { inner: BufReader::with_capacity(BUFFER_BYTES, content.as_file_mut()), hasher: blake3::Hasher::new() };
+    let state =
+        read_state(&mut hashed).map_err(|error| format!("failed to read snapshot: {}", with_sources(&error)))?;
     if io::copy(&mut hashed, &mut io::sink()).map_err(failed)? > 0 {
         return Err("failed to read snapshot: bytes follow the state".to_owned());
     }

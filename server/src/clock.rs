@@ -24,8 +24,8 @@ impl Clock {
 
     fn read(&self) -> Pace {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // The machine's clocks are read while the lock is held, so that two callers' readings are recorded in the order of their
-        // reading.
+        // The machine's clocks are read while the lock is held, so that two callers' readings are recorded in the order
+        // of their reading.
         let (wall, steady) = (self.world.wall(), self.world.steady());
         told.read(wall, steady);
         *told

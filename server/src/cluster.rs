@@ -5,6 +5,7 @@
 
 mod archives;
 pub(crate) mod autopilot;
+mod founding;
 pub(crate) mod kek;
 mod leave;
 mod membership;
@@ -42,8 +43,6 @@ const GREET_WITHIN: Duration = Duration::from_secs(2);
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
 /// Time without a leader after which a server no longer assumes that it is still a member.
 const LEADERLESS_MAX: Duration = Duration::from_secs(5);
-/// Validity of a server's promise to found a cluster with one particular set of servers.
-const PROMISE_HOLDS: Duration = Duration::from_secs(30);
 
 /// This server's knowledge of the other servers.
 pub struct Cluster {
@@ -196,7 +195,8 @@ impl Cluster {
             if !lock(&self.silent).contains_key(address) {
                 continue;
             }
-            let answered = lock(&self.known).values().find(|it| it.greeting.address == address).and_then(|it| it.answered);
+            let answered =
+                lock(&self.known).values().find(|it| it.greeting.address == address).and_then(|it| it.answered);
             if answered.unwrap_or(began).elapsed() > 2 * GREET_EVERY + GREET_WITHIN {
                 return;
             }
@@ -207,7 +207,8 @@ impl Cluster {
     pub(super) fn leader_of_others(&self) -> Option<String> {
         let known = lock(&self.known);
         let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX);
-        let newest = fresh.filter(|it| it.greeting.leader.is_some_and(|leader| leader != self.id)).max_by_key(|it| it.heard)?;
+        let newest =
+            fresh.filter(|it| it.greeting.leader.is_some_and(|leader| leader != self.id)).max_by_key(|it| it.heard)?;
         newest.greeting.members.get(&newest.greeting.leader?).cloned()
     }
 }
@@ -308,8 +309,13 @@ impl Core {
         let known = lock(&self.connections.cluster.known).clone();
         let own = self.greeting();
         let seen = members.addresses.into_iter().map(|(id, address)| {
-            let heard = if id == self.connections.cluster.id { Some(Duration::ZERO) } else { known.get(&id).map(|it| it.heard.elapsed()) };
-            let greeting = if id == self.connections.cluster.id { Some(&own) } else { known.get(&id).map(|it| &it.greeting) };
+            let heard = if id == self.connections.cluster.id {
+                Some(Duration::ZERO)
+            } else {
+                known.get(&id).map(|it| it.heard.elapsed())
+            };
+            let greeting =
+                if id == self.connections.cluster.id { Some(&own) } else { known.get(&id).map(|it| &it.greeting) };
             let text = |of: fn(&Greeting) -> &String| greeting.map_or_else(String::new, |it| of(it).clone());
             ServerSeen {
                 id,
@@ -360,7 +366,9 @@ impl Core {
         addresses.remove(&self.connections.cluster.address);
         addresses.remove("");
         let own = encode(&self.greeting());
-        let greetings = addresses.iter().map(|address| self.connections.cluster.peers.ask(address, Topic::Greeting, &own, GREET_WITHIN));
+        let greetings = addresses
+            .iter()
+            .map(|address| self.connections.cluster.peers.ask(address, Topic::Greeting, &own, GREET_WITHIN));
         for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
             match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
                 Ok(greeting) if greeting.region == self.facts.info.region => {
@@ -388,7 +396,10 @@ impl Core {
             let greeting = &it.greeting;
             it.heard.elapsed() < LEADERLESS_MAX
                 && greeting.leader.is_some()
-                && greeting.members.get(&self.connections.cluster.id).is_none_or(|address| *address != self.connections.cluster.address)
+                && greeting
+                    .members
+                    .get(&self.connections.cluster.id)
+                    .is_none_or(|address| *address != self.connections.cluster.address)
         })
     }
 
@@ -399,7 +410,9 @@ impl Core {
             return;
         }
         if self.log().is_leader() {
-            if let Err(error) = self.log().add_learner(self.connections.cluster.id, &self.connections.cluster.address).await {
+            if let Err(error) =
+                self.log().add_learner(self.connections.cluster.id, &self.connections.cluster.address).await
+            {
                 tracing::warn!(%error, "could not write where this server is now; it is tried again");
             }
         } else if let Some(leader) = self.leader_address() {
@@ -452,69 +465,13 @@ impl Core {
         }
     }
 
-    /// Founds a cluster once the expected number of servers have found each other, if this server has the lowest id
-    /// of them. Every one of them promises first, so that two overlapping sets cannot both found a cluster.
-    async fn found_a_cluster(&self) {
-        let expect = self.facts.config.bootstrap_expect;
-        if expect == 0 || self.facts.config.non_voting_server {
-            return;
-        }
-        let mut found = BTreeMap::from([(self.connections.cluster.id, self.connections.cluster.address.clone())]);
-        {
-            let known = lock(&self.connections.cluster.known);
-            let waiting = known.values().filter(|it| {
-                let greeting = &it.greeting;
-                it.heard.elapsed() < LEADERLESS_MAX && !greeting.initialized && !greeting.non_voting && greeting.expect == expect
-            });
-            found.extend(waiting.map(|it| (it.greeting.id, it.greeting.address.clone())));
-        }
-        if found.len() < expect {
-            return;
-        }
-        let set: BTreeMap<_, _> = found.into_iter().take(expect).collect();
-        if set.keys().next() != Some(&self.connections.cluster.id) || self.promise(&set).is_err() {
-            return;
-        }
-        let question = encode(&set);
-        let others = set.iter().filter(|(id, _)| **id != self.connections.cluster.id);
-        let promises = others.map(|(_, address)| self.connections.cluster.peers.ask(address, Topic::Promise, &question, GREET_WITHIN));
-        for promise in futures_util::future::join_all(promises).await {
-            if let Err(error) = promise {
-                tracing::info!(%error, "a server does not found a cluster with this one now; it is tried again");
-                return;
-            }
-        }
-        tracing::info!(servers = set.len(), "founding a cluster");
-        if let Err(error) = self.log().found(&set).await {
-            tracing::error!(%error, "could not found a cluster");
-        }
-    }
-
-    /// Promises to found a cluster with this set of servers. Fails while a promise to another set holds.
-    fn promise(&self, set: &BTreeMap<ServerId, String>) -> Result<(), String> {
-        if set.get(&self.connections.cluster.id) != Some(&self.connections.cluster.address) {
-            return Err("this server is not among them".into());
-        }
-        if !self.log().members().borrow().addresses.is_empty() {
-            return Err("this server belongs to a cluster".into());
-        }
-        if set.len() != self.facts.config.bootstrap_expect {
-            return Err(format!("this server expects {} servers", self.facts.config.bootstrap_expect));
-        }
-        let mut promised = lock(&self.connections.cluster.promised);
-        match &*promised {
-            Some((other, at)) if other != set && at.elapsed() < PROMISE_HOLDS => Err("this server gave its word to others".into()),
-            _ => {
-                *promised = Some((set.clone(), Instant::now()));
-                Ok(())
-            }
-        }
-    }
-
     /// Admits a server as a learner. Autopilot decides later about its vote.
     async fn let_in(&self, request: JoinRequest) -> Result<JoinAnswer, String> {
         if request.region != self.facts.info.region {
-            return Err(format!("server {} is of region {:?}, this cluster of {:?}", request.name, request.region, self.facts.info.region));
+            return Err(format!(
+                "server {} is of region {:?}, this cluster of {:?}",
+                request.name, request.region, self.facts.info.region
+            ));
         }
         if !self.log().is_leader() {
             return self.leader_address().map(JoinAnswer::Ask).ok_or_else(|| "No cluster leader".into());
@@ -522,7 +479,12 @@ impl Core {
         let listed = self.log().members().borrow().addresses.clone();
         if let Some(listed) = listed.get(&request.id).filter(|address| **address != request.address) {
             // The same id at another address: the server has moved, unless its old address still answers.
-            let asked = self.connections.cluster.peers.ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
+            let asked = self
+                .connections
+                .cluster
+                .peers
+                .ask(listed, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN)
+                .await;
             let there = asked.ok().and_then(|answer| decode::<Greeting>(&answer).ok());
             if there.is_some_and(|there| there.id == request.id) {
                 return Err(format!(

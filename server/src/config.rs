@@ -72,7 +72,7 @@ impl ServerConfig {
     }
 
     /// Whether no other server is configured: this server expects none and joins none.
-    pub(crate) fn is_lone(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         self.bootstrap_expect <= 1 && self.join.is_empty()
     }
 }
@@ -259,7 +259,10 @@ mod tests {
     #[test]
     fn an_encryption_key_has_one_of_three_sizes() {
         assert_eq!(EncryptKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").map(|key| key.reveal().len()).ok(), Some(16));
-        let (one, other) = (EncryptKey::generate().expect("there is randomness"), EncryptKey::generate().expect("there is randomness"));
+        let (one, other) = (
+            EncryptKey::generate().expect("there is randomness"),
+            EncryptKey::generate().expect("there is randomness"),
+        );
         assert_eq!(EncryptKey::parse(&one).expect("is a key").reveal().len(), 32);
         assert_ne!(one, other);
         for bad in ["AAAA", "not base64!"] {

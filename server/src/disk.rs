@@ -79,7 +79,12 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
             return None;
         }
         let (dir, disk) = (core.facts.dir.clone(), Arc::clone(&core.facts.disk));
-        let probed = core.world().blocking(move || probe(&*disk, &dir)).await.map_err(io::Error::other).and_then(|probed| probed);
+        let probed = core
+            .world()
+            .blocking(move || probe(&*disk, &dir))
+            .await
+            .map_err(io::Error::other)
+            .and_then(|probed| probed);
         if let Err(error) = probed {
             tracing::info!(%error, again_in = ?*wait, "the disk does not work yet");
             continue;
@@ -102,7 +107,9 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
                 core.fence.set(with_sources(&error));
                 return None;
             }
-            Err(error @ (OpenError::Io { .. } | OpenError::Locked { .. } | OpenError::Rebuild(_) | OpenError::Start(_))) => {
+            Err(
+                error @ (OpenError::Io { .. } | OpenError::Locked { .. } | OpenError::Rebuild(_) | OpenError::Start(_)),
+            ) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, again_in = ?*wait, "the log cannot be opened yet");
             }
         }
@@ -127,9 +134,9 @@ impl Core {
     /// The disk's failure and the remedy, while this server is out of consensus because of it.
     pub(crate) fn disk_trouble(&self) -> Option<String> {
         match self.log.get()?.failure()? {
-            failure @ Failure::Disk { .. } => {
-                Some(format!("{failure}; this server takes no writes until it works and has room, and then goes on by itself"))
-            }
+            failure @ Failure::Disk { .. } => Some(format!(
+                "{failure}; this server takes no writes until it works and has room, and then goes on by itself"
+            )),
             Failure::Consensus(_) => None,
         }
     }

@@ -7,13 +7,14 @@ use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
 use songline_events::watch::WatchKey;
 use songline_model::{
-    AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str, migrate_token,
+    AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str,
+    migrate_token,
 };
 use songline_projections::State;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use songline_scheduler::leader::{nodes, reports};
 
-use super::leadership::Reign;
+use super::leadership::LeadershipTerm;
 use super::{Core, services};
 
 impl Servers for Core {
@@ -50,7 +51,8 @@ impl Servers for Core {
             let fewer = allocs_before.is_some_and(|before| answer.allocs.len() < before);
             let news = fewer || answer.index > query.min_index;
             if query.min_index == 0 || news || tokio::time::Instant::now() >= deadline {
-                let index = if fewer { self.view().table_index(songline_projections::Table::Allocs) } else { answer.index };
+                let index =
+                    if fewer { self.view().table_index(songline_projections::Table::Allocs) } else { answer.index };
                 return Ok(ClientAllocs { index: index.max(1), ..answer });
             }
             allocs_before = Some(answer.allocs.len());
@@ -66,7 +68,12 @@ impl Servers for Core {
     async fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
         let _call = self.node_call("Alloc.GetAllocs", from.id, &from.secret);
         let (view, _) = self.authenticate(from)?;
-        Ok(ids.into_iter().filter_map(|id| view.alloc(id)).filter(|alloc| alloc.node_id == Some(from.id)).cloned().collect())
+        Ok(ids
+            .into_iter()
+            .filter_map(|id| view.alloc(id))
+            .filter(|alloc| alloc.node_id == Some(from.id))
+            .cloned()
+            .collect())
     }
 
     async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
@@ -82,14 +89,23 @@ impl Servers for Core {
         self.leader.updates.submit(from.id, allocs).await
     }
 
-    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+    async fn service_registration_upsert(
+        &self,
+        from: &NodeAuth,
+        services: Vec<ServiceRegistration>,
+    ) -> Result<u64, RpcError> {
         let _call = self.node_call("ServiceRegistration.Upsert", from.id, &from.secret);
         self.must_lead()?;
         let (view, _) = self.authenticate(from)?;
         services::upsert(self, from, &view, services).await
     }
 
-    async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    async fn service_registration_delete_by_id(
+        &self,
+        from: &NodeAuth,
+        namespace: NamespaceName,
+        id: Str,
+    ) -> Result<u64, RpcError> {
         let _call = self.node_call("ServiceRegistration.DeleteByID", from.id, &from.secret);
         self.must_lead()?;
         self.authenticate(from)?;
@@ -110,7 +126,7 @@ impl Servers for Core {
 impl Core {
     /// Fails unless this server leads: another server's tables may be behind.
     fn must_lead(&self) -> Result<(), RpcError> {
-        self.reign().map(|_| ()).ok_or(RpcError::NoLeader)
+        self.term().map(|_| ()).ok_or(RpcError::NoLeader)
     }
 
     /// Writes the status that a node asks for, if it differs from the current one, and the evaluations that follow
@@ -138,7 +154,12 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) async fn propose_as(&self, actor: Actor, cause: Option<Cause>, command: impl Into<Command>) -> Result<u64, RpcError> {
+    pub(crate) async fn propose_as(
+        &self,
+        actor: Actor,
+        cause: Option<Cause>,
+        command: impl Into<Command>,
+    ) -> Result<u64, RpcError> {
         let proposal = Proposal { actor, cause, idempotency: None, command: command.into() };
         self.write(proposal).await.map(|written| written.index).map_err(refused)
     }
@@ -146,13 +167,13 @@ impl Core {
     /// Like `propose_as`, for decisions of the leader itself: written only within its leadership term.
     pub(crate) async fn propose_under(
         &self,
-        reign: &Reign,
+        term: &LeadershipTerm,
         actor: Actor,
         cause: Option<Cause>,
         command: impl Into<Command>,
     ) -> Result<u64, RpcError> {
         let proposal = Proposal { actor, cause, idempotency: None, command: command.into() };
-        self.write_under(reign, proposal).await.map(|(written, _)| written.index).map_err(refused)
+        self.write_under(term, proposal).await.map(|(written, _)| written.index).map_err(refused)
     }
 
     /// The calling node's row. The node's secret authenticates it.
@@ -185,7 +206,9 @@ impl Core {
 pub(super) fn refused(error: ProposeError) -> RpcError {
     match error {
         ProposeError::NoLeader => RpcError::NoLeader,
-        ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => RpcError::remote(error.to_string()),
+        ProposeError::Rejected(_) | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_) => {
+            RpcError::remote(error.to_string())
+        }
     }
 }
 

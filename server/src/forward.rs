@@ -50,7 +50,11 @@ impl Core {
     pub(super) fn leader(&self) -> Leader {
         if self.disk_trouble().is_some() {
             // Without a part in consensus this server learns of the leader by greetings only.
-            return self.connections.cluster.leader_of_others().map_or(Leader::Nobody, |address| Leader::At(address.into()));
+            return self
+                .connections
+                .cluster
+                .leader_of_others()
+                .map_or(Leader::Nobody, |address| Leader::At(address.into()));
         }
         let now = *self.log().leadership().borrow();
         if now.is_leader {
@@ -83,12 +87,12 @@ impl Core {
     /// Returns once this leader may answer from its view: every entry that earlier leaders acknowledged is applied,
     /// and this leadership term is ready.
     pub(super) async fn ready_to_lead(&self) -> Result<(), ProposeError> {
-        if self.reign().is_some() {
+        if self.term().is_some() {
             return Ok(());
         }
-        let mut reign = self.leader.reign.subscribe();
+        let mut term = self.leader.term.subscribe();
         tokio::select! {
-            Ok(_) = reign.wait_for(Option::is_some) => Ok(()),
+            Ok(_) = term.wait_for(Option::is_some) => Ok(()),
             () = self.leader_other_than(&Leader::Here) => Err(ProposeError::NoLeader),
         }
     }

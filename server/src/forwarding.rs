@@ -68,7 +68,8 @@ impl Forwarder {
                 Err(mut failed) => {
                     // The other kept connections are as old as this one and probably dead, too.
                     self.pool.forget(address);
-                    request = failed.take_message().ok_or_else(|| ForwardError::Lost(failed.into_error().to_string()))?;
+                    request =
+                        failed.take_message().ok_or_else(|| ForwardError::Lost(failed.into_error().to_string()))?;
                 }
             }
         }
@@ -95,8 +96,11 @@ impl Forwarder {
 
     async fn connect(&self, address: &str) -> std::io::Result<Sender> {
         let dial = self.dialer.connect(address, self.first);
-        let conn = tokio::time::timeout(CONNECT_WITHIN, dial).await.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(conn)).await.map_err(std::io::Error::other)?;
+        let conn = tokio::time::timeout(CONNECT_WITHIN, dial)
+            .await
+            .map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))??;
+        let (sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(conn)).await.map_err(std::io::Error::other)?;
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::trace!(%error, "a connection to another agent ended early");

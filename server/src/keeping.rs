@@ -23,23 +23,34 @@ async fn run(core: Weak<Core>, keeping: Keeping) {
         }
         let applied = log.applied().map_or(0, |position| position.index);
         let saved = log.checkpointed().map_or(0, |position| position.index);
-        let due = applied.saturating_sub(saved) >= keeping.entries_max || applied > saved && checked.elapsed() >= keeping.age_max;
+        let due = applied.saturating_sub(saved) >= keeping.entries_max
+            || applied > saved && checked.elapsed() >= keeping.age_max;
         if !due {
             continue;
         }
         checked = tokio::time::Instant::now();
         if let Err(error) = log.checkpoint_now().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "no checkpoint was made; the next one is tried later");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "no checkpoint was made; the next one is tried later"
+            );
             continue;
         }
         let now_ms = u64::try_from(core.now().nanos() / 1_000_000).unwrap_or(0);
         match log.retain(now_ms).await {
             Ok(dropped) if dropped.segments > 0 => {
-                tracing::info!(segments = dropped.segments, bytes = dropped.bytes, below = dropped.below, "old log segments dropped");
+                tracing::info!(
+                    segments = dropped.segments,
+                    bytes = dropped.bytes,
+                    below = dropped.below,
+                    "old log segments dropped"
+                );
                 forget_derived(&core);
             }
             Ok(_) => {}
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "old log segments could not be dropped"),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "old log segments could not be dropped")
+            }
         }
     }
 }
@@ -50,7 +61,10 @@ pub(super) fn forget_derived(core: &Core) {
     if let Err(error) = core.events().forget_before(oldest) {
         tracing::warn!(error = &error as &dyn std::error::Error, "old events could not be dropped");
     }
-    if let Err(error) = core.touches().forget_before(oldest) {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the record of what old entries did could not be dropped");
+    if let Err(error) = core.object_history().forget_before(oldest) {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "the record of what old entries did could not be dropped"
+        );
     }
 }

@@ -20,8 +20,8 @@ use songline_api::keyring::{Keyring as ApiKeyring, KeyringError};
 use songline_commands::UpsertRootKey;
 use songline_log::Disk;
 use songline_model::{
-    Allocation, IdentityClaims, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str, TaskIdentity, VariableData,
-    WrappedKey,
+    Allocation, IdentityClaims, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str,
+    TaskIdentity, VariableData, WrappedKey,
 };
 use songline_projections::{Change, State};
 use songline_rpc::world::World;
@@ -102,7 +102,10 @@ impl Keyring {
             state: RootKeyState::Active,
             ..RootKeyMeta::default()
         };
-        let wrapped = WrappedKey { wrapped_by: kek.fingerprint().into(), material: kek.wrap_key(&*self.world, key_id, &material)? };
+        let wrapped = WrappedKey {
+            wrapped_by: kek.fingerprint().into(),
+            material: kek.wrap_key(&*self.world, key_id, &material)?,
+        };
         Ok(UpsertRootKey { meta, wrapped, rekey })
     }
 

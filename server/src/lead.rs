@@ -20,7 +20,7 @@ use songline_scheduler::leader::services::Services;
 
 use tokio::sync::mpsc;
 
-use super::leadership::Reign;
+use super::leadership::LeadershipTerm;
 use super::machine::{Reaction, Reactions};
 use super::{Core, lock, panics};
 
@@ -32,7 +32,7 @@ const DIGEST_INTERVAL: u64 = 10_000;
 /// The state machines of one leadership term.
 pub(crate) struct Leader {
     core: Arc<Core>,
-    reign: Arc<Reign>,
+    term: Arc<LeadershipTerm>,
     /// Index of the state that the machines were filled from: they already know all changes up to it.
     known: u64,
     deployments: Deployments,
@@ -50,20 +50,20 @@ pub(crate) struct Leader {
 type Tried = (Ticket, Result<u64, ProposeError>);
 
 /// Writes the initial objects of a cluster, as its first leader.
-pub(crate) async fn establish(core: &Arc<Core>, reign: &Reign) -> Result<(), ProposeError> {
+pub(crate) async fn establish(core: &Arc<Core>, term: &LeadershipTerm) -> Result<(), ProposeError> {
     let view = core.view();
     if view.scheduler_config().is_none() {
         let config = core.facts.config.default_scheduler_config.clone();
-        core.write_under(reign, proposal(SetSchedulerConfig { config, cas: None })).await?;
+        core.write_under(term, proposal(SetSchedulerConfig { config, cas: None })).await?;
     }
     if view.autopilot_config().is_none() {
         let config = AutopilotConfig::initial();
-        core.write_under(reign, proposal(SetAutopilotConfig { config, cas: None })).await?;
+        core.write_under(term, proposal(SetAutopilotConfig { config, cas: None })).await?;
     }
     if view.cluster_metadata().is_none() {
         let cluster_id = core.world().uuid().to_string().into();
         let command = SetClusterMetadata { cluster_id, create_time: core.now().nanos() };
-        core.write_under(reign, proposal(command)).await?;
+        core.write_under(term, proposal(command)).await?;
     }
     Ok(())
 }
@@ -77,11 +77,11 @@ pub(crate) fn forget(core: &Core) {
 
 impl Leader {
     /// Fills the machines from the tables.
-    pub(crate) fn begin(core: &Arc<Core>, reign: &Arc<Reign>) -> Self {
+    pub(crate) fn begin(core: &Arc<Core>, term: &Arc<LeadershipTerm>) -> Self {
         let view = core.view();
         let now = core.pace();
         let mut leader = Self {
-            reign: Arc::clone(reign),
+            term: Arc::clone(term),
             known: 0,
             deployments: Deployments::new(),
             drains: Drains::new(),
@@ -105,7 +105,7 @@ impl Leader {
             let wait = self.time_to_next();
             tokio::select! {
                 biased;
-                () = self.reign.over() => return,
+                () = self.term.over() => return,
                 applied = reactions.recv() => match applied {
                     Some((view, batch)) => self.on_applied(&view, &batch),
                     None => return,
@@ -155,7 +155,9 @@ impl Leader {
             for change in reaction.changes.iter() {
                 match change {
                     Change::Node { after: None, before: Some(node) } => self.forget_silent(node.id),
-                    Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => self.forget_silent(node.id),
+                    Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => {
+                        self.forget_silent(node.id)
+                    }
                     Change::SchedulerConfig { .. } => self.follow_pause(view, now),
                     Change::RootKey { .. } => self.core.leader.root_keys_changed.notify_one(),
                     Change::PendingWork { before: None, .. } => self.core.leader.work_opened.notify_one(),
@@ -256,7 +258,9 @@ impl Leader {
 
     fn miss(&mut self, view: &State, id: NodeId, now: Time) {
         let effect = effects::miss(view, id, now, self.core.now());
-        if let (Some(node), Some(Deed::WriteStatus { command, .. })) = (view.node(id), effect.as_ref().map(|effect| &effect.deed)) {
+        if let (Some(node), Some(Deed::WriteStatus { command, .. })) =
+            (view.node(id), effect.as_ref().map(|effect| &effect.deed))
+        {
             tracing::warn!(node = %id, name = %node.name, status = %command.status, "node missed its heartbeat");
         }
         self.decide(effect);
@@ -282,10 +286,10 @@ impl Leader {
     }
 
     fn attempt(&self, attempt: Attempt) {
-        let (core, reign, outcomes) = (Arc::clone(&self.core), Arc::clone(&self.reign), self.outcomes.0.clone());
-        self.reign.spawn(async move {
+        let (core, term, outcomes) = (Arc::clone(&self.core), Arc::clone(&self.term), self.outcomes.0.clone());
+        self.term.spawn(async move {
             let ticket = attempt.ticket;
-            let tried = panics::caught(core.try_effect(&reign, attempt)).await;
+            let tried = panics::caught(core.try_effect(&term, attempt)).await;
             let tried = tried.unwrap_or_else(|panicked| Err(ProposeError::OutcomeUnknown(panicked.to_string())));
             // The receiving loop is gone only when the leadership term is over.
             let _ = outcomes.send((ticket, tried));
@@ -296,7 +300,9 @@ impl Leader {
         let outcome = match &tried {
             Ok(index) => Outcome::Written(*index),
             Err(ProposeError::Rejected(_)) => Outcome::Refused,
-            Err(ProposeError::NoLeader | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_)) => Outcome::Lost,
+            Err(ProposeError::NoLeader | ProposeError::OutcomeUnknown(_) | ProposeError::Unavailable(_)) => {
+                Outcome::Lost
+            }
         };
         match (self.outbox.on_outcome(ticket, outcome, self.core.pace()), tried) {
             (Told::Again { subject, failures: 1, .. }, Err(error)) => {
@@ -337,7 +343,7 @@ impl Leader {
 
 impl Core {
     /// Makes one attempt to carry out an effect. Returns the index of the entry.
-    async fn try_effect(&self, reign: &Reign, attempt: Attempt) -> Result<u64, ProposeError> {
+    async fn try_effect(&self, term: &LeadershipTerm, attempt: Attempt) -> Result<u64, ProposeError> {
         #[cfg(test)]
         self.hooks.on_effect(attempt.subject)?;
         let Attempt { actor, deed, key, .. } = attempt;
@@ -345,16 +351,21 @@ impl Core {
             Deed::Write { cause, command } => (cause, *command),
             Deed::WriteStatus { command, .. } => (None, command.into()),
             Deed::Collect(cutoffs) => {
-                self.collect_garbage(Some(reign), cutoffs, &actor).await?;
+                self.collect_garbage(Some(term), cutoffs, &actor).await?;
                 return Ok(self.view().applied_index());
             }
         };
         let proposal = Proposal { actor, cause, idempotency: Some(key), command };
-        self.write_under(reign, proposal).await.map(|(written, _)| written.index)
+        self.write_under(term, proposal).await.map(|(written, _)| written.index)
     }
 
     /// Deletes all objects older than the cutoffs, for the leader itself or for an operator's request.
-    pub(crate) async fn collect_garbage(&self, reign: Option<&Reign>, cutoffs: Cutoffs, actor: &Actor) -> Result<(), ProposeError> {
+    pub(crate) async fn collect_garbage(
+        &self,
+        term: Option<&LeadershipTerm>,
+        cutoffs: Cutoffs,
+        actor: &Actor,
+    ) -> Result<(), ProposeError> {
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {
             let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.facts.config.job_tracked_versions);
@@ -363,8 +374,8 @@ impl Core {
             }
             for command in commands {
                 let proposal = Proposal { actor: actor.clone(), cause: None, idempotency: None, command };
-                match reign {
-                    Some(reign) => self.write_under(reign, proposal).await?.0,
+                match term {
+                    Some(term) => self.write_under(term, proposal).await?.0,
                     None => self.write(proposal).await?,
                 };
             }
@@ -386,7 +397,8 @@ fn digest_interval() -> u64 {
 }
 
 fn is_paused(core: &Core, view: &State) -> bool {
-    view.scheduler_config().map_or(core.facts.config.default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker)
+    view.scheduler_config()
+        .map_or(core.facts.config.default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker)
 }
 
 #[cfg(test)]

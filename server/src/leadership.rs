@@ -1,12 +1,12 @@
-//! Leadership terms: begins a [`Reign`] when this server has won a raft term, and ends it when the term is lost. The
+//! Leadership terms: begins a [`LeadershipTerm`] when this server has won a raft term, and ends it when the term is lost. The
 //! leader's work is in `lead.rs`, `work.rs`, `keyring/leader.rs`, `workers.rs` and `plans.rs`; elections are the
 //! log's.
 //!
-//! Every decision of the leader itself is proposed under a reign, and the log accepts it only while this server leads
-//! in the reign's raft term. One case remains: an entry that was accepted and whose outcome is unknown when the reign
+//! Every decision of the leader itself is proposed under a term, and the log accepts it only while this server leads
+//! in the term's raft term. One case remains: an entry that was accepted and whose outcome is unknown when the term
 //! ends. It may still be committed, by the next leader or by this server when it regains its majority within the same
-//! term. The case is harmless: the next reign begins only after every entry in the log is applied and after all
-//! proposals of the previous reign have ended, and `apply` checks every entry anew.
+//! term. The case is harmless: the next term begins only after every entry in the log is applied and after all
+//! proposals of the previous term have ended, and `apply` checks every entry anew.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -27,26 +27,26 @@ use super::plans::{PlanQueue, PlanReceiver};
 use super::updates::{UpdateQueue, Updates};
 use super::{Core, lead, lock};
 
-/// Delay before another attempt of a leader that could not begin its reign.
+/// Delay before another attempt of a leader that could not begin its term.
 const RETRY_WAIT: Duration = Duration::from_millis(500);
 
 /// One leadership term of this server, from the time when it is ready to lead.
 #[derive(Debug)]
-pub(crate) struct Reign {
-    term: u64,
+pub(crate) struct LeadershipTerm {
+    raft_term: u64,
     over: CancellationToken,
-    /// Running proposals of this reign.
+    /// Running proposals of this term.
     proposals: TaskTracker,
 }
 
-impl Reign {
-    fn new(term: u64, shutdown: &CancellationToken) -> Arc<Self> {
-        Arc::new(Self { term, over: shutdown.child_token(), proposals: TaskTracker::new() })
+impl LeadershipTerm {
+    fn new(raft_term: u64, shutdown: &CancellationToken) -> Arc<Self> {
+        Arc::new(Self { raft_term, over: shutdown.child_token(), proposals: TaskTracker::new() })
     }
 
     /// The raft term that was won.
-    pub(crate) fn term(&self) -> u64 {
-        self.term
+    pub(crate) fn raft_term(&self) -> u64 {
+        self.raft_term
     }
 
     /// Whether the raft term is lost, or the server is shutting down.
@@ -54,18 +54,18 @@ impl Reign {
         self.over.is_cancelled()
     }
 
-    /// Returns when the reign is over.
+    /// Returns when the term is over.
     pub(crate) fn over(&self) -> WaitForCancellationFuture<'_> {
         self.over.cancelled()
     }
 
-    /// Spawns `work`, which runs until it ends by itself or the reign is over.
+    /// Spawns `work`, which runs until it ends by itself or the term is over.
     pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        let reign = Arc::clone(self);
+        let term = Arc::clone(self);
         tokio::spawn(async move {
             tokio::select! {
                 () = work => {}
-                () = reign.over() => {}
+                () = term.over() => {}
             }
         });
     }
@@ -74,7 +74,7 @@ impl Reign {
 /// The leader's part of a server: its queues, machines and notifications.
 pub(crate) struct LeaderState {
     /// This leadership term; `None` while this server does not lead or is not ready to lead.
-    pub(super) reign: watch::Sender<Option<Arc<Reign>>>,
+    pub(super) term: watch::Sender<Option<Arc<LeadershipTerm>>>,
     queues: Mutex<EvalQueues>,
     /// Notified when the queues may have evaluations to work on.
     pub(super) work: Notify,
@@ -104,7 +104,7 @@ impl LeaderState {
     pub(super) fn new(heartbeats: HeartbeatLimits) -> (Self, Queues) {
         let ((plans, plan_queue), (updates, update_queue)) = (PlanQueue::new(), Updates::new());
         let state = Self {
-            reign: watch::Sender::new(None),
+            term: watch::Sender::new(None),
             queues: Mutex::new(EvalQueues::new()),
             work: Notify::new(),
             work_opened: Notify::new(),
@@ -119,9 +119,9 @@ impl LeaderState {
         (state, Queues { plans: plan_queue, updates: update_queue })
     }
 
-    /// The current reign. Set once every entry of earlier terms is applied and the leader's machines are filled.
-    pub(super) fn reign(&self) -> Option<Arc<Reign>> {
-        self.reign.borrow().clone().filter(|reign| !reign.is_over())
+    /// The current term. Set once every entry of earlier terms is applied and the leader's machines are filled.
+    pub(super) fn term(&self) -> Option<Arc<LeadershipTerm>> {
+        self.term.borrow().clone().filter(|term| !term.is_over())
     }
 
     pub(super) fn queues(&self) -> MutexGuard<'_, EvalQueues> {
@@ -154,7 +154,7 @@ impl LeaderState {
     }
 }
 
-/// Follows leadership from now on. Returns at once, unless this server leads already: then it returns once its reign
+/// Follows leadership from now on. Returns at once, unless this server leads already: then it returns once its term
 /// has begun.
 pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), ProposeError> {
     // One of several servers that led when it went down still counts as the leader until it hears of a later term.
@@ -165,13 +165,13 @@ pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), 
         return Ok(());
     }
     match begun.await.unwrap_or(Err(ProposeError::NoLeader)) {
-        // Elected during the start and deposed before its reign could begin: an ordinary course of elections.
+        // Elected during the start and deposed before its term could begin: an ordinary course of elections.
         Err(ProposeError::NoLeader) => Ok(()),
         begun => begun,
     }
 }
 
-/// Reports, once, the outcome of beginning the first reign.
+/// Reports, once, the outcome of beginning the first term.
 type Told = Option<oneshot::Sender<Result<(), ProposeError>>>;
 
 async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
@@ -183,23 +183,23 @@ async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
             () = core.shutdown.cancelled() => return,
         };
         let Some(term) = term else { return };
-        let reign = Reign::new(term, &core.shutdown);
+        let term = LeadershipTerm::new(term, &core.shutdown);
         tokio::select! {
-            outcome = rule(&core, &reign, &mut reactions, &mut told) => {
+            outcome = rule(&core, &term, &mut reactions, &mut told) => {
                 if let Err(error) = &outcome {
                     tracing::warn!(term, %error, "this server was elected and cannot begin to lead; it tries again");
                 }
-                end(&core, &reign).await;
+                end(&core, &term).await;
                 tell(&mut told, outcome);
                 // A lost term is noticed at the next turn.
                 tokio::time::sleep(RETRY_WAIT).await;
             }
             () = lost(&mut leadership, term) => {
-                end(&core, &reign).await;
+                end(&core, &term).await;
                 tell(&mut told, Err(ProposeError::NoLeader));
             }
-            () = reign.over() => {
-                end(&core, &reign).await;
+            () = term.over() => {
+                end(&core, &term).await;
                 return;
             }
         }
@@ -229,61 +229,70 @@ async fn pass_over(reactions: &mut Reactions) {
     while reactions.recv().await.is_some() {}
 }
 
-/// Begins a reign and runs the leader's loop until the server shuts down.
-async fn rule(core: &Arc<Core>, reign: &Arc<Reign>, reactions: &mut Reactions, told: &mut Told) -> Result<(), ProposeError> {
+/// Begins a term and runs the leader's loop until the server shuts down.
+async fn rule(
+    core: &Arc<Core>,
+    term: &Arc<LeadershipTerm>,
+    reactions: &mut Reactions,
+    told: &mut Told,
+) -> Result<(), ProposeError> {
     // Apply every entry that earlier terms have left before deciding anything.
     core.metrics.at.leader_barrier.of(core.log().settled()).await.map_err(super::propose_error)?;
     core.clock.not_before(core.view().applied_at());
-    lead::establish(core, reign).await?;
-    tracing::info!(term = reign.term(), "this server leads");
+    lead::establish(core, term).await?;
+    tracing::info!(term = term.raft_term(), "this server leads");
     core.metrics.at.raft_leader.add_one();
-    core.leader.reign.send_replace(Some(Arc::clone(reign)));
-    let leader = lead::Leader::begin(core, reign);
-    super::work::start(core, reign);
-    super::keyring::start(core, reign);
-    super::cluster::autopilot::start(core, reign);
+    core.leader.term.send_replace(Some(Arc::clone(term)));
+    let leader = lead::Leader::begin(core, term);
+    super::work::start(core, term);
+    super::keyring::start(core, term);
+    super::cluster::autopilot::start(core, term);
     core.leader.work.notify_waiters();
     tell(told, Ok(()));
     leader.run(reactions).await;
     Ok(())
 }
 
-/// Ends a reign: its loops stop, its queues are emptied (the tables still have everything), its plans are refused.
-async fn end(core: &Core, reign: &Reign) {
-    reign.over.cancel();
-    let ruled = core.leader.reign.send_replace(None).is_some();
+/// Ends a term: its loops stop, its queues are emptied (the tables still have everything), its plans are refused.
+async fn end(core: &Core, term: &LeadershipTerm) {
+    term.over.cancel();
+    let ruled = core.leader.term.send_replace(None).is_some();
     lead::forget(core);
     core.leader.work.notify_waiters();
     if ruled {
-        tracing::info!(term = reign.term(), "this server leads no more");
+        tracing::info!(term = term.raft_term(), "this server leads no more");
         core.metrics.at.raft_follower.add_one();
     }
-    // Wait for running proposals: each of them ends with the reign.
-    reign.proposals.close();
-    reign.proposals.wait().await;
+    // Wait for running proposals: each of them ends with the term.
+    term.proposals.close();
+    term.proposals.wait().await;
 }
 
 impl Core {
     /// Whether this server leads and is ready to: every entry of earlier terms is applied.
     pub fn leads(&self) -> bool {
-        self.reign().is_some()
+        self.term().is_some()
     }
 
-    /// The current reign. Set once every entry of earlier terms is applied and the leader's machines are filled.
-    pub(crate) fn reign(&self) -> Option<Arc<Reign>> {
-        self.leader.reign()
+    /// The current term. Set once every entry of earlier terms is applied and the leader's machines are filled.
+    pub(crate) fn term(&self) -> Option<Arc<LeadershipTerm>> {
+        self.leader.term()
     }
 
-    /// Writes a decision of the leader itself: under a reign, and never after its end.
-    pub(crate) async fn write_under(&self, reign: &Reign, proposal: Proposal) -> Result<(Written, Duration), ProposeError> {
+    /// Writes a decision of the leader itself: under a term, and never after its end.
+    pub(crate) async fn write_under(
+        &self,
+        term: &LeadershipTerm,
+        proposal: Proposal,
+    ) -> Result<(Written, Duration), ProposeError> {
         let write = async {
             tokio::select! {
                 biased;
-                () = reign.over() => Err(ProposeError::NoLeader),
-                written = self.write_in_term(Some(reign.term()), proposal) => written,
+                () = term.over() => Err(ProposeError::NoLeader),
+                written = self.write_in_term(Some(term.raft_term()), proposal) => written,
             }
         };
-        reign.proposals.track_future(write).await
+        term.proposals.track_future(write).await
     }
 }
 

@@ -53,7 +53,7 @@ use songline_api::sso::{Fetch, Sso};
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
 use songline_events::hub::{EventHub, HubConfig};
-use songline_events::touches::Touches;
+use songline_events::object_history::ObjectHistory;
 use songline_events::watch::Watches;
 use songline_log::{Disk, Log, Start};
 use songline_model::{Dur, EvalId, NodeId, Time};
@@ -102,7 +102,7 @@ pub struct Core {
     hooks: hooks::Hooks,
 }
 
-/// What does not change while a server runs.
+/// Facts that do not change while a server runs.
 struct Facts {
     config: ServerConfig,
     info: AgentInfo,
@@ -163,13 +163,13 @@ pub enum StartError {
         #[source]
         source: songline_events::hub::HistoryError,
     },
-    /// The touches store, the record of the objects that entries changed, cannot be opened.
+    /// The object history, the record of the objects that entries changed, cannot be opened.
     #[error("opening the record of what entries did in {dir}")]
-    Touches {
+    ObjectHistory {
         /// Directory of the store.
         dir: PathBuf,
         #[source]
-        source: songline_events::touches::TouchesError,
+        source: songline_events::object_history::ObjectHistoryError,
     },
     /// This program's chain of migrations is inconsistent.
     #[error("checking the migrations of this version")]
@@ -191,7 +191,8 @@ impl Core {
         songline_migrations::check()?;
         disk.create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
         let stores = Stores::open(&dir, &surroundings)?;
-        let id = cluster::identity(&dir, &*disk, &*world).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
+        let id = cluster::identity(&dir, &*disk, &*world)
+            .map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
         let (leader, queues) = LeaderState::new(config.heartbeats);
         let core = Arc::new_cyclic(|own| Self {
             own: own.clone(),
@@ -274,8 +275,8 @@ impl Core {
     }
 
     /// The record of the objects that each entry changed.
-    pub(crate) fn touches(&self) -> &Arc<Touches> {
-        self.stores.touches()
+    pub(crate) fn object_history(&self) -> &Arc<ObjectHistory> {
+        self.stores.object_history()
     }
 
     /// Newest applied state.
@@ -299,7 +300,11 @@ impl Core {
     }
 
     /// Like [`Self::write_timed`]; if `term` is given, only while this server leads in that term.
-    async fn write_in_term(&self, term: Option<u64>, proposal: Proposal) -> Result<(Written, std::time::Duration), ProposeError> {
+    async fn write_in_term(
+        &self,
+        term: Option<u64>,
+        proposal: Proposal,
+    ) -> Result<(Written, std::time::Duration), ProposeError> {
         self.room.check()?;
         let Proposal { actor, cause, idempotency, command } = proposal;
         let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);

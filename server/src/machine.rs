@@ -124,15 +124,22 @@ impl Machine {
         std::panic::resume_unwind(Box::new(why));
     }
 
-    /// Publishes the entry that was just applied to the record of touches, and measures it.
-    fn record(&self, kind: Kind, result: &Result<Outcome, Rejected>, repeats: Option<u64>, changes: &Arc<Vec<Change>>, took: Duration) {
+    /// Publishes the entry that was just applied to the object history, and measures it.
+    fn record(
+        &self,
+        kind: Kind,
+        result: &Result<Outcome, Rejected>,
+        repeats: Option<u64>,
+        changes: &Arc<Vec<Change>>,
+        took: Duration,
+    ) {
         let Some(core) = self.core.upgrade() else { return };
         core.metrics.measure_entry(kind, took);
         let entry = recorded(&self.state, kind, result, repeats, Arc::clone(changes));
         if kind == Kind::Restore && entry.ending == Ending::Done {
             core.published.past.begin_anew(self.state.applied_index());
         }
-        core.touches().publish(entry);
+        core.object_history().publish(entry);
     }
 
     fn publish(&self, reactions: Vec<Reaction>) {
@@ -208,12 +215,16 @@ impl StateMachine for Machine {
                 if !self.is_old_news()
                     && let Some(core) = self.core.upgrade()
                 {
-                    core.touches().pass(self.state.applied_index());
+                    core.object_history().pass(self.state.applied_index());
                 }
                 if let Some(observer) = &observer {
                     observer.applied(&entry, None, &self.state);
                 }
-                replies.push(Reply { index: self.state.applied_index(), result: Ok(Outcome::Done), took: Duration::ZERO });
+                replies.push(Reply {
+                    index: self.state.applied_index(),
+                    result: Ok(Outcome::Done),
+                    took: Duration::ZERO,
+                });
                 continue;
             };
             if let Some(observer) = &observer {
@@ -270,7 +281,7 @@ impl StateMachine for Machine {
         }
         let core = self.core.upgrade();
         if let Some(core) = &core {
-            core.touches().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
+            core.object_history().begin(self.state.applied_index() + 1).map_err(io::Error::other)?;
             core.metrics.replaced(&self.state);
         }
         // A running server has waiting requests and subscribers, which have to see the new state.
@@ -296,7 +307,11 @@ pub(super) enum Archive {
 /// Applies one entry of the log to a state. `None` for entries that are not commands.
 ///
 /// Panics on an entry that cannot be decoded: skipping it would make this server diverge from the others.
-pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl FnOnce(&str) -> Option<Archive>) -> Option<(Kind, Applied)> {
+pub(super) fn apply_entry(
+    state: &mut State,
+    entry: &Committed,
+    archive: impl FnOnce(&str) -> Option<Archive>,
+) -> Option<(Kind, Applied)> {
     let raft_index = entry.position.index;
     let Payload::Command(bytes) = &entry.payload else {
         songline_projections::pass(state, raft_index);
@@ -318,7 +333,10 @@ pub(super) fn apply_entry(state: &mut State, entry: &Committed, archive: impl Fn
                 let applied = songline_projections::apply_restore(state, raft_index, &envelope, *restored);
                 return Some((envelope.command.kind(), applied));
             }
-            None => panic!("entry {raft_index} restores archive {}, which is not in this server's directory", restore.digest),
+            None => panic!(
+                "entry {raft_index} restores archive {}, which is not in this server's directory",
+                restore.digest
+            ),
         }
     }
     let applied = songline_projections::apply(state, raft_index, &envelope);
@@ -346,7 +364,7 @@ impl CheckpointSource for Frozen {
             return Err(io::Error::other("the event history is too far behind for a checkpoint"));
         }
         if let Some(core) = self.core.upgrade() {
-            core.touches().write_through().map_err(io::Error::other)?;
+            core.object_history().write_through().map_err(io::Error::other)?;
         }
         self.state.write_checkpoint(out).map(|_| ()).map_err(io::Error::other)
     }

@@ -1,4 +1,5 @@
-//! The metrics of a server: one registry with two encoders, for the reference's JSON form and for Prometheus' text form.
+//! The metrics of a server: one registry with two encoders, for the reference's JSON form and for Prometheus' text
+//! form.
 //!
 //! A measurement touches one series, and no two series share a lock. Gauges of the tables are updated as the tables
 //! change (`kept`), so a scrape reads numbers and walks no table. `docs/metrics.md` lists all metrics and their
@@ -342,7 +343,11 @@ impl Metrics {
             let name = format!("nomad.nomad.worker.invoke_scheduler.{kind}");
             out.push(Family::summary(name, "Time of one run of this scheduler, in milliseconds.", timer.read(shown)));
         }
-        let rows = self.process_eval.iter().map(|(kind, timer)| (Labels::new(&[("eval_type", kind)]), timer.read(shown))).collect();
+        let rows = self
+            .process_eval
+            .iter()
+            .map(|(kind, timer)| (Labels::new(&[("eval_type", kind)]), timer.read(shown)))
+            .collect();
         out.push(Family {
             name: "nomad.nomad.broker.process_time".into(),
             help: "Time from the delivery of an evaluation until it is answered, in milliseconds.".into(),
@@ -429,7 +434,7 @@ impl Core {
     fn families(&self) -> Vec<Family> {
         let started = Instant::now();
         let mut out = Vec::new();
-        let leads = self.reign().is_some();
+        let leads = self.term().is_some();
         self.metrics.tell(self.followed(), leads, &mut out);
         self.gauges(leads, &mut out);
         process::tell(&mut out);
@@ -466,7 +471,11 @@ impl Core {
         gauge("nomad.nomad.broker.total_waiting", "Evaluations that wait for their time.", waiting as u64);
         gauge("nomad.nomad.broker.total_cancelable", "Evaluations that newer ones made useless.", cancelable as u64);
         gauge("nomad.nomad.blocked_evals.total_blocked", "Evaluations that wait for capacity.", blocked as u64);
-        gauge("nomad.nomad.blocked_evals.total_escaped", "Blocked evaluations that any node may unblock.", escaped as u64);
+        gauge(
+            "nomad.nomad.blocked_evals.total_escaped",
+            "Blocked evaluations that any node may unblock.",
+            escaped as u64,
+        );
         gauge("nomad.nomad.blocked_evals.total_quota_limit", "Evaluations that wait for a quota: always 0.", 0);
         let queued = self.metrics.plans_queued.load(Ordering::Relaxed);
         gauge("nomad.nomad.plan.queue_depth", "Plans that wait for the applier or are being written.", queued as u64);
@@ -495,8 +504,16 @@ impl Core {
         gauge("nomad.raft.peers", "Servers of the cluster.", self.log().members().borrow().addresses.len() as u64);
         gauge("nomad.state.snapshotIndex", "Index of the last entry that changed a row.", view.latest_index());
         gauge("songline.raft.unapplied", "Entries in the log that are not applied yet.", unapplied);
-        gauge("songline.disk.failed", "1 while the log's disk does not work.", u64::from(self.disk_trouble().is_some()));
-        gauge("songline.disk.full", "1 while the disk is too full for more entries.", u64::from(self.room.check().is_err()));
+        gauge(
+            "songline.disk.failed",
+            "1 while the log's disk does not work.",
+            u64::from(self.disk_trouble().is_some()),
+        );
+        gauge(
+            "songline.disk.full",
+            "1 while the disk is too full for more entries.",
+            u64::from(self.room.check().is_err()),
+        );
         gauge("songline.events.subscribers", "Event streams that are open.", self.events().counts().subscribers);
         if leads {
             let health = self.cluster_health();

@@ -17,7 +17,10 @@ pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panick
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| payload.downcast_ref::<String>().cloned());
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "without a message".to_owned())
 }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use songline_commands::Envelope;
+use songline_events::object_history::ObjectHistory;
 use songline_events::past::{LoggedCommand, Past, PastError, PastFuture};
-use songline_events::touches::Touches;
 use songline_log::{Committed, Log, Payload};
 use songline_projections::State;
 use tokio::sync::Semaphore;
@@ -44,7 +44,7 @@ pub(super) const FIRST_INDEX_MAX: u64 = 1;
 /// Cached past states.
 pub(crate) struct PastStates {
     kept: Mutex<Kept>,
-    /// Index of the last archive restore that this process applied. The record of touches knows earlier restores, and
+    /// Index of the last archive restore that this process applied. the object history knows earlier restores, and
     /// records this one a moment later.
     floor: AtomicU64,
     turns: Arc<Semaphore>,
@@ -102,10 +102,18 @@ impl PastStates {
     fn nearest(&self, raft_index: u64, base: u64) -> Option<(Arc<State>, u64)> {
         let kept = &mut *lock(&self.kept);
         let is_before = |state: &State| state.raft_index() <= raft_index && state.base() == base;
-        let live = kept.live.iter().map(|(state, _)| state).filter(|state| is_before(state)).max_by_key(|state| state.raft_index());
-        let rebuilt = kept.states.iter_mut().filter(|kept| is_before(&kept.state)).max_by_key(|kept| kept.state.raft_index());
+        let live = kept
+            .live
+            .iter()
+            .map(|(state, _)| state)
+            .filter(|state| is_before(state))
+            .max_by_key(|state| state.raft_index());
+        let rebuilt =
+            kept.states.iter_mut().filter(|kept| is_before(&kept.state)).max_by_key(|kept| kept.state.raft_index());
         match (live, rebuilt) {
-            (Some(live), rebuilt) if rebuilt.as_ref().is_none_or(|kept| kept.state.raft_index() < live.raft_index()) => {
+            (Some(live), rebuilt)
+                if rebuilt.as_ref().is_none_or(|kept| kept.state.raft_index() < live.raft_index()) =>
+            {
                 Some((Arc::clone(live), LIVE_LINE))
             }
             (_, rebuilt) => {
@@ -131,7 +139,8 @@ impl PastStates {
             oldest.map(|at| kept.states.swap_remove(at));
         }
         loop {
-            let mut lines: Vec<u64> = kept.states.iter().map(|kept| kept.line).filter(|line| *line != LIVE_LINE).collect();
+            let mut lines: Vec<u64> =
+                kept.states.iter().map(|kept| kept.line).filter(|line| *line != LIVE_LINE).collect();
             lines.sort_unstable();
             lines.dedup();
             if lines.len() <= LINES_MAX {
@@ -145,8 +154,8 @@ impl PastStates {
 }
 
 impl Past for Core {
-    fn touches(&self) -> &Arc<Touches> {
-        Core::touches(self)
+    fn object_history(&self) -> &Arc<ObjectHistory> {
+        Core::object_history(self)
     }
 
     fn oldest_entry(&self) -> u64 {
@@ -164,7 +173,9 @@ impl Past for Core {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, PastError> + Send + 'static) -> Result<T, PastError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, PastError> + Send + 'static,
+) -> Result<T, PastError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| PastError::Failed(error.to_string()))?
 }
 
@@ -191,7 +202,7 @@ fn commands(log: &Log<Machine>, base: u64, range: Range<u64>) -> Result<Vec<Logg
 impl Core {
     /// Index of the last archive restore, 0 when there was none.
     fn past_floor(&self) -> u64 {
-        Core::touches(self).floor().max(self.published.past.floor.load(Ordering::Acquire))
+        Core::object_history(self).floor().max(self.published.past.floor.load(Ordering::Acquire))
     }
 
     async fn past_state(&self, index: u64) -> Result<Arc<State>, PastError> {
@@ -236,7 +247,7 @@ impl Core {
         if state.base() == base {
             return Ok(state);
         }
-        // The touches' record of the restore was lost; the replay is the first to find the restore.
+        // The object history's record of the restore was lost; the replay is the first to find the restore.
         Err(failed(format!("index {index} was before an archive was restored")))
     }
 }
@@ -292,7 +303,8 @@ fn rebuild(
     let mut checkpoints = log.checkpoints()?;
     // The log must have every entry after a usable checkpoint.
     checkpoints.retain(|index| *index + 1 >= oldest_entry);
-    let usable = checkpoints.iter().copied().filter(|index| *index <= wanted && kept_index.is_none_or(|kept| kept < *index));
+    let usable =
+        checkpoints.iter().copied().filter(|index| *index <= wanted && kept_index.is_none_or(|kept| kept < *index));
     let mut read = None;
     for index in usable {
         match log.checkpoint(index) {

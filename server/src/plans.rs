@@ -13,7 +13,7 @@ use songline_scheduler::applier::{self, Queue};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::leadership::Reign;
+use super::leadership::LeadershipTerm;
 use super::workers::Failure;
 use super::{Core, panics};
 
@@ -24,7 +24,7 @@ const DISABLED: &str = "plan queue is disabled";
 const VIEW_WAIT: Duration = Duration::from_secs(10);
 
 struct Waiting {
-    reign: Arc<Reign>,
+    term: Arc<LeadershipTerm>,
     plan: Plan,
     done: oneshot::Sender<Result<PlanResult, Failure>>,
 }
@@ -45,20 +45,20 @@ impl PlanQueue {
     }
 
     /// Submits a plan and returns its accepted part, once that is durable and applied.
-    pub(crate) async fn submit(&self, reign: Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
+    pub(crate) async fn submit(&self, term: Arc<LeadershipTerm>, plan: Plan) -> Result<PlanResult, Failure> {
         let (done, result) = oneshot::channel();
         let closed = || Failure::Told(DISABLED.to_owned());
-        self.queue.send(Waiting { reign, plan, done }).map_err(|_| closed())?;
+        self.queue.send(Waiting { term, plan, done }).map_err(|_| closed())?;
         result.await.map_err(|_| closed())?
     }
 }
 
 impl Core {
     /// Submits a plan, and counts it as a write of the endpoint `plan`, as the reference does.
-    pub(crate) async fn submit_plan(&self, reign: &Arc<Reign>, plan: Plan) -> Result<PlanResult, Failure> {
+    pub(crate) async fn submit_plan(&self, term: &Arc<LeadershipTerm>, plan: Plan) -> Result<PlanResult, Failure> {
         let _waits = self.metrics.plan_waits();
         self.metrics.count_served(Served { endpoint: "plan", op: RateOp::Write, identity: None });
-        self.metrics.at.plan_submit.of(self.leader.plans.submit(Arc::clone(reign), plan)).await
+        self.metrics.at.plan_submit.of(self.leader.plans.submit(Arc::clone(term), plan)).await
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn start(core: &Arc<Core>, receiver: PlanReceiver) {
 
 /// The plan that is being written, and the state as it will be after it.
 struct Outstanding {
-    term: u64,
+    raft_term: u64,
     writing: JoinHandle<Option<u64>>,
     after: State,
 }
@@ -103,24 +103,25 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
         while let Ok(waiting) = receiver.0.try_recv() {
             queue.push(waiting.plan.priority, waiting);
         }
-        let Some(Waiting { reign, plan, done }) = queue.pop() else { continue };
+        let Some(Waiting { term, plan, done }) = queue.pop() else { continue };
         let Some(core) = core.upgrade() else { return };
-        let judged = panics::caught(judge(&core, &reign, &plan, &mut pipeline)).await.unwrap_or_else(|panicked| {
+        let judged = panics::caught(judge(&core, &term, &plan, &mut pipeline)).await.unwrap_or_else(|panicked| {
             tracing::error!(eval = %plan.eval_id, error = %panicked, "the plan applier panicked; the plan is refused");
             Err(panicked.into())
         });
         match judged {
             Ok(Verdict::Accepted { result, command, cause, after }) => {
-                let term = reign.term();
+                let raft_term = term.raft_term();
                 let writing = tokio::spawn(async move {
-                    let writing = core.propose_under(&reign, Actor::Leader("plans".into()), cause, *command);
+                    let writing = core.propose_under(&term, Actor::Leader("plans".into()), cause, *command);
                     let written = core.metrics.at.plan_apply.of(writing).await;
                     let index = written.as_ref().ok().copied();
-                    let answer = written.map_err(|error| error.to_string().into()).map(|index| applier::written(result, index));
+                    let answer =
+                        written.map_err(|error| error.to_string().into()).map(|index| applier::written(result, index));
                     let _ = done.send(answer);
                     index
                 });
-                pipeline.outstanding = Some(Outstanding { term, writing, after: *after });
+                pipeline.outstanding = Some(Outstanding { raft_term, writing, after: *after });
             }
             // A worker that no longer waits has given the evaluation back.
             Ok(Verdict::Answered(result)) => drop(done.send(Ok(result))),
@@ -130,15 +131,24 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
 }
 
 /// Checks a plan against the newest state, or against the expected state after the plan that is being written.
-async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipeline) -> Result<Verdict, Failure> {
+async fn judge(
+    core: &Arc<Core>,
+    term: &LeadershipTerm,
+    plan: &Plan,
+    pipeline: &mut Pipeline,
+) -> Result<Verdict, Failure> {
     let disabled = || Failure::Told(DISABLED.to_owned());
-    if reign.is_over() {
+    if term.is_over() {
         return Err(disabled());
     }
     #[cfg(test)]
     core.hooks.on_applying(plan);
     // An outstanding plan of an earlier term is in the view by now, or is never written.
-    if pipeline.outstanding.as_ref().is_some_and(|apply| apply.term != reign.term() || apply.writing.is_finished()) {
+    if pipeline
+        .outstanding
+        .as_ref()
+        .is_some_and(|apply| apply.raft_term != term.raft_term() || apply.writing.is_finished())
+    {
         pipeline.settle().await;
     }
     let fresh;
@@ -166,7 +176,7 @@ async fn judge(core: &Arc<Core>, reign: &Reign, plan: &Plan, pipeline: &mut Pipe
         false => tokio::select! {
             biased;
             signer = core.signer() => Some(signer.map_err(|error| format!("failed to sign workload identities: {error}"))?),
-            () = reign.over() => return Err(disabled()),
+            () = term.over() => return Err(disabled()),
         },
     };
     let placed = applier::placed(plan, &result, now, |alloc| {

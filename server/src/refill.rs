@@ -1,4 +1,4 @@
-//! Rebuilds the event history and the record of touches from the log after they were lost: a folder was deleted, or
+//! Rebuilds the event history and the object history from the log after they were lost: a folder was deleted, or
 //! was left out when the data was moved. Both are derived from the log, so nothing else is affected. Until they are
 //! complete, readers get the oldest available index. One replay fills both, in a thread of its own.
 
@@ -46,19 +46,20 @@ impl Stores {
         let since = *lock(&self.refill.0);
         let lost = self.derived().into_iter().filter(|store| *store.losses().borrow());
         // A store that cannot report its progress is closed because its disk failed, which is reported elsewhere.
-        lost.filter_map(|store| Some(Refilling { store: store.name(), filling: store.filling().ok()?, since })).collect()
+        lost.filter_map(|store| Some(Refilling { store: store.name(), filling: store.filling().ok()?, since }))
+            .collect()
     }
 }
 
 /// Fills the stores whenever one was lost, for as long as the server runs.
 pub(crate) fn start(core: &Arc<Core>) {
-    let [mut events, mut touches] = core.stores.derived().map(|store| store.losses());
+    let [mut events, mut object_history] = core.stores.derived().map(|store| store.losses());
     watching::until_shutdown(core, async move |own| {
         loop {
             // The stores live as long as the server, so a closed channel ends the loop.
             let waited = tokio::select! {
                 lost = events.wait_for(|lost| *lost) => lost.is_ok(),
-                lost = touches.wait_for(|lost| *lost) => lost.is_ok(),
+                lost = object_history.wait_for(|lost| *lost) => lost.is_ok(),
             };
             if !waited {
                 return;
@@ -91,7 +92,10 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
             }),
             Ok(None) => false,
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "what was lost could not be filled anew from the log");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "what was lost could not be filled anew from the log"
+                );
                 false
             }
         };
@@ -107,7 +111,9 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
 fn tell(store: &'static str, came_of_it: Refilled) -> bool {
     match came_of_it {
         Refilled::From(oldest) => tracing::info!(store, oldest, "filled anew from the log"),
-        Refilled::NothingOlder => tracing::warn!(store, "older entries were lost, and the log has none that are older than what is there"),
+        Refilled::NothingOlder => {
+            tracing::warn!(store, "older entries were lost, and the log has none that are older than what is there")
+        }
         Refilled::Abandoned => return false,
     }
     true

@@ -67,8 +67,12 @@ pub(crate) fn start(core: &Arc<Core>) {
 
 fn look(core: &Core) {
     match core.facts.disk.free_bytes(&core.facts.dir).map(|free| (free, core.room.note(free))) {
-        Ok((free, Some(false))) => tracing::error!(free_mib = free >> 20, "the disk is nearly full: this server takes no more writes"),
-        Ok((free, Some(true))) => tracing::info!(free_mib = free >> 20, "there is room on the disk again: this server takes writes"),
+        Ok((free, Some(false))) => {
+            tracing::error!(free_mib = free >> 20, "the disk is nearly full: this server takes no more writes")
+        }
+        Ok((free, Some(true))) => {
+            tracing::info!(free_mib = free >> 20, "there is room on the disk again: this server takes writes")
+        }
         Ok((_, None)) => {}
         Err(error) => tracing::warn!(%error, "how full the disk is cannot be told"),
     }
@@ -83,7 +87,9 @@ impl Core {
         }
         match self.hand_over(None).await {
             Ok(()) => tracing::warn!("this server has no room on its disk and has let another lead"),
-            Err(error) => tracing::warn!(%error, "this server has no room on its disk, and no other could take the lead"),
+            Err(error) => {
+                tracing::warn!(%error, "this server has no room on its disk, and no other could take the lead")
+            }
         }
     }
 }
@@ -95,11 +101,15 @@ mod tests {
     #[test]
     fn the_door_closes_below_one_bound_and_opens_above_another() {
         let room = Room::default();
-        let told: Vec<_> =
-            [1 << 30, FREE_BYTES_MIN, FREE_BYTES_MIN - 1, FREE_BYTES_MIN + 1, FREE_BYTES_AGAIN].map(|free| room.note(free)).into();
+        let told: Vec<_> = [1 << 30, FREE_BYTES_MIN, FREE_BYTES_MIN - 1, FREE_BYTES_MIN + 1, FREE_BYTES_AGAIN]
+            .map(|free| room.note(free))
+            .into();
         assert_eq!(told, [None, None, Some(false), None, Some(true)]);
         room.note(0);
         let refusal = room.check().expect_err("is refused").to_string();
-        assert_eq!(refusal, "no space left on this server's disk: 0 MiB are free, 160 MiB are needed to take writes again");
+        assert_eq!(
+            refusal,
+            "no space left on this server's disk: 0 MiB are free, 160 MiB are needed to take writes again"
+        );
     }
 }

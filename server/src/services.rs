@@ -13,7 +13,12 @@ use super::Core;
 use super::endpoint::refused;
 
 /// Writes announced registrations. A restarted agent announces all of them again: known ones make no entry.
-pub(super) async fn upsert(core: &Core, from: &NodeAuth, view: &State, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+pub(super) async fn upsert(
+    core: &Core,
+    from: &NodeAuth,
+    view: &State,
+    services: Vec<ServiceRegistration>,
+) -> Result<u64, RpcError> {
     for service in &services {
         if service.node_id != from.id {
             return Err(RpcError::remote("service registration of another node"));

@@ -1,4 +1,4 @@
-//! The stores that are derived from the log: the event history with its hub, and the touches store. `refill.rs` fills
+//! The stores that are derived from the log: the event history with its hub, and the object history. `refill.rs` fills
 //! them anew when they are lost.
 
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use songline_events::Folder;
 use songline_events::hub::{EventHub, History, HubConfig, StoredHistory};
+use songline_events::object_history::ObjectHistory;
 use songline_events::refill::Refill;
-use songline_events::touches::Touches;
 
 use super::archives::ReadArchive;
 use super::{StartError, Surroundings, refill};
@@ -16,7 +16,7 @@ use super::{StartError, Surroundings, refill};
 pub(crate) struct Stores {
     events: OnceLock<Arc<EventHub>>,
     history: Arc<StoredHistory>,
-    touches: Arc<Touches>,
+    object_history: Arc<ObjectHistory>,
     /// Progress of filling the stores anew.
     pub(super) refill: refill::Progress,
     /// The archive that was decoded last, for the entry that restores it.
@@ -26,16 +26,17 @@ pub(crate) struct Stores {
 impl Stores {
     /// Opens or creates the stores in a server's directory.
     pub(super) fn open(dir: &Path, surroundings: &Surroundings) -> Result<Self, StartError> {
-        let (history_dir, touches_dir) = (dir.join("events"), dir.join("touches"));
+        let (history_dir, object_history_dir) = (dir.join("events"), dir.join("touches"));
         let folder = |given: &Option<Folder>, dir: &PathBuf| given.clone().unwrap_or_else(|| dir.into());
         let history = StoredHistory::open(folder(&surroundings.history, &history_dir));
         let history = history.map_err(|source| StartError::History { dir: history_dir, source })?;
-        let touches = Touches::open(folder(&surroundings.touches, &touches_dir));
-        let touches = touches.map_err(|source| StartError::Touches { dir: touches_dir, source })?;
+        let object_history = ObjectHistory::open(folder(&surroundings.object_history, &object_history_dir));
+        let object_history =
+            object_history.map_err(|source| StartError::ObjectHistory { dir: object_history_dir, source })?;
         Ok(Self {
             events: OnceLock::new(),
             history: Arc::new(history),
-            touches,
+            object_history,
             refill: refill::Progress::default(),
             read_archive: Mutex::default(),
         })
@@ -43,12 +44,12 @@ impl Stores {
 
     /// Both stores, for filling them anew.
     pub(super) fn derived(&self) -> [Arc<dyn Refill>; 2] {
-        [Arc::clone(&self.history) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
+        [Arc::clone(&self.history) as Arc<dyn Refill>, Arc::clone(&self.object_history) as Arc<dyn Refill>]
     }
 
     /// The record of the objects that each entry changed.
-    pub(super) fn touches(&self) -> &Arc<Touches> {
-        &self.touches
+    pub(super) fn object_history(&self) -> &Arc<ObjectHistory> {
+        &self.object_history
     }
 
     /// Hub of the event streams. It is started before the server is handed out.
@@ -76,6 +77,6 @@ impl Stores {
     /// Ends the event streams and closes the stores.
     pub(super) fn close(&self) {
         self.events().close();
-        self.touches.close();
+        self.object_history.close();
     }
 }

@@ -1,5 +1,5 @@
-//! What a server takes from the world around it, besides its directory, its disk and its connections. A real machine is
-//! the default; the simulation brings its own.
+//! The surroundings of a server: everything that it takes from the world besides its directory, its disk and its
+//! connections. A real machine is the default; the simulation brings its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub struct Surroundings {
     /// Folder of the event history; `None`: `events` in the server's directory.
     pub history: Option<Folder>,
     /// Folder of the record of what entries did; `None`: `touches` in the server's directory.
-    pub touches: Option<Folder>,
+    pub object_history: Option<Folder>,
     /// Carries the messages of consensus; `None`: the connections between servers.
     pub transport: Option<Arc<dyn Transport>>,
     /// Raft timeouts.
     pub timing: Timing,
     /// Sizes of the log's files and cache.
     pub store: StoreConfig,
-    /// Which old entries are kept; `None`: what the configuration says.
+    /// Retention of old entries; `None`: as configured.
     pub retention: Option<Retention>,
     /// When checkpoints are made.
     pub keeping: Keeping,
@@ -43,7 +43,7 @@ impl Default for Surroundings {
         Self {
             world: Arc::new(Machine::default()),
             history: None,
-            touches: None,
+            object_history: None,
             transport: None,
             timing: Timing::default(),
             store: StoreConfig::default(),

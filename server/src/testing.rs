@@ -21,7 +21,7 @@ use crate::{Core, NoProviders, Ports, Setup, Surroundings};
 /// Longest wait of a stopping server for its own loops.
 const LET_GO_WAIT: Duration = Duration::from_secs(3);
 
-/// What a test server is started with.
+/// Settings of a test server.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub name: String,
@@ -74,7 +74,9 @@ impl TestServer {
     pub(crate) async fn start(settings: Settings) -> anyhow::Result<Self> {
         let Settings { name, data_dir, acl, advertise, tls, server, disk } = settings;
         let temporary = if data_dir.is_none() { Some(tempfile::tempdir()?) } else { None };
-        let data_dir = data_dir.or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned())).context("one of the two is there")?;
+        let data_dir = data_dir
+            .or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned()))
+            .context("one of the two is there")?;
         let http = TcpListener::bind("127.0.0.1:0").await?;
         let http_addr = http.local_addr()?;
         let (ports, rpc_port, serf_port) = ports(&server, tls.as_ref(), advertise).await?;
@@ -92,7 +94,13 @@ impl TestServer {
         })
         .await?;
         let closing = CancellationToken::new();
-        let listener = tokio::spawn(songline_api::serve_with(http, Api::new(Arc::clone(&core)), None, Limits::default(), closing.clone()));
+        let listener = tokio::spawn(songline_api::serve_with(
+            http,
+            Api::new(Arc::clone(&core)),
+            None,
+            Limits::default(),
+            closing.clone(),
+        ));
         Ok(Self { core, rpc_port, http: http_addr, listener, closing, _temporary: temporary })
     }
 
@@ -116,7 +124,11 @@ impl TestServer {
 }
 
 /// Binds the two ports of a server and derives its trust in other servers.
-async fn ports(server: &ServerConfig, tls: Option<&TlsSettings>, advertise: Option<String>) -> anyhow::Result<(Ports, u16, u16)> {
+async fn ports(
+    server: &ServerConfig,
+    tls: Option<&TlsSettings>,
+    advertise: Option<String>,
+) -> anyhow::Result<(Ports, u16, u16)> {
     let (rpc, serf) = (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
     let (bound, serf_port) = (rpc.local_addr()?, serf.local_addr()?.port());
     let listeners: Vec<Box<dyn Listener>> = vec![Box::new(rpc), Box::new(serf)];
@@ -155,7 +167,8 @@ fn info(name: &str, acl: bool, server: &ServerConfig, serf_port: u16) -> AgentIn
 pub(crate) fn http_client() -> reqwest::Client {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let roots = versions.expect("the provider knows TLS 1.2 and 1.3").with_root_certificates(rustls::RootCertStore::empty());
+    let roots =
+        versions.expect("the provider knows TLS 1.2 and 1.3").with_root_certificates(rustls::RootCertStore::empty());
     let client = reqwest::Client::builder().tls_backend_preconfigured(roots.with_no_client_auth()).build();
     client.expect("a client can be made")
 }

@@ -14,7 +14,10 @@ pub(crate) fn stamp(mut step: Step, took: Duration) -> Step {
             let placed: usize = plan.node_allocation.values().map(Vec::len).sum();
             let each = share(took, placed);
             for alloc in plan.node_allocation.values_mut().flatten() {
-                let Some(metrics) = alloc.metrics.as_ref().filter(|metrics| metrics.allocation_time == Dur::ZERO) else { continue };
+                let Some(metrics) = alloc.metrics.as_ref().filter(|metrics| metrics.allocation_time == Dur::ZERO)
+                else {
+                    continue;
+                };
                 let timed = Arc::new(AllocMetric { allocation_time: each, ..AllocMetric::clone(metrics) });
                 Arc::make_mut(alloc).metrics = Some(timed);
             }

@@ -34,7 +34,7 @@ pub async fn of(server: &ServerConfig, reached: Reached<'_>) -> Result<ServerTru
         );
         return Ok(trust(Unproven::Anybody));
     }
-    if server.is_lone() {
+    if server.is_single() {
         return Ok(trust(Unproven::Refused));
     }
     let mut others = Vec::new();

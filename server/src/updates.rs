@@ -60,7 +60,8 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
                 core.metrics.count_dropped_updates(dropped);
             }
             let told: BTreeSet<NodeId> = entry.allocs.iter().map(|alloc| alloc.node_id).collect();
-            let actor = if batch.len() == 1 { Actor::Node(batch[0].node) } else { Actor::Leader("alloc-updates".into()) };
+            let actor =
+                if batch.len() == 1 { Actor::Node(batch[0].node) } else { Actor::Leader("alloc-updates".into()) };
             let result = match entry.allocs.is_empty() {
                 true => Ok(core.view().applied_index()),
                 false => core.propose_as(actor, None, entry).await,
@@ -68,7 +69,8 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
             let view = core.view();
             for waiting in batch {
                 let answer = result.clone().and_then(|index| {
-                    let refused = told.contains(&waiting.node).then(|| reports::refused_at(&view, waiting.node, index)).flatten();
+                    let refused =
+                        told.contains(&waiting.node).then(|| reports::refused_at(&view, waiting.node, index)).flatten();
                     refused.map_or(Ok(index), |why| Err(RpcError::remote(why)))
                 });
                 // The update is applied even if its caller no longer waits.

@@ -11,7 +11,7 @@ use songline_commands::{Actor, Cause, ContinueWork, Kind};
 use songline_scheduler::leader::work::Pacer;
 
 use super::Core;
-use super::leadership::Reign;
+use super::leadership::LeadershipTerm;
 
 /// Delay after a slice that could not be written.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -21,21 +21,21 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const SLICES_AT_ONCE: usize = 2;
 
 /// Starts the loop; it ends with the leadership term. Work that was pending before continues.
-pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
-    let (core, under) = (Arc::clone(core), Arc::clone(reign));
-    reign.spawn(async move { run(&core, &under).await });
+pub(crate) fn start(core: &Arc<Core>, term: &Arc<LeadershipTerm>) {
+    let (core, under) = (Arc::clone(core), Arc::clone(term));
+    term.spawn(async move { run(&core, &under).await });
 }
 
 /// Proposes slices. Their order does not matter: each continues from the state of its work when it is applied. The
 /// last slice in flight may find that everything is done.
-async fn run(core: &Core, reign: &Reign) {
+async fn run(core: &Core, term: &LeadershipTerm) {
     let mut pacer = Pacer::new();
     let mut on_their_way = FuturesUnordered::new();
     loop {
         while on_their_way.len() < SLICES_AT_ONCE
             && let Some(next) = pacer.next(&core.view())
         {
-            on_their_way.push(write(core, reign, next));
+            on_their_way.push(write(core, term, next));
         }
         tokio::select! {
             Some(took) = on_their_way.next() => {
@@ -50,10 +50,10 @@ async fn run(core: &Core, reign: &Reign) {
 }
 
 /// Writes a slice. Returns the duration of applying it, if it was applied.
-async fn write(core: &Core, reign: &Reign, slice: ContinueWork) -> Option<Duration> {
+async fn write(core: &Core, term: &LeadershipTerm, slice: ContinueWork) -> Option<Duration> {
     let cause = Some(Cause::new(slice.work.0, Kind::EvalDelete));
     let proposal = Proposal { actor: Actor::Leader("work".into()), cause, idempotency: None, command: slice.into() };
-    match core.write_under(reign, proposal).await {
+    match core.write_under(term, proposal).await {
         Ok((_, took)) => Some(took),
         // The slice is so old that its work no longer exists.
         Err(ProposeError::Rejected(_)) => None,

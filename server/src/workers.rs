@@ -13,7 +13,7 @@ use songline_projections::State;
 use songline_scheduler::broker::{Delivery, Token};
 use songline_scheduler::{Scheduler, Step};
 
-use super::leadership::Reign;
+use super::leadership::LeadershipTerm;
 use super::metrics::Timer;
 use super::panics::{self, Panicked};
 use super::{Core, timing};
@@ -50,7 +50,8 @@ pub(crate) fn start(core: &Arc<Core>) {
 
 /// Replaces the workers, each on a thread of its own, because scheduling is CPU-bound.
 pub(crate) fn replace(core: &Arc<Core>, count: usize, enabled: Option<Vec<&'static str>>) {
-    for (n, worker) in core.workers.replace(count, enabled, core.now(), || core.world().uuid()).into_iter().enumerate() {
+    for (n, worker) in core.workers.replace(count, enabled, core.now(), || core.world().uuid()).into_iter().enumerate()
+    {
         let weak = Arc::downgrade(core);
         let body = Box::pin(async move { run(weak, &worker).await });
         if let Err(error) = core.world().start_loop(format!("scheduler-{n}"), body) {
@@ -70,14 +71,14 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         let woken = core.leader.work.notified();
         tokio::pin!(woken);
         woken.as_mut().enable();
-        // The reign is read before the delivery: a delivery of a later reign is given back, and one of an earlier
-        // reign is never worked on under a later one.
-        let reign = core.reign();
+        // The term is read before the delivery: a delivery of a later term is given back, and one of an earlier
+        // term is never worked on under a later one.
+        let term = core.term();
         let asked = Instant::now();
-        let delivery = reign.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.pace()));
-        let Some((reign, Delivery { eval, token, .. })) = reign.zip(delivery) else {
+        let delivery = term.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.pace()));
+        let Some((term, Delivery { eval, token, .. })) = term.zip(delivery) else {
             worker.does(Doing::Waiting);
-            idle = core.reign().map_or_else(Instant::now, |_| idle);
+            idle = core.term().map_or_else(Instant::now, |_| idle);
             // Short waits, because a waiting worker must not keep the server alive.
             let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
             continue;
@@ -85,14 +86,18 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
         core.metrics.at.eval_dequeue.since(asked);
         core.metrics.at.worker_dequeue.since(idle);
         let delivered = Instant::now();
-        let outcome = panics::caught(work(&core, &reign, worker, &eval, token)).await.unwrap_or_else(|panicked| Err(panicked.into()));
+        let outcome = panics::caught(work(&core, &term, worker, &eval, token))
+            .await
+            .unwrap_or_else(|panicked| Err(panicked.into()));
         let answering = Instant::now();
         let now = core.pace();
         let mut queues = core.queues();
         let answered = match &outcome {
             Ok(()) => queues.broker.ack(eval.id, token, now),
             Err(Failure::Told(_)) => queues.broker.nack(eval.id, token, now),
-            Err(Failure::Panicked(Panicked(message))) => queues.broker.nack_panicked(eval.id, token, message.clone(), now),
+            Err(Failure::Panicked(Panicked(message))) => {
+                queues.broker.nack_panicked(eval.id, token, message.clone(), now)
+            }
         };
         drop(queues);
         core.metrics.answered(outcome.is_ok(), &eval.kind, delivered, answering);
@@ -103,7 +108,7 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
                 core.metrics.count_panic();
                 tracing::error!(eval = %eval.id, job = %eval.job_id, error = %panicked, "scheduling panicked; the evaluation is given back");
             }
-            Err(Failure::Told(error)) if reign.is_over() => {
+            Err(Failure::Told(error)) if term.is_over() => {
                 tracing::debug!(eval = %eval.id, job = %eval.job_id, error, "this server leads no more; the next leader has the evaluation");
             }
             Err(Failure::Told(error)) => {
@@ -119,7 +124,13 @@ async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
     }
 }
 
-async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<Evaluation>, token: Token) -> Result<(), Failure> {
+async fn work(
+    core: &Arc<Core>,
+    term: &Arc<LeadershipTerm>,
+    worker: &Worker,
+    eval: &Arc<Evaluation>,
+    token: Token,
+) -> Result<(), Failure> {
     // Every entry that was written for this job before has to be in the view.
     let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
     worker.does(Doing::WaitingForView);
@@ -146,10 +157,10 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
         match timing::stamp(step, took) {
             Step::Submit { create, plan } => {
                 worker.does(Doing::Submitting);
-                write(core, reign, eval, create, &core.metrics.at.worker_create_eval).await?;
+                write(core, term, eval, create, &core.metrics.at.worker_create_eval).await?;
                 let started = Instant::now();
                 core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;
-                let answer = core.submit_plan(reign, *plan).await;
+                let answer = core.submit_plan(term, *plan).await;
                 core.queues().broker.reset_nack(eval.id, token, core.pace()).map_err(|error| error.to_string())?;
                 core.metrics.at.worker_submit_plan.since(started);
                 let answer = answer?;
@@ -162,7 +173,7 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
             }
             Step::Done { create, done } => {
                 let (rows, waits) = done.rows(&view, create);
-                write(core, reign, eval, rows, &core.metrics.at.worker_update_eval).await?;
+                write(core, term, eval, rows, &core.metrics.at.worker_update_eval).await?;
                 if let Some(waits) = waits {
                     core.queues().reblock(waits, token, core.pace());
                 }
@@ -172,13 +183,24 @@ async fn work(core: &Arc<Core>, reign: &Arc<Reign>, worker: &Worker, eval: &Arc<
     }
 }
 
-async fn write(core: &Arc<Core>, reign: &Reign, parent: &Evaluation, evals: Vec<Evaluation>, timer: &Timer) -> Result<(), String> {
+async fn write(
+    core: &Arc<Core>,
+    term: &LeadershipTerm,
+    parent: &Evaluation,
+    evals: Vec<Evaluation>,
+    timer: &Timer,
+) -> Result<(), String> {
     if evals.is_empty() {
         return Ok(());
     }
     let cause = Some(Cause::new(parent.modify_index, Kind::EvalUpdate));
-    let proposal = Proposal { actor: Actor::Leader("scheduler".into()), cause, idempotency: None, command: UpdateEvals { evals }.into() };
-    match timer.of(core.write_under(reign, proposal)).await {
+    let proposal = Proposal {
+        actor: Actor::Leader("scheduler".into()),
+        cause,
+        idempotency: None,
+        command: UpdateEvals { evals }.into(),
+    };
+    match timer.of(core.write_under(term, proposal)).await {
         Ok(_) => Ok(()),
         Err(ProposeError::Rejected(refusal)) => Err(refusal.to_string()),
         Err(error) => Err(error.to_string()),

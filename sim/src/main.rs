@@ -1,4 +1,5 @@
-//! Simulates clusters: `--seed N` replays one run and prints its digest, `--seeds A..B --jobs J` sweeps and ends with one line of counts.
+//! Simulates clusters: `--seed N` replays one run and prints its digest, `--seeds A..B --jobs J` sweeps and ends with
+//! one line of counts.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ struct Args {
 }
 
 fn args() -> Result<Args> {
-    let mut args = Args { seeds: Vec::new(), length: Duration::from_secs(600), jobs: 1, one: false, shrinks: true, tells: false };
+    let mut args =
+        Args { seeds: Vec::new(), length: Duration::from_secs(600), jobs: 1, one: false, shrinks: true, tells: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
@@ -36,7 +38,9 @@ fn args() -> Result<Args> {
                 for part in value()?.split(',') {
                     match part.split_once("..") {
                         Some((from, to)) => args.seeds.extend(from.parse::<u64>()?..to.parse()?),
-                        None => args.seeds.push(part.parse().context("--seeds wants A..B or numbers, separated by commas")?),
+                        None => {
+                            args.seeds.push(part.parse().context("--seeds wants A..B or numbers, separated by commas")?)
+                        }
                     }
                 }
             }
@@ -44,7 +48,9 @@ fn args() -> Result<Args> {
             "--jobs" => args.jobs = value()?.parse::<usize>()?.max(1),
             "--no-shrink" => args.shrinks = false,
             "--story" => args.tells = true,
-            _ => bail!("usage: songline-sim --seed N [--story] | --seeds A..B,N.. [--minutes M] [--jobs J] [--no-shrink]"),
+            _ => bail!(
+                "usage: songline-sim --seed N [--story] | --seeds A..B,N.. [--minutes M] [--jobs J] [--no-shrink]"
+            ),
         }
     }
     if args.seeds.is_empty() {

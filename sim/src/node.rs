@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use songline::model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeCpuResources, NodeDiskResources, NodeId,
-    NodeMemoryResources, NodeResources, NodeStatus, Secret, Str, TaskRunState, TaskState, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeCpuResources,
+    NodeDiskResources, NodeId, NodeMemoryResources, NodeResources, NodeStatus, Secret, Str, TaskRunState, TaskState,
+    Time,
 };
 use songline::rpc::{AllocUpdate, BlockingQuery, NodeAuth, RpcError, Servers};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +28,8 @@ pub struct SimNode<S> {
 impl<S: Servers> SimNode<S> {
     /// Creates node number `n`.
     pub fn new(servers: Arc<S>, n: usize, stop: CancellationToken) -> Self {
-        let auth = NodeAuth { id: NodeId::from(uuid::Uuid::new_v4()), secret: Secret::new(uuid::Uuid::new_v4().to_string()) };
+        let auth =
+            NodeAuth { id: NodeId::from(uuid::Uuid::new_v4()), secret: Secret::new(uuid::Uuid::new_v4().to_string()) };
         Self { servers, auth, name: Str::from(format!("sim-{n}")), stop, allocs: BTreeMap::new() }
     }
 
@@ -43,7 +45,9 @@ impl<S: Servers> SimNode<S> {
         let heart = tokio::spawn(beat(Arc::clone(&self.servers), self.auth.clone(), self.stop.clone()));
         let mut index = 0;
         while !self.stop.is_cancelled() {
-            let poll = self.servers.node_get_client_allocs(&self.auth, BlockingQuery { min_index: index, max_wait: Dur::ZERO });
+            let poll = self
+                .servers
+                .node_get_client_allocs(&self.auth, BlockingQuery { min_index: index, max_wait: Dur::ZERO });
             let answer = tokio::select! {
                 answer = poll => answer,
                 () = self.stop.cancelled() => break,
@@ -65,8 +69,11 @@ impl<S: Servers> SimNode<S> {
 
     async fn follow(&mut self, wanted: &BTreeMap<AllocId, u64>) -> Result<(), RpcError> {
         self.allocs.retain(|id, _| wanted.contains_key(id));
-        let news: Vec<_> =
-            wanted.iter().filter(|(id, index)| self.allocs.get(*id).is_none_or(|(known, _)| known < *index)).map(|(id, _)| *id).collect();
+        let news: Vec<_> = wanted
+            .iter()
+            .filter(|(id, index)| self.allocs.get(*id).is_none_or(|(known, _)| known < *index))
+            .map(|(id, _)| *id)
+            .collect();
         if news.is_empty() {
             return Ok(());
         }
@@ -95,7 +102,8 @@ impl<S: Servers> SimNode<S> {
             ("driver.raw_exec", "1"),
             ("os.name", "simulated"),
         ];
-        let driver = DriverInfo { detected: true, healthy: true, health_description: "Healthy".into(), ..DriverInfo::default() };
+        let driver =
+            DriverInfo { detected: true, healthy: true, health_description: "Healthy".into(), ..DriverInfo::default() };
         let resources = NodeResources {
             cpu: NodeCpuResources { cpu_shares: 100_000, total_cpu_cores: 32, ..NodeCpuResources::default() },
             memory: NodeMemoryResources { memory_mb: 262_144 },
@@ -110,7 +118,9 @@ impl<S: Servers> SimNode<S> {
             datacenter: "dc1".into(),
             name: self.name.clone(),
             http_addr: "127.0.0.1:0".into(),
-            attributes: Some(Arc::new(attributes.iter().map(|(key, value)| (Str::new(key), Str::new(value))).collect())),
+            attributes: Some(Arc::new(
+                attributes.iter().map(|(key, value)| (Str::new(key), Str::new(value))).collect(),
+            )),
             node_resources: Some(Arc::new(resources)),
             drivers: Some([(Str::new("mock_driver"), driver.clone()), (Str::new("raw_exec"), driver)].into()),
             status: NodeStatus::Initializing,
@@ -141,7 +151,8 @@ fn say(alloc: &Allocation, running: bool) -> AllocUpdate {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Time::from_nanos(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
     let state = if running { TaskRunState::Running } else { TaskRunState::Dead };
-    let task = TaskState { state, started_at: Some(now), finished_at: (!running).then_some(now), ..TaskState::default() };
+    let task =
+        TaskState { state, started_at: Some(now), finished_at: (!running).then_some(now), ..TaskState::default() };
     let tasks = alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten());
     let healthy = running && alloc.deployment_id.is_some();
     AllocUpdate {

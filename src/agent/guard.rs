@@ -11,7 +11,9 @@ use songline_client::{Client, NetServers};
 use songline_lang::acl::{self, Access, Acl, NamespaceCapability};
 use songline_model::{AclTokenKind, Allocation, Secret, Str};
 use songline_rpc::RpcError;
-use songline_rpc::message::{AclGetClaimPolicies, AclGetPolicies, AclGetRolesById, AclPolicies, AclWhoAmI, Caller, Signed, WireToken};
+use songline_rpc::message::{
+    AclGetClaimPolicies, AclGetPolicies, AclGetRolesById, AclPolicies, AclWhoAmI, Caller, Signed, WireToken,
+};
 
 /// Time for which a token's policies are cached.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
@@ -117,7 +119,8 @@ impl ByPolicies {
             Right::Lifecycle => in_namespace(&[NamespaceCapability::AllocLifecycle]),
             Right::Exec => {
                 let apart = self.alloc(&asked).is_none_or(|alloc| songline_api::is_kept_apart(&alloc, &asked.task));
-                in_namespace(&[NamespaceCapability::AllocExec]) && (apart || in_namespace(&[NamespaceCapability::AllocNodeExec]))
+                in_namespace(&[NamespaceCapability::AllocExec])
+                    && (apart || in_namespace(&[NamespaceCapability::AllocNodeExec]))
             }
             Right::ReadFs => in_namespace(&[NamespaceCapability::ReadFs]),
             Right::ReadLogs => in_namespace(&[NamespaceCapability::ReadLogs, NamespaceCapability::ReadFs]),

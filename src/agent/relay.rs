@@ -20,7 +20,7 @@ use songline_rpc::{NodeAgent, RpcError};
 use songline_server::config::{DEFAULT_RPC_PORT, with_port};
 use songline_server::forwarding::{ForwardError, Forwarder};
 
-use super::lone::Lone;
+use super::client_only::ClientOnly;
 
 /// Header with the caller's token.
 const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
@@ -29,8 +29,14 @@ const READ_BYTES_MAX: usize = 1 << 20;
 /// Paths that only agents with a server implement.
 const OF_SERVERS: [&str; 3] = ["/v1/agent/join", "/v1/agent/force-leave", "/v1/agent/keyring/"];
 /// Routes that mean the node of the asked agent, unless the request names a node.
-const OF_THE_NODE: [&str; 6] =
-    ["/v1/client/stats", "/v1/client/gc", "/v1/client/metadata", "/v1/agent/host", "/v1/agent/monitor", "/v1/agent/pprof/"];
+const OF_THE_NODE: [&str; 6] = [
+    "/v1/client/stats",
+    "/v1/client/gc",
+    "/v1/client/metadata",
+    "/v1/agent/host",
+    "/v1/agent/monitor",
+    "/v1/agent/pprof/",
+];
 
 /// Answers requests. Clones share all state.
 #[derive(Clone)]
@@ -39,7 +45,7 @@ pub(super) struct Relay {
 }
 
 struct Shared {
-    lone: Arc<Lone>,
+    client_only: Arc<ClientOnly>,
     forwarder: Forwarder,
     /// The configuration as `agent/self` shows it.
     config: Value,
@@ -48,8 +54,14 @@ struct Shared {
 }
 
 impl Relay {
-    pub(super) fn new(lone: Arc<Lone>, forwarder: Forwarder, config: Value, acl_enabled: bool, headers: BTreeMap<String, String>) -> Self {
-        Self { shared: Arc::new(Shared { lone, forwarder, config, acl_enabled, headers }) }
+    pub(super) fn new(
+        client_only: Arc<ClientOnly>,
+        forwarder: Forwarder,
+        config: Value,
+        acl_enabled: bool,
+        headers: BTreeMap<String, String>,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { client_only, forwarder, config, acl_enabled, headers }) }
     }
 }
 
@@ -96,9 +108,12 @@ impl Relay {
         let asked = values(&request.uri, "type");
         let wanted = |kind: &str| asked.is_empty() || asked.iter().any(|asked| asked == kind);
         let mut parts = serde_json::Map::new();
-        let knows = !self.shared.lone.servers.known().is_empty();
+        let knows = !self.shared.client_only.servers.known().is_empty();
         if wanted("client") {
-            parts.insert("client".into(), json!({ "ok": knows, "message": if knows { "ok" } else { "no known servers" } }));
+            parts.insert(
+                "client".into(),
+                json!({ "ok": knows, "message": if knows { "ok" } else { "no known servers" } }),
+            );
         }
         // A part that does not run here is reported only when the caller asks for it by name.
         if asked == ["server"] {
@@ -111,7 +126,7 @@ impl Relay {
 
     async fn own(&self, request: &Parts) -> Local {
         self.require(&request.headers, Access::Read).await?;
-        let Lone { client, servers, .. } = &*self.shared.lone;
+        let ClientOnly { client, servers, .. } = &*self.shared.client_only;
         let running = client.allocs().values().filter(|status| !status.is_terminal()).count();
         let no_member = json!({
             "Name": "", "Addr": null, "Port": 0, "Tags": null, "Status": "", "ProtocolMin": 0, "ProtocolMax": 0, "ProtocolCur": 0,
@@ -135,7 +150,7 @@ impl Relay {
     async fn data_of(&self, headers: &HeaderMap, alloc: &str) -> Result<Response, (StatusCode, String)> {
         let denied = || (StatusCode::FORBIDDEN, "Permission denied".to_owned());
         let missing = || (StatusCode::NOT_FOUND, "allocation not found".to_owned());
-        let client = &self.shared.lone.client;
+        let client = &self.shared.client_only.client;
         let id: Option<AllocId> = alloc.parse().ok();
         if self.shared.acl_enabled {
             // A caller without a token for the allocation must not learn whether it exists.
@@ -146,12 +161,13 @@ impl Relay {
             RpcError::Coded { code: 404, .. } => missing(),
             other => (StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
         })?;
-        let pieces = stream::unfold(pieces, |mut pieces| async move { pieces.recv().await.map(|piece| (piece, pieces)) });
+        let pieces =
+            stream::unfold(pieces, |mut pieces| async move { pieces.recv().await.map(|piece| (piece, pieces)) });
         Ok(Response::new(Body::from_stream(pieces)))
     }
 
     async fn servers(&self, request: &Parts) -> Local {
-        let servers = &self.shared.lone.servers;
+        let servers = &self.shared.client_only.servers;
         match request.method {
             Method::GET => {
                 self.require(&request.headers, Access::Read).await?;
@@ -159,7 +175,8 @@ impl Relay {
             }
             Method::PUT | Method::POST => {
                 self.require(&request.headers, Access::Write).await?;
-                let told: Vec<String> = values(&request.uri, "address").into_iter().filter(|address| !address.is_empty()).collect();
+                let told: Vec<String> =
+                    values(&request.uri, "address").into_iter().filter(|address| !address.is_empty()).collect();
                 if told.is_empty() {
                     return Err((StatusCode::BAD_REQUEST, "missing server address".into()));
                 }
@@ -171,7 +188,8 @@ impl Relay {
                     }
                 }
                 if !silent.is_empty() {
-                    let count = if silent.len() == 1 { "1 error".to_owned() } else { format!("{} errors", silent.len()) };
+                    let count =
+                        if silent.len() == 1 { "1 error".to_owned() } else { format!("{} errors", silent.len()) };
                     return Err((StatusCode::BAD_REQUEST, format!("{count} occurred:\n{}\n\n", silent.join("\n"))));
                 }
                 let replaced = servers.replace(addresses.into_iter().map(Into::into).collect());
@@ -224,7 +242,7 @@ impl Relay {
     /// Forwards a request to the first server that accepts it.
     async fn pass(&self, mut request: Request) -> Response {
         self.name_node(&mut request);
-        let servers = &self.shared.lone.servers;
+        let servers = &self.shared.client_only.servers;
         let mut why = "no servers".to_owned();
         for address in servers.known() {
             match self.shared.forwarder.pass(&address, request).await {
@@ -251,7 +269,7 @@ impl Relay {
         if named || !OF_THE_NODE.iter().any(|root| path.starts_with(root)) {
             return;
         }
-        let node = self.shared.lone.client.node_id();
+        let node = self.shared.client_only.client.node_id();
         let query = request.uri().query().map_or(String::new(), |query| format!("{query}&"));
         let with_node = format!("{path}?{query}node_id={node}");
         if let Ok(uri) = with_node.parse() {

@@ -43,9 +43,11 @@ fn read(options: Options) -> anyhow::Result<AgentConfig> {
 }
 
 async fn serve(config: AgentConfig) -> anyhow::Result<()> {
-    // A file that would become larger than this process may write is an error of that write, as a full disk is, and not the end of the process.
-    let _kept = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))
-        .context("asking for the signal of files that are too large")?;
+    // A file that would become larger than this process may write is an error of that write, as a full disk is, and not
+    // the end of the process.
+    let _kept =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))
+            .context("asking for the signal of files that are too large")?;
     let agent = Agent::start(config).await?;
     println!("==> Songline agent started");
     println!("==> HTTP: {}", agent.http_addr());

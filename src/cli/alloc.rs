@@ -65,7 +65,8 @@ pub(super) async fn find(api: &Api, prefix: &str) -> anyhow::Result<Value> {
     let digits = prefix.chars().filter(|c| *c != '-').count();
     let even = if digits % 2 == 1 { &prefix[..prefix.len() - 1] } else { prefix };
     let found = api.get(&format!("/v1/allocations?prefix={even}")).await?;
-    let matches: Vec<_> = found.as_array().into_iter().flatten().filter(|alloc| text(&alloc["ID"]).starts_with(prefix)).collect();
+    let matches: Vec<_> =
+        found.as_array().into_iter().flatten().filter(|alloc| text(&alloc["ID"]).starts_with(prefix)).collect();
     match matches[..] {
         [] => bail!("No allocation(s) with prefix or id {prefix:?} found"),
         [one] => api.get(&format!("/v1/allocation/{}", text(&one["ID"]))).await,

@@ -32,7 +32,10 @@ pub(crate) fn run(options: Options) -> anyhow::Result<()> {
 
 async fn play(config: AgentConfig, body: serde_json::Value) -> anyhow::Result<()> {
     let agent = Agent::start(config).await?;
-    println!("==> agent at {} (same API and tools: NOMAD_ADDR={0}); Ctrl-C stops the job and the agent", agent.http_addr());
+    println!(
+        "==> agent at {} (same API and tools: NOMAD_ADDR={0}); Ctrl-C stops the job and the agent",
+        agent.http_addr()
+    );
     let outcome = watch(&agent, &body).await;
     agent.stop().await;
     println!("==> stopped");
@@ -40,7 +43,12 @@ async fn play(config: AgentConfig, body: serde_json::Value) -> anyhow::Result<()
 }
 
 async fn watch(agent: &Agent, body: &serde_json::Value) -> anyhow::Result<()> {
-    let api = Api::new(&Target { address: agent.http_addr(), namespace: "default".into(), token: String::new(), ca_cert: None });
+    let api = Api::new(&Target {
+        address: agent.http_addr(),
+        namespace: "default".into(),
+        token: String::new(),
+        ca_cert: None,
+    });
     let mut lines = event::follow(&api, "after_index=0").await?;
     wait_for_node(&api).await?;
     let answer = api.put("/v1/jobs", body).await?;
@@ -87,12 +95,14 @@ fn print(line: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A job that is registered before the node is ready would only be placed a moment later, but its first evaluation would look failed.
+/// A job that is registered before the node is ready would only be placed a moment later, but its first evaluation
+/// would look failed.
 async fn wait_for_node(api: &Api) -> anyhow::Result<()> {
     let mut index = 0;
     loop {
         let nodes = api.open(&format!("/v1/nodes?index={index}&wait=10s")).await?;
-        index = nodes.headers().get("x-nomad-index").and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(index);
+        index =
+            nodes.headers().get("x-nomad-index").and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(index);
         let nodes: serde_json::Value = nodes.json().await?;
         if nodes.as_array().into_iter().flatten().any(|node| text(&node["Status"]) == "ready") {
             return Ok(());
@@ -102,7 +112,11 @@ async fn wait_for_node(api: &Api) -> anyhow::Result<()> {
 
 async fn all_ended(api: &Api, job: &str) -> anyhow::Result<bool> {
     let allocs = api.get(&format!("/v1/job/{job}/allocations")).await?;
-    Ok(allocs.as_array().into_iter().flatten().all(|alloc| matches!(text(&alloc["ClientStatus"]), "complete" | "failed" | "lost")))
+    Ok(allocs
+        .as_array()
+        .into_iter()
+        .flatten()
+        .all(|alloc| matches!(text(&alloc["ClientStatus"]), "complete" | "failed" | "lost")))
 }
 
 /// The usual port if nobody has it.

@@ -65,7 +65,8 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
 
 /// A text as the value of a query parameter.
 fn escaped(text: &str) -> String {
-    let byte = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let byte =
+        |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(byte).collect()
 }
 
@@ -108,7 +109,13 @@ pub(crate) fn readable(frame: &Value) -> Vec<String> {
     let events = frame["Events"].as_array().into_iter().flatten();
     events
         .map(|event| {
-            format!("{:>6}  {:<10}  {:<24}  {}", event["Index"].to_string(), text(&event["Topic"]), text(&event["Type"]), what(event))
+            format!(
+                "{:>6}  {:<10}  {:<24}  {}",
+                event["Index"].to_string(),
+                text(&event["Topic"]),
+                text(&event["Type"]),
+                what(event)
+            )
         })
         .collect()
 }
@@ -133,7 +140,11 @@ fn what(event: &Value) -> String {
         }
         "Allocation" => {
             let alloc = &payload["Allocation"];
-            let last = alloc["TaskStates"].as_object().into_iter().flatten().filter_map(|(_, state)| state["Events"].as_array()?.last());
+            let last = alloc["TaskStates"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter_map(|(_, state)| state["Events"].as_array()?.last());
             let said: Vec<_> = last.map(|event| text(&event["Type"])).collect();
             let said = if said.is_empty() { String::new() } else { format!(" [{}]", said.join(", ")) };
             let (desired, client) = (text(&alloc["DesiredStatus"]), text(&alloc["ClientStatus"]));
@@ -142,8 +153,9 @@ fn what(event: &Value) -> String {
         "Deployment" => {
             let deployment = &payload["Deployment"];
             let groups = deployment["TaskGroups"].as_object().into_iter().flatten();
-            let healthy: Vec<_> =
-                groups.map(|(name, group)| format!("{name} {}/{} healthy", group["HealthyAllocs"], group["DesiredTotal"])).collect();
+            let healthy: Vec<_> = groups
+                .map(|(name, group)| format!("{name} {}/{} healthy", group["HealthyAllocs"], group["DesiredTotal"]))
+                .collect();
             format!(
                 "{} of {} is {}: {}",
                 short(&deployment["ID"]),
@@ -154,7 +166,13 @@ fn what(event: &Value) -> String {
         }
         "Node" => {
             let node = &payload["Node"];
-            format!("{} {} is {}, {}", short(&node["ID"]), text(&node["Name"]), text(&node["Status"]), text(&node["SchedulingEligibility"]))
+            format!(
+                "{} {} is {}, {}",
+                short(&node["ID"]),
+                text(&node["Name"]),
+                text(&node["Status"]),
+                text(&node["SchedulingEligibility"])
+            )
         }
         _ => text(&event["Key"]).to_owned(),
     }

@@ -52,7 +52,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         Some(task) => task,
         None => only_task(&alloc)?,
     };
-    let tty = options.tty.unwrap_or_else(|| options.interactive && std::io::stdin().is_terminal() && std::io::stdout().is_terminal());
+    let tty = options
+        .tty
+        .unwrap_or_else(|| options.interactive && std::io::stdin().is_terminal() && std::io::stdout().is_terminal());
     let (id, command) = (text(&alloc["ID"]), serde_json::to_string(&options.command)?);
     let path = format!("/v1/client/allocation/{id}/exec?task={}&command={}&tty={tty}", escape(&task), escape(&command));
     let socket = WebSocketStream::from_raw_socket(api.upgrade(&path).await?, Role::Client, None).await;
@@ -65,7 +67,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 
 async fn converse(mut socket: WebSocketStream<reqwest::Upgraded>, interactive: bool, tty: bool) -> anyhow::Result<i32> {
     let mut stdin = if interactive { read_stdin() } else { mpsc::channel(1).1 };
-    let (mut reads, mut resized, mut beat) = (interactive, signal(SignalKind::window_change())?, tokio::time::interval(HEARTBEAT));
+    let (mut reads, mut resized, mut beat) =
+        (interactive, signal(SignalKind::window_change())?, tokio::time::interval(HEARTBEAT));
     if tty && let Some(size) = size() {
         say(&mut socket, &size).await?;
     }
@@ -121,7 +124,10 @@ async fn say(socket: &mut WebSocketStream<reqwest::Upgraded>, what: &Value) -> a
     match socket.send(Message::text(what.to_string())).await {
         Ok(()) => Ok(()),
         // The agent has said why, and that is read next.
-        Err(tokio_tungstenite::tungstenite::Error::Protocol(_) | tokio_tungstenite::tungstenite::Error::ConnectionClosed) => Ok(()),
+        Err(
+            tokio_tungstenite::tungstenite::Error::Protocol(_)
+            | tokio_tungstenite::tungstenite::Error::ConnectionClosed,
+        ) => Ok(()),
         Err(error) => Err(error).context("the session broke"),
     }
 }
@@ -178,7 +184,8 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// How many of the arguments are this command's own: what follows the allocation belongs to the command that is run in it.
+/// How many of the arguments are this command's own: what follows the allocation belongs to the command that is run in
+/// it.
 pub(crate) fn own_arguments(args: &[std::ffi::OsString]) -> usize {
     let mut position = 3;
     while let Some(arg) = args.get(position).and_then(|arg| arg.to_str()) {

@@ -69,7 +69,9 @@ async fn whole_id(api: &Api, begins: &str, when: &str) -> anyhow::Result<String>
     let ids: Vec<&str> = ids.filter(|id| id.replace('-', "").starts_with(&digits)).collect();
     match ids.as_slice() {
         [id] => Ok((*id).to_owned()),
-        [] => anyhow::bail!("no allocation begins with {begins}; one that was collected has to be given with its whole id"),
+        [] => anyhow::bail!(
+            "no allocation begins with {begins}; one that was collected has to be given with its whole id"
+        ),
         _ => anyhow::bail!("several allocations begin with {begins}: {}", ids.join(", ")),
     }
 }

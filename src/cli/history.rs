@@ -43,7 +43,8 @@ enum Kind {
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let kind = options.kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let order = if options.oldest_first { "oldest" } else { "newest" };
-    let path = format!("/v1/history/{kind}/{}?order={order}&per_page={}&{}", options.id, options.limit, options.when.query());
+    let path =
+        format!("/v1/history/{kind}/{}?order={order}&per_page={}&{}", options.id, options.limit, options.when.query());
     let changes = Api::new(&options.target).get(&path).await?;
     if options.json {
         println!("{}", serde_json::to_string_pretty(&changes)?);

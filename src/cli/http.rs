@@ -35,7 +35,9 @@ impl Api {
         }
         let client = match &target.ca_cert {
             None => songline_client::tls::http_client(),
-            Some(Trusted(pem)) => songline_client::tls::http_client_trusting(pem).expect("it was tried when it was named"),
+            Some(Trusted(pem)) => {
+                songline_client::tls::http_client_trusting(pem).expect("it was tried when it was named")
+            }
         };
         Self {
             client: client.default_headers(headers).build().expect("a client with one header can be made"),
@@ -58,9 +60,15 @@ impl Api {
     /// The connection itself, once the agent has agreed that it becomes a websocket.
     pub(crate) async fn upgrade(&self, path: &str) -> anyhow::Result<reqwest::Upgraded> {
         let request = self.client.get(self.url(path));
-        let request = request.header("Connection", "Upgrade").header("Upgrade", "websocket").header("Sec-WebSocket-Version", "13");
+        let request = request
+            .header("Connection", "Upgrade")
+            .header("Upgrade", "websocket")
+            .header("Sec-WebSocket-Version", "13");
         // Only there so that no cache answers.
-        let response = request.header("Sec-WebSocket-Key", tokio_tungstenite::tungstenite::handshake::client::generate_key()).send().await;
+        let response = request
+            .header("Sec-WebSocket-Key", tokio_tungstenite::tungstenite::handshake::client::generate_key())
+            .send()
+            .await;
         let response = response.with_context(|| format!("asking the agent at {}", self.address))?;
         if response.status() != reqwest::StatusCode::SWITCHING_PROTOCOLS {
             let (status, text) = (response.status().as_u16(), response.text().await.unwrap_or_default());

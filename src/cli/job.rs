@@ -75,7 +75,11 @@ async fn finish(api: &Api, answer: &Value, detach: bool) -> anyhow::Result<()> {
         let eval = api.get(&format!("/v1/evaluation/{id}")).await?;
         let status = text(&eval["Status"]);
         if matches!(status, "complete" | "failed" | "canceled") {
-            println!("Evaluation {} finished with status \"{status}\" {}", short(&eval["ID"]), text(&eval["StatusDescription"]));
+            println!(
+                "Evaluation {} finished with status \"{status}\" {}",
+                short(&eval["ID"]),
+                text(&eval["StatusDescription"])
+            );
             for (group, metric) in eval["FailedTGAllocs"].as_object().into_iter().flatten() {
                 println!("Group \"{group}\" was not placed in full:");
                 explain(metric);
@@ -110,7 +114,11 @@ async fn list(api: &Api) -> anyhow::Result<()> {
 }
 
 fn row(job: &Value) -> Vec<String> {
-    let status = if job["Stop"] == true { format!("{} (stopped)", text(&job["Status"])) } else { text(&job["Status"]).to_owned() };
+    let status = if job["Stop"] == true {
+        format!("{} (stopped)", text(&job["Status"]))
+    } else {
+        text(&job["Status"]).to_owned()
+    };
     vec![text(&job["ID"]).to_owned(), text(&job["Type"]).to_owned(), job["Priority"].to_string(), status]
 }
 

@@ -1,4 +1,5 @@
-//! `log inspect` and `log verify`: the log of a server that is not running, read only. What writes to one is in `log/alone.rs`.
+//! `log inspect` and `log verify`: the log of a server that is not running, read only. What writes to one is in
+//! `log/alone.rs`.
 
 mod alone;
 
@@ -38,7 +39,8 @@ pub(crate) enum Command {
         #[arg(long)]
         until: Option<u64>,
     },
-    /// Make the server of this directory, which does not run, the only one of its cluster: the others are lost for good.
+    /// Make the server of this directory, which does not run, the only one of its cluster: the others are lost for
+    /// good.
     GoAlone {
         /// The agent's data directory.
         #[arg(long)]
@@ -76,14 +78,18 @@ fn describe(entry: &Committed) -> serde_json::Value {
     let (index, term) = (entry.position.index, entry.position.term);
     match &entry.payload {
         Payload::Blank => json!({ "raft_index": index, "term": term, "kind": "Blank" }),
-        Payload::Membership(members) => json!({ "raft_index": index, "term": term, "kind": "Membership", "servers": members.addresses }),
+        Payload::Membership(members) => {
+            json!({ "raft_index": index, "term": term, "kind": "Membership", "servers": members.addresses })
+        }
         Payload::Command(bytes) => match Envelope::decode(bytes) {
             Ok(envelope) => json!({
                 "raft_index": index, "term": term, "kind": envelope.command.kind().name(), "schema": envelope.schema,
                 "at": envelope.at, "actor": envelope.actor.to_string(), "cause": envelope.cause,
                 "idempotency_key": envelope.idempotency.map(|key| key.key), "bytes": bytes.len(), "body": envelope.command.to_json(),
             }),
-            Err(error) => json!({ "raft_index": index, "term": term, "kind": "unreadable", "error": error.to_string() }),
+            Err(error) => {
+                json!({ "raft_index": index, "term": term, "kind": "unreadable", "error": error.to_string() })
+            }
         },
     }
 }
@@ -98,7 +104,8 @@ fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> 
     for info in &report.checkpoints {
         let position = info.position.clone().map_err(|error| anyhow::anyhow!("{}: {error}", info.path.display()))?;
         let mut content = reader.checkpoint(&info.path)?;
-        let checkpoint = State::read_checkpoint(&mut content).with_context(|| format!("reading {}", info.path.display()))?;
+        let checkpoint =
+            State::read_checkpoint(&mut content).with_context(|| format!("reading {}", info.path.display()))?;
         checkpoints.push((position.index, checkpoint));
     }
     checkpoints.sort_by_key(|(index, _)| *index);
@@ -114,10 +121,15 @@ fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> 
     let end = until.map_or(u64::MAX, |until| until.saturating_add(1));
     for entry in reader.entries(state.raft_index() + 1..end.max(state.raft_index() + 1))? {
         let entry = entry?;
-        let kind = songline_server::replay(&mut state, &entry, |digest| songline_server::load_archive(&server_dir, digest));
+        let kind =
+            songline_server::replay(&mut state, &entry, |digest| songline_server::load_archive(&server_dir, digest));
         comparison.replayed(&state);
         for (index, checkpoint) in checkpoints.iter().filter(|(index, _)| *index == entry.position.index) {
-            comparison.compare(checkpoint.applied_index(), &checkpoint.table_digests(), &format!("the checkpoint at entry {index}"))?;
+            comparison.compare(
+                checkpoint.applied_index(),
+                &checkpoint.table_digests(),
+                &format!("the checkpoint at entry {index}"),
+            )?;
             agreeing += 1;
         }
         if kind == Some(Kind::Digest)

@@ -35,7 +35,11 @@ fn row(node: &Value) -> Vec<String> {
     let cells = [&node["NodePool"], &node["Datacenter"], &node["Name"], &node["NodeClass"]];
     let mut row = vec![short(&node["ID"]).to_owned()];
     row.extend(cells.iter().map(|cell| text(cell).to_owned()));
-    row.extend([node["Drain"].to_string(), text(&node["SchedulingEligibility"]).to_owned(), text(&node["Status"]).to_owned()]);
+    row.extend([
+        node["Drain"].to_string(),
+        text(&node["SchedulingEligibility"]).to_owned(),
+        text(&node["Status"]).to_owned(),
+    ]);
     row
 }
 
@@ -54,7 +58,12 @@ fn show(node: &Value) {
         .into_iter()
         .flatten()
         .map(|(name, driver)| {
-            vec![name.clone(), driver["Detected"].to_string(), driver["Healthy"].to_string(), text(&driver["HealthDescription"]).to_owned()]
+            vec![
+                name.clone(),
+                driver["Detected"].to_string(),
+                driver["Healthy"].to_string(),
+                text(&driver["HealthDescription"]).to_owned(),
+            ]
         })
         .collect();
     println!("\nDrivers");
@@ -63,7 +72,13 @@ fn show(node: &Value) {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|event| vec![text(&event["Timestamp"]).to_owned(), text(&event["Subsystem"]).to_owned(), text(&event["Message"]).to_owned()])
+        .map(|event| {
+            vec![
+                text(&event["Timestamp"]).to_owned(),
+                text(&event["Subsystem"]).to_owned(),
+                text(&event["Message"]).to_owned(),
+            ]
+        })
         .collect();
     println!("\nNode Events");
     table::print(&["Time", "Subsystem", "Message"], &events);

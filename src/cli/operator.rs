@@ -1,5 +1,5 @@
-//! `operator raft`, `operator autopilot` and `operator gossip`: who votes and leads, how the servers look after themselves, and the key that
-//! they know each other by.
+//! `operator raft`, `operator autopilot` and `operator gossip`: who votes and leads, how the servers look after
+//! themselves, and the key that they know each other by.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -144,7 +144,8 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
 async fn raft(command: Raft) -> anyhow::Result<()> {
     match command {
         Raft::ListPeers { target, stale } => {
-            let path = if stale { "/v1/operator/raft/configuration?stale=true" } else { "/v1/operator/raft/configuration" };
+            let path =
+                if stale { "/v1/operator/raft/configuration?stale=true" } else { "/v1/operator/raft/configuration" };
             let answer = Api::new(&target).get(path).await?;
             let rows: Vec<_> = answer["Servers"].as_array().into_iter().flatten().map(peer_row).collect();
             table::print(&["Node", "ID", "Address", "State", "Voter", "RaftProtocol"], &rows);
@@ -157,8 +158,9 @@ async fn raft(command: Raft) -> anyhow::Result<()> {
             println!("Removed peer with {words}");
         }
         Raft::TransferLeadership { target, peer } => {
-            let (params, words) =
-                peer.named().map_or((String::new(), "another server".to_owned()), |(p, words)| (p, format!("peer with {words}")));
+            let (params, words) = peer
+                .named()
+                .map_or((String::new(), "another server".to_owned()), |(p, words)| (p, format!("peer with {words}")));
             Api::new(&target).put(&format!("/v1/operator/raft/transfer-leadership{params}"), &Value::Null).await?;
             println!("Transferred leadership to {words}");
         }
@@ -230,7 +232,19 @@ async fn autopilot(command: Autopilot) -> anyhow::Result<()> {
             println!();
             let rows: Vec<_> = answer["Servers"].as_array().into_iter().flatten().map(health_row).collect();
             table::print(
-                &["Name", "ID", "Address", "Status", "Leader", "Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"],
+                &[
+                    "Name",
+                    "ID",
+                    "Address",
+                    "Status",
+                    "Leader",
+                    "Voter",
+                    "Healthy",
+                    "LastContact",
+                    "LastTerm",
+                    "LastIndex",
+                    "StableSince",
+                ],
                 &rows,
             );
         }
@@ -251,8 +265,19 @@ async fn health(api: &Api) -> anyhow::Result<Value> {
 }
 
 fn health_row(server: &Value) -> Vec<String> {
-    let names =
-        ["Name", "ID", "Address", "SerfStatus", "Leader", "Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"];
+    let names = [
+        "Name",
+        "ID",
+        "Address",
+        "SerfStatus",
+        "Leader",
+        "Voter",
+        "Healthy",
+        "LastContact",
+        "LastTerm",
+        "LastIndex",
+        "StableSince",
+    ];
     names.iter().map(|name| plain(&server[*name])).collect()
 }
 

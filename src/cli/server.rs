@@ -49,14 +49,19 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
             }
             let leader = api.get("/v1/status/leader").await?;
             let rows: Vec<_> = members.iter().map(|member| row(member, text(&leader))).collect();
-            table::print(&["Name", "Address", "Port", "Status", "Leader", "Raft Version", "Build", "Datacenter", "Region"], &rows);
+            table::print(
+                &["Name", "Address", "Port", "Status", "Leader", "Raft Version", "Build", "Datacenter", "Region"],
+                &rows,
+            );
             if text(&leader).is_empty() {
                 println!("\nError determining leaders: No cluster leader");
             }
         }
         Command::Join { target, addresses } => {
-            let query: String =
-                addresses.iter().map(|address| format!("{}address={address}", if *address == addresses[0] { '?' } else { '&' })).collect();
+            let query: String = addresses
+                .iter()
+                .map(|address| format!("{}address={address}", if *address == addresses[0] { '?' } else { '&' }))
+                .collect();
             let answer = Api::new(&target).put(&format!("/v1/agent/join{query}"), &Value::Null).await?;
             let joined = answer["num_joined"].as_u64().unwrap_or(0);
             if joined == 0 {
@@ -91,5 +96,10 @@ fn row(member: &Value, leader: &str) -> Vec<String> {
 
 fn detailed_row(member: &Value) -> Vec<String> {
     let tags = member["Tags"].as_object().into_iter().flatten().map(|(name, value)| format!("{name}={}", text(value)));
-    vec![text(&member["Name"]).to_owned(), text(&member["Addr"]).to_owned(), member["Port"].to_string(), tags.collect::<Vec<_>>().join(",")]
+    vec![
+        text(&member["Name"]).to_owned(),
+        text(&member["Addr"]).to_owned(),
+        member["Port"].to_string(),
+        tags.collect::<Vec<_>>().join(","),
+    ]
 }

@@ -85,7 +85,14 @@ async fn restore(target: &Target, file: &Path, dry_run: bool) -> anyhow::Result<
         return Ok(());
     }
     println!("{} would be restored; nothing was changed", file.display());
-    show(&[("ID", text(&report["ID"]).to_owned()), ("Index", report["Index"].to_string()), ("Term", report["Term"].to_string())], &report);
+    show(
+        &[
+            ("ID", text(&report["ID"]).to_owned()),
+            ("Index", report["Index"].to_string()),
+            ("Term", report["Term"].to_string()),
+        ],
+        &report,
+    );
     Ok(())
 }
 
@@ -95,8 +102,10 @@ fn show(head: &[(&str, String)], report: &Value) {
     table::pairs(&pairs);
     println!();
     let tables = report["Tables"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<_> =
-        tables.iter().map(|row| vec![text(&row["Name"]).to_owned(), row["Rows"].to_string(), text(&row["Digest"]).to_owned()]).collect();
+    let rows: Vec<_> = tables
+        .iter()
+        .map(|row| vec![text(&row["Name"]).to_owned(), row["Rows"].to_string(), text(&row["Digest"]).to_owned()])
+        .collect();
     table::print(&["Table", "Rows", "Digest"], &rows);
 }
 

@@ -28,8 +28,16 @@ async fn a_server_that_could_not_tell_others_from_strangers_does_not_start() {
         ("three expected here", json!({ "server": { "bootstrap_expect": 3 } }), here),
         ("three expected there", json!({ "server": { "bootstrap_expect": 3 } }), there),
         ("three expected there, with a key", json!({ "server": { "bootstrap_expect": 3, "encrypt": key } }), there),
-        ("three expected there, with certificates", json!({ "server": { "bootstrap_expect": 3 }, "tls": { "rpc": true } }), there),
-        ("three expected there, of anybody", json!({ "server": { "bootstrap_expect": 3, "allow_unauthenticated_peers": true } }), there),
+        (
+            "three expected there, with certificates",
+            json!({ "server": { "bootstrap_expect": 3 }, "tls": { "rpc": true } }),
+            there,
+        ),
+        (
+            "three expected there, of anybody",
+            json!({ "server": { "bootstrap_expect": 3, "allow_unauthenticated_peers": true } }),
+            there,
+        ),
         ("joins here", join("localhost:4657"), here),
         ("joins there", join("10.0.0.2"), here),
         ("first of others", json!({ "server": { "bootstrap_expect": 1, "start_join": ["10.0.0.2"] } }), here),

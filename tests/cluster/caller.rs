@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::http::{Answer, Connection, Request};
 
 /// Timeout of an answer.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const TIMEOUT: Duration = Duration::from_millis(1500);
 /// Time for which a failed server is skipped.
 const SHUNNED: Duration = Duration::from_millis(500);
 /// Number of requests to one server before the next one is used.
@@ -67,7 +67,7 @@ impl Caller {
     /// Sends a request to one server.
     pub fn call(&mut self, server: usize, request: &Request) -> Said {
         let peer = &mut self.servers[server];
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut connection = match peer.connection.take() {
             Some(connection) => connection,
             None => match Connection::open(peer.address, deadline) {

@@ -46,7 +46,8 @@ impl Cluster {
         let dir = tempfile::tempdir().context("making a folder for a cluster")?;
         let net = Net::new(count + nodes, seed)?;
         let servers = (0..count).map(|n| Server::new(&net, n, count, dir.path(), more)).collect::<Result<Vec<_>>>()?;
-        let nodes = (count..count + nodes).map(|n| Server::node(&net, n, count, dir.path())).collect::<Result<Vec<_>>>()?;
+        let nodes =
+            (count..count + nodes).map(|n| Server::node(&net, n, count, dir.path())).collect::<Result<Vec<_>>>()?;
         prepare(&servers)?;
         let mut cluster = Cluster { servers, nodes, net, _dir: dir };
         for agent in cluster.servers.iter_mut().chain(&mut cluster.nodes) {
@@ -67,10 +68,9 @@ impl Cluster {
             said = self.servers.iter().map(Server::leader).collect::<Vec<_>>();
             // A single server leads as soon as it names any leader.
             let alone = said.len() == 1 && said[0].is_some();
-            found = self
-                .servers
-                .iter()
-                .position(|server| said.iter().filter(|said| said.as_ref() == Some(&server.rpc)).count() * 2 > said.len() || alone);
+            found = self.servers.iter().position(|server| {
+                said.iter().filter(|said| said.as_ref() == Some(&server.rpc)).count() * 2 > said.len() || alone
+            });
             found.is_some()
         });
         ensure!(agreed, "no leader: the servers say {said:?}; {}", self.last_words());
@@ -99,7 +99,8 @@ impl Cluster {
 
     /// Writes through server `n`, repeats the write until it succeeds, and returns its index.
     pub fn write_through(&self, n: usize, name: &str) -> Result<u64> {
-        let request = Request::new("PUT", "/v1/node/pools").json(&serde_json::json!({"Name": name, "Description": "written last"}));
+        let request = Request::new("PUT", "/v1/node/pools")
+            .json(&serde_json::json!({"Name": name, "Description": "written last"}));
         let mut last = String::new();
         let mut index = None;
         let written = until(Instant::now() + WITHIN, || match self.servers[n].call(&request) {
@@ -138,7 +139,8 @@ impl Cluster {
 
     /// The last log lines of all servers.
     pub fn last_words(&self) -> String {
-        let all: Vec<String> = self.servers.iter().map(|server| format!("{}: {}", server.name, server.last_lines())).collect();
+        let all: Vec<String> =
+            self.servers.iter().map(|server| format!("{}: {}", server.name, server.last_lines())).collect();
         all.join("; ")
     }
 

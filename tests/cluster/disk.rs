@@ -112,7 +112,8 @@ fn fail_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
         let process = server.pid()?;
         trial.progress().mark();
         server.limit_files(Some(WRITABLE))?;
-        let unwell = || server.call(&Request::new("GET", "/v1/agent/health")).is_ok_and(|answer| answer.head.status == 500);
+        let unwell =
+            || server.call(&Request::new("GET", "/v1/agent/health")).is_ok_and(|answer| answer.head.status == 500);
         ensure!(until(Instant::now() + WITHIN, unwell), "{} has not noticed: {}", server.name, server.last_lines());
         if count > 1 {
             gaps.add(trial.back(30)?);
@@ -121,8 +122,11 @@ fn fail_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
         let answer = server.call(&Request::new("GET", "/v1/namespaces?stale"))?;
         ensure!(answer.head.status == 200, "a stale read of {}: {} {}", server.name, answer.head.status, answer.text());
         server.limit_files(None)?;
-        trial.all_serve().with_context(|| format!("after the disk of {} failed: {}", server.name, server.last_lines()))?;
-        let well = || server.call(&Request::new("GET", "/v1/agent/health")).is_ok_and(|answer| answer.head.status == 200);
+        trial
+            .all_serve()
+            .with_context(|| format!("after the disk of {} failed: {}", server.name, server.last_lines()))?;
+        let well =
+            || server.call(&Request::new("GET", "/v1/agent/health")).is_ok_and(|answer| answer.head.status == 200);
         ensure!(until(Instant::now() + WITHIN, well), "{} is not well: {}", server.name, server.last_lines());
         ensure!(server.pid()? == process, "{} was started again", server.name);
     }
@@ -150,7 +154,9 @@ fn fill_disks(count: usize, rounds: u64, seed: u64) -> Result<()> {
         disks[victim].fill()?;
         let filler = Filler::start(&trial.cluster.addresses())?;
         if count > 1 {
-            filler.written(WRITTEN).with_context(|| format!("with the disk of {name} full: {}", trial.cluster.last_words()))?;
+            filler
+                .written(WRITTEN)
+                .with_context(|| format!("with the disk of {name} full: {}", trial.cluster.last_words()))?;
             gaps.add(trial.back(30)?);
             trial.progress().over(FULL);
         } else {

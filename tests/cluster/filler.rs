@@ -72,7 +72,9 @@ fn fill(mut caller: Caller, n: usize, written: &AtomicU64, stop: &AtomicBool) ->
             Said::Answer(answer) if answer.head.status == 200 => {
                 written.fetch_add(SIZE as u64, Ordering::SeqCst);
             }
-            Said::Answer(answer) if answer.head.status < 500 => bail!("a large variable: {} {}", answer.head.status, answer.text()),
+            Said::Answer(answer) if answer.head.status < 500 => {
+                bail!("a large variable: {} {}", answer.head.status, answer.text())
+            }
             Said::Answer(_) | Said::Silence | Said::NotSent => {}
         }
     }

@@ -26,8 +26,15 @@ fn leadership_is_handed_on_again_and_again() -> Result<()> {
         trial.progress().mark();
         let answer = trial.cluster.servers[leader].call(&request)?;
         ensure!(answer.head.status == 200, "transfer {transfer}: {} {}", answer.head.status, answer.text());
-        let led = until(std::time::Instant::now() + WITHIN, || trial.cluster.servers[next].leader().as_ref() == Some(address));
-        ensure!(led, "transfer {transfer}: {} does not lead: {}", trial.cluster.servers[next].name, trial.cluster.last_words());
+        let led = until(std::time::Instant::now() + WITHIN, || {
+            trial.cluster.servers[next].leader().as_ref() == Some(address)
+        });
+        ensure!(
+            led,
+            "transfer {transfer}: {} does not lead: {}",
+            trial.cluster.servers[next].name,
+            trial.cluster.last_words()
+        );
         gaps.add(trial.back(10).with_context(|| format!("after transfer {transfer}"))?);
     }
     trial.all_serve()?;

@@ -45,8 +45,14 @@ pub fn check(outcomes: &[Vec<u64>], events: &[PoolEvent]) -> Result<Totals> {
             }
             totals.acknowledged += 1;
             ensure!(*found != UNKNOWN, "lost: write {number} of writer {writer} was acknowledged at {told}");
-            ensure!(found == told, "write {number} of writer {writer} was acknowledged at {told} and happened at {found}");
-            ensure!(*told > last, "write {number} of writer {writer} happened at {told}, behind one at {last} that it was sent after");
+            ensure!(
+                found == told,
+                "write {number} of writer {writer} was acknowledged at {told} and happened at {found}"
+            );
+            ensure!(
+                *told > last,
+                "write {number} of writer {writer} happened at {told}, behind one at {last} that it was sent after"
+            );
             last = *told;
         }
     }
@@ -59,18 +65,23 @@ mod tests {
 
     use super::*;
 
-    /// Notation: outcomes as `acknowledged indexes by number` for each writer, separated by `/`, with `?` for
-    /// unknown; events as
-    /// `writer.number@index`.
+    /// Notation: outcomes as `acknowledged indexes by number` for each writer, separated by `/`, with `?` for unknown;
+    /// events as `writer.number@index`.
     fn told(outcomes: &str, events: &str, expected: Expect) {
-        let outcomes: Vec<Vec<u64>> =
-            outcomes.split('/').map(|one| one.split_whitespace().map(|word| word.parse().unwrap_or(UNKNOWN)).collect()).collect();
+        let outcomes: Vec<Vec<u64>> = outcomes
+            .split('/')
+            .map(|one| one.split_whitespace().map(|word| word.parse().unwrap_or(UNKNOWN)).collect())
+            .collect();
         let events: Vec<PoolEvent> = events
             .split_whitespace()
             .map(|word| {
                 let (write, index) = word.split_once('@').unwrap();
                 let (writer, number) = write.split_once('.').unwrap();
-                PoolEvent { index: index.parse().unwrap(), writer: writer.parse().unwrap(), number: number.parse().unwrap() }
+                PoolEvent {
+                    index: index.parse().unwrap(),
+                    writer: writer.parse().unwrap(),
+                    number: number.parse().unwrap(),
+                }
             })
             .collect();
         let text = match check(&outcomes, &events) {
@@ -102,7 +113,11 @@ mod tests {
 
     #[test]
     fn an_order_that_clients_saw_differently_is_found() {
-        told("5 4", "0.1@4 0.0@5", expect!["write 1 of writer 0 happened at 4, behind one at 5 that it was sent after"]);
+        told(
+            "5 4",
+            "0.1@4 0.0@5",
+            expect!["write 1 of writer 0 happened at 4, behind one at 5 that it was sent after"],
+        );
     }
 
     #[test]

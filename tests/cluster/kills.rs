@@ -55,7 +55,14 @@ impl std::fmt::Display for Deaths {
 }
 
 /// Returns the number of acknowledged writes.
-fn kill_again_and_again(servers: usize, kills: u64, between: u64, writers: usize, seed: u64, times: &mut Deaths) -> Result<u64> {
+fn kill_again_and_again(
+    servers: usize,
+    kills: u64,
+    between: u64,
+    writers: usize,
+    seed: u64,
+    times: &mut Deaths,
+) -> Result<u64> {
     let mut chance = Chance::new(seed);
     let mut trial = Trial::start(Cluster::start(servers, seed, &json!({}))?, writers, seed)?;
     for kill in 0..kills {
@@ -70,7 +77,9 @@ fn kill_again_and_again(servers: usize, kills: u64, between: u64, writers: usize
         trial.progress().mark();
         trial.cluster.servers[victim].kill()?;
         if servers > 1 {
-            let gap = trial.back(20).with_context(|| format!("after kill {kill} of {}", trial.cluster.servers[victim].name))?;
+            let gap = trial
+                .back(20)
+                .with_context(|| format!("after kill {kill} of {}", trial.cluster.servers[victim].name))?;
             let times = if victim == leader { &mut times.of_leader } else { &mut times.of_follower };
             times.add(gap);
             // Sometimes the server stays down longer, so that it misses more entries.

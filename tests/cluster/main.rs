@@ -2,12 +2,12 @@
 //! networks and disks. Checks afterwards: no acknowledged write lost or duplicated, streams without gaps, registers
 //! linearizable, equal states.
 //!
-//! Needs root, network namespaces, /dev/net/tun and iproute2; without them every test prints that and passes, or
-//! fails where the environment variable CI is set. A switch in this process makes the network faults, so no traffic
-//! control of the kernel is needed. One test runs at a time. `SONGLINE_FAULTS=long` runs as long as a report needs;
-//! `KILLS`, `WRITES` between two kills, `WRITERS` and
-//! `PARTITIONS` set numbers; `SONGLINE_FAULTS_SEED` repeats a run as far as timing permits; `SONGLINE_FAULTS_LOGS`
-//! prints the last log lines of every server. Measured times are meaningful in a release build.
+//! Needs root, network namespaces, /dev/net/tun and iproute2; without them every test prints that and passes, or fails
+//! where the environment variable CI is set. A switch in this process makes the network faults, so no traffic control
+//! of the kernel is needed. One test runs at a time. `SONGLINE_FAULTS=long` runs as long as a report needs; `KILLS`,
+//! `WRITES` between two kills, `WRITERS` and `PARTITIONS` set numbers; `SONGLINE_FAULTS_SEED` repeats a run as far as
+//! timing permits; `SONGLINE_FAULTS_LOGS` prints the last log lines of every server. Measured times are meaningful in a
+//! release build.
 
 mod caller;
 mod chance;
@@ -72,7 +72,11 @@ impl Run {
 
     /// A count from the environment variable, or the default of a short or a long run.
     fn count(&self, variable: &str, short: u64, long: u64) -> u64 {
-        from_env(variable).unwrap_or(if std::env::var("SONGLINE_FAULTS").as_deref() == Ok("long") { long } else { short })
+        from_env(variable).unwrap_or(if std::env::var("SONGLINE_FAULTS").as_deref() == Ok("long") {
+            long
+        } else {
+            short
+        })
     }
 }
 

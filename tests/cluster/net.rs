@@ -98,7 +98,8 @@ impl Net {
     pub fn enter(&self, n: usize) -> Result<()> {
         let path = format!("/run/netns/{}", self.spaces[n].name);
         let space = File::open(&path).with_context(|| format!("opening {path}"))?;
-        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).with_context(|| format!("entering {path}"))
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))
+            .with_context(|| format!("entering {path}"))
     }
 
     /// Address at which clients reach `port` of namespace `n`.

@@ -37,7 +37,8 @@ fn nodes_lose_their_server_and_go_on_with_another() -> Result<()> {
         let job = format!("without-{victim}");
         register(&cluster, left[0], &job)?;
         running(&cluster, left[1], &job)?;
-        everything_through(&cluster, &allocs, left.iter().copied()).with_context(|| format!("without {}", cluster.servers[victim].name))?;
+        everything_through(&cluster, &allocs, left.iter().copied())
+            .with_context(|| format!("without {}", cluster.servers[victim].name))?;
         cluster.start_again(victim)?;
         cluster.leader()?;
     }
@@ -55,7 +56,9 @@ fn nodes_lose_their_server_and_go_on_with_another() -> Result<()> {
     ensure!(ids(&still) == ids(&allocs), "other allocs run now: {:?} and not {:?}", ids(&still), ids(&allocs));
     let restarts: Vec<&Value> = still.iter().map(|alloc| &alloc["TaskStates"]["talker"]["Restarts"]).collect();
     ensure!(restarts.iter().all(|restarts| **restarts == 0), "tasks were restarted: {restarts:?}");
-    say("nodes: 2 nodes ran their tasks through the death of each of 3 servers; logs and commands through every server");
+    say(
+        "nodes: 2 nodes ran their tasks through the death of each of 3 servers; logs and commands through every server",
+    );
     // Tasks have to end before their namespaces are removed.
     for job in ["steady", "without-0", "without-1", "without-2", "cut-off"] {
         cluster.servers[0].call(&Request::new("DELETE", &format!("/v1/job/{job}")))?;
@@ -125,7 +128,15 @@ fn everything_through(cluster: &Cluster, allocs: &[Value], servers: impl Iterato
             })?;
             wait(cluster, &format!("a command in {id} through {name}"), |cluster| {
                 let out = Command::new(env!("CARGO_BIN_EXE_songline"))
-                    .args(["alloc", "exec", "-i=false", "-t=false", "-address", &format!("http://{}", cluster.servers[server].http), &id])
+                    .args([
+                        "alloc",
+                        "exec",
+                        "-i=false",
+                        "-t=false",
+                        "-address",
+                        &format!("http://{}", cluster.servers[server].http),
+                        &id,
+                    ])
                     .args(["/bin/echo", "heard"])
                     .output()
                     .context("running alloc exec")?;

@@ -51,7 +51,8 @@ fn no_partition_splits_the_cluster_and_writes_come_back() -> Result<()> {
     for topology in &TOPOLOGIES {
         let (mut cut, mut healed) = (Times::default(), Times::default());
         for round in 0..rounds {
-            fall_apart(&trial, topology, &mut cut, &mut healed).with_context(|| format!("{}, round {round}", topology.name))?;
+            fall_apart(&trial, topology, &mut cut, &mut healed)
+                .with_context(|| format!("{}, round {round}", topology.name))?;
         }
         say(&format!("{} ({}): without writes while cut: {cut}; after: {healed}", topology.name, topology.cuts));
         all_cut.extend(&cut);
@@ -81,7 +82,12 @@ fn fall_apart(trial: &Trial, topology: &Topology, cut: &mut Times, healed: &mut 
             ensure!(counts().iter().sum::<u64>() == 0, "written without a majority: by server {:?}", counts());
         }
         for alone in (0..3).filter(|n| talks_to(*n, &links).is_empty()) {
-            ensure!(counts()[alone] == 0, "{} wrote while it was alone: {:?}", trial.cluster.servers[alone].name, counts());
+            ensure!(
+                counts()[alone] == 0,
+                "{} wrote while it was alone: {:?}",
+                trial.cluster.servers[alone].name,
+                counts()
+            );
         }
     }
     trial.cluster.set(Faults::default());

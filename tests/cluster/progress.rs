@@ -26,7 +26,8 @@ struct State {
 impl Progress {
     pub fn new(servers: usize) -> Progress {
         let now = Instant::now();
-        let state = State { acknowledged: 0, mark: now, last: now, longest_gap: Duration::ZERO, since_mark: vec![0; servers] };
+        let state =
+            State { acknowledged: 0, mark: now, last: now, longest_gap: Duration::ZERO, since_mark: vec![0; servers] };
         Progress { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -78,7 +79,11 @@ impl Progress {
         let there = |state: &State| servers.iter().all(|server| state.since_mark[*server] >= count);
         let state = self.wait(within, there);
         if !there(&state) {
-            bail!("writes did not come back through {servers:?} within {} s: by server {:?}", within.as_secs(), state.since_mark);
+            bail!(
+                "writes did not come back through {servers:?} within {} s: by server {:?}",
+                within.as_secs(),
+                state.since_mark
+            );
         }
         Ok(())
     }
@@ -92,7 +97,10 @@ impl Progress {
 
     fn wait(&self, within: Duration, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let state = self.locked();
-        let (state, _) = self.changed.wait_timeout_while(state, within, |state| !is_so(state)).unwrap_or_else(PoisonError::into_inner);
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(state, within, |state| !is_so(state))
+            .unwrap_or_else(PoisonError::into_inner);
         state
     }
 
@@ -119,7 +127,9 @@ impl std::fmt::Display for Times {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
-        let at = |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).max(1) - 1).map_or(0, Duration::as_millis);
+        let at = |percent: usize| {
+            sorted.get((sorted.len() * percent).div_ceil(100).max(1) - 1).map_or(0, Duration::as_millis)
+        };
         write!(f, "p50 {} ms, p99 {} ms, most {} ms of {}", at(50), at(99), at(100), sorted.len())
     }
 }

@@ -37,7 +37,14 @@ impl Registers {
         for id in 0..CLIENTS {
             let stop = Arc::clone(&stop);
             let caller = Caller::new(servers, usize::try_from(id)?);
-            let client = Client { id, caller, chance: Chance::new(seed ^ (id + 77)), began, calls: Vec::new(), known: [0; KEYS as usize] };
+            let client = Client {
+                id,
+                caller,
+                chance: Chance::new(seed ^ (id + 77)),
+                began,
+                calls: Vec::new(),
+                known: [0; KEYS as usize],
+            };
             let thread = thread::Builder::new().name(format!("register client {id}"));
             threads.push(thread.spawn(move || client.run(&stop)).context("starting a client")?);
         }
@@ -86,7 +93,10 @@ impl Client {
                 _ => {
                     let expected = self.known[key];
                     let request = Request::new("PUT", &format!("/v1/var/{path}?cas={expected}"));
-                    (Operation::Cas { expected, value }, request.json(&json!({"Path": path, "Items": {"value": value.to_string()}})))
+                    (
+                        Operation::Cas { expected, value },
+                        request.json(&json!({"Path": path, "Items": {"value": value.to_string()}})),
+                    )
                 }
             };
             let called = self.now();
@@ -102,7 +112,9 @@ impl Client {
                         .with_context(|| format!("{operation} of {path}: {} {}", answer.head.status, answer.text()))?;
                     match told {
                         Told::Wrote(version) => self.known[key] = version,
-                        Told::Held(held) | Told::Conflict(held) => self.known[key] = held.map_or(0, |held| held.version),
+                        Told::Held(held) | Told::Conflict(held) => {
+                            self.known[key] = held.map_or(0, |held| held.version)
+                        }
                         Told::Deleted | Told::ConflictAt(_) => {}
                     }
                     Some((self.now(), told))
@@ -126,13 +138,16 @@ fn told(operation: &Operation, status: u16, body: &Value) -> Result<Told> {
         if version == 0 {
             return Ok(None);
         }
-        let value = body["Items"]["value"].as_str().and_then(|value| value.parse().ok()).context("a variable has its value")?;
+        let value =
+            body["Items"]["value"].as_str().and_then(|value| value.parse().ok()).context("a variable has its value")?;
         Ok(Some(Held { value, version }))
     };
     match (operation, status) {
         (Operation::Get, 200) => Ok(Told::Held(held()?)),
         (Operation::Get, 404) => Ok(Told::Held(None)),
-        (Operation::Cas { .. }, 200) => Ok(Told::Wrote(body["ModifyIndex"].as_u64().context("a variable has an index")?)),
+        (Operation::Cas { .. }, 200) => {
+            Ok(Told::Wrote(body["ModifyIndex"].as_u64().context("a variable has an index")?))
+        }
         (Operation::Cas { .. }, 409) => Ok(Told::Conflict(held()?)),
         (operation, status) => bail!("{status} is no answer to {operation}"),
     }

@@ -100,8 +100,11 @@ impl Server {
         let stderr = File::options().create(true).append(true).open(&self.stderr).context("opening its log")?;
         let mut command = net.command(self.number, env!("CARGO_BIN_EXE_songline"));
         command.args(["agent", "-config"]).arg(&self.config);
-        let child =
-            command.env("TMPDIR", self.data.parent().unwrap_or(&self.data)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        let child = command
+            .env("TMPDIR", self.data.parent().unwrap_or(&self.data))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr);
         self.child = Some(child.spawn().with_context(|| format!("starting {}", self.name))?);
         Ok(())
     }
@@ -113,7 +116,8 @@ impl Server {
         let mut ended = None;
         let answered = until(deadline, || {
             ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            ended.is_some() || http::call(http, &Request::new("GET", "/v1/agent/health"), Instant::now() + ANSWER_WITHIN).is_ok()
+            ended.is_some()
+                || http::call(http, &Request::new("GET", "/v1/agent/health"), Instant::now() + ANSWER_WITHIN).is_ok()
         });
         if let Some(status) = ended {
             anyhow::bail!("{} ended with {status}: {}", self.name, self.last_lines());
@@ -162,7 +166,8 @@ impl Server {
     /// Makes every write beyond this file offset in bytes fail, as on a broken disk. `None` removes the limit.
     pub fn limit_files(&self, bytes: Option<u64>) -> Result<()> {
         let limit = Rlimit { current: bytes, maximum: None };
-        prlimit(Some(self.pid()?), Resource::Fsize, limit).with_context(|| format!("limiting the files of {}", self.name))?;
+        prlimit(Some(self.pid()?), Resource::Fsize, limit)
+            .with_context(|| format!("limiting the files of {}", self.name))?;
         Ok(())
     }
 
@@ -186,7 +191,10 @@ impl Server {
     pub fn get(&self, target: &str) -> Result<(u64, Value)> {
         let answer = self.call(&Request::new("GET", target))?;
         ensure!(answer.head.status == 200, "GET {target} of {}: {} {}", self.name, answer.head.status, answer.text());
-        Ok((answer.index().unwrap_or_default(), answer.json().with_context(|| format!("GET {target} of {}", self.name))?))
+        Ok((
+            answer.index().unwrap_or_default(),
+            answer.json().with_context(|| format!("GET {target} of {}", self.name))?,
+        ))
     }
 
     /// Address of the leader as this server sees it, if any.

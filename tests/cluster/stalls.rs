@@ -80,7 +80,10 @@ fn writes_go_on_while_packets_are_lost_and_late() -> Result<()> {
     let bad = [
         ("a tenth of a second late", Faults { delay: late(50), jitter: late(10), ..Faults::default() }),
         ("2 % lost", Faults { lost_per_thousand: 20, ..Faults::default() }),
-        ("5 % lost, late and out of order", Faults { lost_per_thousand: 50, delay: late(5), jitter: late(20), ..Faults::default() }),
+        (
+            "5 % lost, late and out of order",
+            Faults { lost_per_thousand: 50, delay: late(5), jitter: late(20), ..Faults::default() },
+        ),
         ("15 % lost", Faults { lost_per_thousand: 150, ..Faults::default() }),
     ];
     for _ in 0..rounds {
@@ -89,7 +92,11 @@ fn writes_go_on_while_packets_are_lost_and_late() -> Result<()> {
             trial.progress().mark();
             let gap = trial.back(10).with_context(|| (*name).to_owned())?;
             let count = trial.progress().over(BAD);
-            say(&format!("{name}: {count} writes in {} s; longest without before it settled: {} ms", BAD.as_secs(), gap.as_millis()));
+            say(&format!(
+                "{name}: {count} writes in {} s; longest without before it settled: {} ms",
+                BAD.as_secs(),
+                gap.as_millis()
+            ));
         }
         trial.cluster.set(Faults::default());
         trial.all_serve()?;

@@ -46,14 +46,17 @@ impl Roamer {
         let (servers, run) = (servers.to_vec(), run.to_owned());
         let (shared, told) = (Arc::clone(&seen), Arc::clone(&stop));
         let thread = thread::Builder::new().name("roamer".into());
-        let thread = thread.spawn(move || roam(&servers, first, &run, &shared, &told)).context("starting a subscriber")?;
+        let thread =
+            thread.spawn(move || roam(&servers, first, &run, &shared, &told)).context("starting a subscriber")?;
         Ok(Roamer { seen, stop, thread })
     }
 
     /// Waits until all events up to `index` were received, and returns these and the number of failovers. Later
     /// events are dropped.
     pub fn finish(self, index: u64, within: Duration) -> Result<(Vec<PoolEvent>, u64)> {
-        let reached = until(Instant::now() + within, || self.seen.last.load(Ordering::SeqCst) >= index || self.thread.is_finished());
+        let reached = until(Instant::now() + within, || {
+            self.seen.last.load(Ordering::SeqCst) >= index || self.thread.is_finished()
+        });
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().map_err(|_| anyhow!("the subscriber panicked"))??;
         let last = self.seen.last.load(Ordering::SeqCst);
@@ -146,8 +149,8 @@ impl Subscription {
 
 /// The event of a frame, if it is about a node pool of `run`.
 fn pool_event(line: &[u8], last: &mut u64, run: &str) -> Result<Option<PoolEvent>> {
-    let frame: Value =
-        serde_json::from_slice(line).with_context(|| format!("a frame of the stream: {}", String::from_utf8_lossy(line).trim()))?;
+    let frame: Value = serde_json::from_slice(line)
+        .with_context(|| format!("a frame of the stream: {}", String::from_utf8_lossy(line).trim()))?;
     ensure!(frame.get("Gap").is_none(), "a gap behind {last}: {frame}");
     let Some(events) = frame.get("Events").and_then(Value::as_array) else {
         return Ok(None);
@@ -160,8 +163,15 @@ fn pool_event(line: &[u8], last: &mut u64, run: &str) -> Result<Option<PoolEvent
         ensure!(event["Index"] == index, "an event of another entry: {frame}");
         let pool = &event["Payload"]["NodePool"];
         let name = pool["Name"].as_str().unwrap_or_default();
-        let Some(writer) = name.rsplit_once('-').filter(|(of, _)| *of == run).and_then(|(_, writer)| writer.parse().ok()) else { continue };
-        let number = pool["Description"].as_str().and_then(|number| number.parse().ok()).with_context(|| format!("a number: {frame}"))?;
+        let Some(writer) =
+            name.rsplit_once('-').filter(|(of, _)| *of == run).and_then(|(_, writer)| writer.parse().ok())
+        else {
+            continue;
+        };
+        let number = pool["Description"]
+            .as_str()
+            .and_then(|number| number.parse().ok())
+            .with_context(|| format!("a number: {frame}"))?;
         ensure!(found.is_none(), "several pools in one entry: {frame}");
         found = Some(PoolEvent { index, writer, number });
     }

@@ -88,7 +88,14 @@ fn locked(faults: &Mutex<Faults>) -> MutexGuard<'_, Faults> {
 }
 
 /// Forwards the packets of one card, until the switch ends.
-fn pass(port: usize, cards: &[File], faults: &Mutex<Faults>, stop: &PipeReader, late: &Sender<Late>, mut chance: Chance) {
+fn pass(
+    port: usize,
+    cards: &[File],
+    faults: &Mutex<Faults>,
+    stop: &PipeReader,
+    late: &Sender<Late>,
+    mut chance: Chance,
+) {
     let mut card = &cards[port];
     let mut space = vec![0; PACKET_BYTES_MAX];
     loop {

@@ -82,7 +82,12 @@ impl Trial {
             let expected = &events[events.partition_point(|event| event.index <= *since)..];
             let differ = told.iter().zip(expected).find(|(a, b)| a != b);
             let (name, counts, ends) = (&server.name, (told.len(), expected.len()), (told.last(), expected.last()));
-            ensure!(told == expected, "{name} tells {} events and not {}; first other: {differ:?}; last: {ends:?}", counts.0, counts.1);
+            ensure!(
+                told == expected,
+                "{name} tells {} events and not {}; first other: {differ:?}; last: {ends:?}",
+                counts.0,
+                counts.1
+            );
         }
         linear::check(&calls).map_err(|error| anyhow!("{error}"))?;
         let digest = self.cluster.digests_agree(index)?;

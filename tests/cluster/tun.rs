@@ -31,9 +31,13 @@ pub fn open(name: &str) -> Result<File> {
     let space = request.name.get_mut(..name.len()).filter(|space| space.len() < NAME_BYTES);
     space.with_context(|| format!("{name} is too long for a network card"))?.copy_from_slice(name.as_bytes());
     let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun").context("opening /dev/net/tun")?;
-    #[expect(unsafe_code, reason = "SET_CARD reads one `ifreq` and keeps no pointer to it; `CardRequest` has its layout and its 40 bytes")]
+    #[expect(
+        unsafe_code,
+        reason = "SET_CARD reads one `ifreq` and keeps no pointer to it; `CardRequest` has its layout and its 40 bytes"
+    )]
     unsafe {
-        ioctl::ioctl(&file, Setter::<SET_CARD, CardRequest>::new(request)).with_context(|| format!("making the card {name}"))?;
+        ioctl::ioctl(&file, Setter::<SET_CARD, CardRequest>::new(request))
+            .with_context(|| format!("making the card {name}"))?;
     }
     let flags = rustix::fs::fcntl_getfl(&file).context("reading the flags of a card")?;
     rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK).context("setting the flags of a card")?;

@@ -36,7 +36,11 @@ impl Writers {
             let (caller, progress, stop) = (Caller::new(servers, n), Arc::clone(&progress), Arc::clone(&stop));
             let name = pool_of(run, n);
             let thread = thread::Builder::new().name(name.clone());
-            threads.push(thread.spawn(move || write(caller, &name, n.is_multiple_of(2), &progress, &stop)).context("starting a writer")?);
+            threads.push(
+                thread
+                    .spawn(move || write(caller, &name, n.is_multiple_of(2), &progress, &stop))
+                    .context("starting a writer")?,
+            );
         }
         Ok(Writers { progress, stop, threads })
     }
@@ -63,7 +67,8 @@ pub fn pool_of(run: &str, writer: usize) -> String {
 fn write(mut caller: Caller, pool: &str, repeats: bool, progress: &Progress, stop: &AtomicBool) -> Result<Vec<u64>> {
     let mut outcomes = Vec::new();
     for number in 0u64.. {
-        let mut request = Request::new("PUT", "/v1/node/pools").json(&json!({"Name": pool, "Description": number.to_string()}));
+        let mut request =
+            Request::new("PUT", "/v1/node/pools").json(&json!({"Name": pool, "Description": number.to_string()}));
         if repeats {
             request = request.header("Idempotency-Key", &format!("{pool}-{number}"));
         }
@@ -77,7 +82,8 @@ fn write(mut caller: Caller, pool: &str, repeats: bool, progress: &Progress, sto
             let sent = Instant::now();
             match caller.call(server, &request) {
                 Said::Answer(answer) if answer.head.status == 200 => {
-                    let index = answer.index().with_context(|| format!("a write without an index: {:?}", answer.head))?;
+                    let index =
+                        answer.index().with_context(|| format!("a write without an index: {:?}", answer.head))?;
                     progress.acknowledge(server, sent);
                     break index;
                 }

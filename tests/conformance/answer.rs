@@ -58,7 +58,9 @@ pub fn unpack(head: &Head, bytes: Vec<u8>) -> Result<Vec<u8>> {
     let mut plain = Vec::new();
     match head.header("Content-Encoding") {
         Some("gzip") => GzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).context("unpacking gzip")?,
-        Some("deflate") => DeflateDecoder::new(bytes.as_slice()).read_to_end(&mut plain).context("unpacking deflate")?,
+        Some("deflate") => {
+            DeflateDecoder::new(bytes.as_slice()).read_to_end(&mut plain).context("unpacking deflate")?
+        }
         _ => return Ok(bytes),
     };
     Ok(plain)

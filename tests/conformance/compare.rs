@@ -84,7 +84,13 @@ impl Judge {
         }
     }
 
-    fn objects(&mut self, want: &Map<String, Value>, got: &Map<String, Value>, trail: &mut Vec<Part>, lenient: Leniency<'_>) {
+    fn objects(
+        &mut self,
+        want: &Map<String, Value>,
+        got: &Map<String, Value>,
+        trail: &mut Vec<Part>,
+        lenient: Leniency<'_>,
+    ) {
         // The key with its tokens filled in, and the key as the case has it.
         let mut keys: Vec<(String, &String)> = want.keys().map(|key| (self.bindings.fill_text(key), key)).collect();
         self.learn_keys(&mut keys, want, got, trail, lenient);
@@ -186,7 +192,9 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b)),
-        (Value::Object(a), Value::Object(b)) => a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b))),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+        }
         _ => a == b,
     }
 }

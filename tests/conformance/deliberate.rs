@@ -52,7 +52,8 @@ impl World {
         let (deadline, mut index) = (Instant::now() + WITHIN, 0);
         let and = if target.contains('?') { '&' } else { '?' };
         loop {
-            let (status, at, said) = self.ask(fleet::TOKEN, &format!("GET {target}{and}index={index}&wait=1s"), Value::Null)?;
+            let (status, at, said) =
+                self.ask(fleet::TOKEN, &format!("GET {target}{and}index={index}&wait=1s"), Value::Null)?;
             ensure!(status == 200, "{target}: {status} {said}");
             if let Some(found) = wanted(&said) {
                 return Ok(found);

@@ -238,7 +238,8 @@ fn counts(frame: &Value, rules: &StreamRules) -> bool {
     let events = events.unwrap_or(&none);
     let wanted = |event: &Value| {
         let topic = event.get("Topic").and_then(Value::as_str);
-        rules.topics.iter().any(|t| Some(t.as_str()) == topic) && rules.only.iter().all(|(path, value)| equal(path.look_up(event), value))
+        rules.topics.iter().any(|t| Some(t.as_str()) == topic)
+            && rules.only.iter().all(|(path, value)| equal(path.look_up(event), value))
     };
     !events.is_empty() && events.iter().all(wanted)
 }

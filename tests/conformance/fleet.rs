@@ -45,7 +45,9 @@ pub struct Plan<'p> {
 /// Replays all cases; those of one agent in their order.
 pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
     let verdicts = Mutex::new(BTreeMap::new());
-    let queue_of = |profile: Profile| -> Mutex<VecDeque<&Case>> { Mutex::new(cases.iter().filter(|c| c.profile == profile).collect()) };
+    let queue_of = |profile: Profile| -> Mutex<VecDeque<&Case>> {
+        Mutex::new(cases.iter().filter(|c| c.profile == profile).collect())
+    };
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
     let shares = [
         // A replay mostly waits, so there may be more agents than processors.

@@ -1,7 +1,7 @@
 //! The lists beside the cases: `known.txt` (cases that do not pass yet), `deliberate.txt` (steps that deliberately
-//! differ) and
-//! `defects.txt` (defects whose recordings are not among the cases). Lines are `case: reason`, or `case steps
-//! [fields]: reason` for steps; empty lines and lines that begin with `#` are ignored. Not here: running anything.
+//! differ) and `defects.txt` (defects whose recordings are not among the cases). Lines are `case: reason`, or `case
+//! steps [fields]: reason` for steps; empty lines and lines that begin with `#` are ignored. Not here: running
+//! anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -95,7 +95,8 @@ pub fn mask(cases: &mut [Case], masks: &Masks) -> Result<usize> {
         let case = case.with_context(|| format!("{name} is to be masked, but there is no such case"))?;
         for mask in masks {
             for nth in &mask.steps {
-                let step = case.steps.get_mut(*nth).with_context(|| format!("{name} has no step {nth} to be masked"))?;
+                let step =
+                    case.steps.get_mut(*nth).with_context(|| format!("{name} has no step {nth} to be masked"))?;
                 step.masked |= mask.fields.is_empty();
                 step.ignore.extend(mask.fields.iter().cloned());
                 masked.insert((name, *nth));
@@ -122,7 +123,12 @@ pub fn updated(old: &Reasons, failed: &BTreeMap<String, Vec<String>>) -> String 
 
 /// Deviations of a run from the lists; empty when there are none. `second` are the cases that passed at their second
 /// try.
-pub fn complaints(known: &Reasons, failed: &BTreeMap<String, Vec<String>>, passed: &[String], second: &[&str]) -> Vec<String> {
+pub fn complaints(
+    known: &Reasons,
+    failed: &BTreeMap<String, Vec<String>>,
+    passed: &[String],
+    second: &[&str],
+) -> Vec<String> {
     let mut complaints = Vec::new();
     if second.len() > SECOND_TRIES_MAX {
         complaints.push(format!("{} cases passed only at their second try: {}", second.len(), second.join(", ")));

@@ -42,7 +42,8 @@ fn recorded_answers_have_the_shapes_of_the_openapi_document() -> anyhow::Result<
     Ok(())
 }
 
-/// The method and path of a request. `None` for a preflight, which is no operation: the layer for CORS answers it on every path.
+/// The method and path of a request. `None` for a preflight, which is no operation: the layer for CORS answers it on
+/// every path.
 fn request(step: &Step) -> Option<(&str, &str)> {
     let text = |key: &str| step.req.get(key).and_then(Value::as_str);
     Some((text("method")?, text("path")?)).filter(|(method, _)| *method != "OPTIONS")

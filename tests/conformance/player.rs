@@ -55,8 +55,14 @@ struct Player<'c> {
 
 /// Replays `case` against the agent at `server`.
 pub fn play(case: &Case, server: Server, env: &BTreeMap<String, String>, until: Until) -> Outcome {
-    let mut player =
-        Player { case, server, judge: Judge::default(), saved: BTreeMap::new(), started: BTreeMap::new(), changed_something: false };
+    let mut player = Player {
+        case,
+        server,
+        judge: Judge::default(),
+        saved: BTreeMap::new(),
+        started: BTreeMap::new(),
+        changed_something: false,
+    };
     player.judge.bindings.env = env.clone();
     player.play(until);
     Outcome { differences: player.judge.differences, changed_something: player.changed_something }

@@ -197,8 +197,10 @@ fn every_shared_case_can_be_read() -> anyhow::Result<()> {
 #[test]
 fn the_list_complains_of_what_fails_unlisted_and_of_what_passes_listed() -> anyhow::Result<()> {
     let known = lists::parse("# comment\n\njobs/a: no route\njobs/b: not replayed yet\njobs/gone: x\n")?;
-    let failed =
-        BTreeMap::from([("jobs/b".to_string(), vec!["step 0: one".to_string()]), ("jobs/c".to_string(), vec!["step 1: two".to_string()])]);
+    let failed = BTreeMap::from([
+        ("jobs/b".to_string(), vec!["step 0: one".to_string()]),
+        ("jobs/c".to_string(), vec!["step 1: two".to_string()]),
+    ]);
     let passed = ["jobs/a".to_string()];
     expect![[r#"
         jobs/c differs:
@@ -223,12 +225,16 @@ fn more_than_three_cases_that_pass_only_at_their_second_try_fail_the_run() {
 fn a_mask_names_steps_of_a_case_that_exists() {
     let cases = || -> Vec<Case> {
         let step = json!({"req": {}, "res": {"status": 200}});
-        vec![serde_json::from_value(json!({"name": "a/b", "about": "", "profile": "dev", "steps": [step, step, step]})).expect("a case")]
+        vec![
+            serde_json::from_value(json!({"name": "a/b", "about": "", "profile": "dev", "steps": [step, step, step]}))
+                .expect("a case"),
+        ]
     };
     let check = |list: &str| {
         let mut cases = cases();
         let masked = lists::parse_masks(list).and_then(|masks| lists::mask(&mut cases, &masks));
-        let shown: Vec<String> = cases[0].steps.iter().map(|step| format!("{} {}", step.masked, step.ignore.len())).collect();
+        let shown: Vec<String> =
+            cases[0].steps.iter().map(|step| format!("{} {}", step.masked, step.ignore.len())).collect();
         masked.map(|masked| format!("{masked}: {}", shown.join(", "))).unwrap_or_else(|error| format!("{error:#}"))
     };
     assert_eq!(check("a/b 0,2: both"), "2: true 0, false 0, true 0");
@@ -295,7 +301,10 @@ fn check_masked(steps: Value, masks: &str, answers: &[&str], expected: Expect) {
     let mut cases: Vec<Case> = vec![serde_json::from_value(case).expect("the case of a test is well formed")];
     lists::parse_masks(masks).and_then(|masks| lists::mask(&mut cases, &masks)).expect("the masks of a test fit");
     let case = &cases[0];
-    let server = Server { http: canned(answers).expect("a port of this machine"), deadline: Instant::now() + Duration::from_secs(30) };
+    let server = Server {
+        http: canned(answers).expect("a port of this machine"),
+        deadline: Instant::now() + Duration::from_secs(30),
+    };
     let outcome = play(case, server, &BTreeMap::new(), Until::End);
     // The measured time differs from run to run.
     let took = regex::Regex::new(r"got it after [0-9.]+ s").expect("a pattern");
@@ -379,7 +388,9 @@ fn a_quiet_stream_may_not_bring_another_frame() {
             "res": {"status": 200, "body": [{}]},
         }]),
         &["HTTP/1.1 200 OK\r\n\r\n{}\n{\"Index\":1}\nHOLD"],
-        expect![[r#"step 0 GET /v1/event/stream $: expected "1 elements: [{}]", got "2 elements: [{}, {\"Index\": 1}]""#]],
+        expect![[
+            r#"step 0 GET /v1/event/stream $: expected "1 elements: [{}]", got "2 elements: [{}, {\"Index\": 1}]""#
+        ]],
     );
 }
 
@@ -456,7 +467,8 @@ fn a_websocket_is_heard_to_its_close() {
 
 #[test]
 fn a_dead_server_is_a_difference() {
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port of this machine");
+    let address =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port of this machine");
     let case = json!({"name": "x/y", "about": "", "profile": "dev", "steps": [
         {"req": {"method": "GET", "path": "/v1/jobs"}, "res": {"status": 200}},
     ]});

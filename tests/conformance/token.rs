@@ -10,14 +10,17 @@ use serde_json::{Number, Value};
 use crate::text;
 
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("<(uuid:[0-9]+|str:[0-9]+|int:[0-9]+|x:[0-9]+|env:[A-Z_]+|index|time|port|ip|num|text|any)>").expect("the pattern is fixed")
+    Regex::new("<(uuid:[0-9]+|str:[0-9]+|int:[0-9]+|x:[0-9]+|env:[A-Z_]+|index|time|port|ip|num|text|any)>")
+        .expect("the pattern is fixed")
 });
 
-static UUID: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").expect("the pattern is fixed"));
+static UUID: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").expect("the pattern is fixed")
+});
 
 static RFC3339: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})").expect("the pattern is fixed")
+    Regex::new(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
+        .expect("the pattern is fixed")
 });
 
 /// Values of the tokens of one case.
@@ -37,7 +40,9 @@ impl Bindings {
     /// `value` with all known tokens filled in.
     pub fn fill(&self, value: &Value) -> Value {
         match value {
-            Value::Object(map) => Value::Object(map.iter().map(|(key, element)| (self.fill_text(key), self.fill(element))).collect()),
+            Value::Object(map) => {
+                Value::Object(map.iter().map(|(key, element)| (self.fill_text(key), self.fill(element))).collect())
+            }
             Value::Array(list) => Value::Array(list.iter().map(|e| self.fill(e)).collect()),
             Value::String(s) => match self.learned_int(s) {
                 Some(number) => Value::Number(number),
@@ -227,12 +232,16 @@ fn matches_from(pieces: &[Piece], text: &str, at: usize, learned: &mut Vec<Optio
         return at == text.len();
     };
     match piece {
-        Piece::Literal(literal) => text[at..].starts_with(literal.as_str()) && matches_from(rest, text, at + literal.len(), learned),
+        Piece::Literal(literal) => {
+            text[at..].starts_with(literal.as_str()) && matches_from(rest, text, at + literal.len(), learned)
+        }
         Piece::Again(earlier) => {
             let value = learned[*earlier].clone().unwrap_or_default();
             text[at..].starts_with(&value) && matches_from(rest, text, at + value.len(), learned)
         }
-        Piece::Shape(shape) => shape.sizes(&text[at..]).into_iter().any(|size| matches_from(rest, text, at + size, learned)),
+        Piece::Shape(shape) => {
+            shape.sizes(&text[at..]).into_iter().any(|size| matches_from(rest, text, at + size, learned))
+        }
         Piece::Learn(place, shape) => shape.sizes(&text[at..]).into_iter().any(|size| {
             learned[*place] = Some(text[at..at + size].to_string());
             matches_from(rest, text, at + size, learned)

@@ -33,7 +33,11 @@ pub fn agent() -> ExitCode {
 
 fn describe_otherwise(envelope: &mut Envelope) {
     if let Entry::NodePoolUpsert(command) = &mut envelope.command {
-        command.node_pools.iter_mut().filter(|pool| pool.name == POOL).for_each(|pool| pool.description = "another one".into());
+        command
+            .node_pools
+            .iter_mut()
+            .filter(|pool| pool.name == POOL)
+            .for_each(|pool| pool.description = "another one".into());
     }
 }
 
@@ -81,7 +85,12 @@ impl Server {
     fn start(&mut self, wrong: bool) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.dir.join("stderr")).context("opening its log")?;
         let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-        command.args(["agent", "-config"]).arg(self.dir.join("agent.json")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .args(["agent", "-config"])
+            .arg(self.dir.join("agent.json"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         if wrong {
             command.env(WRONG, "1");
         }
@@ -189,7 +198,12 @@ pub fn story() -> Result<()> {
         // The process may have ended meanwhile, which serves nothing either.
         let Ok(answer) = servers[wrong].ask(&request) else { continue };
         let text = answer.text();
-        ensure!(answer.head.status == 500 && text.contains("serves nothing any more"), "{} {}: {text}", request.method, request.target);
+        ensure!(
+            answer.head.status == 500 && text.contains("serves nothing any more"),
+            "{} {}: {text}",
+            request.method,
+            request.target
+        );
     }
     let child = servers[wrong].child.as_mut().context("it was started")?;
     let deadline = Instant::now() + WITHIN;

@@ -76,7 +76,10 @@ fn a_stream_shows_what_its_parameters_ask_for() -> Result<()> {
                 break (before, as_msgpack);
             }
         };
-        ensure!(told(&as_json) == told(&as_msgpack) && as_json[..as_json.len() - 1] == as_msgpack[..as_json.len() - 1], "{query}");
+        ensure!(
+            told(&as_json) == told(&as_msgpack) && as_json[..as_json.len() - 1] == as_msgpack[..as_json.len() - 1],
+            "{query}"
+        );
         let namespaces = told(&as_json).iter().filter(|text| *text == "Namespace NamespaceUpserted team").count();
         ensure!(namespaces == usize::from(query.contains("full")), "{query}: {:?}", told(&as_json));
     }
@@ -88,18 +91,26 @@ fn a_stream_shows_what_its_parameters_ask_for() -> Result<()> {
     let mut stream = story.subscribe("snapshot=true&topic=NodePool&topic=Namespace&full=true", "application/json")?;
     let snapshot = frames_of(&mut stream, false, has_caught_up)?;
     let expected = ["all", "default", "gpu", "slow"].map(|name| format!("NodePool Snapshot {name}"));
-    let expected = [expected.as_slice(), &["default", "team"].map(|name| format!("Namespace Snapshot {name}"))].concat();
+    let expected =
+        [expected.as_slice(), &["default", "team"].map(|name| format!("Namespace Snapshot {name}"))].concat();
     ensure!(told(&snapshot) == expected, "{:?}", told(&snapshot));
-    let mut indexes: Vec<&Value> = snapshot.iter().filter(|frame| frame["Events"].is_array()).map(|frame| &frame["Index"]).collect();
+    let mut indexes: Vec<&Value> =
+        snapshot.iter().filter(|frame| frame["Events"].is_array()).map(|frame| &frame["Index"]).collect();
     indexes.dedup();
     ensure!(indexes.len() == 1, "{indexes:?}");
     story.call(&Request::new("DELETE", "/v1/node/pool/slow"))?;
     let live = frames_of(&mut stream, false, |frame| frame["Events"].is_array())?;
-    ensure!(told(&live) == ["NodePool NodePoolDeleted slow"] && live[0]["Events"][0]["Payload"]["Deleted"] == true, "{live:?}");
+    ensure!(
+        told(&live) == ["NodePool NodePoolDeleted slow"] && live[0]["Events"][0]["Payload"]["Deleted"] == true,
+        "{live:?}"
+    );
 
     for (query, expected) in [
         ("from=xyz", expect!["400 Expect `now` for `from` query string parameter, got xyz"]),
-        ("snapshot=maybe", expect![[r#"400 Expect `true` or `false` for `snapshot` query string parameter, got "maybe""#]]),
+        (
+            "snapshot=maybe",
+            expect![[r#"400 Expect `true` or `false` for `snapshot` query string parameter, got "maybe""#]],
+        ),
         ("full=2", expect![[r#"400 Expect `true` or `false` for `full` query string parameter, got "2""#]]),
         ("after_index=x", expect![[r#"400 Unable to parse after_index: "x""#]]),
         (
@@ -120,7 +131,10 @@ fn a_stream_shows_what_its_parameters_ask_for() -> Result<()> {
                 r#"400 failed to read filter expression: 1:14 (13): regular expression "(" does not compile: error parsing regexp: missing closing ): `(`"#
             ]],
         ),
-        ("snapshot=true&after_index=4", expect!["400 after_index and snapshot both say where the stream begins: give one of them"]),
+        (
+            "snapshot=true&after_index=4",
+            expect!["400 after_index and snapshot both say where the stream begins: give one of them"],
+        ),
         ("snapshot=true&from=now", expect!["200 "]),
         ("full=false", expect!["200 "]),
     ] {

@@ -28,7 +28,10 @@ fn waiting_task(story: &Story, job: &str) -> Result<String> {
         "Resources": {"CPU": 20, "MemoryMB": 16},
     });
     let group = json!({"Name": "g", "Tasks": [task], "Update": {"MaxParallel": 0}});
-    story.put("/v1/jobs", &json!({"Job": {"ID": job, "Datacenters": ["*"], "TaskGroups": [group], "Update": {"MaxParallel": 0}}}))?;
+    story.put(
+        "/v1/jobs",
+        &json!({"Job": {"ID": job, "Datacenters": ["*"], "TaskGroups": [group], "Update": {"MaxParallel": 0}}}),
+    )?;
     let allocs = story.wait_for_running(job, 1, 0)?;
     Ok(allocs[0]["ID"].as_str().context("an alloc's id")?.to_owned())
 }
@@ -139,10 +142,14 @@ fn a_plain_session_has_the_tasks_environment_three_streams_and_an_exit_code() ->
     ensure!(killed.exit == Some(json!({"exit_code": 137, "signal": 9})), "{killed:?}");
     let missing = Session::begin(&story, &alloc, &["no-such-program"], false)?.hear_all()?;
     let (code, reason) = missing.close.context("a close frame")?;
-    ensure!(code == 1011 && reason.contains("exec: \"no-such-program\": executable file not found in $PATH"), "{code} {reason}");
+    ensure!(
+        code == 1011 && reason.contains("exec: \"no-such-program\": executable file not found in $PATH"),
+        "{code} {reason}"
+    );
 
     // More than all buffers on the way hold together, in both directions.
-    let mut session = Session::begin(&story, &alloc, &["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; wc -c"], false)?;
+    let mut session =
+        Session::begin(&story, &alloc, &["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; wc -c"], false)?;
     let mut heard = Heard::default();
     session.hear_until(&mut heard, |heard| heard.stdout.len() >= 3_000_000)?;
     for _ in 0..50 {
@@ -276,7 +283,10 @@ fn frames_that_are_none_end_their_session_and_nothing_else() -> Result<()> {
     let garbage = close_after(&masked(0x81, b"nonsense"))?;
     ensure!(garbage == Some((1011, "invalid character 'o' in literal null (expecting 'u')".to_owned())), "{garbage:?}");
     let kind = close_after(&masked(0x81, br#"{"stdin":{"data":7}}"#))?;
-    ensure!(kind.is_some_and(|(code, why)| code == 1011 && why.starts_with("json: cannot unmarshal number")), "a number");
+    ensure!(
+        kind.is_some_and(|(code, why)| code == 1011 && why.starts_with("json: cannot unmarshal number")),
+        "a number"
+    );
     let mut huge_ping = vec![0x89, 0xfe, 0xff, 0xff, 0, 0, 0, 0];
     huge_ping.resize(8 + 0xffff, 0);
     for frame in [
@@ -336,13 +346,19 @@ fn whoever_runs_commands_in_tasks_needs_the_right_for_it_all_the_time() -> Resul
         heard.close.context("a close frame")
     };
     ensure!(refused(None)? == (1011, "Permission denied".to_owned()), "nobody");
-    ensure!(refused(Some(&tasks_only))? == (1011, "Permission denied".to_owned()), "alloc-exec alone is not enough for raw_exec");
+    ensure!(
+        refused(Some(&tasks_only))? == (1011, "Permission denied".to_owned()),
+        "alloc-exec alone is not enough for raw_exec"
+    );
     let unknown = refused(Some("11111111-2222-3333-4444-555555555555"))?;
     ensure!(unknown == (1011, "rpc error: Permission denied".to_owned()), "{unknown:?}");
     ensure!(refused(Some(&nodes_too))? == (1000, String::new()), "who may");
 
     // A browser cannot set headers: it sends its token in its first message.
-    let url = format!("ws://{}/v1/client/allocation/{alloc}/exec?task=t&ws_handshake=true&command=%5B%22true%22%5D", story.http());
+    let url = format!(
+        "ws://{}/v1/client/allocation/{alloc}/exec?task=t&ws_handshake=true&command=%5B%22true%22%5D",
+        story.http()
+    );
     for (secret, close) in [(&nodes_too, (1000, "")), (&tasks_only, (1011, "Permission denied"))] {
         let mut session = Session::open(&story, &url, None)?;
         session.say(&json!({"version": 1, "auth_token": secret}))?;

@@ -49,7 +49,8 @@ fn an_alloc_that_was_moved_because_its_node_went_down_is_explained_and_so_is_the
     let second = fleet.join("n2")?;
     first.silence();
     fleet.wait(&format!("/v1/node/{}", first.id()), |node| node["Status"] == "down")?;
-    let allocs = fleet.wait("/v1/job/web/allocations", |allocs| allocs.as_array().is_some_and(|list| list.len() == 2))?;
+    let allocs =
+        fleet.wait("/v1/job/web/allocations", |allocs| allocs.as_array().is_some_and(|list| list.len() == 2))?;
     let new = texts(&allocs, "ID").into_iter().find(|id| *id != old).context("a replacement")?.to_owned();
     fleet.says_running(&second, &new)?;
 
@@ -75,7 +76,12 @@ fn an_alloc_that_was_moved_because_its_node_went_down_is_explained_and_so_is_the
             the plan of evaluation ID stopped alloc OLD (web.g[0]) and took it for lost (alloc is lost since its node is down); placed alloc NEW (web.g[0]) on node n2 (N2) in the place of alloc OLD (web.g[0]).
         "#]],
     )?;
-    let missed = told["Steps"].as_array().into_iter().flatten().find(|step| step["About"] == "node").context("a step of the node")?;
+    let missed = told["Steps"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|step| step["About"] == "node")
+        .context("a step of the node")?;
     ensure!(missed["ID"] == first.id() && missed["Actor"] == "leader:heartbeats", "{missed}");
 
     let of_new = fleet.get(&format!("/v1/explain/allocation/{new}"))?;
@@ -393,7 +399,8 @@ fn a_write_with_a_key_runs_once_and_its_retry_gets_the_first_answer_whatever_cam
 #[test]
 fn garbage_collection_under_a_key_runs_once_and_so_does_the_reconciling_of_summaries() -> Result<()> {
     let fleet = Fleet::begin()?;
-    let is_done = |evals: &Value| evals.as_array().is_some_and(|evals| evals.iter().all(|eval| eval["Status"] == "complete"));
+    let is_done =
+        |evals: &Value| evals.as_array().is_some_and(|evals| evals.iter().all(|eval| eval["Status"] == "complete"));
     let stopped = |id: &str| -> Result<()> {
         fleet.put("/v1/jobs", &job(id, 0))?;
         fleet.ask(&Request::new("DELETE", &format!("/v1/job/{id}")))?;
@@ -439,7 +446,10 @@ fn the_audit_tells_who_asked_for_what_and_what_became_of_it() -> Result<()> {
             let names: Vec<_> = texts(&row["Request"]["namespaces"], "Name");
             let actor = row["Actor"].as_str().unwrap_or_default().replace(&node.id(), "N1");
             let result = row["Result"].as_str().unwrap_or("unknown");
-            format!("{} by {actor}: {result} {}", row["Command"].as_str().unwrap_or_default(), names.join(" ")).trim_end().to_owned() + "\n"
+            format!("{} by {actor}: {result} {}", row["Command"].as_str().unwrap_or_default(), names.join(" "))
+                .trim_end()
+                .to_owned()
+                + "\n"
         });
         let text: String = lines.collect();
         Ok(Regex::new(r"index \d+")?.replace_all(&text, "index N").into_owned())

@@ -9,8 +9,15 @@ use crate::http::Request;
 use crate::story::Story;
 
 /// Variables of an agent's environment that no task should see. All have the value `SECRET`.
-const SECRETS: &[&str] =
-    &["NOMAD_TOKEN", "VAULT_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "ARM_CLIENT_SECRET", "DD_API_KEY", "DB_PASSWORD"];
+const SECRETS: &[&str] = &[
+    "NOMAD_TOKEN",
+    "VAULT_TOKEN",
+    "GITHUB_TOKEN",
+    "AWS_SECRET_ACCESS_KEY",
+    "ARM_CLIENT_SECRET",
+    "DD_API_KEY",
+    "DB_PASSWORD",
+];
 const SECRET: &str = "hidden-from-tasks";
 
 /// The output of a task of this driver that prints its environment.
@@ -28,7 +35,8 @@ fn environment(story: &Story, driver: &str) -> Result<String> {
         "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
         "ReschedulePolicy": {"Attempts": 0, "Unlimited": false},
     });
-    story.put("/v1/jobs", &json!({"Job": {"ID": job, "Type": "batch", "Datacenters": ["*"], "TaskGroups": [group]}}))?;
+    story
+        .put("/v1/jobs", &json!({"Job": {"ID": job, "Type": "batch", "Datacenters": ["*"], "TaskGroups": [group]}}))?;
     let ended = |list: &Value| ["complete", "failed"].iter().any(|status| list[0]["ClientStatus"] == *status);
     let allocs = story.wait(&format!("/v1/job/{job}/allocations"), ended)?;
     let id = allocs[0]["ID"].as_str().context("an alloc's id")?;

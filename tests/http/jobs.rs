@@ -98,7 +98,11 @@ fn wait_for_deployment(story: &Story, version: u64) -> Result<()> {
 }
 
 /// The events of all frames up to and with that of entry `end`.
-fn events_until(stream: &mut Connection, end: u64, next: impl Fn(&[u8]) -> Result<Option<(Value, usize)>>) -> Result<Vec<Value>> {
+fn events_until(
+    stream: &mut Connection,
+    end: u64,
+    next: impl Fn(&[u8]) -> Result<Option<(Value, usize)>>,
+) -> Result<Vec<Value>> {
     let deadline = Instant::now() + WITHIN;
     let (mut rest, mut events) = (Vec::new(), Vec::new());
     loop {

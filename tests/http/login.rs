@@ -51,10 +51,12 @@ impl Guarded {
     fn method(&self, name: &str, kind: &str, mut config: Value) -> Result<()> {
         config["SigningAlgs"] = json!(["ES256"]);
         config["ListClaimMappings"] = json!({"groups": "groups"});
-        let method = json!({"Name": name, "Type": kind, "TokenLocality": "local", "MaxTokenTTL": "10m", "Config": config});
+        let method =
+            json!({"Name": name, "Type": kind, "TokenLocality": "local", "MaxTokenTTL": "10m", "Config": config});
         let made = self.ask("PUT", "/v1/acl/auth-method", &method)?;
         ensure!(made.head.status == 200, "{}", made.text());
-        let rule = json!({"AuthMethod": name, "BindType": "policy", "BindName": "ops", "Selector": "ops in list.groups"});
+        let rule =
+            json!({"AuthMethod": name, "BindType": "policy", "BindName": "ops", "Selector": "ops in list.groups"});
         let made = self.ask("PUT", "/v1/acl/binding-rule", &rule)?;
         ensure!(made.head.status == 200, "{}", made.text());
         Ok(())
@@ -87,7 +89,8 @@ fn a_user_logs_in_at_a_provider_over_tls() -> Result<()> {
     let answer = guarded.ask_as("", "PUT", "/v1/acl/oidc/auth-url", &began)?;
     ensure!(answer.head.status == 200, "{}", answer.text());
     let (state, code) = provider.visit(answer.json()?["AuthURL"].as_str().context("an address")?)?;
-    let back = json!({"AuthMethodName": "corp", "RedirectURI": REDIRECT, "ClientNonce": "n 1", "State": state, "Code": code});
+    let back =
+        json!({"AuthMethodName": "corp", "RedirectURI": REDIRECT, "ClientNonce": "n 1", "State": state, "Code": code});
     guarded.is_good(&guarded.ask_as("", "PUT", "/v1/acl/oidc/complete-auth", &back)?)?;
     let again = guarded.ask_as("", "PUT", "/v1/acl/oidc/complete-auth", &back)?;
     ensure!((again.head.status, &*again.text()) == (400, "no OIDC request found for client nonce"), "{}", again.text());
@@ -106,7 +109,8 @@ fn a_user_logs_in_at_a_provider_over_tls() -> Result<()> {
 #[test]
 fn a_machine_logs_in_by_published_keys() -> Result<()> {
     let (guarded, provider) = (Guarded::start()?, Provider::start()?);
-    let by_keys = |path: &str| json!({"JWKSURL": provider.url(path), "JWKSCACert": AUTHORITY, "BoundAudiences": ["cluster"]});
+    let by_keys =
+        |path: &str| json!({"JWKSURL": provider.url(path), "JWKSCACert": AUTHORITY, "BoundAudiences": ["cluster"]});
     guarded.method("keys", "JWT", by_keys("/keys"))?;
     guarded.method("found", "JWT", json!({"OIDCDiscoveryURL": provider.url(""), "DiscoveryCaPem": [AUTHORITY]}))?;
     guarded.method("moved", "JWT", by_keys("/moved"))?;
@@ -115,10 +119,16 @@ fn a_machine_logs_in_by_published_keys() -> Result<()> {
     let token = provider.token(&json!({"aud": "cluster", "groups": ["ops"]}))?;
     guarded.is_good(&guarded.login("keys", &token)?)?;
     guarded.is_good(&guarded.login("found", &token)?)?;
-    for (method, reason) in [("moved", "unexpected status 302"), ("endless", "answer is longer than 524288 bytes"), ("gone", "status 404")]
+    for (method, reason) in
+        [("moved", "unexpected status 302"), ("endless", "answer is longer than 524288 bytes"), ("gone", "status 404")]
     {
         let answer = guarded.login(method, &token)?;
-        ensure!(answer.head.status == 401 && answer.text().contains(reason), "{method}: {} {}", answer.head.status, answer.text());
+        ensure!(
+            answer.head.status == 401 && answer.text().contains(reason),
+            "{method}: {} {}",
+            answer.head.status,
+            answer.text()
+        );
     }
     let wrong = [
         (json!({"aud": "other", "groups": ["ops"]}), 401, "audience claim does not match any expected audience"),
@@ -127,7 +137,12 @@ fn a_machine_logs_in_by_published_keys() -> Result<()> {
     ];
     for (claims, status, reason) in wrong {
         let answer = guarded.login("keys", &provider.token(&claims)?)?;
-        ensure!(answer.head.status == status && answer.text().ends_with(reason), "{claims}: {} {}", answer.head.status, answer.text());
+        ensure!(
+            answer.head.status == status && answer.text().ends_with(reason),
+            "{claims}: {} {}",
+            answer.head.status,
+            answer.text()
+        );
     }
     let another = Provider::start()?;
     let answer = guarded.login("keys", &another.token(&json!({"aud": "cluster", "groups": ["ops"]}))?)?;

@@ -92,7 +92,8 @@ fn the_whole_text_is_valid_and_has_what_dashboards_ask_for() -> Result<()> {
         ensure!(since.elapsed() < WITHIN, "{missing:?} are not told");
         thread::sleep(Duration::from_millis(20));
     };
-    let value = |name: &str, labels: &[(&str, &str)]| told.value(name, labels).with_context(|| format!("{name} {labels:?}"));
+    let value =
+        |name: &str, labels: &[(&str, &str)]| told.value(name, labels).with_context(|| format!("{name} {labels:?}"));
     let group = [("job", "sleeper"), ("task_group", "g"), ("namespace", "default")];
     assert_eq!(value("nomad_nomad_job_summary_running", &group)?, 2.0);
     assert_eq!(value("nomad_nomad_job_summary_queued", &group)?, 0.0);
@@ -107,7 +108,8 @@ fn the_whole_text_is_valid_and_has_what_dashboards_ask_for() -> Result<()> {
     let documented = documented()?;
     let undocumented: Vec<_> = told.families.keys().filter(|name| !documented.is_match(name)).collect();
     ensure!(undocumented.is_empty(), "docs/metrics.md does not have {undocumented:?}");
-    let running: f64 = told.samples.iter().filter(|((name, _), _)| name == "nomad_client_allocations_running").map(|(_, n)| n).sum();
+    let running: f64 =
+        told.samples.iter().filter(|((name, _), _)| name == "nomad_client_allocations_running").map(|(_, n)| n).sum();
     assert_eq!(running, 2.0);
     Ok(())
 }
@@ -118,7 +120,8 @@ fn json_tells_the_last_interval_and_forgets_it() -> Result<()> {
     for _ in 0..7 {
         story.get("/v1/jobs")?;
     }
-    let told = wait_for_json(&story, "the requests", |told| row(told, "Counters", "nomad.nomad.rpc.job.list").is_some())?;
+    let told =
+        wait_for_json(&story, "the requests", |told| row(told, "Counters", "nomad.nomad.rpc.job.list").is_some())?;
     let counter = row(&told, "Counters", "nomad.nomad.rpc.job.list").context("it is there")?;
     ensure!(counter["Count"] == 7 && counter["Sum"] == 7.0, "{counter}");
     ensure!(counter["Rate"].as_f64().context("a number")? > 0.0, "{counter}");

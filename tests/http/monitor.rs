@@ -41,7 +41,8 @@ fn say_something(story: &Story, job: &str) -> Result<()> {
 fn the_agents_log_is_streamed_to_those_who_ask() -> Result<()> {
     let story = Story::begin()?;
     let mut plain = open(&story, "/v1/agent/monitor?log_level=trace&plain=true")?;
-    let mut objects = open(&story, "/v1/agent/monitor?log_level=trace&plain=true&log_json=true&log_include_location=true")?;
+    let mut objects =
+        open(&story, "/v1/agent/monitor?log_level=trace&plain=true&log_json=true&log_include_location=true")?;
     let mut frames = open(&story, "/v1/agent/monitor?log_level=trace&node_id=")?;
     say_something(&story, "talk")?;
     let text = read_until(&mut plain, |text| text.lines().count() >= 2)?;
@@ -75,9 +76,10 @@ fn workers_are_shown_and_can_be_others() -> Result<()> {
     ensure!(story.put("/v1/agent/schedulers/config", &fewer)? == fewer);
     // The one new worker replaces the earlier ones and processes evaluations.
     say_something(&story, "after")?;
-    for refused in
-        [json!({"num_schedulers": -1, "enabled_schedulers": ["_core"]}), json!({"num_schedulers": 1, "enabled_schedulers": ["x"]})]
-    {
+    for refused in [
+        json!({"num_schedulers": -1, "enabled_schedulers": ["_core"]}),
+        json!({"num_schedulers": 1, "enabled_schedulers": ["x"]}),
+    ] {
         let answer = story.ask(&Request::new("PUT", "/v1/agent/schedulers/config").json(&refused))?;
         ensure!(answer.head.status == 400 && answer.text() == "Invalid request", "{}", answer.text());
     }
@@ -106,8 +108,7 @@ fn profiles_are_what_there_is_and_the_rest_is_refused_plainly() -> Result<()> {
 fn the_data_of_an_allocation_is_packed_for_its_successor() -> Result<()> {
     let story = Story::begin()?;
     let script = "echo shared > $NOMAD_ALLOC_DIR/data/file; echo own > $NOMAD_TASK_DIR/file; exec sleep 86400";
-    let task =
-        json!({"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/sh", "args": ["-c", script]}, "KillTimeout": 1_000_000_000});
+    let task = json!({"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/sh", "args": ["-c", script]}, "KillTimeout": 1_000_000_000});
     let group = json!({"Name": "g", "Tasks": [task]});
     story.put("/v1/jobs", &json!({"Job": {"ID": "data", "Datacenters": ["*"], "TaskGroups": [group]}}))?;
     let allocs = story.wait_for_running("data", 1, 0)?;
@@ -116,14 +117,16 @@ fn the_data_of_an_allocation_is_packed_for_its_successor() -> Result<()> {
     loop {
         let packed = story.call(&Request::new("GET", &format!("/v1/client/allocation/{id}/snapshot")))?;
         let mut archive = tar::Archive::new(packed.body.as_slice());
-        let names: Vec<String> = archive.entries()?.map(|entry| Ok(entry?.path()?.display().to_string())).collect::<Result<_>>()?;
+        let names: Vec<String> =
+            archive.entries()?.map(|entry| Ok(entry?.path()?.display().to_string())).collect::<Result<_>>()?;
         if names.iter().any(|name| name == "alloc/data/file") && names.iter().any(|name| name == "t/local/file") {
             ensure!(names.iter().all(|name| !name.contains("secrets")), "{names:?}");
             break;
         }
         ensure!(Instant::now() < deadline, "{names:?}");
     }
-    let missing = story.ask(&Request::new("GET", "/v1/client/allocation/11111111-2222-3333-4444-555555555555/snapshot"))?;
+    let missing =
+        story.ask(&Request::new("GET", "/v1/client/allocation/11111111-2222-3333-4444-555555555555/snapshot"))?;
     ensure!((missing.head.status, missing.text().as_str()) == (404, "allocation not found"));
     Ok(())
 }

@@ -150,7 +150,12 @@ fn a_server_that_is_killed_and_comes_back_finds_its_node_and_the_task_has_notice
 
     servers.agent.kill()?;
     let away = node.ask(&Request::new("GET", "/v1/jobs"))?;
-    ensure!(away.head.status == 500 && away.text().contains("failed to get conn"), "{} {}", away.head.status, away.text());
+    ensure!(
+        away.head.status == 500 && away.text().contains("failed to get conn"),
+        "{} {}",
+        away.head.status,
+        away.text()
+    );
     ensure!(node.get("/v1/agent/health")?["client"]["ok"] == true);
 
     let servers = server(dir.path(), &ports, false)?;
@@ -195,7 +200,8 @@ fn what_ran_on_a_node_that_is_killed_is_lost_and_runs_elsewhere() -> Result<()> 
     // The task of the dead agent keeps running: no agent can stop it, so the test has to.
     left.iter().for_each(process::Process::kill);
     let list = list?;
-    let runs = list.as_array().into_iter().flatten().find(|alloc| alloc["ClientStatus"] == "running").context("one runs")?;
+    let runs =
+        list.as_array().into_iter().flatten().find(|alloc| alloc["ClientStatus"] == "running").context("one runs")?;
     let id = runs["ID"].as_str().context("an id")?;
     let runs = servers.get(&format!("/v1/allocation/{id}"))?;
     ensure!(runs["NodeName"] != before["NodeName"] && runs["PreviousAllocation"] == before["ID"], "{runs}");

@@ -31,7 +31,8 @@ fn what_is_answered_has_the_shape_that_the_agent_says() -> Result<()> {
     let document = Document::new(served.clone());
 
     let task = json!({"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "1h"}, "Resources": {"CPU": 20, "MemoryMB": 16}});
-    let group = json!({"Name": "g", "Scaling": {"Max": 3}, "Services": [{"Name": "s", "Provider": "nomad"}], "Tasks": [task]});
+    let group =
+        json!({"Name": "g", "Scaling": {"Max": 3}, "Services": [{"Name": "s", "Provider": "nomad"}], "Tasks": [task]});
     story.put("/v1/jobs", &json!({"Job": {"ID": "j", "TaskGroups": [group]}}))?;
     story.put("/v1/namespace", &json!({"Name": "n"}))?;
     story.put("/v1/node/pools", &json!({"Name": "p"}))?;
@@ -80,7 +81,9 @@ fn what_is_answered_has_the_shape_that_the_agent_says() -> Result<()> {
         let fits = || -> Result<()> {
             let status = answer.head.status;
             ensure!(status == 200, "{status}: {}", answer.text());
-            let Some(schema) = document.schema("GET", &path, status).map_err(|fault| anyhow!(fault))? else { return Ok(()) };
+            let Some(schema) = document.schema("GET", &path, status).map_err(|fault| anyhow!(fault))? else {
+                return Ok(());
+            };
             let value: Value = answer.json()?;
             document.fit(schema, &value, &|_| false).map_err(|fault| anyhow!(fault))
         };

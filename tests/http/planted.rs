@@ -77,7 +77,9 @@ fn told(story: &Story, alloc: &str) -> Result<Vec<(String, Vec<u8>)>> {
         "/v1/system/no-such-route".to_owned(),
     ] {
         // Headers count, and so do refusals.
-        let request = Request::new("GET", &target).header("X-Nomad-Token", CALLER).header("Authorization", &format!("Bearer {BEARER}"));
+        let request = Request::new("GET", &target)
+            .header("X-Nomad-Token", CALLER)
+            .header("Authorization", &format!("Bearer {BEARER}"));
         let answer = story.ask(&request)?;
         out.push((target, answer.body));
     }
@@ -88,7 +90,10 @@ fn told(story: &Story, alloc: &str) -> Result<Vec<(String, Vec<u8>)>> {
             let last = format!("the end of {query} as {accept}");
             let task = json!({"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}});
             let groups = json!([{"Name": "g", "Count": 0, "Tasks": [task]}]);
-            story.put("/v1/jobs", &json!({"Job": {"ID": "end", "Type": "batch", "Meta": {"last": last}, "TaskGroups": groups}}))?;
+            story.put(
+                "/v1/jobs",
+                &json!({"Job": {"ID": "end", "Type": "batch", "Meta": {"last": last}, "TaskGroups": groups}}),
+            )?;
             let mut told = Vec::new();
             let until = Instant::now() + WITHIN;
             while !find(&told, &last) {
@@ -127,7 +132,9 @@ fn what_is_planted_is_found_only_where_it_may_be() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let story = Story { agent: Agent::start_talkative(&Setup { acl: false, data_dir: Some(data_dir.clone()) })? };
-    story.wait("/v1/operator/keyring/keys", |keys| keys.as_array().is_some_and(|keys| keys.iter().any(|key| key["State"] == "active")))?;
+    story.wait("/v1/operator/keyring/keys", |keys| {
+        keys.as_array().is_some_and(|keys| keys.iter().any(|key| key["State"] == "active"))
+    })?;
     story.wait("/v1/nodes", |nodes| nodes[0]["Status"] == "ready")?;
 
     story.put("/v1/var/app/db", &json!({"Items": {"password": VARIABLE}}))?;
@@ -142,14 +149,17 @@ fn what_is_planted_is_found_only_where_it_may_be() -> Result<()> {
         "Name": "t", "Driver": "raw_exec", "Identity": {"Env": true},
         "Config": {"command": "/bin/sh", "args": ["-c", "echo $NOMAD_TOKEN"]},
     });
-    let job =
-        json!({"ID": "who", "Type": "batch", "VaultToken": VAULT, "ConsulToken": CONSUL, "TaskGroups": [{"Name": "g", "Tasks": [task]}]});
+    let job = json!({"ID": "who", "Type": "batch", "VaultToken": VAULT, "ConsulToken": CONSUL, "TaskGroups": [{"Name": "g", "Tasks": [task]}]});
     story.put("/v1/jobs", &json!({"Job": job}))?;
     let allocs = story.wait("/v1/job/who/allocations", |allocs| allocs[0]["ClientStatus"] == "complete")?;
     let alloc = allocs[0]["ID"].as_str().context("an alloc has an id")?.to_owned();
-    let printed = story.call(&Request::new("GET", &format!("/v1/client/fs/logs/{alloc}?task=t&type=stdout&plain=true")))?.text();
+    let printed =
+        story.call(&Request::new("GET", &format!("/v1/client/fs/logs/{alloc}?task=t&type=stdout&plain=true")))?.text();
     let identity = signature(&printed)?;
-    let kek = std::fs::read_to_string(data_dir.join("server/keystore/kek")).context("reading the key-encryption key")?.trim().to_owned();
+    let kek = std::fs::read_to_string(data_dir.join("server/keystore/kek"))
+        .context("reading the key-encryption key")?
+        .trim()
+        .to_owned();
     let node_secret = node_secret(&data_dir.join("client"))?;
 
     let mut traces = refused(&story)?;

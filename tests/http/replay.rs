@@ -41,7 +41,8 @@ fn a_log_replays_to_the_state_that_it_drove_and_so_does_its_archive() -> Result<
     ensure!(of_live.len() > 10, "there are digests: {of_live:?}");
     // The restore raises the indexes of tables, which are no rows. Nodes are not compared: the restored state does
     // not know the restoring agent's node, which registers again.
-    let comparable = |digests: &[String]| digests.iter().filter(|line| !line.starts_with("nodes ")).cloned().collect::<Vec<_>>();
+    let comparable =
+        |digests: &[String]| digests.iter().filter(|line| !line.starts_with("nodes ")).cloned().collect::<Vec<_>>();
     ensure!(comparable(&of_live) == comparable(&of_restored), "restored: {of_restored:?}, saved: {of_live:?}");
     ensure!(of_live == of_replay, "replayed: {of_replay:?}, saved: {of_live:?}");
     Ok(())
@@ -55,13 +56,20 @@ fn inspect(dir: &Path, name: &str, archive: &[u8]) -> Result<Vec<String>> {
 
 /// Output of the program.
 fn run(args: &[&str]) -> Result<String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_songline")).args(args).output().with_context(|| format!("running songline {args:?}"))?;
+    let output = Command::new(env!("CARGO_BIN_EXE_songline"))
+        .args(args)
+        .output()
+        .with_context(|| format!("running songline {args:?}"))?;
     ensure!(output.status.success(), "songline {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The lines of the table of digests: name, rows, digest.
 fn digests(printed: &str) -> Vec<String> {
-    let table = printed.lines().skip_while(|line| !line.starts_with("Table")).skip(1).take_while(|line| !line.starts_with("total"));
+    let table = printed
+        .lines()
+        .skip_while(|line| !line.starts_with("Table"))
+        .skip(1)
+        .take_while(|line| !line.starts_with("total"));
     table.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }

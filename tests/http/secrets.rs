@@ -43,7 +43,9 @@ fn lies_in(dir: &Path, text: &str) -> Result<bool> {
 }
 
 fn wait_for_key(story: &Story) -> Result<Value> {
-    story.wait("/v1/operator/keyring/keys", |keys| keys.as_array().is_some_and(|keys| keys.iter().any(|key| key["State"] == "active")))
+    story.wait("/v1/operator/keyring/keys", |keys| {
+        keys.as_array().is_some_and(|keys| keys.iter().any(|key| key["State"] == "active"))
+    })
 }
 
 #[test]
@@ -122,7 +124,10 @@ fn a_task_gets_an_identity_that_no_answer_and_no_event_shows() -> Result<()> {
         "Name": "t", "Driver": "raw_exec", "Identity": {"Env": true, "File": true},
         "Config": {"command": "/bin/sh", "args": ["-c", "echo $NOMAD_TOKEN"]},
     });
-    story.put("/v1/jobs", &json!({"Job": {"ID": "who", "Type": "batch", "TaskGroups": [{"Name": "g", "Tasks": [task]}]}}))?;
+    story.put(
+        "/v1/jobs",
+        &json!({"Job": {"ID": "who", "Type": "batch", "TaskGroups": [{"Name": "g", "Tasks": [task]}]}}),
+    )?;
     let allocs = story.wait("/v1/job/who/allocations", |allocs| allocs[0]["ClientStatus"] == "complete")?;
     let id = allocs[0]["ID"].as_str().context("an alloc has an id")?;
     let (_, printed) = ask(&story, "GET", &format!("/v1/client/fs/logs/{id}?task=t&type=stdout&plain=true"), None)?;

@@ -42,7 +42,9 @@ fn a_snapshot_restores_on_an_empty_agent() -> Result<()> {
 fn packed(members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
     let sums: String = members
         .iter()
-        .map(|(name, bytes)| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "  " + name + "\n")
+        .map(|(name, bytes)| {
+            Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "  " + name + "\n"
+        })
         .collect();
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (name, bytes) in members.iter().copied().chain([("SHA256SUMS", sums.as_bytes())]) {
@@ -74,8 +76,11 @@ fn an_archive_is_verified_without_being_restored_and_a_bad_one_changes_nothing()
 
     let report = send("/v1/operator/snapshot?dry_run=true", archive.clone())?.json()?;
     ensure!(report["DryRun"] == true && report["Index"].as_u64() >= Some(index), "{report}");
-    let rows =
-        |name: &str| report["Tables"].as_array().and_then(|tables| tables.iter().find(|table| table["Name"] == name)?["Rows"].as_u64());
+    let rows = |name: &str| {
+        report["Tables"]
+            .as_array()
+            .and_then(|tables| tables.iter().find(|table| table["Name"] == name)?["Rows"].as_u64())
+    };
     ensure!(rows("namespaces") == Some(2), "{report}");
 
     let meta = json!({"Version": 1, "ID": "2-7-5", "Index": 7, "Term": 2, "Peers": "", "Configuration": {"Servers": []}, "ConfigurationIndex": 1, "Size": 1});
@@ -87,8 +92,14 @@ fn an_archive_is_verified_without_being_restored_and_a_bad_one_changes_nothing()
     let refused = [
         (cut, "failed to read snapshot file: failed to read or write snapshot data: unexpected EOF"),
         (flipped, "failed to read snapshot file: "),
-        (packed(&[("meta.json", &meta), ("state.bin", b"\x80\x05")])?, "failed to read snapshot: reading the checkpoint"),
-        (packed(&[("meta.json", &meta), ("state.bin", &[0x80; 64])])?, "failed to read snapshot: this is not a state that Songline wrote"),
+        (
+            packed(&[("meta.json", &meta), ("state.bin", b"\x80\x05")])?,
+            "failed to read snapshot: reading the checkpoint",
+        ),
+        (
+            packed(&[("meta.json", &meta), ("state.bin", &[0x80; 64])])?,
+            "failed to read snapshot: this is not a state that Songline wrote",
+        ),
         (
             packed(&[("meta.json", &meta), ("state.bin", b""), ("more", b"")])?,
             "failed to read snapshot file: unexpected file \"more\" in snapshot",
@@ -98,7 +109,10 @@ fn an_archive_is_verified_without_being_restored_and_a_bad_one_changes_nothing()
         for path in ["/v1/operator/snapshot", "/v1/operator/snapshot?dry_run=true"] {
             let answer = send(path, body.clone())?;
             let text = String::from_utf8_lossy(&answer.body).into_owned();
-            ensure!(answer.head.status == 500 && text.starts_with(&format!("failed to restore from snapshot: {reason}")), "{path}: {text}");
+            ensure!(
+                answer.head.status == 500 && text.starts_with(&format!("failed to restore from snapshot: {reason}")),
+                "{path}: {text}"
+            );
             ensure!(text.lines().count() == 1, "{text}");
         }
     }

@@ -34,7 +34,14 @@ impl Story {
 
     pub fn call(&self, request: &Request) -> Result<Answer> {
         let answer = self.ask(request)?;
-        ensure!(answer.head.status == 200, "{} {}: {} {}", request.method, request.target, answer.head.status, answer.text());
+        ensure!(
+            answer.head.status == 200,
+            "{} {}: {} {}",
+            request.method,
+            request.target,
+            answer.head.status,
+            answer.text()
+        );
         Ok(answer)
     }
 

@@ -54,7 +54,10 @@ fn play(acl: bool) -> Result<()> {
     let at = |token: &str, target: &str| ask(&socket, target, token);
     ensure!(at("", "/v1/status/leader")? == (401, "Unauthorized".to_owned()), "without a token nothing is answered");
     ensure!(at(&identity, "/v1/status/leader")?.0 == 200, "a task is answered");
-    ensure!(at(&identity, "/v1/jobs?prefix=%zz")? == (400, "Bad Request".to_owned()), "a broken query is refused first");
+    ensure!(
+        at(&identity, "/v1/jobs?prefix=%zz")? == (400, "Bad Request".to_owned()),
+        "a broken query is refused first"
+    );
     let unknown = at("5f7d9a52-0000-4000-8000-00000000dead", "/v1/status/leader")?;
     ensure!(unknown == (403, "Forbidden".to_owned()), "a secret of nobody is refused: {unknown:?}");
     let wrong = at("no.such.token", "/v1/status/leader")?;

@@ -126,7 +126,8 @@ fn servers_and_a_node_talk_with_certificates_and_strangers_are_told_apart() -> R
     ensure!(peers.as_array().is_some_and(|peers| peers.len() == 3), "{peers}");
 
     // A server and a node with certificates of another CA can connect to none, and both sides log the reason.
-    let outsiders = [server(dir.path(), &rpc, 3, 3, STRANGER)?, self::node(dir.path(), "outside", &rpc[..1], STRANGER)?];
+    let outsiders =
+        [server(dir.path(), &rpc, 3, 3, STRANGER)?, self::node(dir.path(), "outside", &rpc[..1], STRANGER)?];
     for outsider in &outsiders {
         wait_for_line(outsider, &["invalid peer certificate: UnknownIssuer"])?;
     }

@@ -57,9 +57,12 @@ fn a_server_that_could_not_tell_others_from_strangers_says_how_to_make_a_key_and
     let output = started(dir.path(), &elsewhere(dir.path(), json!({})))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(!output.status.success(), "it runs on: {said}");
-    let message: Vec<_> = said.lines().filter(|line| line.contains("192.0.2.1:4647 is not a loopback address")).collect();
+    let message: Vec<_> =
+        said.lines().filter(|line| line.contains("192.0.2.1:4647 is not a loopback address")).collect();
     ensure!(message.len() == 1, "{said}");
-    for word in ["songline operator gossip keyring generate", "encrypt", "server.global.nomad", "allow_unauthenticated_peers"] {
+    for word in
+        ["songline operator gossip keyring generate", "encrypt", "server.global.nomad", "allow_unauthenticated_peers"]
+    {
         ensure!(message[0].contains(word), "{word}: {said}");
     }
 
@@ -68,7 +71,10 @@ fn a_server_that_could_not_tell_others_from_strangers_says_how_to_make_a_key_and
     drop(Agent::start_as(&elsewhere(dir.path(), json!({"encrypt": key})))?);
     let open = Agent::start_as(&elsewhere(dir.path(), json!({"allow_unauthenticated_peers": true})))?;
     let log = String::from_utf8_lossy(&open.log()?).into_owned();
-    ensure!(log.lines().any(|line| line.contains("WARN") && line.contains("allow_unauthenticated_peers is on")), "{log}");
+    ensure!(
+        log.lines().any(|line| line.contains("WARN") && line.contains("allow_unauthenticated_peers is on")),
+        "{log}"
+    );
     Ok(())
 }
 
@@ -84,7 +90,9 @@ fn a_dev_agent_refuses_servers_and_says_whom_it_refused() -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let log = String::from_utf8_lossy(&agent.log()?).into_owned();
-        let refusals = log.lines().filter(|line| line.contains("a connection of a server was refused") && line.contains("127.0.0.1:"));
+        let refusals = log
+            .lines()
+            .filter(|line| line.contains("a connection of a server was refused") && line.contains("127.0.0.1:"));
         match refusals.count() {
             3 => break,
             _ => ensure!(Instant::now() < deadline, "{log}"),

@@ -87,8 +87,8 @@ impl Follower {
 /// The event of a frame, if it is about one of the writers' node pools. Fails unless indexes increase from frame to
 /// frame, and on a gap.
 fn pool_event(line: &[u8], last: &mut u64) -> Result<Option<PoolEvent>> {
-    let frame: Value =
-        serde_json::from_slice(line).with_context(|| format!("a frame of the stream: {}", String::from_utf8_lossy(line).trim()))?;
+    let frame: Value = serde_json::from_slice(line)
+        .with_context(|| format!("a frame of the stream: {}", String::from_utf8_lossy(line).trim()))?;
     ensure!(frame.get("Gap").is_none(), "a gap behind {last}: {frame}");
     let Some(events) = frame.get("Events").and_then(Value::as_array) else {
         return Ok(None);

@@ -74,9 +74,17 @@ fn nothing_acknowledged_is_lost_when_the_agent_is_killed() -> Result<()> {
     seen.extend(Follower::start(agent.http, from)?.until(last, WITHIN)?);
     written.check_events(&seen)?;
     let again = Follower::start(agent.http, 0)?.until(last, WITHIN)?;
-    let differ: Vec<_> =
-        seen.iter().filter(|event| !again.contains(event)).chain(again.iter().filter(|event| !seen.contains(event))).collect();
-    ensure!(again == seen, "the stream read in one piece has {} events, the pieces had {}: {differ:?}", again.len(), seen.len());
+    let differ: Vec<_> = seen
+        .iter()
+        .filter(|event| !again.contains(event))
+        .chain(again.iter().filter(|event| !seen.contains(event)))
+        .collect();
+    ensure!(
+        again == seen,
+        "the stream read in one piece has {} events, the pieces had {}: {differ:?}",
+        again.len(),
+        seen.len()
+    );
     task.stop(agent.http)?;
     say(&format!(
         "{rounds} kills: {} namespaces and {} node pool writes acknowledged, none missing; {} events without hole or repeat; one task, one process",
@@ -113,15 +121,24 @@ impl Written {
     fn check_namespaces(&self, http: SocketAddr) -> Result<()> {
         let answer = http::call(http, &Request::new("GET", "/v1/namespaces"), Instant::now() + WITHIN)?;
         let list = answer.json().context("the list of namespaces")?;
-        let there: BTreeMap<&str, u64> =
-            list.as_array().into_iter().flatten().filter_map(|row| Some((row["Name"].as_str()?, row["CreateIndex"].as_u64()?))).collect();
+        let there: BTreeMap<&str, u64> = list
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|row| Some((row["Name"].as_str()?, row["CreateIndex"].as_u64()?)))
+            .collect();
         let missing: Vec<String> = self
             .namespaces
             .iter()
             .filter(|(name, index)| there.get(name.as_str()) != Some(*index))
             .map(|(name, index)| format!("{name} of {index}: {:?}", there.get(name.as_str())))
             .collect();
-        ensure!(missing.is_empty(), "{} acknowledged namespaces are missing or differ: {}", missing.len(), missing.join(", "));
+        ensure!(
+            missing.is_empty(),
+            "{} acknowledged namespaces are missing or differ: {}",
+            missing.len(),
+            missing.join(", ")
+        );
         Ok(())
     }
 

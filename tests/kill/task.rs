@@ -62,7 +62,11 @@ impl Task {
         let restarts = &allocs[0]["TaskStates"]["sleeper"]["Restarts"];
         ensure!(*restarts == 0, "the task was restarted {restarts} times");
         let found = process::running("sleep", &self.marker);
-        ensure!(found.as_slice() == std::slice::from_ref(&self.process), "the task ran as {:?} and runs as {found:?}", self.process);
+        ensure!(
+            found.as_slice() == std::slice::from_ref(&self.process),
+            "the task ran as {:?} and runs as {found:?}",
+            self.process
+        );
         Ok(())
     }
 

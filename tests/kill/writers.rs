@@ -38,7 +38,8 @@ impl Writers {
         for writer in 0..CONNECTIONS {
             let (tell, killed) = (tell.clone(), Arc::clone(&killed));
             let thread = thread::Builder::new().name(format!("writer {writer}"));
-            let thread = thread.spawn(move || write(http, round, writer, &tell, &killed)).context("starting a writer")?;
+            let thread =
+                thread.spawn(move || write(http, round, writer, &tell, &killed)).context("starting a writer")?;
             threads.push(thread);
         }
         Ok(Writers { acknowledged, threads, killed })
@@ -95,7 +96,11 @@ fn write(http: SocketAddr, round: u64, writer: u64, tell: &Sender<Acknowledged>,
             .index()
             .filter(|_| answer.head.status == 200)
             .with_context(|| format!("PUT {target}: {} {}", answer.head.status, answer.text()))?;
-        let write = if namespace { Acknowledged::Namespace { name, index } } else { Acknowledged::Pool { name, description, index } };
+        let write = if namespace {
+            Acknowledged::Namespace { name, index }
+        } else {
+            Acknowledged::Pool { name, description, index }
+        };
         if tell.send(write).is_err() {
             return Ok(());
         }

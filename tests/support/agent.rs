@@ -132,7 +132,9 @@ impl Agent {
             }
         });
         let told = told.recv_timeout(START_WITHIN);
-        let http = told.map_err(|_| anyhow!("the agent never said `{READY}..`")).and_then(|address| Ok(address.parse::<SocketAddr>()?));
+        let http = told
+            .map_err(|_| anyhow!("the agent never said `{READY}..`"))
+            .and_then(|address| Ok(address.parse::<SocketAddr>()?));
         match http {
             Ok(http) => Ok(Agent { child, http, dir }),
             Err(error) => {

@@ -1,5 +1,5 @@
-//! A strict parser of Prometheus' text form, version 0.0.4: refuses everything that the specification does not allow. Written from the
-//! specification; shares no code with the encoder.
+//! A strict parser of Prometheus' text form, version 0.0.4: refuses everything that the specification does not allow.
+//! Written from the specification; shares no code with the encoder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -151,7 +151,9 @@ fn read_labels<'t>(mut rest: &'t str, labels: &mut BTreeMap<String, String>) -> 
 }
 
 fn check_name(name: &str, of_metric: bool) -> Result<()> {
-    let legal = |(at, c): (usize, char)| c.is_ascii_alphabetic() || c == '_' || (of_metric && c == ':') || (at > 0 && c.is_ascii_digit());
+    let legal = |(at, c): (usize, char)| {
+        c.is_ascii_alphabetic() || c == '_' || (of_metric && c == ':') || (at > 0 && c.is_ascii_digit())
+    };
     ensure!(!name.is_empty() && name.chars().enumerate().all(legal), "{name:?} is no name");
     ensure!(of_metric || !name.starts_with("__"), "{name} is reserved");
     Ok(())
@@ -174,7 +176,9 @@ fn number(text: &str) -> Result<f64> {
         "-Inf" => Ok(f64::NEG_INFINITY),
         "NaN" => Ok(f64::NAN),
         // Rust parses more spellings of infinity and NaN than the form allows.
-        other if other.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c)) => other.parse().context("a value is a number"),
+        other if other.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c)) => {
+            other.parse().context("a value is a number")
+        }
         other => bail!("{other:?} is no value"),
     }
 }

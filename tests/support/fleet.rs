@@ -10,8 +10,8 @@ use serde_json::Value;
 use songline::agent::Agent;
 use songline::config::AgentConfig;
 use songline_model::{
-    AllocClientStatus, AllocId, DriverInfo, Dur, Node, NodeCpuResources, NodeDiskResources, NodeId, NodeMemoryResources, NodeResources,
-    NodeStatus, Secret, Str, TaskRunState, TaskState, Time,
+    AllocClientStatus, AllocId, DriverInfo, Dur, Node, NodeCpuResources, NodeDiskResources, NodeId,
+    NodeMemoryResources, NodeResources, NodeStatus, Secret, Str, TaskRunState, TaskState, Time,
 };
 use songline_rpc::{AllocUpdate, NodeAuth, Servers};
 use songline_server::Core;
@@ -145,7 +145,8 @@ async fn beat(server: Arc<Core>, auth: NodeAuth) {
 }
 
 fn describe(name: &str, auth: &NodeAuth) -> Node {
-    let attributes = [("kernel.name", "linux"), ("arch", "x86_64"), ("nomad.version", "1.6.5"), ("driver.mock_driver", "1")];
+    let attributes =
+        [("kernel.name", "linux"), ("arch", "x86_64"), ("nomad.version", "1.6.5"), ("driver.mock_driver", "1")];
     let driver = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
     let resources = NodeResources {
         cpu: NodeCpuResources { cpu_shares: 10_000, total_cpu_cores: 4, ..NodeCpuResources::default() },

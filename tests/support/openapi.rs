@@ -18,7 +18,9 @@ impl Document {
     /// The schema of an operation's JSON answer with this status; `None` when the document defines no JSON.
     pub fn schema(&self, method: &str, path: &str, status: u16) -> Result<Option<&Value>, Fault> {
         let (template, operation) = self.operation(method, path).ok_or("no operation of the document")?;
-        let answer = operation["responses"].get(status.to_string()).ok_or_else(|| format!("{template} has no answer {status}"))?;
+        let answer = operation["responses"]
+            .get(status.to_string())
+            .ok_or_else(|| format!("{template} has no answer {status}"))?;
         Ok(answer.pointer("/content/application~1json/schema"))
     }
 
@@ -33,22 +35,31 @@ impl Document {
     /// The operation with the longest literal text in its path. An id may have slashes. Routes that accept every
     /// method are documented with the one that their clients use.
     fn operation(&self, method: &str, path: &str) -> Option<(&String, &Value)> {
-        let slots = || self.0["paths"].as_object().into_iter().flatten().filter(|(template, _)| path_fits(template, path));
+        let slots =
+            || self.0["paths"].as_object().into_iter().flatten().filter(|(template, _)| path_fits(template, path));
         let best = slots().map(|(template, _)| literal(template)).max()?;
         let mut operations = slots().filter(|(template, _)| literal(template) == best);
         let (template, slot) = operations.next()?;
-        let one = slot.get(method.to_lowercase()).or_else(|| slot.as_object()?.values().next().filter(|_| takes_any(path)))?;
+        let one = slot
+            .get(method.to_lowercase())
+            .or_else(|| slot.as_object()?.values().next().filter(|_| takes_any(path)))?;
         Some((template, one))
     }
 }
 
 fn takes_any(path: &str) -> bool {
     let ends = ["/summary", "/versions", "/checks", "/stats", "/restart", "/gc", "/submission"];
-    path.starts_with("/v1/client/") || path.starts_with("/v1/agent/keyring/") || ends.iter().any(|end| path.ends_with(end))
+    path.starts_with("/v1/client/")
+        || path.starts_with("/v1/agent/keyring/")
+        || ends.iter().any(|end| path.ends_with(end))
 }
 
 fn literal(template: &str) -> usize {
-    template.split('{').enumerate().map(|(n, part)| if n == 0 { part.len() } else { part.split('}').nth(1).map_or(0, str::len) }).sum()
+    template
+        .split('{')
+        .enumerate()
+        .map(|(n, part)| if n == 0 { part.len() } else { part.split('}').nth(1).map_or(0, str::len) })
+        .sum()
 }
 
 fn path_fits(template: &str, path: &str) -> bool {
@@ -86,7 +97,8 @@ impl Judge<'_> {
             }
             match keyword.as_str() {
                 "$ref" => {
-                    let path = rule.as_str().and_then(|path| path.strip_prefix('#')).expect("a reference into the document");
+                    let path =
+                        rule.as_str().and_then(|path| path.strip_prefix('#')).expect("a reference into the document");
                     let document = self.document;
                     self.fits(document.pointer(path).expect("it leads somewhere"), value, fault);
                 }
@@ -122,7 +134,12 @@ impl Judge<'_> {
                 }
                 "required" => {
                     let Some(object) = value.as_object() else { continue };
-                    for name in rule.as_array().expect("names").iter().filter_map(Value::as_str).filter(|name| !object.contains_key(*name))
+                    for name in rule
+                        .as_array()
+                        .expect("names")
+                        .iter()
+                        .filter_map(Value::as_str)
+                        .filter(|name| !object.contains_key(*name))
                     {
                         let missing = format!("{}.{name}", self.at);
                         if !(self.ignored)(&missing) {
@@ -170,7 +187,8 @@ fn kinds(value: &Value) -> &'static [&'static str] {
 
 /// Types that a recorded value may stand for when it is a token.
 fn token_kinds(text: &str) -> Option<&'static [&'static str]> {
-    let token = text.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).filter(|token| !token.contains(['<', '>']))?;
+    let token =
+        text.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).filter(|token| !token.contains(['<', '>']))?;
     match token.split(':').next()? {
         "index" | "port" | "num" | "int" => Some(&["integer", "number"]),
         "time" => Some(&["integer", "number", "string"]),

@@ -93,7 +93,8 @@ pub fn wait_for_end(pid: i32, deadline: Instant) -> bool {
         return true;
     };
     let left = deadline.saturating_duration_since(Instant::now());
-    let left = Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(left.subsec_nanos()) };
+    let left =
+        Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(left.subsec_nanos()) };
     let ready = poll(&mut [PollFd::new(&watched, PollFlags::IN)], Some(&left));
     matches!(ready, Ok(1..))
 }

@@ -30,20 +30,31 @@ fn listed() -> Result<BTreeMap<u32, Option<&'static str>>> {
 #[test]
 fn each_listed_weakness_has_a_test_or_waits_for_a_part_that_is_not_built() -> Result<()> {
     let (tested, listed) = (tested()?, listed()?);
-    let refusals: Vec<String> = tree::files(&[".rs"])?.iter().filter(|file| !file.is_test()).map(|file| file.text.clone()).collect();
+    let refusals: Vec<String> =
+        tree::files(&[".rs"])?.iter().filter(|file| !file.is_test()).map(|file| file.text.clone()).collect();
     let is_unbuilt = |part: &str| refusals.iter().any(|text| text.contains(&format!("not_built(\"{part}\")")));
     let mut complaints = Vec::new();
     for (number, waits) in &listed {
         match (waits, tested.contains(number)) {
             (None, false) => complaints.push(format!("no test is named `defect_{number}_..`")),
             (Some(part), true) => complaints.push(format!("{number} has a test and is listed as waiting for {part}")),
-            (Some(part), false) if !is_unbuilt(part) => complaints.push(format!("{number} waits for {part}, which nothing refuses")),
+            (Some(part), false) if !is_unbuilt(part) => {
+                complaints.push(format!("{number} waits for {part}, which nothing refuses"))
+            }
             (None, true) | (Some(_), false) => {}
         }
     }
-    complaints.extend(tested.iter().filter(|number| !listed.contains_key(number)).map(|number| format!("{number} is not in defects.txt")));
+    complaints.extend(
+        tested
+            .iter()
+            .filter(|number| !listed.contains_key(number))
+            .map(|number| format!("{number} is not in defects.txt")),
+    );
     let count = u32::try_from(listed.len()).context("few")?;
-    complaints
-        .extend((1..=count).filter(|number| !listed.contains_key(number)).map(|number| format!("{number} is left out of defects.txt")));
+    complaints.extend(
+        (1..=count)
+            .filter(|number| !listed.contains_key(number))
+            .map(|number| format!("{number} is left out of defects.txt")),
+    );
     tree::no_complaints(complaints)
 }

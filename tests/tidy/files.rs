@@ -66,7 +66,8 @@ fn only_tests_unwrap() -> Result<()> {
 /// Paths and names that exist on one machine only.
 #[test]
 fn nothing_names_a_machine_of_its_author() -> Result<()> {
-    let words = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("../sha", "red"), concat!(".car", "go/registry")];
+    let words =
+        [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("../sha", "red"), concat!(".car", "go/registry")];
     let mut complaints = Vec::new();
     for file in tree::files(TEXT)? {
         // The recordings are the reference's answers, paths included.

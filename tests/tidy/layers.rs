@@ -22,9 +22,44 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("events", &["model", "lang", "commands", "projections", "wire"]),
     ("api", &["model", "lang", "identity", "commands", "projections", "wire", "rpc", "events"]),
     ("client", &["model", "rpc"]),
-    ("server", &["model", "lang", "identity", "commands", "projections", "wire", "scheduler", "migrations", "log", "rpc", "events", "api"]),
-    ("src", &["model", "lang", "identity", "commands", "projections", "scheduler", "log", "rpc", "events", "api", "client", "server"]),
-    ("sim", &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "api", "server", "src"]),
+    (
+        "server",
+        &[
+            "model",
+            "lang",
+            "identity",
+            "commands",
+            "projections",
+            "wire",
+            "scheduler",
+            "migrations",
+            "log",
+            "rpc",
+            "events",
+            "api",
+        ],
+    ),
+    (
+        "src",
+        &[
+            "model",
+            "lang",
+            "identity",
+            "commands",
+            "projections",
+            "scheduler",
+            "log",
+            "rpc",
+            "events",
+            "api",
+            "client",
+            "server",
+        ],
+    ),
+    (
+        "sim",
+        &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "api", "server", "src"],
+    ),
     ("benches", &["src", "server", "sim"]),
 ];
 
@@ -62,8 +97,10 @@ fn name_of(folder: &str) -> String {
 
 #[test]
 fn every_package_is_on_the_map() -> Result<()> {
-    let there: BTreeMap<String, String> = tree::packages()?.into_iter().map(|package| (package.folder(), package.name)).collect();
-    let map: BTreeMap<String, String> = MAY_USE.iter().map(|(folder, _)| (folder.to_string(), name_of(folder))).collect();
+    let there: BTreeMap<String, String> =
+        tree::packages()?.into_iter().map(|package| (package.folder(), package.name)).collect();
+    let map: BTreeMap<String, String> =
+        MAY_USE.iter().map(|(folder, _)| (folder.to_string(), name_of(folder))).collect();
     assert_eq!(there, map);
     Ok(())
 }

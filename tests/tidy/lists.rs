@@ -10,7 +10,8 @@ use crate::tree;
 fn told() -> Result<Vec<String>> {
     let readme = tree::files(&["README.md"])?.into_iter().find(|file| file.path == "README.md");
     let readme = readme.context("there is a README.md")?.text;
-    let part = readme.split("\n## ").find(|part| part.starts_with("What is missing\n")).context("a part `What is missing`")?;
+    let part =
+        readme.split("\n## ").find(|part| part.starts_with("What is missing\n")).context("a part `What is missing`")?;
     let names = part.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
     Ok(names.map(|(name, _)| name.to_string()).collect())
 }
@@ -22,6 +23,7 @@ fn the_readme_names_every_feature_that_is_not_built_and_no_other() -> Result<()>
     let missing = built.iter().filter(|name| !told.iter().any(|told| told == *name));
     let stale = told.iter().filter(|told| !built.contains(&told.as_str()));
     let missing = missing.map(|name| format!("README.md does not say that `{name}` is missing"));
-    let stale = stale.map(|name| format!("README.md says that `{name}` is missing, but scheduler/src/unbuilt.rs does not"));
+    let stale =
+        stale.map(|name| format!("README.md says that `{name}` is missing, but scheduler/src/unbuilt.rs does not"));
     tree::no_complaints(missing.chain(stale).collect())
 }

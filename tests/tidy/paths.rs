@@ -1,7 +1,6 @@
 //! The node agent reaches files below an allocation's directory only through `client/src/beneath`, which follows no
-//! link out of it. Modules that access other files of the host by path are listed here, each with the reason. Not
-//! here: the opened files, which the attacks of
-//! `client/tests/agent/escapes.rs` check.
+//! link out of it. Modules that access other files of the host by path are listed here, each with the reason. Not here:
+//! the opened files, which the attacks of `client/tests/agent/escapes.rs` check.
 
 use anyhow::Result;
 
@@ -39,7 +38,10 @@ const MAY: &[(&str, &str)] = &[
     ("client/src/agent.rs", "makes the agent's own directories, and looks for the operator's host volumes"),
     ("client/src/cgroup.rs", "files of the cgroup file system"),
     ("client/src/cgroup/", "files of the cgroup file system"),
-    ("client/src/artifact/fence.rs", "opens the files of the host that the fetching process may read, before it can open no others"),
+    (
+        "client/src/artifact/fence.rs",
+        "opens the files of the host that the fetching process may read, before it can open no others",
+    ),
     ("client/src/driver/exec.rs", "looks which directories and devices of the host there are"),
     ("client/src/driver/raw_exec.rs", "looks for programs of the host"),
     ("client/src/driver/session.rs", "reports of sessions, in the agent's own state"),
@@ -55,14 +57,19 @@ fn files_of_allocations_are_reached_through_one_module() -> Result<()> {
     let mut complaints = Vec::new();
     let files = tree::files(&[".rs"])?;
     for file in files.iter().filter(|file| file.path.starts_with("client/src/")) {
-        let allowed = MAY.iter().any(|(path, _)| if path.ends_with('/') { file.path.starts_with(path) } else { file.path == *path });
+        let allowed = MAY
+            .iter()
+            .any(|(path, _)| if path.ends_with('/') { file.path.starts_with(path) } else { file.path == *path });
         if allowed {
             continue;
         }
         for (at, line) in file.code() {
             let open = OPEN_ALREADY.iter().fold(line.to_owned(), |line, word| line.replace(word, ""));
             for word in BY_PATH.iter().filter(|word| open.contains(**word)) {
-                complaints.push(format!("{}:{at}: {word}: use crate::beneath::Dir, or say here what else it touches", file.path));
+                complaints.push(format!(
+                    "{}:{at}: {word}: use crate::beneath::Dir, or say here what else it touches",
+                    file.path
+                ));
             }
         }
     }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 use songline_lang::acl::Written;
 use songline_model::{
-    AccessorId, AclAuthMethod, AclAuthMethodConfig, AclPolicy, AclToken, AclTokenRoleLink, Blob, Dur, JobAcl, OneTimeToken, Str, Time,
+    AccessorId, AclAuthMethod, AclAuthMethodConfig, AclPolicy, AclToken, AclTokenRoleLink, Blob, Dur, JobAcl,
+    OneTimeToken, Str, Time,
 };
 
 /// Replacement for a client secret that is set.

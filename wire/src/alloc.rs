@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocatedResources, Allocation, DesiredTransition, EvalId,
-    NodeId, RescheduleTracker, Resources, Str, TaskState,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocatedResources, Allocation,
+    DesiredTransition, EvalId, NodeId, RescheduleTracker, Resources, Str, TaskState,
 };
 
 use crate::display;
@@ -64,10 +64,12 @@ impl LegacyResources {
             return Self { resources: None, shared_resources: None, task_resources: None };
         };
         let shared = &allocated.shared;
-        let mut total = Resources { disk_mb: shared.disk_mb, networks: shared.networks.clone(), ..Resources::default() };
+        let mut total =
+            Resources { disk_mb: shared.disk_mb, networks: shared.networks.clone(), ..Resources::default() };
         let mut by_task = BTreeMap::new();
         for (name, task) in allocated.tasks.iter().flatten() {
-            let cores = task.cpu.reserved_cores.as_ref().map_or(0, |cores| i64::try_from(cores.len()).unwrap_or(i64::MAX));
+            let cores =
+                task.cpu.reserved_cores.as_ref().map_or(0, |cores| i64::try_from(cores.len()).unwrap_or(i64::MAX));
             let max = if task.memory.memory_max_mb > 0 { task.memory.memory_max_mb } else { task.memory.memory_mb };
             total.cpu += task.cpu.cpu_shares;
             total.cores += cores;
@@ -85,7 +87,11 @@ impl LegacyResources {
         }
         Self {
             resources: Some(Resources { cores: 0, ..total }),
-            shared_resources: Some(Resources { disk_mb: shared.disk_mb, networks: shared.networks.clone(), ..Resources::default() }),
+            shared_resources: Some(Resources {
+                disk_mb: shared.disk_mb,
+                networks: shared.networks.clone(),
+                ..Resources::default()
+            }),
             task_resources: Some(by_task).filter(|tasks| !tasks.is_empty()),
         }
     }

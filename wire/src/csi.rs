@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 use songline_model::{
-    AllocId, CsiAccessMode, CsiAttachmentMode, CsiHealth, CsiPlugin, CsiSecrets, CsiTopology, CsiTopologyRequest, CsiVolume,
-    CsiVolumeCapability, CsiVolumeMountOptions, Str, Time,
+    AllocId, CsiAccessMode, CsiAttachmentMode, CsiHealth, CsiPlugin, CsiSecrets, CsiTopology, CsiTopologyRequest,
+    CsiVolume, CsiVolumeCapability, CsiVolumeMountOptions, Str, Time,
 };
 use songline_projections::DenormalizedVolume;
 

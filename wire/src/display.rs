@@ -19,7 +19,8 @@ pub fn filled(states: Option<&BTreeMap<Str, TaskState>>) -> Option<BTreeMap<Str,
 
 /// Readable text of an event.
 fn message(event: &TaskEvent) -> Str {
-    let or = |text: &Str, fallback: &'static str| if text.is_empty() { Str::new_static(fallback) } else { text.clone() };
+    let or =
+        |text: &Str, fallback: &'static str| if text.is_empty() { Str::new_static(fallback) } else { text.clone() };
     match event.kind.as_str() {
         "Started" => Str::new_static("Task started by client"),
         "Received" => Str::new_static("Task received by client"),

@@ -18,7 +18,9 @@ impl<'de> Deserialize<'de> for GoTime {
                 None => Ok(GoTime(Time::parse(&text).filter(|_| !text.starts_with("0001-01-01T00:00:00")))),
                 Some(refusal) => Err(D::Error::custom(refusal)),
             },
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => Err(D::Error::custom(go_time::NOT_A_TEXT)),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                Err(D::Error::custom(go_time::NOT_A_TEXT))
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
-    ClientHostVolumeConfig, DrainMetadata, DriverInfo, Dur, Eligibility, Node, NodeId, NodeReservedResources, NodeResources, NodeStatus,
-    Str,
+    ClientHostVolumeConfig, DrainMetadata, DriverInfo, Dur, Eligibility, Node, NodeId, NodeReservedResources,
+    NodeResources, NodeStatus, Str,
 };
 
 /// A node in answers and events. Its secret is of a type that JSON does not show.

@@ -67,8 +67,7 @@ struct AuthMethodConfigBody {
 }
 
 /// Go's name of the type that the configuration is parsed with.
-const CONFIG_GO_TYPE: &str =
-    "struct { ExpirationLeeway interface {}; NotBeforeLeeway interface {}; ClockSkewLeeway interface {}; *structs.Alias }";
+const CONFIG_GO_TYPE: &str = "struct { ExpirationLeeway interface {}; NotBeforeLeeway interface {}; ClockSkewLeeway interface {}; *structs.Alias }";
 
 /// Parses an auth method. The error is the reference's text.
 pub fn auth_method(body: &[u8]) -> Result<AclAuthMethod, String> {
@@ -141,7 +140,9 @@ fn leeway(field: &str, value: &Value) -> Result<Dur, String> {
         Value::String(text) if text.is_empty() => Ok(Dur::ZERO),
         Value::String(text) => parse_duration(text),
         Value::Number(number) => Ok(nanos(number)),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(format!("unexpected {field} type: {}", in_go(value))),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            Err(format!("unexpected {field} type: {}", in_go(value)))
+        }
     }
 }
 
@@ -154,7 +155,8 @@ fn in_go(value: &Value) -> String {
         Value::Array(items) => format!("[{}]", items.iter().map(in_go).collect::<Vec<_>>().join(" ")),
         Value::Object(members) => {
             let sorted: BTreeMap<&String, &Value> = members.iter().collect();
-            let members: Vec<String> = sorted.into_iter().map(|(name, value)| format!("{name}:{}", in_go(value))).collect();
+            let members: Vec<String> =
+                sorted.into_iter().map(|(name, value)| format!("{name}:{}", in_go(value))).collect();
             format!("map[{}]", members.join(" "))
         }
     }

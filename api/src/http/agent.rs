@@ -18,7 +18,9 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/members", "", Capability::Node(Access::Read), |call| Box::pin(members(call)));
     mux.add(Methods::Get, "/v1/agent/health", "", Capability::Anyone, |call| Box::pin(health(call)));
     mux.add(Methods::Get, "/v1/agent/servers", "", Capability::Servers(Access::Read), |call| Box::pin(servers(call)));
-    mux.add(Methods::Write, "/v1/agent/servers", "", Capability::AgentLate(Access::Write), |call| Box::pin(set_servers(call)));
+    mux.add(Methods::Write, "/v1/agent/servers", "", Capability::AgentLate(Access::Write), |call| {
+        Box::pin(set_servers(call))
+    });
     mux.add(Methods::Get, "/v1/status/leader", "", Capability::Anyone, |call| Box::pin(leader(call)));
     mux.add(Methods::Get, "/v1/status/peers", "", Capability::Anyone, |call| Box::pin(peers(call)));
     mux.add(Methods::Get, "/v1/regions", "", Capability::Anyone, |call| Box::pin(regions(call)));
@@ -49,7 +51,8 @@ impl Member {
         let info = server.info();
         let known = server.members().into_iter().find(|member| member.own).map(Self::from);
         // A server without a cluster is not in the list of members.
-        let alone = || Self::new(info.name.clone(), info.server_ip.clone(), info.serf_port, server.agent_self().tags, true);
+        let alone =
+            || Self::new(info.name.clone(), info.server_ip.clone(), info.serf_port, server.agent_self().tags, true);
         known.unwrap_or_else(alone)
     }
 
@@ -101,7 +104,8 @@ struct MembersResponse {
 
 async fn members<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let info = call.server.info();
-    let mut members: Vec<Member> = call.server.members().into_iter().filter(|member| !member.name.is_empty()).map(Member::from).collect();
+    let mut members: Vec<Member> =
+        call.server.members().into_iter().filter(|member| !member.name.is_empty()).map(Member::from).collect();
     if members.is_empty() {
         members.push(Member::this(&*call.server));
     }
@@ -159,7 +163,8 @@ async fn set_servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.server.local_node().is_none() {
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));
     }
-    let addresses: Vec<String> = call.query().all("address").map(|address| address.into_owned()).filter(|text| !text.is_empty()).collect();
+    let addresses: Vec<String> =
+        call.query().all("address").map(|address| address.into_owned()).filter(|text| !text.is_empty()).collect();
     if addresses.is_empty() {
         return Err(ApiError::bad_request("missing server address"));
     }
@@ -170,8 +175,10 @@ async fn set_servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if strange.is_empty() {
         return Ok(empty());
     }
-    let items: String =
-        strange.iter().map(|address| format!("\t* Server at address {address} failed ping: not a server of this cluster\n")).collect();
+    let items: String = strange
+        .iter()
+        .map(|address| format!("\t* Server at address {address} failed ping: not a server of this cluster\n"))
+        .collect();
     let count = if strange.len() == 1 { "1 error".to_owned() } else { format!("{} errors", strange.len()) };
     Err(ApiError::bad_request(format!("{count} occurred:\n{items}\n")))
 }
@@ -199,7 +206,8 @@ async fn metrics<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     } else {
         let body = call.server.metrics();
         if call.query().get("pretty").is_some() {
-            let value: serde_json::Value = serde_json::from_str(&body).map_err(|error| ApiError::internal(error.to_string()))?;
+            let value: serde_json::Value =
+                serde_json::from_str(&body).map_err(|error| ApiError::internal(error.to_string()))?;
             return call.plain(&value);
         }
         (body, "application/json")

@@ -29,25 +29,53 @@ use songline_lang::acl::{Acl, NamespaceCapability};
 pub(super) type StubList = Vec<Arc<Allocation>>;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/allocations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/allocation/", "{}/stop", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| {
-        Box::pin(stop(call))
+    mux.add(Methods::Get, "/v1/allocations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(list(call))
     });
-    mux.add(Methods::Any, "/v1/allocation/", "{}/checks", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
+    mux.add(
+        Methods::Write,
+        "/v1/allocation/",
+        "{}/stop",
+        Capability::Object(&[NamespaceCapability::AllocLifecycle]),
+        |call| Box::pin(stop(call)),
+    );
+    mux.add(
+        Methods::Any,
+        "/v1/allocation/",
+        "{}/checks",
+        Capability::Object(&[NamespaceCapability::ReadJob]),
+        |call| Box::pin(checks(call)),
+    );
+    mux.add(
+        Methods::Get,
+        "/v1/allocation/",
+        "{}/services",
+        Capability::Namespace(&[NamespaceCapability::ReadJob]),
+        |call| Box::pin(services(call)),
+    );
+    mux.add(
+        Methods::Get,
+        "/v1/allocation/",
+        "{}",
+        Capability::OrNode(&Capability::Object(&[NamespaceCapability::ReadJob])),
+        |call| Box::pin(read(call)),
+    );
+    let root = "/v1/client/allocation/";
+    mux.add(Methods::Any, root, "{}/stats", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(stats(call))
+    });
+    mux.add(Methods::Any, root, "{}/checks", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
         Box::pin(checks(call))
     });
-    mux.add(Methods::Get, "/v1/allocation/", "{}/services", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
-        Box::pin(services(call))
+    mux.add(Methods::Any, root, "{}/restart", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| {
+        Box::pin(restart(call))
     });
-    mux.add(Methods::Get, "/v1/allocation/", "{}", Capability::OrNode(&Capability::Object(&[NamespaceCapability::ReadJob])), |call| {
-        Box::pin(read(call))
+    mux.add(Methods::Write, root, "{}/signal", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| {
+        Box::pin(signal(call))
     });
-    let root = "/v1/client/allocation/";
-    mux.add(Methods::Any, root, "{}/stats", Capability::Object(&[NamespaceCapability::ReadJob]), |call| Box::pin(stats(call)));
-    mux.add(Methods::Any, root, "{}/checks", Capability::Object(&[NamespaceCapability::ReadJob]), |call| Box::pin(checks(call)));
-    mux.add(Methods::Any, root, "{}/restart", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| Box::pin(restart(call)));
-    mux.add(Methods::Write, root, "{}/signal", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| Box::pin(signal(call)));
-    mux.add(Methods::Any, root, "{}/gc", Capability::Object(&[NamespaceCapability::SubmitJob]), |call| Box::pin(collect(call)));
+    mux.add(Methods::Any, root, "{}/gc", Capability::Object(&[NamespaceCapability::SubmitJob]), |call| {
+        Box::pin(collect(call))
+    });
     mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(resource_not_found()))));
 }
 
@@ -114,7 +142,9 @@ fn rows<'v>(view: &'v State, params: &ReadParams) -> Result<Box<dyn Iterator<Ite
 /// many rows.
 fn narrowed(view: &State, params: &ReadParams, filter: &Filter) -> Option<StubList> {
     let demands = filter.demands(NAMES);
-    let demand = |name: &str| demands.iter().find(|(field, literal)| *field == name && !literal.is_empty()).map(|(_, literal)| *literal);
+    let demand = |name: &str| {
+        demands.iter().find(|(field, literal)| *field == name && !literal.is_empty()).map(|(_, literal)| *literal)
+    };
     let asked = Some(params.namespace.as_str()).filter(|_| !params.all_namespaces());
     let bounded = |rows: &mut dyn Iterator<Item = &Arc<Allocation>>| {
         let rows: StubList = rows.take(ORDERED_MAX + 1).cloned().collect();
@@ -149,7 +179,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         };
         let caller = call.caller()?;
         let keep = |alloc: &Allocation| {
-            params.in_namespace(&alloc.namespace) && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob)
+            params.in_namespace(&alloc.namespace)
+                && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob)
         };
         let page = paging::page(&params, rows(view, &params)?, token, keep)?;
         Ok(At { index: view.table_index(Table::Allocs), value: page })
@@ -172,7 +203,8 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     })
     .await?;
     let caller = call.caller()?;
-    let shown = |alloc: &Allocation| caller.is_node() || caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob);
+    let shown =
+        |alloc: &Allocation| caller.is_node() || caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob);
     match found.value {
         // Clients rely on this text, although the allocation exists.
         Some(alloc) if !shown(&alloc) => Err(ApiError::internal(format!("Unknown allocation \"{id}\""))),
@@ -253,7 +285,8 @@ async fn restart<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         RestartRequest::default()
     } else {
         // The reference reads this body into an unnamed type.
-        let names = go_json::Names { root: Some("struct { TaskName string; AllTasks bool }"), ..go_json::Names::default() };
+        let names =
+            go_json::Names { root: Some("struct { TaskName string; AllTasks bool }"), ..go_json::Names::default() };
         go_json::from_slice_named(&body, names).map_err(|error| ApiError::internal(error.to_string()))?
     };
     let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::AllocLifecycle])?;

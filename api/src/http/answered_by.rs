@@ -50,7 +50,13 @@ impl AnsweredBy {
     }
 
     /// Server that answers one request to such a route: a read may permit this server's state.
-    pub(super) fn this_time<S: Server>(self, server: &S, method: &Method, path: &str, query: Query<'_>) -> Result<Self, ApiError> {
+    pub(super) fn this_time<S: Server>(
+        self,
+        server: &S,
+        method: &Method,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<Self, ApiError> {
         if self == AnsweredBy::Asked || query.0.is_empty() || !is_read(method, path) {
             return Ok(self);
         }

@@ -8,8 +8,8 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use songline_events::entry::Ending;
+use songline_events::object_history::{EntryMark, Order};
 use songline_events::past::{LoggedCommand, Past, PastError};
-use songline_events::touches::{EntryMark, Order};
 use songline_lang::bexpr::Filter;
 use songline_model::Time;
 
@@ -71,7 +71,7 @@ async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let wanted = wanted(&call, past, newest)?;
     // Only management tokens get here, and they see everything. The fields equal those of `history`.
     let shown = Shown::to(&call.caller()?);
-    let complete_from = past.touches().oldest();
+    let complete_from = past.object_history().oldest();
     let (rows, next) = read(past, &page, &wanted, &shown).await?;
     let response = call.read(&Meta::page(newest, next.map(|index| index.to_string())), &rows)?;
     Ok(say_complete_from(response, complete_from))
@@ -98,7 +98,10 @@ fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wan
     let text = query.text("filter");
     let filter = match &*text {
         "" => None,
-        text => Some(Filter::parse(text).map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?),
+        text => Some(
+            Filter::parse(text)
+                .map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?,
+        ),
     };
     Ok(Wanted {
         range: from..to.saturating_add(1),
@@ -111,7 +114,12 @@ fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wan
 }
 
 /// Rows of a page, and the start index of the next page.
-async fn read(past: &dyn Past, page: &IndexPage, wanted: &Wanted, shown: &Shown) -> Result<(Vec<AuditEntry>, Option<u64>), ApiError> {
+async fn read(
+    past: &dyn Past,
+    page: &IndexPage,
+    wanted: &Wanted,
+    shown: &Shown,
+) -> Result<(Vec<AuditEntry>, Option<u64>), ApiError> {
     let mut left = match page.order {
         Order::NewestFirst => wanted.range.start..wanted.range.end.min(page.from.saturating_add(1)),
         Order::OldestFirst => wanted.range.start.max(page.from)..wanted.range.end,
@@ -150,10 +158,10 @@ type Marked = (LoggedCommand, Option<EntryMark>, Option<CauseView>);
 
 async fn with_marks(past: &dyn Past, range: Range<u64>, shown: &Shown) -> Result<Vec<Marked>, PastError> {
     let commands = past.commands(range).await?;
-    let (touches, shown) = (Arc::clone(past.touches()), shown.clone());
+    let (object_history, shown) = (Arc::clone(past.object_history()), shown.clone());
     let marked = move |command: LoggedCommand| -> Result<Marked, PastError> {
-        let mark = touches.entry(command.index).map_err(|error| PastError::Failed(error.to_string()))?;
-        let cause = command.envelope.cause.map(|cause| CauseView::new(&touches, cause, &shown)).transpose()?;
+        let mark = object_history.entry(command.index).map_err(|error| PastError::Failed(error.to_string()))?;
+        let cause = command.envelope.cause.map(|cause| CauseView::new(&object_history, cause, &shown)).transpose()?;
         Ok((command, mark, cause))
     };
     let all = move || commands.into_iter().map(marked).collect();
@@ -184,7 +192,9 @@ fn row((command, mark, cause): Marked, wanted: &Wanted) -> Result<Option<AuditEn
         request: if wanted.needs_request { envelope.command.to_json() } else { Value::Null },
     };
     if let Some(filter) = &wanted.filter {
-        let passes = filter.matches(&row).map_err(|error| ApiError::bad_request(format!("failed to read result page: {error}")))?;
+        let passes = filter
+            .matches(&row)
+            .map_err(|error| ApiError::bad_request(format!("failed to read result page: {error}")))?;
         if !passes {
             return Ok(None);
         }

@@ -23,7 +23,9 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, health, "", Capability::Operator(Access::Read), |call| Box::pin(read_health(call)));
     for path in [config, health] {
         // Other methods are answered like unknown paths.
-        mux.add(Methods::Any, path, "", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
+        mux.add(Methods::Any, path, "", Capability::Anyone, |_| {
+            Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method"))))
+        });
     }
 }
 
@@ -96,7 +98,8 @@ fn read_body(body: &[u8]) -> Result<AutopilotConfig, ApiError> {
     if body.is_empty() {
         return Err(bad("Request body is empty".to_owned()));
     }
-    let names = go_json::Names { root: Some(GO_TYPE), fields: &[(".Alias.MinQuorum", "uint")], ..go_json::Names::default() };
+    let names =
+        go_json::Names { root: Some(GO_TYPE), fields: &[(".Alias.MinQuorum", "uint")], ..go_json::Names::default() };
     let spans: SpansRequest = go_json::from_slice_named(body, names).map_err(|error| bad(error.to_string()))?;
     let rest: ConfigRequest = go_json::from_slice_named(body, names).map_err(|error| bad(error.to_string()))?;
     let span = |text: &str| match text {
@@ -157,7 +160,8 @@ impl ServerHealth {
     fn new(member: Member, health: &MemberHealth) -> Self {
         ServerHealth {
             // Rounded to milliseconds.
-            last_contact: Dur::from_millis(i64::try_from(health.last_contact.as_millis()).unwrap_or(i64::MAX)).to_string(),
+            last_contact: Dur::from_millis(i64::try_from(health.last_contact.as_millis()).unwrap_or(i64::MAX))
+                .to_string(),
             serf_status: if member.alive { "alive" } else { "failed" },
             leader: member.leader,
             last_term: health.last_term,
@@ -183,7 +187,11 @@ async fn read_health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let known = health.servers.get(&member.id)?;
         Some(ServerHealth::new(member, known))
     });
-    let reply = HealthReply { failure_tolerance: health.failure_tolerance, healthy: health.healthy, servers: servers.collect() };
+    let reply = HealthReply {
+        failure_tolerance: health.failure_tolerance,
+        healthy: health.healthy,
+        servers: servers.collect(),
+    };
     let mut response = call.plain(&reply)?;
     if !reply.healthy {
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;

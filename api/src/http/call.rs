@@ -277,7 +277,8 @@ pub fn read_headers<S: Server>(server: &S, response: &mut Response, index: u64) 
     let contact = server.contact();
     set_index(response, index);
     let headers = response.headers_mut();
-    headers.insert("x-nomad-knownleader", HeaderValue::from_static(if contact.known_leader { "true" } else { "false" }));
+    headers
+        .insert("x-nomad-knownleader", HeaderValue::from_static(if contact.known_leader { "true" } else { "false" }));
     let millis = u64::try_from(contact.last_contact.as_millis()).unwrap_or(u64::MAX);
     headers.insert("x-nomad-lastcontact", HeaderValue::from(millis));
 }

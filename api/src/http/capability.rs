@@ -58,14 +58,20 @@ impl fmt::Display for Capability {
             Capability::Anyone => f.write_str("anyone"),
             Capability::Possession => f.write_str("possession"),
             Capability::Filtered => f.write_str("filtered"),
-            Capability::Namespace(capabilities) | Capability::AgentNamespace(capabilities) => words(f, "ns", capabilities),
-            Capability::Object(capabilities) | Capability::ObjectStream(capabilities) => words(f, "object", capabilities),
+            Capability::Namespace(capabilities) | Capability::AgentNamespace(capabilities) => {
+                words(f, "ns", capabilities)
+            }
+            Capability::Object(capabilities) | Capability::ObjectStream(capabilities) => {
+                words(f, "object", capabilities)
+            }
             Capability::OrNode(other) => write!(f, "{other} or a node"),
             Capability::OrWorkload(other) => write!(f, "{other} or a workload"),
             Capability::Node(access) => write!(f, "node:{access}"),
             Capability::NodePool(capability) => write!(f, "node_pool:{capability}"),
             Capability::Plugin(access) => write!(f, "plugin:{access}"),
-            Capability::Agent(access) | Capability::AgentLate(access) | Capability::Servers(access) => write!(f, "agent:{access}"),
+            Capability::Agent(access) | Capability::AgentLate(access) | Capability::Servers(access) => {
+                write!(f, "agent:{access}")
+            }
             Capability::Operator(access) => write!(f, "operator:{access}"),
             Capability::Variables(capability) => write!(f, "variables:{capability}"),
             Capability::Topics => f.write_str("topics"),

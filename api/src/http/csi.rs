@@ -70,9 +70,12 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::CsiVolumes)], |view| {
         let caller = call.caller()?;
         let shown = |row: &Arc<CsiVolume>| any_of(caller.acl(), &row.namespace, LIST);
-        let rows =
-            selected(view, &params, &plugin, &node).into_iter().filter(shown).map(|row| Arc::new(CsiVolumeView(view.denormalize(&row))));
-        let token = |seen: &CsiVolumeView| Token::Spaced(seen.0.volume.namespace.to_string(), seen.0.volume.id.to_string());
+        let rows = selected(view, &params, &plugin, &node)
+            .into_iter()
+            .filter(shown)
+            .map(|row| Arc::new(CsiVolumeView(view.denormalize(&row))));
+        let token =
+            |seen: &CsiVolumeView| Token::Spaced(seen.0.volume.namespace.to_string(), seen.0.volume.id.to_string());
         let page = paging::page(&params, rows, token, |_| true)?;
         Ok(At { index: view.table_index(Table::CsiVolumes), value: page })
     })
@@ -104,7 +107,9 @@ fn selected(view: &State, params: &ReadParams, plugin: &str, node: &str) -> Vec<
         view.csi_volumes_in(&params.namespace).cloned().collect()
     };
     let wanted = |row: &Arc<CsiVolume>| {
-        params.in_namespace(&row.namespace) && row.id.starts_with(&params.prefix) && (plugin.is_empty() || row.plugin_id == *plugin)
+        params.in_namespace(&row.namespace)
+            && row.id.starts_with(&params.prefix)
+            && (plugin.is_empty() || row.plugin_id == *plugin)
     };
     rows.into_iter().filter(wanted).collect()
 }

@@ -7,11 +7,14 @@ use songline_commands::{PromoteDeployment, SetDeploymentAllocHealth, UpdateDeplo
 use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{
-    AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str,
+    AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger,
+    Evaluation, Job, Str,
 };
 use songline_projections::{State, Table};
 use songline_wire::alloc::AllocFields;
-use songline_wire::deployment::{DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentPromoteRequest, DeploymentUnblockRequest};
+use songline_wire::deployment::{
+    DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentPromoteRequest, DeploymentUnblockRequest,
+};
 use songline_wire::responses::DeploymentUpdateResponse;
 
 use crate::error::ApiError;
@@ -27,8 +30,11 @@ use crate::server::Server;
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (root, submit, read_job) =
-        ("/v1/deployment/", Capability::Object(&[NamespaceCapability::SubmitJob]), Capability::Namespace(&[NamespaceCapability::ReadJob]));
+    let (root, submit, read_job) = (
+        "/v1/deployment/",
+        Capability::Object(&[NamespaceCapability::SubmitJob]),
+        Capability::Namespace(&[NamespaceCapability::ReadJob]),
+    );
     mux.add(Methods::Get, "/v1/deployments", "", read_job, |call| Box::pin(list(call)));
     mux.add(Methods::Get, root, "allocations/{}", read_job, |call| Box::pin(allocations(call)));
     mux.add(Methods::Write, root, "fail/{}", submit, |call| Box::pin(fail(call)));
@@ -41,7 +47,8 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 
 fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Deployment>>, ApiError> {
     if !params.prefix.is_empty() {
-        let prefix = ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
+        let prefix =
+            ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
         return Ok(view.deployments_with_prefix(&prefix).cloned().collect());
     }
     Ok(if params.reverse { view.deployments().rev().cloned().collect() } else { view.deployments().cloned().collect() })
@@ -55,8 +62,9 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             _ => Token::Text(row.id.to_string()),
         };
         let caller = call.caller()?;
-        let keep =
-            |row: &Deployment| params.in_namespace(&row.namespace) && caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
+        let keep = |row: &Deployment| {
+            params.in_namespace(&row.namespace) && caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob)
+        };
         let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
         Ok(At { index: view.table_index(Table::Deployment), value: page })
     })
@@ -129,7 +137,9 @@ async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let deployment = active(&call, &view, deployment_id(call.id())?, refusal)?;
     let (to, description) = match request.pause {
         true => (DeploymentStatus::Paused, "Deployment is paused"),
-        false if deployment.requires_promotion() => (DeploymentStatus::Running, "Deployment is running but requires manual promotion"),
+        false if deployment.requires_promotion() => {
+            (DeploymentStatus::Running, "Deployment is running but requires manual promotion")
+        }
         false => (DeploymentStatus::Running, "Deployment is running"),
     };
     let eval = (!request.pause).then(|| eval_of(&call, &view, deployment));
@@ -163,7 +173,8 @@ async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, Api
     call.write_namespace()?;
     let request: DeploymentAllocHealthRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
-    let (healthy, unhealthy) = (request.healthy_allocation_ids.unwrap_or_default(), request.unhealthy_allocation_ids.unwrap_or_default());
+    let (healthy, unhealthy) =
+        (request.healthy_allocation_ids.unwrap_or_default(), request.unhealthy_allocation_ids.unwrap_or_default());
     if healthy.is_empty() && unhealthy.is_empty() {
         return Err(ApiError::internal("must specify at least one healthy/unhealthy allocation ID"));
     }
@@ -210,14 +221,16 @@ fn deployment_id(text: &str) -> Result<DeploymentId, ApiError> {
     if text.is_empty() {
         return Err(ApiError::internal("missing deployment ID"));
     }
-    let id = ids::exact(text).map_err(|error| ApiError::internal(format!("deployment lookup failed: index error: {error}")))?;
+    let id = ids::exact(text)
+        .map_err(|error| ApiError::internal(format!("deployment lookup failed: index error: {error}")))?;
     Ok(id.map(DeploymentId::from).unwrap_or_default())
 }
 
 fn alloc_ids(texts: &[Str]) -> Result<Vec<AllocId>, ApiError> {
     let read = |text: &Str| {
-        let id = ids::exact(text)
-            .map_err(|error| ApiError::internal(format!("alloc {:?} lookup failed: index error: {error}", text.as_str())))?;
+        let id = ids::exact(text).map_err(|error| {
+            ApiError::internal(format!("alloc {:?} lookup failed: index error: {error}", text.as_str()))
+        })?;
         id.map(AllocId::from).ok_or_else(|| ApiError::internal(format!("unknown alloc {:?}", text.as_str())))
     };
     texts.iter().map(read).collect()

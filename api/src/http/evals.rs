@@ -38,20 +38,36 @@ const FIRST_SLICE: Slice = Slice::of_rows(256);
 const WALKED_AT_ONCE: usize = 20_000;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(list(call))
+    });
     mux.add(Methods::Delete, "/v1/evaluations", "", Capability::Management, |call| Box::pin(delete(call)));
-    mux.add(Methods::Get, "/v1/evaluations/count", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
-        Box::pin(count(call))
+    mux.add(
+        Methods::Get,
+        "/v1/evaluations/count",
+        "",
+        Capability::Namespace(&[NamespaceCapability::ReadJob]),
+        |call| Box::pin(count(call)),
+    );
+    mux.add(
+        Methods::Get,
+        "/v1/evaluation/",
+        "{}/allocations",
+        Capability::Namespace(&[NamespaceCapability::ReadJob]),
+        |call| Box::pin(allocations(call)),
+    );
+    mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
+        Box::pin(read(call))
     });
-    mux.add(Methods::Get, "/v1/evaluation/", "{}/allocations", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
-        Box::pin(allocations(call))
-    });
-    mux.add(Methods::Get, "/v1/evaluation/", "{}", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| Box::pin(read(call)));
 }
 
 /// Evaluations whose ids have the wanted prefix.
-fn rows_with_prefix<'v>(view: &'v State, params: &ReadParams) -> Result<impl Iterator<Item = Arc<Evaluation>> + 'v, ApiError> {
-    let prefix = ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
+fn rows_with_prefix<'v>(
+    view: &'v State,
+    params: &ReadParams,
+) -> Result<impl Iterator<Item = Arc<Evaluation>> + 'v, ApiError> {
+    let prefix = ids::prefix(&params.prefix)
+        .map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
     Ok(view.evals_with_prefix(&prefix))
 }
 
@@ -101,8 +117,11 @@ fn page(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluation>>, ApiErro
         is_before: &|index, id| paging::is_before(params, index, id),
         rows_max: paging::rows_max(params),
     };
-    let rows =
-        if view.table_len(Table::Evals) > WALKED_AT_ONCE { off_the_worker(|| view.list_evals(&list)) } else { view.list_evals(&list) };
+    let rows = if view.table_len(Table::Evals) > WALKED_AT_ONCE {
+        off_the_worker(|| view.list_evals(&list))
+    } else {
+        view.list_evals(&list)
+    };
     let rows = rows.map_err(|error| paging::read_failed(&error))?;
     Ok(paging::cut(params, rows, |eval| Token::Indexed(eval.create_index, eval.id.to_string())))
 }
@@ -113,7 +132,12 @@ fn page_with_prefix(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluatio
             && (asked.status.is_empty() || eval.status.as_str() == asked.status)
             && (asked.job.is_empty() || eval.job_id == *asked.job)
     };
-    paging::page(asked.params, rows_with_prefix(view, asked.params)?, |eval: &Evaluation| Token::Text(eval.id.to_string()), keep)
+    paging::page(
+        asked.params,
+        rows_with_prefix(view, asked.params)?,
+        |eval: &Evaluation| Token::Text(eval.id.to_string()),
+        keep,
+    )
 }
 
 async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -124,7 +148,9 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     };
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Evals)], |view| {
         let caller = call.caller()?;
-        let counts = |namespace: &str| params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob);
+        let counts = |namespace: &str| {
+            params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob)
+        };
         let count = match params.prefix.as_str() {
             "" => view.count_evals(filter.as_ref(), |namespace| counts(namespace)),
             _ => {
@@ -144,8 +170,9 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    let id = eval_id(call.id())
-        .map_err(|error| ApiError::internal(format!("failed to lookup eval: eval lookup failed: index error: {error}")))?;
+    let id = eval_id(call.id()).map_err(|error| {
+        ApiError::internal(format!("failed to lookup eval: eval lookup failed: index error: {error}"))
+    })?;
     let related = call.query().boolean("related")?.unwrap_or(false);
     let found = blocking::run(&call, &params, &[WatchKey::Eval(id)], |view| {
         let row = view.eval(id);
@@ -169,7 +196,9 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// All evaluations that are reachable from an evaluation by its links.
 fn relatives(view: &State, eval: &Evaluation) -> Vec<Arc<Evaluation>> {
-    let links = |eval: &Evaluation| [eval.next_eval, eval.previous_eval, eval.blocked_eval].into_iter().flatten().collect::<Vec<_>>();
+    let links = |eval: &Evaluation| {
+        [eval.next_eval, eval.previous_eval, eval.blocked_eval].into_iter().flatten().collect::<Vec<_>>()
+    };
     let mut seen = BTreeSet::from([eval.id]);
     let mut open = links(eval);
     let mut out = Vec::new();
@@ -214,8 +243,9 @@ async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         (false, true) | (true, false) => {}
     }
     let view = call.view();
-    let paused =
-        view.scheduler_config().map_or(call.server.info().default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker);
+    let paused = view
+        .scheduler_config()
+        .map_or(call.server.info().default_scheduler_config.pause_eval_broker, |config| config.pause_eval_broker);
     if !paused {
         return Err(ApiError::internal("eval broker is enabled; eval broker must be paused to delete evals"));
     }
@@ -241,7 +271,8 @@ async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 fn safe_ids(view: &State, asked: &[Str]) -> Result<Vec<EvalId>, ApiError> {
     let mut evals = Vec::with_capacity(asked.len());
     for text in asked {
-        let id = eval_id(text).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
+        let id =
+            eval_id(text).map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
         let eval = view.eval(id).ok_or_else(|| ApiError::internal("eval not found"))?;
         if !is_safe_to_delete(view, &eval) {
             return Err(ApiError::internal(format!("eval {id} is not safe to delete")));

@@ -88,7 +88,9 @@ fn plain_index(text: &str) -> Result<Option<u64>, ApiError> {
     }
     match parse_int(text) {
         Ok(index) => Ok(u64::try_from(index).ok()),
-        Err(error) => Err(ApiError::bad_request(format!("Unable to parse index: {}", error.replace("ParseInt", "Atoi")))),
+        Err(error) => {
+            Err(ApiError::bad_request(format!("Unable to parse index: {}", error.replace("ParseInt", "Atoi"))))
+        }
     }
 }
 
@@ -120,26 +122,39 @@ impl Wish {
         let expression = match query.get("filter").filter(|text| !text.is_empty()) {
             None => None,
             Some(text) => Some(
-                Expression::parse(&text).map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?,
+                Expression::parse(&text)
+                    .map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?,
             ),
         };
         let after = match query.get("after_index") {
             None => None,
-            Some(text) => {
-                Some(text.parse::<u64>().map_err(|_| ApiError::bad_request(format!("Unable to parse after_index: {}", quote(&text))))?)
-            }
+            Some(text) => Some(
+                text.parse::<u64>()
+                    .map_err(|_| ApiError::bad_request(format!("Unable to parse after_index: {}", quote(&text))))?,
+            ),
         };
         let now = match query.get("from").as_deref() {
             None => false,
             Some("now") => true,
-            Some(other) => return Err(ApiError::bad_request(format!("Expect `now` for `from` query string parameter, got {other}"))),
+            Some(other) => {
+                return Err(ApiError::bad_request(format!(
+                    "Expect `now` for `from` query string parameter, got {other}"
+                )));
+            }
         };
         // `from=now` adds nothing to a snapshot, so it does not conflict with one.
-        let starts = [("after_index", after.is_some()), ("from", now && !snapshot), ("snapshot", snapshot), ("index", index > 0)];
+        let starts = [
+            ("after_index", after.is_some()),
+            ("from", now && !snapshot),
+            ("snapshot", snapshot),
+            ("index", index > 0),
+        ];
         let mut given = starts.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
         let ours = full || snapshot || expression.is_some() || after.is_some() || now;
         if let (true, Some(first), Some(second)) = (ours, given.next(), given.next()) {
-            return Err(ApiError::bad_request(format!("{first} and {second} both say where the stream begins: give one of them")));
+            return Err(ApiError::bad_request(format!(
+                "{first} and {second} both say where the stream begins: give one of them"
+            )));
         }
         let dialect = match (ours, full) {
             (false, _) => Dialect::Plain,
@@ -163,7 +178,10 @@ fn flag(query: Query<'_>, name: &str) -> Result<bool, ApiError> {
     match query.get(name).as_deref() {
         None => Ok(false),
         Some(text) => parse_bool(text).ok_or_else(|| {
-            ApiError::bad_request(format!("Expect `true` or `false` for `{name}` query string parameter, got {}", quote(text)))
+            ApiError::bad_request(format!(
+                "Expect `true` or `false` for `{name}` query string parameter, got {}",
+                quote(text)
+            ))
         }),
     }
 }

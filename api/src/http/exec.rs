@@ -63,7 +63,10 @@ async fn exec<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let tty = match &*call.query().text("tty") {
         "" => false,
         text => parse_bool(text).ok_or_else(|| {
-            ApiError::internal(format!("tty value is not a boolean: strconv.ParseBool: parsing {}: invalid syntax", quote(text)))
+            ApiError::internal(format!(
+                "tty value is not a boolean: strconv.ParseBool: parsing {}: invalid syntax",
+                quote(text)
+            ))
         })?,
     };
     let upgrade = upgrade(&mut call).await?;
@@ -95,7 +98,8 @@ async fn upgrade<S: Server>(call: &mut Call<S>) -> Result<WebSocketUpgrade, ApiE
     }
     let (mut parts, ()) = request.into_parts();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
-    let upgrade = upgrade.map_err(|refused| ApiError::new(refused.into_response().status(), "failed to upgrade connection"))?;
+    let upgrade =
+        upgrade.map_err(|refused| ApiError::new(refused.into_response().status(), "failed to upgrade connection"))?;
     let upgrade = upgrade.read_buffer_size(BUFFER_BYTES).write_buffer_size(0);
     Ok(upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX))
 }
@@ -132,7 +136,8 @@ fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static s
     }
     let key = text(header::SEC_WEBSOCKET_KEY).and_then(|key| STANDARD.decode(key).ok());
     if key.is_none_or(|key| key.len() != 16) {
-        let why = "not a websocket handshake: 'Sec-WebSocket-Key' header must be Base64 encoded value of 16-byte in length";
+        let why =
+            "not a websocket handshake: 'Sec-WebSocket-Key' header must be Base64 encoded value of 16-byte in length";
         return Some((StatusCode::BAD_REQUEST, why));
     }
     None
@@ -157,11 +162,19 @@ struct Begun {
     secret: Option<String>,
 }
 
-async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socket: &mut WebSocket) -> Result<Begun, ApiError> {
+async fn begin<S: Server>(
+    call: &Call<S>,
+    command: Vec<String>,
+    tty: bool,
+    socket: &mut WebSocket,
+) -> Result<Begun, ApiError> {
     let handshake = match &*call.query().text("ws_handshake") {
         "" => false,
         text => parse_bool(text).ok_or_else(|| {
-            let why = format!("ws_handshake value is not a boolean: strconv.ParseBool: parsing {}: invalid syntax", quote(text));
+            let why = format!(
+                "ws_handshake value is not a boolean: strconv.ParseBool: parsing {}: invalid syntax",
+                quote(text)
+            );
             ApiError::bad_request(why)
         })?,
     };
@@ -175,7 +188,10 @@ async fn begin<S: Server>(call: &Call<S>, command: Vec<String>, tty: bool, socke
     let task = Str::new(call.query().text("task"));
     permitted(call, secret.as_deref(), &alloc, &task)?;
     let token = secret.as_deref().map_or_else(|| call.secret(), Secret::new);
-    let agent = alloc.node_id.and_then(|node| call.server.node_agent(node, token)).ok_or_else(|| ApiError::not_found("No path to node"))?;
+    let agent = alloc
+        .node_id
+        .and_then(|node| call.server.node_agent(node, token))
+        .ok_or_else(|| ApiError::not_found("No path to node"))?;
     if task.is_empty() {
         return Err(ApiError::bad_request("must provide task name"));
     }

@@ -23,9 +23,13 @@ use songline_lang::acl::NamespaceCapability;
 use chain::{Chain, Step};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/explain/", "allocation/{}", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
-        Box::pin(explain(call))
-    });
+    mux.add(
+        Methods::Get,
+        "/v1/explain/",
+        "allocation/{}",
+        Capability::Namespace(&[NamespaceCapability::ReadJob]),
+        |call| Box::pin(explain(call)),
+    );
 }
 
 #[derive(Debug, Serialize)]
@@ -57,7 +61,7 @@ async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = AllocId::from(whole_id(call.id())?);
     let (past, view) = recorded(&call, &params).await?;
-    let (index, complete_from) = (view.applied_index(), past.touches().oldest());
+    let (index, complete_from) = (view.applied_index(), past.object_history().oldest());
     let shown = Shown::to(&call.caller()?);
     let chain = Chain::new(past, Arc::clone(&view), shown.clone());
     let row = chain.allocation(id).await?;

@@ -90,7 +90,9 @@ impl<S: Server> Api<S> {
                                 return Answered::Own(Err(error));
                             }
                             let again = whole.is_kept();
-                            let Some((mut parts, body)) = whole.take() else { return Answered::Own(Err(hold.failure())) };
+                            let Some((mut parts, body)) = whole.take() else {
+                                return Answered::Own(Err(hold.failure()));
+                            };
                             // An earlier leader may have written it under the key with which it was forwarded, so the
                             // same key is used here.
                             if key.is_some() {
@@ -106,7 +108,9 @@ impl<S: Server> Api<S> {
                                 answer.await
                             };
                             match answer {
-                                Err(ApiError { leaderless: Some(fate), .. }) if again && !passed.by_server => hold.begin(Some(fate)),
+                                Err(ApiError { leaderless: Some(fate), .. }) if again && !passed.by_server => {
+                                    hold.begin(Some(fate))
+                                }
                                 answer => return Answered::Own(answer),
                             }
                         }
@@ -117,7 +121,7 @@ impl<S: Server> Api<S> {
                         return Answered::Own(Err(error));
                     }
                     let again = whole.is_kept();
-                    let patience = patience(&whole.parts, &target.path);
+                    let longest_wait = longest_wait(&whole.parts, &target.path);
                     if again && !is_read && !of_caller && key.is_none() {
                         key = Some(Str::from(server.fresh_uuid().simple().to_string()));
                     }
@@ -133,7 +137,7 @@ impl<S: Server> Api<S> {
                                 Err(PassFailure::Lost(format!("{address} leads no longer")))
                             }
                             () = server.leader_is_deaf(address) => Err(PassFailure::Lost(format!("{address} does not hear this server"))),
-                            () = tokio::time::sleep(patience) => Err(PassFailure::Lost(format!("{address} does not answer"))),
+                            () = tokio::time::sleep(longest_wait) => Err(PassFailure::Lost(format!("{address} does not answer"))),
                         }
                     } else {
                         attempt.await
@@ -269,9 +273,11 @@ fn with_trouble<S: Server>(server: &S, error: ApiError) -> ApiError {
 
 /// Timeout of the leader's answer. A leader whose messages arrive here while it does not receive ours is never
 /// replaced by an election. A retry makes a new connection, which shows whether the leader still receives.
-fn patience(parts: &Parts, path: &str) -> Duration {
+fn longest_wait(parts: &Parts, path: &str) -> Duration {
     let takes_its_time = path.starts_with("/v1/system/") || path.starts_with("/v1/operator/snapshot");
-    let waits = Query(parts.uri.query().unwrap_or_default()).get("index").is_some_and(|index| !index.is_empty() && index != "0");
+    let waits = Query(parts.uri.query().unwrap_or_default())
+        .get("index")
+        .is_some_and(|index| !index.is_empty() && index != "0");
     if takes_its_time || waits { WAIT_MAX + WAIT_MAX / 16 + ANSWER_WITHIN } else { ANSWER_WITHIN }
 }
 

@@ -49,7 +49,9 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
         Capability::ObjectStream(&[NamespaceCapability::ReadLogs, NamespaceCapability::ReadFs]),
         |call| Box::pin(logs(call)),
     );
-    mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method")))));
+    mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| {
+        Box::pin(std::future::ready(Err(ApiError::not_found("Invalid method"))))
+    });
     mux.add(Methods::Any, "/v1/client/stats", "", Capability::Node(Access::Read), |call| Box::pin(host_stats(call)));
     mux.add(Methods::Any, "/v1/client/gc", "", Capability::Node(Access::Write), |call| Box::pin(collect(call)));
 }
@@ -118,7 +120,8 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
     if offset < 0 {
         return Err(before_the_start(offset));
     }
-    let mut frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin: Origin::Start, limit, follow: false }).await?;
+    let mut frames =
+        agent.fs_read(ReadFile { alloc: id, path, offset, origin: Origin::Start, limit, follow: false }).await?;
     // The first piece tells whether the file is empty, and its content type.
     let first = match frames.recv().await {
         Some(frame) => frame?.data,
@@ -144,7 +147,10 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     if !is_empty {
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_str(&media).map_err(|error| ApiError::internal(error.to_string()))?);
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_str(&media).map_err(|error| ApiError::internal(error.to_string()))?,
+        );
         let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -210,7 +216,9 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         "" => Ok(false),
         text => parse_bool(text).ok_or_else(|| {
             let quoted = quote(text);
-            ApiError::bad_request(format!("failed to parse {name} field to boolean: strconv.ParseBool: parsing {quoted}: invalid syntax"))
+            ApiError::bad_request(format!(
+                "failed to parse {name} field to boolean: strconv.ParseBool: parsing {quoted}: invalid syntax"
+            ))
         }),
     };
     let (follow, plain) = (boolean("follow")?, boolean("plain")?);
@@ -344,11 +352,18 @@ fn node_agent<S: Server>(call: &Call<S>, unknown: fn(String) -> ApiError) -> Res
 }
 
 /// The agent of the node with this id, or, for an empty id, of the node in this process.
-pub(super) fn agent_of_node<S: Server>(call: &Call<S>, text: &str, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
+pub(super) fn agent_of_node<S: Server>(
+    call: &Call<S>,
+    text: &str,
+    unknown: fn(String) -> ApiError,
+) -> Result<Arc<S::Node>, ApiError> {
     let id = match text {
-        "" => call.server.local_node().ok_or_else(|| ApiError::bad_request("No local Node and node_id not provided"))?,
+        "" => {
+            call.server.local_node().ok_or_else(|| ApiError::bad_request("No local Node and node_id not provided"))?
+        }
         text => {
-            let id = ids::exact(text).map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;
+            let id = ids::exact(text)
+                .map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;
             id.map(NodeId::from).unwrap_or_default()
         }
     };

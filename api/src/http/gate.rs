@@ -31,7 +31,9 @@ fn admit<S: Server>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result
     let capability = call.credentials.capability();
     let caller = match (capability, caller) {
         (Capability::Anyone | Capability::Possession | Capability::AgentLate(_), _) => return Ok(()),
-        (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => return Err(token_not_found()),
+        (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => {
+            return Err(token_not_found());
+        }
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(error)) => {
             let before = if RESOLVED.contains(&call.path.as_str()) { "failed to resolve ACL token: " } else { "" };
             return Err(ApiError::internal(format!("{before}{error}")));

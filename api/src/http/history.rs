@@ -1,4 +1,4 @@
-//! `history/KIND/ID`: all changes of one object, with actor and cause. The changed fields come from `touches`, the
+//! `history/KIND/ID`: all changes of one object, with actor and cause. The changed fields come from the object history, the
 //! rest from the log.
 
 use std::sync::Arc;
@@ -6,9 +6,11 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::{Cause, Kind};
+use songline_events::object_history::{
+    FieldChange, Object, ObjectChange, ObjectDiff, ObjectHistory, ObjectKind, Order,
+};
 use songline_events::past::{LoggedCommand, Past, PastError};
 use songline_events::refill::Refill as _;
-use songline_events::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange, Touches};
 use songline_model::{Str, Time};
 
 use crate::error::ApiError;
@@ -31,8 +33,12 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, root, "deployment/{}", read_job, |call| Box::pin(history(call, ObjectKind::Deployment)));
     mux.add(Methods::Get, root, "evaluation/{}", read_job, |call| Box::pin(history(call, ObjectKind::Evaluation)));
     mux.add(Methods::Get, root, "job/{}", read_job, |call| Box::pin(history(call, ObjectKind::Job)));
-    mux.add(Methods::Get, root, "namespace/{}", Capability::Management, |call| Box::pin(history(call, ObjectKind::Namespace)));
-    mux.add(Methods::Get, root, "node/{}", Capability::Node(Access::Read), |call| Box::pin(history(call, ObjectKind::Node)));
+    mux.add(Methods::Get, root, "namespace/{}", Capability::Management, |call| {
+        Box::pin(history(call, ObjectKind::Namespace))
+    });
+    mux.add(Methods::Get, root, "node/{}", Capability::Node(Access::Read), |call| {
+        Box::pin(history(call, ObjectKind::Node))
+    });
     mux.add(Methods::Get, root, "node_pool/{}", Capability::NodePool(NodePoolCapability::Read), |call| {
         Box::pin(history(call, ObjectKind::NodePool))
     });
@@ -49,8 +55,8 @@ pub(super) struct CauseView {
 impl CauseView {
     /// The view of a cause. The record knows the kind better than the cause's writer, which knew only the index.
     /// Reads files.
-    pub(super) fn new(touches: &Touches, cause: Cause, shown: &Shown) -> Result<Self, PastError> {
-        let mark = touches.entry(cause.index).map_err(|error| PastError::Failed(error.to_string()))?;
+    pub(super) fn new(object_history: &ObjectHistory, cause: Cause, shown: &Shown) -> Result<Self, PastError> {
+        let mark = object_history.entry(cause.index).map_err(|error| PastError::Failed(error.to_string()))?;
         let kind = mark.map(|mark| mark.kind).or_else(|| Kind::from_number(cause.kind));
         Ok(Self { index: cause.index, command: kind.map_or("", |kind| shown.command(kind)) })
     }
@@ -85,14 +91,21 @@ impl IndexPage {
         let order = match &*query.text("order") {
             "" | "newest" => Order::NewestFirst,
             "oldest" => Order::OldestFirst,
-            other => return Err(ApiError::bad_request(format!("Expect `newest` or `oldest` for order, got {}", quote(other)))),
+            other => {
+                return Err(ApiError::bad_request(format!(
+                    "Expect `newest` or `oldest` for order, got {}",
+                    quote(other)
+                )));
+            }
         };
         let number = |name: &str| -> Result<Option<u64>, ApiError> {
             let text = query.text(name);
             let bad = |_| ApiError::bad_request(format!("Unable to parse {name}: {}", quote(&text)));
             if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
         };
-        let per_page = number("per_page")?.filter(|rows| *rows > 0).map_or(PER_PAGE, |rows| usize::try_from(rows).unwrap_or(PER_PAGE_MAX));
+        let per_page = number("per_page")?
+            .filter(|rows| *rows > 0)
+            .map_or(PER_PAGE, |rows| usize::try_from(rows).unwrap_or(PER_PAGE_MAX));
         let first = match order {
             Order::NewestFirst => newest,
             Order::OldestFirst => 0,
@@ -103,15 +116,15 @@ impl IndexPage {
 }
 
 /// Reads the record on a thread that may block on files.
-pub(super) async fn touches_of(
+pub(super) async fn changes_of(
     past: &dyn Past,
     object: Object,
     from: u64,
     order: Order,
-    touches_max: usize,
-) -> Result<Vec<Touch>, PastError> {
-    let touches = Arc::clone(past.touches());
-    let read = tokio::task::spawn_blocking(move || touches.of_object(&object, from, order, touches_max)).await;
+    changes_max: usize,
+) -> Result<Vec<ObjectChange>, PastError> {
+    let object_history = Arc::clone(past.object_history());
+    let read = tokio::task::spawn_blocking(move || object_history.of_object(&object, from, order, changes_max)).await;
     let read = read.map_err(|error| PastError::Failed(error.to_string()))?;
     read.map_err(|error| PastError::Failed(error.to_string()))
 }
@@ -122,7 +135,7 @@ pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(Lo
         return Ok(None);
     }
     let Some(command) = past.commands(index..index + 1).await?.pop() else { return Ok(None) };
-    let mark = past.touches().entry(index).map_err(|error| PastError::Failed(error.to_string()))?;
+    let mark = past.object_history().entry(index).map_err(|error| PastError::Failed(error.to_string()))?;
     let at = mark.map_or(command.envelope.at, |mark| mark.at);
     Ok(Some((command, at)))
 }
@@ -131,26 +144,30 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
     let params = call.read_params()?;
     let (past, now) = recorded(&call, &params).await?;
     // Taken before the record is read: entries that are filled in meanwhile only make the answer longer.
-    let complete_from = past.touches().oldest();
+    let complete_from = past.object_history().oldest();
     let newest = now.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let object = object(&call, kind)?;
-    let mut touches = touches_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;
+    let mut changes = changes_of(past, object.clone(), page.from, page.order, page.per_page + 1).await?;
     // A caller that may read one namespace does not see another namespace's objects.
     let shown = Shown::to(&call.caller()?);
     let in_sight = |namespace: &str| namespace.is_empty() || params.in_namespace(namespace) && shown.jobs_in(namespace);
-    touches.retain(|touch| touch.index <= newest && in_sight(&touch.namespace));
-    if touches.is_empty() {
-        let text =
-            format!("no change of {} {:?} is known: changes are kept from index {complete_from} on", kind.as_str(), object.id.as_str());
-        let more = if *past.touches().losses().borrow() { "; older ones are being read from the log" } else { "" };
+    changes.retain(|change| change.index <= newest && in_sight(&change.namespace));
+    if changes.is_empty() {
+        let text = format!(
+            "no change of {} {:?} is known: changes are kept from index {complete_from} on",
+            kind.as_str(),
+            object.id.as_str()
+        );
+        let more =
+            if *past.object_history().losses().borrow() { "; older ones are being read from the log" } else { "" };
         return Err(ApiError::missing(text + more, newest));
     }
-    let next_token = touches.get(page.per_page).map(|touch| touch.index.to_string());
-    touches.truncate(page.per_page);
-    let mut rows = Vec::with_capacity(touches.len());
-    for touch in touches {
-        rows.push(view(past, touch, &shown).await?);
+    let next_token = changes.get(page.per_page).map(|change| change.index.to_string());
+    changes.truncate(page.per_page);
+    let mut rows = Vec::with_capacity(changes.len());
+    for change in changes {
+        rows.push(view(past, change, &shown).await?);
     }
     Ok(say_complete_from(call.read(&Meta::page(newest, next_token), &rows)?, complete_from))
 }
@@ -158,22 +175,22 @@ async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response,
 /// Field of an allocation that names its node.
 const NODE_NAME: &str = "NodeName";
 
-async fn view(past: &dyn Past, touch: Touch, shown: &Shown) -> Result<ChangeView, ApiError> {
-    let command = command_at(past, touch.index).await?;
+async fn view(past: &dyn Past, change: ObjectChange, shown: &Shown) -> Result<ChangeView, ApiError> {
+    let command = command_at(past, change.index).await?;
     let cause = command.as_ref().and_then(|(command, _)| command.envelope.cause);
-    let (change, mut diff) = match touch.change {
-        TouchChange::Created(diff) => ("created", diff),
-        TouchChange::Updated(diff) => ("updated", diff),
-        TouchChange::Deleted => ("deleted", Vec::new()),
+    let (word, mut diff) = match change.diff {
+        ObjectDiff::Created(diff) => ("created", diff),
+        ObjectDiff::Updated(diff) => ("updated", diff),
+        ObjectDiff::Deleted => ("deleted", Vec::new()),
     };
     diff.retain(|field| shown.nodes() || field.path != NODE_NAME);
     Ok(ChangeView {
-        index: touch.index,
+        index: change.index,
         time: command.as_ref().map(|(_, at)| *at),
-        command: shown.command(touch.kind),
+        command: shown.command(change.kind),
         actor: command.as_ref().map(|(command, _)| shown.actor(&command.envelope.actor.to_string()).to_owned()),
-        cause: cause.map(|cause| CauseView::new(past.touches(), cause, shown)).transpose()?,
-        change,
+        cause: cause.map(|cause| CauseView::new(past.object_history(), cause, shown)).transpose()?,
+        change: word,
         diff,
     })
 }
@@ -181,7 +198,9 @@ async fn view(past: &dyn Past, touch: Touch, shown: &Shown) -> Result<ChangeView
 fn object<S: Server>(call: &Call<S>, kind: ObjectKind) -> Result<Object, ApiError> {
     match kind {
         ObjectKind::Job => Ok(Object::job(&namespace(call.query()), call.id())),
-        ObjectKind::Namespace | ObjectKind::NodePool => Ok(Object { kind, namespace: Str::default(), id: Str::new(call.id()) }),
+        ObjectKind::Namespace | ObjectKind::NodePool => {
+            Ok(Object { kind, namespace: Str::default(), id: Str::new(call.id()) })
+        }
         ObjectKind::Allocation | ObjectKind::Deployment | ObjectKind::Evaluation | ObjectKind::Node => {
             Ok(Object::new(kind, whole_id(call.id())?))
         }

@@ -78,8 +78,8 @@ async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         Asked::Own(Some(agent_id)) => call.plain(&HostDataResponse { agent_id, host_data: data().await? }),
         Asked::Node(node) => {
             let found = agent_of(&call, node)?.agent_host().await?;
-            let host_data: serde_json::Value =
-                serde_json::from_slice(&found).map_err(|error| ApiError::internal(format!("reading what the node says: {error}")))?;
+            let host_data: serde_json::Value = serde_json::from_slice(&found)
+                .map_err(|error| ApiError::internal(format!("reading what the node says: {error}")))?;
             call.plain(&HostDataResponse { agent_id: node.to_string(), host_data })
         }
     }
@@ -105,13 +105,15 @@ pub(super) fn asked_for<S: Server>(call: &Call<S>) -> Result<Asked, ApiError> {
         (true, false) => {
             let info = call.server.info();
             let leads = *server == *"leader" && !call.server.leader_addr().is_empty();
-            if leads || *server == info.name || call.server.agent_self().tags.get("id").is_some_and(|id| *id == *server) {
+            if leads || *server == info.name || call.server.agent_self().tags.get("id").is_some_and(|id| *id == *server)
+            {
                 return Ok(Asked::Own(Some(server.into_owned())));
             }
             Err(ApiError::internal(format!("unknown Nomad server {server}")))
         }
         (false, true) => {
-            let id = ids::exact(&node).map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;
+            let id = ids::exact(&node)
+                .map_err(|error| ApiError::internal(format!("node lookup failed: index error: {error}")))?;
             let id = id.map(NodeId::from).unwrap_or_default();
             if call.server.local_node() == Some(id) {
                 return Ok(Asked::Own(Some(node.into_owned())));
@@ -193,9 +195,13 @@ mod tests {
 
     #[test]
     fn variables_that_hold_secrets_are_known_by_their_names() {
-        for (name, secret) in
-            [("PATH", false), ("VAULT_TOKEN", true), ("aws_secret_access_key", true), ("DB_PASSWORD", true), ("HOME", false)]
-        {
+        for (name, secret) in [
+            ("PATH", false),
+            ("VAULT_TOKEN", true),
+            ("aws_secret_access_key", true),
+            ("DB_PASSWORD", true),
+            ("HOME", false),
+        ] {
             assert_eq!(is_secret(name), secret, "{name}");
         }
     }

@@ -49,7 +49,10 @@ mod tests {
         check(prefix("1").map(drop), "Input (without hyphens) must be even length");
         check(prefix("zz").map(drop), "Invalid UUID: encoding/hex: invalid byte: U+007A 'z'");
         check(prefix("1-1-1-1-1-1").map(drop), "UUID should have maximum of 4 \"-\"; got 5");
-        check(prefix("11111111-2222-3333-4444-5555555555555").map(drop), "Invalid UUID length. UUID have 36 characters; got 37");
+        check(
+            prefix("11111111-2222-3333-4444-5555555555555").map(drop),
+            "Invalid UUID length. UUID have 36 characters; got 37",
+        );
         assert!(prefix("11111111-").is_ok());
         assert!(matches!(exact("11111111-2222-3333-4444-555555555555"), Ok(Some(_))));
     }

@@ -31,12 +31,16 @@ use asked::key;
 use songline_lang::acl::NamespaceCapability;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    let (read_job, submit) =
-        (Capability::Namespace(&[NamespaceCapability::ReadJob]), Capability::Namespace(&[NamespaceCapability::SubmitJob]));
+    let (read_job, submit) = (
+        Capability::Namespace(&[NamespaceCapability::ReadJob]),
+        Capability::Namespace(&[NamespaceCapability::SubmitJob]),
+    );
     // The namespace is in the job, so the handler checks the capability.
     let submit_own = Capability::Object(&[NamespaceCapability::SubmitJob]);
     let root = "/v1/job/";
-    mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace(&[NamespaceCapability::ListJobs]), |call| Box::pin(list(call)));
+    mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace(&[NamespaceCapability::ListJobs]), |call| {
+        Box::pin(list(call))
+    });
     mux.add(Methods::Write, "/v1/jobs", "", submit_own, |call| Box::pin(register::register(call)));
     mux.add(
         Methods::Write,
@@ -181,7 +185,8 @@ async fn deployments<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::JobDeployments(key.clone())], |view| {
         let created = view.job_by_key(&key).map(|job| job.create_index);
         let rows = view.deployments_of_job(&key.namespace, &key.id);
-        let rows: Vec<_> = rows.filter(|row| all || created.is_none_or(|created| row.job_create_index == created)).cloned().collect();
+        let rows: Vec<_> =
+            rows.filter(|row| all || created.is_none_or(|created| row.job_create_index == created)).cloned().collect();
         Ok(At { index: view.table_index(Table::Deployment), value: rows })
     })
     .await?;

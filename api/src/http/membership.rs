@@ -24,7 +24,9 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/agent/join", "", Capability::Agent(Access::Write), |call| Box::pin(join(call)));
-    mux.add(Methods::Write, "/v1/agent/force-leave", "", Capability::Agent(Access::Write), |call| Box::pin(force_leave(call)));
+    mux.add(Methods::Write, "/v1/agent/force-leave", "", Capability::Agent(Access::Write), |call| {
+        Box::pin(force_leave(call))
+    });
     let (root, write) = ("/v1/agent/keyring/", Capability::Agent(Access::Write));
     mux.add(Methods::Any, root, "list{}", write, |call| Box::pin(list_keys(call)));
     for verb in ["install{}", "use{}", "remove{}"] {
@@ -78,8 +80,9 @@ async fn meet<S: Server>(server: &S, address: &str) -> Result<(), String> {
 }
 
 fn with_port(address: &str, port: u16) -> String {
-    let has_port =
-        address.rsplit_once(':').is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
     match (has_port, address.contains(':') && !address.starts_with('[')) {
         (true, _) => address.to_owned(),
         (false, true) => format!("[{address}]:{port}"),

@@ -16,7 +16,9 @@ use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/client/allocation/", "{}/snapshot", Capability::Possession, |call| Box::pin(snapshot(call)));
+    mux.add(Methods::Get, "/v1/client/allocation/", "{}/snapshot", Capability::Possession, |call| {
+        Box::pin(snapshot(call))
+    });
 }
 
 async fn snapshot<S: Server>(call: Call<S>) -> Result<Response, ApiError> {

@@ -50,7 +50,9 @@ async fn monitor<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         "" => Ok(false),
         text => parse_bool(text).ok_or_else(|| {
             let quoted = quote(text);
-            ApiError::bad_request(format!("Unknown option for {shown}: strconv.ParseBool: parsing {quoted}: invalid syntax"))
+            ApiError::bad_request(format!(
+                "Unknown option for {shown}: strconv.ParseBool: parsing {quoted}: invalid syntax"
+            ))
         }),
     };
     let json = option("log_json", "log json")?;
@@ -73,7 +75,8 @@ async fn monitor<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if let Asked::Node(node) = asked {
         let level = query.text("log_level");
         let ask = AskMonitor { level: Str::new(level), json, location: with_place };
-        let frames = agent_of(&call, node).map_err(told)?.agent_monitor(ask).await.map_err(|error| told(error.into()))?;
+        let frames =
+            agent_of(&call, node).map_err(told)?.agent_monitor(ask).await.map_err(|error| told(error.into()))?;
         return Ok(relayed(frames, plain));
     }
     let (lines, show) = (Monitor::of_this_process().listen(level), shown(json, with_place));
@@ -81,7 +84,10 @@ async fn monitor<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let (body, media) = if plain {
         (Body::from_stream(bare(lines, show, shutdown)), "text/plain")
     } else {
-        (Body::from_stream(framed(lines, show, shutdown).map(|frame| Ok::<_, std::io::Error>(in_json(&frame)))), "application/json")
+        (
+            Body::from_stream(framed(lines, show, shutdown).map(|frame| Ok::<_, std::io::Error>(in_json(&frame)))),
+            "application/json",
+        )
     };
     Ok(streamed(body, media))
 }

@@ -136,7 +136,14 @@ impl<S> Default for Mux<S> {
 impl<S> Mux<S> {
     /// Adds a route. A `root` without a slash at its end is an exact path and has no `tail`. With one it is a
     /// subtree, and `tail` is the pattern for the rest: `{}`, `{}/suffix` or `prefix/{}`.
-    pub fn add(&mut self, methods: Methods, root: &'static str, tail: &'static str, capability: Capability, handler: Handler<S>) {
+    pub fn add(
+        &mut self,
+        methods: Methods,
+        root: &'static str,
+        tail: &'static str,
+        capability: Capability,
+        handler: Handler<S>,
+    ) {
         let shape = match tail {
             "" => Shape::Whole,
             "{}" => Shape::Rest,
@@ -190,7 +197,12 @@ impl<S> Mux<S> {
         for arms in exact.chain(self.subtrees.iter().map(|(_, arms)| arms)) {
             for arm in arms {
                 let path = arm.route.path();
-                out.push(RouteInfo { path, methods: arm.methods, capability: arm.capability, answered_by: arm.answered_by });
+                out.push(RouteInfo {
+                    path,
+                    methods: arm.methods,
+                    capability: arm.capability,
+                    answered_by: arm.answered_by,
+                });
             }
         }
         out.sort_by(|a, b| a.path.cmp(&b.path));

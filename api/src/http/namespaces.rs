@@ -34,7 +34,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Namespaces)], |view| {
         let caller = call.caller()?;
-        let shown = |row: &&Arc<Namespace>| row.name.starts_with(&params.prefix) && caller.acl().any_in_namespace(&row.name);
+        let shown =
+            |row: &&Arc<Namespace>| row.name.starts_with(&params.prefix) && caller.acl().any_in_namespace(&row.name);
         let rows: Vec<Arc<Namespace>> = view.namespaces().filter(shown).cloned().collect();
         Ok(At { index: view.table_index(Table::Namespaces).max(1), value: rows })
     })
@@ -74,7 +75,8 @@ async fn write<S: Server>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));
     }
-    let mut namespace: Namespace = go_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let mut namespace: Namespace =
+        go_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?;
     if path_name.is_some_and(|name| namespace.name != *name) {
         return Err(ApiError::bad_request("Namespace name does not match request path"));
     }
@@ -116,7 +118,8 @@ fn has_live_job(view: &State, namespace: &str) -> bool {
 fn admit(namespace: &Namespace) -> Result<(), ApiError> {
     let name = &namespace.name;
     let mut errors = Vec::new();
-    let valid = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let valid = (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !valid {
         errors.push(format!("invalid name {:?}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$", name.as_str()));
     }
@@ -152,7 +155,8 @@ fn hash(namespace: &Namespace) -> Vec<u8> {
 
 /// Several errors as one text.
 pub(super) fn multi_error(errors: &[String]) -> String {
-    let head = if errors.len() == 1 { "1 error occurred:".to_owned() } else { format!("{} errors occurred:", errors.len()) };
+    let head =
+        if errors.len() == 1 { "1 error occurred:".to_owned() } else { format!("{} errors occurred:", errors.len()) };
     let lines: String = errors.iter().map(|error| format!("\n\t* {error}")).collect();
     format!("{head}{lines}\n\n")
 }

@@ -24,12 +24,20 @@ use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/nodes", "", Capability::Node(Access::Read), |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/node/", "{}/evaluate", Capability::Node(Access::Write), |call| Box::pin(evaluate(call)));
-    mux.add(Methods::Get, "/v1/node/", "{}/allocations", Capability::Node(Access::Read), |call| Box::pin(allocations(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/evaluate", Capability::Node(Access::Write), |call| {
+        Box::pin(evaluate(call))
+    });
+    mux.add(Methods::Get, "/v1/node/", "{}/allocations", Capability::Node(Access::Read), |call| {
+        Box::pin(allocations(call))
+    });
     mux.add(Methods::Write, "/v1/node/", "{}/drain", Capability::Node(Access::Write), |call| Box::pin(drain(call)));
-    mux.add(Methods::Write, "/v1/node/", "{}/eligibility", Capability::Node(Access::Write), |call| Box::pin(eligibility(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/eligibility", Capability::Node(Access::Write), |call| {
+        Box::pin(eligibility(call))
+    });
     mux.add(Methods::Write, "/v1/node/", "{}/purge", Capability::Node(Access::Write), |call| Box::pin(purge(call)));
-    mux.add(Methods::Get, "/v1/node/", "{}", Capability::OrNode(&Capability::Node(Access::Read)), |call| Box::pin(read(call)));
+    mux.add(Methods::Get, "/v1/node/", "{}", Capability::OrNode(&Capability::Node(Access::Read)), |call| {
+        Box::pin(read(call))
+    });
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -112,8 +120,12 @@ async fn evaluate<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 fn servers<S: Server>(server: &S) -> Vec<NodeServerInfo> {
     let datacenter = &server.info().datacenter;
-    let info =
-        |addr| NodeServerInfo { rpc_advertise_addr: addr, rpc_major_version: 1, rpc_minor_version: 1, datacenter: datacenter.clone() };
+    let info = |addr| NodeServerInfo {
+        rpc_advertise_addr: addr,
+        rpc_major_version: 1,
+        rpc_minor_version: 1,
+        datacenter: datacenter.clone(),
+    };
     server.peer_addrs().into_iter().map(info).collect()
 }
 
@@ -154,7 +166,10 @@ async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     };
     let (eval_ids, eval_index) = write_evals(&call, evals).await?;
     let index = written.index;
-    call.written(index, &NodeChangeResponse { node_modify_index: index, eval_ids, eval_create_index: eval_index, index })
+    call.written(
+        index,
+        &NodeChangeResponse { node_modify_index: index, eval_ids, eval_create_index: eval_index, index },
+    )
 }
 
 async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -229,7 +244,12 @@ fn became_eligible(before: &Node, after: &Node) -> bool {
 }
 
 fn node_event(subsystem: &'static str, message: &'static str, at: songline_model::Time) -> NodeEvent {
-    NodeEvent { message: Str::new_static(message), subsystem: Str::new_static(subsystem), timestamp: Some(at), ..NodeEvent::default() }
+    NodeEvent {
+        message: Str::new_static(message),
+        subsystem: Str::new_static(subsystem),
+        timestamp: Some(at),
+        ..NodeEvent::default()
+    }
 }
 
 fn node_evals<S: Server>(call: &Call<S>, view: &State, node: &Node, index: u64) -> Vec<Evaluation> {
@@ -237,7 +257,10 @@ fn node_evals<S: Server>(call: &Call<S>, view: &State, node: &Node, index: u64) 
 }
 
 /// Writes evaluations, if there are any. Returns their ids and their index.
-async fn write_evals<S: Server>(call: &Call<S>, evals: Vec<Evaluation>) -> Result<(Option<Vec<EvalId>>, u64), ApiError> {
+async fn write_evals<S: Server>(
+    call: &Call<S>,
+    evals: Vec<Evaluation>,
+) -> Result<(Option<Vec<EvalId>>, u64), ApiError> {
     if evals.is_empty() {
         return Ok((None, 0));
     }

@@ -37,10 +37,21 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(save(call)));
     mux.add(Methods::Write, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(restore(call)));
     mux.add(Methods::Put, "/v1/system/gc", "", Capability::Management, |call| Box::pin(collect(call)));
-    mux.add(Methods::Put, "/v1/system/reconcile/summaries", "", Capability::Management, |call| Box::pin(reconcile(call)));
-    mux.add(Methods::Get, "/v1/operator/license", "", Capability::Anyone, |_| Box::pin(std::future::ready(Ok(no_content()))));
+    mux.add(Methods::Put, "/v1/system/reconcile/summaries", "", Capability::Management, |call| {
+        Box::pin(reconcile(call))
+    });
+    mux.add(Methods::Get, "/v1/operator/license", "", Capability::Anyone, |_| {
+        Box::pin(std::future::ready(Ok(no_content())))
+    });
     mux.add(Methods::Put, "/v1/operator/license", "", Capability::Anyone, |_| enterprise());
-    for path in ["/v1/quotas", "/v1/quota-usages", "/v1/quota", "/v1/sentinel/policies", "/v1/recommendation", "/v1/recommendations"] {
+    for path in [
+        "/v1/quotas",
+        "/v1/quota-usages",
+        "/v1/quota",
+        "/v1/sentinel/policies",
+        "/v1/recommendation",
+        "/v1/recommendations",
+    ] {
         mux.add(Methods::Any, path, "", Capability::Anyone, |_| enterprise());
     }
     mux.add(Methods::Any, "/v1/recommendations/apply", "", Capability::Anyone, |_| enterprise());
@@ -71,7 +82,8 @@ struct ConfigResponse<'a> {
 async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let view = call.fresh_view(&call.read_params()?).await?;
     let config = view.scheduler_config().map_or(&call.server.info().default_scheduler_config, |row| row);
-    let index = if config.modify_index > 0 { config.modify_index } else { view.table_index(Table::SchedulerConfig).max(1) };
+    let index =
+        if config.modify_index > 0 { config.modify_index } else { view.table_index(Table::SchedulerConfig).max(1) };
     call.read(&Meta::at(index), &ConfigResponse { scheduler_config: config, meta: call.query_meta(index) })
 }
 
@@ -108,7 +120,8 @@ async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError
     let request: ConfigRequest = go_json::from_slice_named(&body, names).map_err(|error| bad(error.to_string()))?;
     let scheduler_algorithm = match request.scheduler_algorithm.as_str() {
         "" => SchedulerAlgorithm::Binpack,
-        word => SchedulerAlgorithm::from_word(word).ok_or_else(|| ApiError::bad_request(format!("invalid scheduler algorithm: {word}")))?,
+        word => SchedulerAlgorithm::from_word(word)
+            .ok_or_else(|| ApiError::bad_request(format!("invalid scheduler algorithm: {word}")))?,
     };
     let cas = cas(call.query())?;
     let config = SchedulerConfiguration {
@@ -131,7 +144,8 @@ async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let archive = call.server.snapshot_save().await?;
     let digest = format!("sha-256={}", STANDARD.encode(archive.sha256));
-    let mut response = Response::new(Body::from_stream(ReaderStream::with_capacity(File::from_std(archive.file), SPOOL_PIECE_BYTES)));
+    let mut response =
+        Response::new(Body::from_stream(ReaderStream::with_capacity(File::from_std(archive.file), SPOOL_PIECE_BYTES)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-gzip"));
     headers.insert("digest", HeaderValue::from_str(&digest).map_err(|error| ApiError::internal(error.to_string()))?);
@@ -154,7 +168,9 @@ async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 
 /// Spools a body to a file. Returns the file and the BLAKE3 hash of the body.
 async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8; 32]), ApiError> {
-    let failed = |error: std::io::Error| ApiError::internal(format!("failed to restore from snapshot: taking the archive: {error}"));
+    let failed = |error: std::io::Error| {
+        ApiError::internal(format!("failed to restore from snapshot: taking the archive: {error}"))
+    };
     let mut file = File::from_std(server.spool().map_err(failed)?);
     let mut pieces = body.into_data_stream();
     let (mut taken, mut hasher) = (0, blake3::Hasher::new());

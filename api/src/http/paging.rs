@@ -102,7 +102,9 @@ pub fn first_index(params: &ReadParams) -> Option<u64> {
 
 /// Whether an element of a list ordered by create index and id lies before the page.
 pub fn is_before(params: &ReadParams, index: u64, id: impl Display) -> bool {
-    if params.next_token.is_empty() || first_index(params).is_some_and(|first| first != index && (first < index) != params.reverse) {
+    if params.next_token.is_empty()
+        || first_index(params).is_some_and(|first| first != index && (first < index) != params.reverse)
+    {
         return false;
     }
     let place = Token::Indexed(index, id.to_string()).compare(&params.next_token);
@@ -136,7 +138,7 @@ pub fn parse_filter(text: &str) -> Result<Option<Filter>, ApiError> {
     if text.is_empty() {
         return Ok(None);
     }
-    Filter::parse(text)
-        .map(Some)
-        .map_err(|error| ApiError::bad_request(format!("failed to create result paginator: failed to read filter expression: {error}")))
+    Filter::parse(text).map(Some).map_err(|error| {
+        ApiError::bad_request(format!("failed to create result paginator: failed to read filter expression: {error}"))
+    })
 }

@@ -18,13 +18,21 @@ use crate::http::params::ReadParams;
 use crate::http::when::{PastView, When, asked};
 use crate::server::Server;
 
-/// Longest wait for the record of touches to catch up with the state.
+/// Longest wait for the object history to catch up with the state.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
 /// Response header with the index from which on the answer is complete.
 const COMPLETE_FROM: HeaderName = HeaderName::from_static("x-songline-complete-from");
 /// Routes about this agent, a node or the log, which are not reads of the state.
-const NOT_OF_THE_STATE: [&str; 8] =
-    ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/metrics", "/v1/operator/raft/", "/v1/operator/snapshot", "/v1/status/", "/v1/system/"];
+const NOT_OF_THE_STATE: [&str; 8] = [
+    "/v1/agent/",
+    "/v1/client/",
+    "/v1/event/",
+    "/v1/metrics",
+    "/v1/operator/raft/",
+    "/v1/operator/snapshot",
+    "/v1/status/",
+    "/v1/system/",
+];
 
 /// Runs the handler, on a past state if the query names one.
 pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
@@ -34,7 +42,9 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
         return Err(not_a_read());
     }
     if call.query().get("index").is_some_and(|index| !index.is_empty() && index != "0") {
-        return Err(ApiError::bad_request("a past state does not change: index cannot be combined with at_index or at_time"));
+        return Err(ApiError::bad_request(
+            "a past state does not change: index cannot be combined with at_index or at_time",
+        ));
     }
     let state = find(&call, when).await?;
     let index = state.applied_index();
@@ -59,7 +69,10 @@ pub(super) fn past_of<S: Server>(server: &S) -> Result<&dyn Past, ApiError> {
 
 /// The server's past, with a view that its record covers: the newest view that the caller wants, or the past one that
 /// the request names.
-pub(super) async fn recorded<'a, S: Server>(call: &'a Call<S>, params: &ReadParams) -> Result<(&'a dyn Past, Arc<State>), ApiError> {
+pub(super) async fn recorded<'a, S: Server>(
+    call: &'a Call<S>,
+    params: &ReadParams,
+) -> Result<(&'a dyn Past, Arc<State>), ApiError> {
     let past = past_of(&*call.server)?;
     if !params.stale && call.past.is_none() {
         call.server.read_barrier().await?;
@@ -76,12 +89,15 @@ pub(super) fn say_complete_from(mut response: Response, index: u64) -> Response 
     response
 }
 
-/// Waits until the record of touches covers `index`.
+/// Waits until the object history covers `index`.
 async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
-    if past.touches().reach(index, RECORD_WAIT).await {
+    if past.object_history().reach(index, RECORD_WAIT).await {
         return Ok(());
     }
-    Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, format!("the record of what entries did has not come to index {index} yet")))
+    Err(ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("the record of what entries did has not come to index {index} yet"),
+    ))
 }
 
 async fn find<S: Server>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiError> {
@@ -98,15 +114,16 @@ async fn find<S: Server>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiEr
 async fn index_at<S: Server>(server: &S, past: &dyn Past, at: Time) -> Result<u64, ApiError> {
     let newest = server.view().applied_index();
     caught_up(past, newest).await?;
-    let touches = Arc::clone(past.touches());
-    let first_after = tokio::task::spawn_blocking(move || touches.first_after(at)).await;
+    let object_history = Arc::clone(past.object_history());
+    let first_after = tokio::task::spawn_blocking(move || object_history.first_after(at)).await;
     let first_after = first_after.map_err(|error| PastError::Failed(error.to_string()))?;
     let first_after = first_after.map_err(|error| PastError::Failed(error.to_string()))?;
-    let oldest = past.touches().oldest();
+    let oldest = past.object_history().oldest();
     match first_after {
-        Some(index) if index <= oldest && oldest > 1 => {
-            Err(ApiError::new(StatusCode::GONE, format!("{at} is before the oldest retained index {oldest}, which is known by its time")))
-        }
+        Some(index) if index <= oldest && oldest > 1 => Err(ApiError::new(
+            StatusCode::GONE,
+            format!("{at} is before the oldest retained index {oldest}, which is known by its time"),
+        )),
         Some(index) => Ok(index.saturating_sub(1)),
         None if at > server.now() => Err(ApiError::new(StatusCode::NOT_FOUND, format!("{at} has not come yet"))),
         None => Ok(newest),

@@ -53,7 +53,9 @@ pub(super) fn unescape(path: &str) -> Option<Cow<'_, str>> {
             out.push(byte);
         }
     }
-    Some(Cow::Owned(String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())))
+    Some(Cow::Owned(
+        String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    ))
 }
 
 fn hex(digit: u8) -> Option<u8> {

@@ -27,12 +27,24 @@ const DESCRIPTION_BYTES_MAX: usize = 256;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/node/pools", "", Capability::Filtered, |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool(NodePoolCapability::Write), |call| Box::pin(create(call)));
-    mux.add(Methods::Get, "/v1/node/pool/", "{}/nodes", Capability::Node(Access::Read), |call| Box::pin(list_nodes(call)));
-    mux.add(Methods::Get, "/v1/node/pool/", "{}/jobs", Capability::NodePool(NodePoolCapability::Read), |call| Box::pin(list_jobs(call)));
-    mux.add(Methods::Get, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Read), |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Write), |call| Box::pin(update(call)));
-    mux.add(Methods::Delete, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Delete), |call| Box::pin(delete(call)));
+    mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool(NodePoolCapability::Write), |call| {
+        Box::pin(create(call))
+    });
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/nodes", Capability::Node(Access::Read), |call| {
+        Box::pin(list_nodes(call))
+    });
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/jobs", Capability::NodePool(NodePoolCapability::Read), |call| {
+        Box::pin(list_jobs(call))
+    });
+    mux.add(Methods::Get, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Read), |call| {
+        Box::pin(read(call))
+    });
+    mux.add(Methods::Write, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Write), |call| {
+        Box::pin(update(call))
+    });
+    mux.add(Methods::Delete, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Delete), |call| {
+        Box::pin(delete(call))
+    });
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -44,7 +56,9 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         }
         let token = |pool: &NodePool| Token::Text(pool.name.to_string());
         let caller = call.caller()?;
-        let keep = |pool: &NodePool| pool.name.starts_with(&params.prefix) && caller.acl().node_pool(&pool.name, NodePoolCapability::Read);
+        let keep = |pool: &NodePool| {
+            pool.name.starts_with(&params.prefix) && caller.acl().node_pool(&pool.name, NodePoolCapability::Read)
+        };
         let page = paging::page(&params, rows.into_iter(), token, keep)?;
         Ok(At { index: view.table_index(Table::NodePools).max(1), value: page })
     })
@@ -147,7 +161,8 @@ async fn list_jobs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 fn admit(pool: &NodePool) -> Result<(), ApiError> {
     let name = &pool.name;
     let mut errors = Vec::new();
-    let valid = (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let valid = (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if !valid {
         errors.push(format!("invalid name {:?}, must match regex ^[a-zA-Z0-9-_]{{1,128}}$", name.as_str()));
     }

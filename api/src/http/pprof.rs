@@ -23,7 +23,8 @@ use crate::server::Server;
 const NOT_OFFERED: [&str; 6] = ["profile", "trace", "heap", "allocs", "block", "mutex"];
 
 /// Headers of every offered profile.
-pub(crate) const HEADERS: [(&str, &str); 2] = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")];
+pub(crate) const HEADERS: [(&str, &str); 2] =
+    [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/pprof/", "{}", Capability::Servers(Access::Write), |call| Box::pin(asked(call)));

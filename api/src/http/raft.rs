@@ -16,7 +16,9 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     // The rest of the path after the word is ignored.
     mux.add(Methods::Any, root, "configuration{}", Capability::Management, |call| Box::pin(configuration(call)));
     mux.add(Methods::Any, root, "peer{}", Capability::Management, |call| Box::pin(remove_peer(call)));
-    mux.add(Methods::Any, root, "transfer-leadership{}", Capability::Management, |call| Box::pin(transfer_leadership(call)));
+    mux.add(Methods::Any, root, "transfer-leadership{}", Capability::Management, |call| {
+        Box::pin(transfer_leadership(call))
+    });
     mux.add(Methods::Any, root, "{}", Capability::Management, |_| Box::pin(std::future::ready(Err(no_such_method()))));
 }
 
@@ -65,7 +67,10 @@ async fn configuration<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ""));
     }
     call.read_params()?;
-    call.plain(&ConfigurationResponse { servers: call.server.members().into_iter().map(RaftServer::from).collect(), index: 0 })
+    call.plain(&ConfigurationResponse {
+        servers: call.server.members().into_iter().map(RaftServer::from).collect(),
+        index: 0,
+    })
 }
 
 async fn remove_peer<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -73,7 +78,8 @@ async fn remove_peer<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(no_such_method());
     }
     call.write_namespace()?;
-    let member = named(&call, "Must specify either ?id with the server's ID or ?address with IP:port of peer to remove")?;
+    let member =
+        named(&call, "Must specify either ?id with the server's ID or ?address with IP:port of peer to remove")?;
     let voters = call.server.members().iter().filter(|other| other.voter && other.id != member.id).count();
     if voters == 0 {
         return Err(ApiError::internal("need at least one voter in configuration"));

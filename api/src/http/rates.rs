@@ -10,8 +10,8 @@ use crate::server::{Served, Server};
 #[derive(Debug, Clone, Copy)]
 pub struct Counted;
 
-/// Label of a caller: its token, allocation or node, or the address of an unknown caller. `None` with ACLs disabled, and for a token that
-/// is expired or cannot be read.
+/// Label of a caller: its token, allocation or node, or the address of an unknown caller. `None` with ACLs disabled,
+/// and for a token that is expired or cannot be read.
 pub fn identity_label(caller: &Result<Caller, AuthError>, peer: Option<std::net::IpAddr>) -> Option<String> {
     match caller {
         Ok(caller) => match caller.identity() {

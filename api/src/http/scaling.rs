@@ -53,7 +53,8 @@ impl<'a> PolicyStub<'a> {
 
 /// Whether the caller sees a job's policies: with the capability, or with the right to list and read jobs.
 fn may(acl: &Acl, namespace: &str, capability: NamespaceCapability) -> bool {
-    let sees_jobs = acl.namespace(namespace, NamespaceCapability::ListJobs) && acl.namespace(namespace, NamespaceCapability::ReadJob);
+    let sees_jobs = acl.namespace(namespace, NamespaceCapability::ListJobs)
+        && acl.namespace(namespace, NamespaceCapability::ReadJob);
     acl.namespace(namespace, capability) || sees_jobs
 }
 
@@ -94,7 +95,9 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::ScalingPolicy)], |view| {
         // A policy in a namespace that the caller may not read is answered like a missing one.
         let caller = call.caller()?;
-        let shown = |row: &&Arc<ScalingPolicy>| may(caller.acl(), &row.target_key().job.namespace, NamespaceCapability::ReadScalingPolicy);
+        let shown = |row: &&Arc<ScalingPolicy>| {
+            may(caller.acl(), &row.target_key().job.namespace, NamespaceCapability::ReadScalingPolicy)
+        };
         let row = view.scaling_policy(call.id()).filter(shown).cloned();
         let index = row.as_ref().map_or_else(|| view.table_index(Table::ScalingPolicy).max(1), |row| row.modify_index);
         Ok(At { index, value: row })

@@ -108,7 +108,10 @@ impl Context {
         found.map(|context| vec![context]).ok_or_else(|| {
             let words: Vec<&str> = Context::ALL.iter().map(|context| context.as_str()).collect();
             let words = words.join(" ");
-            ApiError::internal(format!("context must be one of [{words}] or 'all' for all contexts; got {}", quote(word)))
+            ApiError::internal(format!(
+                "context must be one of [{words}] or 'all' for all contexts; got {}",
+                quote(word)
+            ))
         })
     }
 }
@@ -134,7 +137,9 @@ impl Context {
             Context::NodePools => acl.any_node_pool(),
             Context::Namespaces => acl.any_in_namespace(namespace),
             Context::Allocs | Context::Deployment | Context::Evals | Context::Jobs => has(NamespaceCapability::ReadJob),
-            Context::ScalingPolicy => has(NamespaceCapability::ReadJob) || all && has(NamespaceCapability::ListScalingPolicies),
+            Context::ScalingPolicy => {
+                has(NamespaceCapability::ReadJob) || all && has(NamespaceCapability::ListScalingPolicies)
+            }
             Context::Volumes => gate::any_of(acl, namespace, SEES_VOLUMES),
             Context::Vars => acl.any_variable(),
             Context::Plugins => acl.plugin(Access::List),
@@ -143,8 +148,12 @@ impl Context {
 }
 
 /// Capabilities each of which permits to find volumes.
-const SEES_VOLUMES: &[NamespaceCapability] =
-    &[NamespaceCapability::CsiListVolume, NamespaceCapability::CsiReadVolume, NamespaceCapability::ListJobs, NamespaceCapability::ReadJob];
+const SEES_VOLUMES: &[NamespaceCapability] = &[
+    NamespaceCapability::CsiListVolume,
+    NamespaceCapability::CsiReadVolume,
+    NamespaceCapability::ListJobs,
+    NamespaceCapability::ReadJob,
+];
 
 /// The part of the state that a search covers: objects that the request asks for and the caller may see.
 #[derive(Clone, Copy)]
@@ -229,7 +238,8 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// The UUIDs with the wanted prefix. `None`: the scanned prefix is not one of UUIDs, so the context is left out of the answer.
+    /// The UUIDs with the wanted prefix. `None`: the scanned prefix is not one of UUIDs, so the context is left out of
+    /// the answer.
     fn uuids(self) -> Option<Uuids> {
         ids::prefix(even(self.scanned)).ok()?;
         Some(Uuids(IdPrefix::parse(&self.begins.replace('-', "")).ok()))
@@ -240,7 +250,10 @@ impl Wanted<'_> {
 struct Uuids(Option<IdPrefix>);
 
 impl Uuids {
-    fn rows<'r, T, I: Iterator<Item = T> + 'r>(self, rows: impl Fn(&IdPrefix) -> I + 'r) -> impl Iterator<Item = T> + 'r {
+    fn rows<'r, T, I: Iterator<Item = T> + 'r>(
+        self,
+        rows: impl Fn(&IdPrefix) -> I + 'r,
+    ) -> impl Iterator<Item = T> + 'r {
         self.0.into_iter().flat_map(move |prefix| rows(&prefix))
     }
 }
@@ -274,10 +287,12 @@ fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut
             let rows = wanted.uuids()?.rows(|prefix| view.deployments_with_prefix(prefix));
             first.of(rows, |row| sight.sees_jobs(&row.namespace).then(|| row.id.to_string()))
         }
-        Context::Nodes => first.of(wanted.uuids()?.rows(|prefix| view.nodes_with_prefix(prefix)), |row| Some(row.id.to_string())),
-        Context::Jobs if params.all_namespaces() => {
-            first.of(view.jobs(), |row| (row.id.starts_with(begins) && sight.sees_jobs(&row.namespace)).then(|| row.id.to_string()))
+        Context::Nodes => {
+            first.of(wanted.uuids()?.rows(|prefix| view.nodes_with_prefix(prefix)), |row| Some(row.id.to_string()))
         }
+        Context::Jobs if params.all_namespaces() => first.of(view.jobs(), |row| {
+            (row.id.starts_with(begins) && sight.sees_jobs(&row.namespace)).then(|| row.id.to_string())
+        }),
         Context::Jobs => first.of(view.jobs_with_prefix(&params.namespace, begins), |row| Some(row.id.to_string())),
         Context::NodePools => first.of(view.node_pools(), |row| {
             let shown = row.name.as_str().starts_with(begins) && acl.node_pool(&row.name, NodePoolCapability::Read);
@@ -337,7 +352,8 @@ fn respond<S: Server, M: Serialize>(
     matches: BTreeMap<&'static str, M>,
     truncations: BTreeMap<&'static str, bool>,
 ) -> Result<Response, ApiError> {
-    let index = contexts.iter().filter_map(|context| context.table()).map(|table| view.table_index(table)).max().unwrap_or(0);
+    let index =
+        contexts.iter().filter_map(|context| context.table()).map(|table| view.table_index(table)).max().unwrap_or(0);
     call.read(&Meta::at(index), &SearchResponse { matches, truncations, meta: call.query_meta(index) })
 }
 
@@ -353,9 +369,14 @@ mod tests {
 
     #[test]
     fn prefixes_lose_the_last_digit_of_an_odd_number() {
-        for (prefix, expected) in
-            [("", ""), ("a", ""), ("ab", "ab"), ("abc", "ab"), ("e3671fa4-21", "e3671fa4-21"), ("e3671fa4-2", "e3671fa4-")]
-        {
+        for (prefix, expected) in [
+            ("", ""),
+            ("a", ""),
+            ("ab", "ab"),
+            ("abc", "ab"),
+            ("e3671fa4-21", "e3671fa4-21"),
+            ("e3671fa4-2", "e3671fa4-"),
+        ] {
             assert_eq!(even(prefix), expected, "{prefix}");
         }
     }

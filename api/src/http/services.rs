@@ -31,7 +31,8 @@ type Rows = Vec<Arc<ServiceRegistration>>;
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let root = "/v1/service/";
     // Nodes and tasks look up services to find each other.
-    const LOOK_UP: Capability = Capability::OrWorkload(&Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::ReadJob])));
+    const LOOK_UP: Capability =
+        Capability::OrWorkload(&Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::ReadJob])));
     const TAKE_BACK: Capability = Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::SubmitJob]));
     mux.add(Methods::Get, "/v1/services", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Get, root, "{}", LOOK_UP, |call| Box::pin(read(call)));
@@ -79,9 +80,13 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let tags = names.entry(&row.namespace).or_default().entry(&row.service_name).or_default();
         tags.extend(row.tags.iter().map(|tag| tag.as_str()));
     }
-    let stubs = |services: BTreeMap<_, _>| services.into_iter().map(|(service_name, tags)| ServiceStub { service_name, tags }).collect();
-    let answer: Vec<_> =
-        names.into_iter().map(|(namespace, services)| NamespaceServices { namespace, services: stubs(services) }).collect();
+    let stubs = |services: BTreeMap<_, _>| {
+        services.into_iter().map(|(service_name, tags)| ServiceStub { service_name, tags }).collect()
+    };
+    let answer: Vec<_> = names
+        .into_iter()
+        .map(|(namespace, services)| NamespaceServices { namespace, services: stubs(services) })
+        .collect();
     call.read(&Meta::at(found.index), &answer)
 }
 
@@ -109,10 +114,12 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 /// Registrations that `<number>|<key>` chooses: always the same ones for the same key while they exist, spread evenly
 /// over all keys.
 fn chosen(rows: Rows, choose: &str) -> Result<Rows, ApiError> {
-    let malformed = || ApiError::bad_request("failed to choose services: Parameter for choose must be in form '<number>|<key>'");
+    let malformed =
+        || ApiError::bad_request("failed to choose services: Parameter for choose must be in form '<number>|<key>'");
     let (number, key) = choose.split_once('|').filter(|(_, key)| !key.is_empty()).ok_or_else(malformed)?;
     let number: usize = number.parse().map_err(|_| malformed())?;
-    let mut ranked: Vec<([u8; 16], Arc<ServiceRegistration>)> = rows.into_iter().map(|row| (rank(&row, key), row)).collect();
+    let mut ranked: Vec<([u8; 16], Arc<ServiceRegistration>)> =
+        rows.into_iter().map(|row| (rank(&row, key), row)).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     Ok(ranked.into_iter().take(number).map(|(_, row)| row).collect())
 }
@@ -143,14 +150,17 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         (Some(_), Some(id), None) => id,
     };
     let namespace = call.write_namespace()?;
-    let written = call.propose(DeleteServiceRegistration { namespace: namespace.as_str().into(), id: id.into() }).await?;
+    let written =
+        call.propose(DeleteServiceRegistration { namespace: namespace.as_str().into(), id: id.into() }).await?;
     Ok(empty_written(written.index))
 }
 
 /// Registrations of a job's allocations.
 pub(super) async fn of_job<S: Server>(call: &Call<S>, params: &ReadParams, key: &JobKey) -> Result<Response, ApiError> {
     let found = blocking::run(call, params, &[KEYS[0].clone(), WatchKey::Job(key.clone())], |view| {
-        let rows = view.job_by_key(key).map(|_| view.service_registrations_of_job(&key.namespace, &key.id).cloned().collect::<Rows>());
+        let rows = view
+            .job_by_key(key)
+            .map(|_| view.service_registrations_of_job(&key.namespace, &key.id).cloned().collect::<Rows>());
         Ok(At { index: index(view), value: rows })
     })
     .await?;
@@ -161,13 +171,21 @@ pub(super) async fn of_job<S: Server>(call: &Call<S>, params: &ReadParams, key: 
 }
 
 /// Registrations of an allocation, if it is in the request's namespace.
-pub(super) async fn of_alloc<S: Server>(call: &Call<S>, params: &ReadParams, id: AllocId) -> Result<Response, ApiError> {
+pub(super) async fn of_alloc<S: Server>(
+    call: &Call<S>,
+    params: &ReadParams,
+    id: AllocId,
+) -> Result<Response, ApiError> {
     let found = blocking::run(call, params, &KEYS, |view| {
         let caller = call.caller()?;
-        let shown = |namespace: &str| params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob);
+        let shown = |namespace: &str| {
+            params.in_namespace(namespace) && caller.acl().namespace(namespace, NamespaceCapability::ReadJob)
+        };
         let alloc = view.alloc(id).filter(|alloc| shown(&alloc.namespace));
         // Each registration is checked in its own namespace.
-        let rows = alloc.map(|_| view.service_registrations_of_alloc(id).filter(|row| shown(&row.namespace)).cloned().collect::<Rows>());
+        let rows = alloc.map(|_| {
+            view.service_registrations_of_alloc(id).filter(|row| shown(&row.namespace)).cloned().collect::<Rows>()
+        });
         Ok(At { index: index(view), value: rows })
     })
     .await?;

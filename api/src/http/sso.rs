@@ -27,18 +27,38 @@ const LOGIN_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/auth-methods", "", Capability::Anyone, |call| Box::pin(auth_methods::list(call)));
-    mux.add(Methods::Write, "/v1/acl/auth-method", "", Capability::Management, |call| Box::pin(auth_methods::create(call)));
-    mux.add(Methods::Get, "/v1/acl/auth-method/", "{}", Capability::Management, |call| Box::pin(auth_methods::read(call)));
-    mux.add(Methods::Write, "/v1/acl/auth-method/", "{}", Capability::Management, |call| Box::pin(auth_methods::update(call)));
-    mux.add(Methods::Delete, "/v1/acl/auth-method/", "{}", Capability::Management, |call| Box::pin(auth_methods::delete(call)));
-    mux.add(Methods::Get, "/v1/acl/binding-rules", "", Capability::Management, |call| Box::pin(binding_rules::list(call)));
-    mux.add(Methods::Write, "/v1/acl/binding-rule", "", Capability::Management, |call| Box::pin(binding_rules::create(call)));
-    mux.add(Methods::Get, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| Box::pin(binding_rules::read(call)));
-    mux.add(Methods::Write, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| Box::pin(binding_rules::update(call)));
-    mux.add(Methods::Delete, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| Box::pin(binding_rules::delete(call)));
+    mux.add(Methods::Write, "/v1/acl/auth-method", "", Capability::Management, |call| {
+        Box::pin(auth_methods::create(call))
+    });
+    mux.add(Methods::Get, "/v1/acl/auth-method/", "{}", Capability::Management, |call| {
+        Box::pin(auth_methods::read(call))
+    });
+    mux.add(Methods::Write, "/v1/acl/auth-method/", "{}", Capability::Management, |call| {
+        Box::pin(auth_methods::update(call))
+    });
+    mux.add(Methods::Delete, "/v1/acl/auth-method/", "{}", Capability::Management, |call| {
+        Box::pin(auth_methods::delete(call))
+    });
+    mux.add(Methods::Get, "/v1/acl/binding-rules", "", Capability::Management, |call| {
+        Box::pin(binding_rules::list(call))
+    });
+    mux.add(Methods::Write, "/v1/acl/binding-rule", "", Capability::Management, |call| {
+        Box::pin(binding_rules::create(call))
+    });
+    mux.add(Methods::Get, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| {
+        Box::pin(binding_rules::read(call))
+    });
+    mux.add(Methods::Write, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| {
+        Box::pin(binding_rules::update(call))
+    });
+    mux.add(Methods::Delete, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| {
+        Box::pin(binding_rules::delete(call))
+    });
     mux.add(Methods::Write, "/v1/acl/login", "", Capability::Anyone, |call| Box::pin(login::login(call)));
     mux.add(Methods::Write, "/v1/acl/oidc/auth-url", "", Capability::Anyone, |call| Box::pin(oidc::auth_url(call)));
-    mux.add(Methods::Write, "/v1/acl/oidc/complete-auth", "", Capability::Anyone, |call| Box::pin(oidc::complete_auth(call)));
+    mux.add(Methods::Write, "/v1/acl/oidc/complete-auth", "", Capability::Anyone, |call| {
+        Box::pin(oidc::complete_auth(call))
+    });
 }
 
 /// Parses the body of a login.
@@ -52,8 +72,13 @@ async fn sent<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, A
 
 /// Refuses a request with missing fields. `wanted` has the name of each field and whether it is present.
 fn demand(what: &str, wanted: &[(&str, bool)]) -> Result<(), ApiError> {
-    let missing: Vec<String> = wanted.iter().filter(|(_, there)| !there).map(|(name, _)| format!("missing {name}")).collect();
-    if missing.is_empty() { Ok(()) } else { Err(ApiError::bad_request(format!("invalid {what} request: {}", multi_error(&missing)))) }
+    let missing: Vec<String> =
+        wanted.iter().filter(|(_, there)| !there).map(|(name, _)| format!("missing {name}")).collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::bad_request(format!("invalid {what} request: {}", multi_error(&missing))))
+    }
 }
 
 /// Refuses a login for another region in its query or its body.

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use songline_commands::ApplyVariable;
 use songline_events::watch::WatchKey;
 use songline_lang::go_json;
-use songline_model::{NamespaceName, Str, Variable, VariableData, VariableKey, VariableMetadata, VariableOp, check_variable_path};
+use songline_model::{
+    NamespaceName, Str, Variable, VariableData, VariableKey, VariableMetadata, VariableOp, check_variable_path,
+};
 use songline_projections::{Outcome, Table};
 
 use crate::error::ApiError;
@@ -32,10 +34,18 @@ const BODY_BYTES_MAX: usize = 512 << 10;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/vars", "", Capability::Variables(VariableCapability::List), |call| Box::pin(list(call)));
-    mux.add(Methods::Get, "/v1/var/", "{}", Capability::Variables(VariableCapability::Read), |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/var/", "{}", Capability::Variables(VariableCapability::Write), |call| Box::pin(write(call)));
-    mux.add(Methods::Delete, "/v1/var/", "{}", Capability::Variables(VariableCapability::Destroy), |call| Box::pin(delete(call)));
-    mux.add(Methods::Any, "/v1/var/", "{}", Capability::Anyone, |call| Box::pin(std::future::ready(other_method(&call))));
+    mux.add(Methods::Get, "/v1/var/", "{}", Capability::Variables(VariableCapability::Read), |call| {
+        Box::pin(read(call))
+    });
+    mux.add(Methods::Write, "/v1/var/", "{}", Capability::Variables(VariableCapability::Write), |call| {
+        Box::pin(write(call))
+    });
+    mux.add(Methods::Delete, "/v1/var/", "{}", Capability::Variables(VariableCapability::Destroy), |call| {
+        Box::pin(delete(call))
+    });
+    mux.add(Methods::Any, "/v1/var/", "{}", Capability::Anyone, |call| {
+        Box::pin(std::future::ready(other_method(&call)))
+    });
 }
 
 /// Secret items of a variable. They do not print.
@@ -88,7 +98,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         };
         let token = |row: &Variable| Token::Spaced(row.meta.namespace.to_string(), row.meta.path.to_string());
         let caller = call.caller()?;
-        let keep = |row: &Variable| caller.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
+        let keep =
+            |row: &Variable| caller.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
         let page = paging::page(&params, rows.cloned(), token, keep)?;
         Ok(At { index: view.table_index(Table::Variables).max(1), value: page })
     })
@@ -125,7 +136,9 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     }
     let request: VariableRequest = go_json::from_slice_named(&body, NAMES).map_err(|error| {
         // In the reference, the items are of a named type and their values of an unnamed one.
-        ApiError::bad_request(error.to_string().replace("Items of type map[string]string", "Items of type structs.VariableItems"))
+        ApiError::bad_request(
+            error.to_string().replace("Items of type map[string]string", "Items of type structs.VariableItems"),
+        )
     })?;
     let items = request.items.filter(|items| !items.0.is_empty());
     let Some(items) = items else {
@@ -167,10 +180,15 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if let Err(error) = call.require(|acl| acl.variable(&namespace, &path, VariableCapability::Destroy)) {
         return Ok(refused(error));
     }
-    let meta =
-        VariableMetadata { namespace: namespace.as_str().into(), path, modify_index: cas.unwrap_or(0), ..VariableMetadata::default() };
+    let meta = VariableMetadata {
+        namespace: namespace.as_str().into(),
+        path,
+        modify_index: cas.unwrap_or(0),
+        ..VariableMetadata::default()
+    };
     let op = if cas.is_some() { VariableOp::DeleteCas } else { VariableOp::Delete };
-    let written = call.propose(ApplyVariable { op, var: Variable { meta, encrypted: VariableData::default() } }).await?;
+    let written =
+        call.propose(ApplyVariable { op, var: Variable { meta, encrypted: VariableData::default() } }).await?;
     if let Outcome::VariableConflict(row) = written.outcome {
         return conflict(&call, &row);
     }
@@ -242,7 +260,8 @@ fn conflict<S: Server>(call: &Call<S>, row: &Variable) -> Result<Response, ApiEr
 }
 
 fn encrypt<S: Server>(call: &Call<S>, items: &Items) -> Result<VariableData, ApiError> {
-    let plain = serde_json::to_vec(items).map_err(|error| ApiError::internal(format!("encoding the items: {error}")))?;
+    let plain =
+        serde_json::to_vec(items).map_err(|error| ApiError::internal(format!("encoding the items: {error}")))?;
     Ok(call.server.keyring().encrypt(&plain)?)
 }
 

@@ -53,7 +53,9 @@ pub(super) fn asked(query: Query<'_>) -> Result<Option<When>, ApiError> {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(ApiError::bad_request("at_index and at_time cannot be combined")),
         (Some(text), None) => {
-            let index = text.parse().map_err(|_| ApiError::bad_request(format!("Unable to parse at_index: {}", quote(&text))))?;
+            let index = text
+                .parse()
+                .map_err(|_| ApiError::bad_request(format!("Unable to parse at_index: {}", quote(&text))))?;
             Ok(Some(When::Index(index)))
         }
         (None, Some(text)) => Ok(Some(When::Time(parse_time("at_time", &text)?))),

@@ -20,8 +20,12 @@ use crate::server::{Refilling, Server};
 use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator(Access::Read), |call| Box::pin(list(call)));
-    mux.add(Methods::Get, "/v1/operator/pending-work/", "{}", Capability::Operator(Access::Read), |call| Box::pin(read(call)));
+    mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator(Access::Read), |call| {
+        Box::pin(list(call))
+    });
+    mux.add(Methods::Get, "/v1/operator/pending-work/", "{}", Capability::Operator(Access::Read), |call| {
+        Box::pin(read(call))
+    });
     mux.add(Methods::Delete, "/v1/operator/pending-work/", "{}", Capability::Management, |call| Box::pin(stop(call)));
 }
 
@@ -94,7 +98,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let work = found.value.iter().map(|work| Pending::Work(WorkView::new(work, |actor| shown.actor(actor))));
     // Refills belong to the present of this server and are no part of any state: an answer about the past has none.
     let refillings = if call.past.is_some() { Vec::new() } else { call.server.refillings() };
-    let rows: Vec<Pending<'_>> = work.chain(refillings.iter().map(|refilling| Pending::Refill(RefillView::new(refilling)))).collect();
+    let rows: Vec<Pending<'_>> =
+        work.chain(refillings.iter().map(|refilling| Pending::Refill(RefillView::new(refilling)))).collect();
     call.read(&Meta::at(found.index), &rows)
 }
 
@@ -128,7 +133,9 @@ fn work_id(text: &str) -> Result<WorkId, ApiError> {
 
 /// Waits until a piece of work ends, however long that takes. The work continues when the caller disconnects.
 pub(super) async fn ended<S: Server>(server: &S, id: WorkId) -> Result<Arc<Work>, ApiError> {
-    let row = |server: &S| server.view().work(id).cloned().ok_or_else(|| ApiError::internal("the work is no longer remembered"));
+    let row = |server: &S| {
+        server.view().work(id).cloned().ok_or_else(|| ApiError::internal("the work is no longer remembered"))
+    };
     let first = row(server)?;
     if first.ended.is_some() {
         return Ok(first);

@@ -93,12 +93,15 @@ async fn config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn set<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     require(&call, Access::Write)?;
     let names = go_json::Names { package: "agent", ..go_json::Names::default() };
-    let request: ConfigRequest =
-        call.json_named(names).await.map_err(|error| ApiError::bad_request(format!("Invalid request: {}", error.text)))?;
+    let request: ConfigRequest = call
+        .json_named(names)
+        .await
+        .map_err(|error| ApiError::bad_request(format!("Invalid request: {}", error.text)))?;
     let invalid = || ApiError::bad_request("Invalid request");
     let count = Some(request.num_schedulers).filter(|count| (0..=WORKERS_MAX).contains(count)).ok_or_else(invalid)?;
     let known = |name: &String| SCHEDULERS.iter().copied().find(|known| known == name);
-    let mut enabled = request.enabled_schedulers.iter().map(|name| known(name).ok_or_else(invalid)).collect::<Result<Vec<_>, _>>()?;
+    let mut enabled =
+        request.enabled_schedulers.iter().map(|name| known(name).ok_or_else(invalid)).collect::<Result<Vec<_>, _>>()?;
     enabled.sort_unstable();
     enabled.dedup();
     // The type for the servers' own chores is required: without it, nothing would ever be garbage collected.

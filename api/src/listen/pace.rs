@@ -31,9 +31,9 @@ pub(crate) struct Paced<B> {
 }
 
 impl<B> Paced<B> {
-    /// A body with an initial budget of `patience`.
-    pub(crate) fn new(body: B, patience: Duration) -> Self {
-        Self { body, left: patience, left_max: patience, waiting: None }
+    /// A body with an initial budget of `timeout`.
+    pub(crate) fn new(body: B, timeout: Duration) -> Self {
+        Self { body, left: timeout, left_max: timeout, waiting: None }
     }
 }
 
@@ -56,7 +56,8 @@ where
         if let Some((since, _)) = this.waiting.take() {
             this.left = this.left.saturating_sub(since.elapsed());
         }
-        let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref).map_or(0, Bytes::len);
+        let bytes =
+            frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref).map_or(0, Bytes::len);
         let earned = Duration::from_secs(bytes as u64) / BYTES_PER_SECOND;
         this.left = (this.left + earned).min(this.left_max);
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))

@@ -41,7 +41,11 @@ async fn a_subscriber_that_takes_nothing_is_closed_and_the_log_says_where_it_sto
     let hub = EventHub::start(HubConfig::default(), None, 2).expect("starts");
     for index in 2..500 {
         let row = NodePool { name: "a".into(), description: "d".repeat(1000).into(), ..NodePool::default() };
-        hub.publish(index, Kind::NodePoolUpsert, Arc::new(vec![Change::NodePool { before: None, after: Some(Arc::new(row)) }]));
+        hub.publish(
+            index,
+            Kind::NodePoolUpsert,
+            Arc::new(vec![Change::NodePool { before: None, after: Some(Arc::new(row)) }]),
+        );
     }
     while hub.settled() < 499 {
         tokio::task::yield_now().await;
@@ -49,10 +53,16 @@ async fn a_subscriber_that_takes_nothing_is_closed_and_the_log_says_where_it_sto
     // The client's half buffers 64 KiB and no more.
     let (mut client, served) = tokio::io::duplex(64 * 1024);
     let stalled = Stalled::default();
-    let io = TokioIo::new(Bounded { stream: served, write_timeout: Duration::from_secs(60), waiting: None, stalled: stalled.clone() });
+    let io = TokioIo::new(Bounded {
+        stream: served,
+        write_timeout: Duration::from_secs(60),
+        waiting: None,
+        stalled: stalled.clone(),
+    });
     let service = service_fn(move |_: hyper::Request<Incoming>| {
         let interest = Interest::parse("*", std::iter::empty()).expect("is valid");
-        let subscription = hub.subscribe(interest, Format::Json, Dialect::Ours, Start::After(1)).watched_by(Arc::clone(&stalled.0));
+        let subscription =
+            hub.subscribe(interest, Format::Json, Dialect::Ours, Start::After(1)).watched_by(Arc::clone(&stalled.0));
         let frames = subscription.into_stream(CancellationToken::new());
         async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from_stream(frames))) }
     });
@@ -62,7 +72,11 @@ async fn a_subscriber_that_takes_nothing_is_closed_and_the_log_says_where_it_sto
     assert!(ended.is_err());
     assert!((60..62).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     let logged = String::from_utf8_lossy(&lines.0.lock()).into_owned();
-    let cursor = logged.split("cursor=").nth(1).and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse::<u64>().ok());
+    let cursor = logged
+        .split("cursor=")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .and_then(|text| text.parse::<u64>().ok());
     // The cursor covers the entries in the two buffers between client and stream, not all entries.
     assert!(cursor.is_some_and(|cursor| (30..499).contains(&cursor)), "{logged}");
     drop(client);

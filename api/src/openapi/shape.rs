@@ -158,7 +158,15 @@ impl Shape {
             Shape::Named(name, sent) => out.push((name.clone(), *sent)),
             Shape::List(inner) | Shape::Map(inner) | Shape::Nullable(inner) => inner.names(out),
             Shape::Either(shapes) => shapes.iter().for_each(|shape| shape.names(out)),
-            Shape::Str | Shape::Bool | Shape::Int | Shape::Uint | Shape::Float | Shape::Dur | Shape::Time | Shape::Base64 | Shape::Any => {}
+            Shape::Str
+            | Shape::Bool
+            | Shape::Int
+            | Shape::Uint
+            | Shape::Float
+            | Shape::Dur
+            | Shape::Time
+            | Shape::Base64
+            | Shape::Any => {}
         }
     }
 }

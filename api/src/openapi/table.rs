@@ -148,7 +148,15 @@ pub fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
 }
 
-fn row(methods: &str, path: &str, std: &str, flags: &str, query: &str, sent: &str, reply: &str) -> Result<Row, NotationError> {
+fn row(
+    methods: &str,
+    path: &str,
+    std: &str,
+    flags: &str,
+    query: &str,
+    sent: &str,
+    reply: &str,
+) -> Result<Row, NotationError> {
     let method = |word: &str| Method::from_bytes(word.as_bytes()).map_err(|_| NotationError::of_row(word));
     let methods = if methods == "*" { Vec::new() } else { methods.split(',').map(method).collect::<Result<_, _>>()? };
     let std = match std {

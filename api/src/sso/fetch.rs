@@ -98,5 +98,10 @@ pub(super) async fn body_of(fetch: &dyn Fetch, outgoing: Outgoing) -> Result<Byt
 /// Beginning of a foreign text, for an error.
 fn shown(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(1024)]);
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(200).collect::<String>().trim().to_owned()
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .take(200)
+        .collect::<String>()
+        .trim()
+        .to_owned()
 }

@@ -7,7 +7,8 @@ use rand::RngExt;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use songline_identity::jwt::{
-    Algorithm, Claims, Compact, IdTokenError, IdTokenExpected, Leeways, check_access_token, check_id_token, is_certificate,
+    Algorithm, Claims, Compact, IdTokenError, IdTokenExpected, Leeways, check_access_token, check_id_token,
+    is_certificate,
 };
 use songline_identity::login::overlay;
 use songline_model::{AclAuthMethod, AclAuthMethodConfig, Secret, Str, Time};
@@ -80,7 +81,9 @@ pub enum OidcError {
     #[error("failed to generate OIDC provider: NewProvider: unable to create provider: {0}")]
     Provider(String),
     /// The method does not allow this redirect URI.
-    #[error("failed to generate auth URL: Provider.AuthURL: Provider.validRedirect: redirect URI {0}: unauthorized redirect_uri")]
+    #[error(
+        "failed to generate auth URL: Provider.AuthURL: Provider.validRedirect: redirect URI {0}: unauthorized redirect_uri"
+    )]
     Redirect(String),
     /// A nonce or redirect URI exceeds the bound in bytes.
     #[error("{0} is longer than {KEPT_BYTES_MAX} bytes")]
@@ -188,7 +191,8 @@ impl Sso {
             return Err(ExchangeError::Redirect(back.redirect_uri.to_owned()).into());
         }
         let tokens = self.exchange(config, &document, &open, back.code).await?;
-        let token = Compact::parse(&tokens.id_token).map_err(|refusal| ExchangeError::from(IdTokenError::Malformed(refusal)))?;
+        let token = Compact::parse(&tokens.id_token)
+            .map_err(|refusal| ExchangeError::from(IdTokenError::Malformed(refusal)))?;
         let mut claims = provider.claims(&*self.fetch, config, &token).await.map_err(|error| match error {
             KeysError::Fetch(text) => ExchangeError::Keys(text),
             KeysError::Unsigned => IdTokenError::Signature.into(),
@@ -221,9 +225,16 @@ impl Sso {
         Ok((provider, document))
     }
 
-    async fn exchange(&self, config: &AclAuthMethodConfig, document: &Document, open: &Open, code: &str) -> Result<Tokens, ExchangeError> {
+    async fn exchange(
+        &self,
+        config: &AclAuthMethodConfig,
+        document: &Document,
+        open: &Open,
+        code: &str,
+    ) -> Result<Tokens, ExchangeError> {
         let (id, secret) = (config.oidc_client_id.as_str(), config.oidc_client_secret.reveal());
-        let mut pairs = vec![("code", code), ("grant_type", "authorization_code"), ("redirect_uri", &open.redirect_uri)];
+        let mut pairs =
+            vec![("code", code), ("grant_type", "authorization_code"), ("redirect_uri", &open.redirect_uri)];
         if let Some(verifier) = &open.verifier {
             pairs.push(("code_verifier", verifier.reveal()));
         }
@@ -246,19 +257,26 @@ impl Sso {
             bytes_max: TOKENS_BYTES_MAX,
         };
         let body = body_of(&*self.fetch, outgoing).await.map_err(ExchangeError::Code)?;
-        let tokens: Tokens =
-            serde_json::from_slice(&body).map_err(|error| ExchangeError::Code(format!("oauth2: cannot parse json: {error}")))?;
+        let tokens: Tokens = serde_json::from_slice(&body)
+            .map_err(|error| ExchangeError::Code(format!("oauth2: cannot parse json: {error}")))?;
         if tokens.id_token.is_empty() { Err(ExchangeError::NoIdToken) } else { Ok(tokens) }
     }
 
     /// Fetches the provider's claims about a user. Their subject must be that of the id token.
-    async fn user(&self, config: &AclAuthMethodConfig, document: &Document, subject: &str, token: &str) -> Result<Claims, String> {
+    async fn user(
+        &self,
+        config: &AclAuthMethodConfig,
+        document: &Document,
+        subject: &str,
+        token: &str,
+    ) -> Result<Claims, String> {
         let outgoing = Outgoing {
             credentials: Credentials::Bearer(Secret::new(token)),
             ..Outgoing::get(&document.userinfo_endpoint, &discovery_ca(config), USER_BYTES_MAX)
         };
         let body = body_of(&*self.fetch, outgoing).await?;
-        let user: Claims = serde_json::from_slice(&body).map_err(|error| format!("Provider.UserInfo: failed to parse claims: {error}"))?;
+        let user: Claims = serde_json::from_slice(&body)
+            .map_err(|error| format!("Provider.UserInfo: failed to parse claims: {error}"))?;
         if user.get("sub").and_then(serde_json::Value::as_str) == Some(subject) {
             Ok(user)
         } else {
@@ -291,7 +309,8 @@ fn check_config(config: &AclAuthMethodConfig) -> Result<(), ConfigError> {
 /// provider.
 fn is_allowed(config: &AclAuthMethodConfig, redirect_uri: &str) -> bool {
     let allowed = config.allowed_redirect_uris.as_deref().unwrap_or_default();
-    allowed.is_empty() || allowed.iter().any(|allowed| allowed == redirect_uri || form::same_but_port(allowed, redirect_uri))
+    allowed.is_empty()
+        || allowed.iter().any(|allowed| allowed == redirect_uri || form::same_but_port(allowed, redirect_uri))
 }
 
 fn scopes(config: &AclAuthMethodConfig) -> String {

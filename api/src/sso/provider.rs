@@ -109,7 +109,12 @@ impl Provider {
     }
 
     /// Claims of a token that one of the provider's published keys has signed.
-    pub(super) async fn claims(&self, fetch: &dyn Fetch, config: &AclAuthMethodConfig, token: &Compact) -> Result<Claims, KeysError> {
+    pub(super) async fn claims(
+        &self,
+        fetch: &dyn Fetch,
+        config: &AclAuthMethodConfig,
+        token: &Compact,
+    ) -> Result<Claims, KeysError> {
         let mut kept = self.keys.lock().await;
         if let Some(keys) = kept.younger_than(KEYS_AGE_MAX) {
             if let Some(claims) = token.claims_by_set(&keys) {
@@ -153,7 +158,9 @@ async fn fetch_document(fetch: &dyn Fetch, config: &AclAuthMethodConfig) -> Resu
     let document = read.map_err(|error| format!("oidc: failed to decode provider discovery object: {error}"))?;
     if document.issuer != issuer {
         let found = &document.issuer;
-        return Err(format!("oidc: issuer did not match the issuer returned by provider, expected {issuer:?} got {found:?}"));
+        return Err(format!(
+            "oidc: issuer did not match the issuer returned by provider, expected {issuer:?} got {found:?}"
+        ));
     }
     let addresses = [
         ("authorization_endpoint", &document.authorization_endpoint),

@@ -98,7 +98,8 @@ async fn a_rule_stays_with_its_method_and_loses_what_an_update_leaves_out() {
     let (_, made) = ask(&server, "PUT", "/v1/acl/binding-rule", rule).await;
     let path = format!("/v1/acl/binding-rule/{}", made["ID"].as_str().expect("an id"));
     let (code, changed) = ask(&server, "PUT", &path, json!({"BindName": "q"})).await;
-    let told = ["AuthMethod", "BindType", "BindName", "Selector", "Description"].map(|field| changed[field].as_str().unwrap_or("?"));
+    let told = ["AuthMethod", "BindType", "BindName", "Selector", "Description"]
+        .map(|field| changed[field].as_str().unwrap_or("?"));
     assert_eq!((code, told), (200, ["corp", "policy", "q", "", ""]));
     let mut other = corp();
     other["Name"] = json!("other");
@@ -112,7 +113,12 @@ async fn a_rule_stays_with_its_method_and_loses_what_an_update_leaves_out() {
 #[tokio::test]
 async fn without_acls_nobody_logs_in() {
     let server = Memory::new();
-    for line in ["GET /v1/acl/auth-methods", "PUT /v1/acl/login {}", "PUT /v1/acl/oidc/auth-url {}", "GET /v1/acl/binding-rules"] {
+    for line in [
+        "GET /v1/acl/auth-methods",
+        "PUT /v1/acl/login {}",
+        "PUT /v1/acl/oidc/auth-url {}",
+        "GET /v1/acl/binding-rules",
+    ] {
         let response = answer(&server, line).await;
         assert_eq!((response.status().as_u16(), &*text(response).await), (400, "ACL support disabled"), "{line}");
     }

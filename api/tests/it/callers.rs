@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use songline_api::keyring::Keyring;
 use songline_api::{Api, Server, Shared};
-use songline_commands::{DeleteAclPolicies, DeleteAclTokens, RegisterNode, UpsertAclPolicies, UpsertAclTokens, UpsertNamespaces};
+use songline_commands::{
+    DeleteAclPolicies, DeleteAclTokens, RegisterNode, UpsertAclPolicies, UpsertAclTokens, UpsertNamespaces,
+};
 use songline_model::{AccessorId, AclPolicy, AclToken, AclTokenKind, Namespace, Node, NodeId, Secret, SecretId, Time};
 use uuid::Uuid;
 
@@ -75,7 +77,9 @@ async fn a_policy_of_a_restored_archive_is_not_taken_for_one_that_was_known_befo
     let (before, after) = (Memory::guarded(), Memory::guarded());
     let shared = Shared::of(&*before);
     // The same policy name at the same index, as after restoring another cluster's archive.
-    for (server, rules, expected) in [(&before, "node { policy = \"read\" }", 200), (&after, "node { policy = \"deny\" }", 403)] {
+    for (server, rules, expected) in
+        [(&before, "node { policy = \"read\" }", 200), (&after, "node { policy = \"deny\" }", 403)]
+    {
         policy(server, "p", rules);
         let secret = token(server, 1, &["p"], None);
         let api = Api::with(Arc::clone(server), shared.clone());
@@ -206,7 +210,10 @@ async fn requests_are_counted_by_what_they_ask_and_who_asks() {
     }
     let own = format!("job.list token:{}", id(1));
     assert_eq!(server.served(), [&*own, "node.read token:anonymous", "system.write unauthenticated", "job.list "]);
-    assert_eq!(server.answered(), ["GET /v1/jobs", "GET /v1/node/{}", "PUT /v1/system/gc", "GET /v1/jobs", "GET /v1/metrics"]);
+    assert_eq!(
+        server.answered(),
+        ["GET /v1/jobs", "GET /v1/node/{}", "PUT /v1/system/gc", "GET /v1/jobs", "GET /v1/metrics"]
+    );
 }
 
 #[tokio::test]
@@ -221,7 +228,10 @@ async fn calls_that_hide_behind_other_nouns_count_as_the_reference_counts_them()
     ] {
         ask(&server, "", asked).await;
     }
-    assert_eq!(server.served(), ["periodic.write ", "job_submission.read ", "job.write ", "csi_volume.list ", "acl.list "]);
+    assert_eq!(
+        server.served(),
+        ["periodic.write ", "job_submission.read ", "job.write ", "csi_volume.list ", "acl.list "]
+    );
 }
 
 #[tokio::test]

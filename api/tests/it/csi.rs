@@ -7,14 +7,15 @@ use expect_test::expect;
 use songline_api::Server;
 use songline_commands::{ApplyPlan, ClaimCsiVolume, RegisterNode, UpsertNamespaces};
 use songline_model::{
-    AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiControllerInfo, CsiInfo, CsiNodeInfo, CsiVolumeClaim,
-    CsiVolumeKey, Namespace, Node, NodeId, Str,
+    AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiControllerInfo, CsiInfo, CsiNodeInfo,
+    CsiVolumeClaim, CsiVolumeKey, Namespace, Node, NodeId, Str,
 };
 
 use crate::server::{Memory, answer, check, text};
 
 const NODE: NodeId = NodeId::from_bytes([1; 16]);
-const CAPABILITY: &str = r#""RequestedCapabilities": [{"AccessMode": "multi-node-multi-writer", "AttachmentMode": "file-system"}]"#;
+const CAPABILITY: &str =
+    r#""RequestedCapabilities": [{"AccessMode": "multi-node-multi-writer", "AttachmentMode": "file-system"}]"#;
 
 /// A node that runs instances of plugin `p`, optionally with a controller with these capabilities.
 fn node(server: &Arc<Memory>, controller: Option<CsiControllerInfo>) {
@@ -59,7 +60,11 @@ async fn allocs(server: &Arc<Memory>) {
         })
     };
     let view = server.view();
-    server.run(ApplyPlan { job: view.job("default", "web").cloned(), updated: vec![alloc(1), alloc(2)], ..ApplyPlan::default() });
+    server.run(ApplyPlan {
+        job: view.job("default", "web").cloned(),
+        updated: vec![alloc(1), alloc(2)],
+        ..ApplyPlan::default()
+    });
 }
 
 fn claim(server: &Arc<Memory>, n: u8, mode: CsiClaimMode) {
@@ -86,7 +91,8 @@ async fn a_volume_shows_who_holds_it_and_hides_secrets_and_mount_flags() {
     node(&server, None);
     allocs(&server).await;
     let secrets = r#""Secrets": {"k": "s3cret"}, "MountOptions": {"FSType": "ext4", "MountFlags": ["pass=s3cret"]}"#;
-    let zero_time = r#""ResourceExhausted": "0001-01-01T00:00:00Z", "ReadAllocs": {"x": {}}, "AccessMode": "single-node-writer""#;
+    let zero_time =
+        r#""ResourceExhausted": "0001-01-01T00:00:00Z", "ReadAllocs": {"x": {}}, "AccessMode": "single-node-writer""#;
     register(&server, &format!(r#""ID": "v", "PluginID": "p", {secrets}, {zero_time}"#)).await;
     claim(&server, 1, CsiClaimMode::Read);
     claim(&server, 2, CsiClaimMode::Write);
@@ -164,8 +170,10 @@ async fn lists_are_of_a_node_a_plugin_or_a_namespace() {
     let ids = async |query: &str| {
         let shown = text(answer(&server, &format!("GET /v1/volumes?type=csi{query}")).await).await;
         let rows: Vec<serde_json::Value> = serde_json::from_str(&shown).expect("is a list");
-        let ids: Vec<String> =
-            rows.iter().map(|row| format!("{}+{}+{}", row["ID"], row["CurrentReaders"], row["CurrentWriters"])).collect();
+        let ids: Vec<String> = rows
+            .iter()
+            .map(|row| format!("{}+{}+{}", row["ID"], row["CurrentReaders"], row["CurrentWriters"]))
+            .collect();
         format!("{query} {}\n", ids.join(" ").replace('"', ""))
     };
     let mut told = String::new();
@@ -291,7 +299,8 @@ async fn a_plugin_shows_its_instances_and_their_allocations() {
         "#]],
     )
     .await;
-    let mut shown: serde_json::Value = serde_json::from_str(&text(answer(&server, "GET /v1/plugin/csi/p").await).await).expect("is JSON");
+    let mut shown: serde_json::Value =
+        serde_json::from_str(&text(answer(&server, "GET /v1/plugin/csi/p").await).await).expect("is JSON");
     for alloc in shown["Allocations"].as_array_mut().expect("a list") {
         *alloc = alloc["Name"].take();
     }
@@ -542,7 +551,8 @@ async fn a_claim_without_an_alloc_changes_nothing_and_wakes_who_watches_the_volu
     server.run(ClaimCsiVolume { volume: CsiVolumeKey::new("default", "w"), claim: CsiVolumeClaim::default() });
     tokio::task::yield_now().await;
     assert!(!query.is_finished(), "another volume is another volume");
-    let changed = server.run(ClaimCsiVolume { volume: CsiVolumeKey::new("default", "v"), claim: CsiVolumeClaim::default() });
+    let changed =
+        server.run(ClaimCsiVolume { volume: CsiVolumeKey::new("default", "v"), claim: CsiVolumeClaim::default() });
     let answer = query.await.expect("answers");
     assert_eq!(answer.headers()["x-nomad-index"], changed.to_string().as_str());
     let after = server.view();

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use songline_api::Server;
 use songline_commands::{ApplyPlan, ClaimCsiVolume, RegisterNode, UpdateEvals};
 use songline_model::{
-    AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiInfo, CsiNodeInfo, CsiVolumeClaim, CsiVolumeKey, EvalId,
-    Evaluation, Node, NodeId, Str,
+    AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiInfo, CsiNodeInfo, CsiVolumeClaim,
+    CsiVolumeKey, EvalId, Evaluation, Node, NodeId, Str,
 };
 
 use crate::acl::ALL;
@@ -55,7 +55,8 @@ impl World {
     /// Creates a client token with one policy and returns its secret.
     async fn token(&self, policy: &str, rules: &str) -> String {
         self.done(&format!("PUT /v1/acl/policy/{policy}"), json!({"Name": policy, "Rules": rules})).await;
-        let token = self.done("POST /v1/acl/token", json!({"Name": policy, "Type": "client", "Policies": [policy]})).await;
+        let token =
+            self.done("POST /v1/acl/token", json!({"Name": policy, "Type": "client", "Policies": [policy]})).await;
         token["SecretID"].as_str().expect("a token has a secret").to_owned()
     }
 
@@ -88,14 +89,22 @@ async fn search_fuzzy_query_limit() {
     world.job("default", "zz-needle").await;
     let body = json!({"Text": "needle", "Context": "jobs"});
     let (_, said) = world.ask("", "PUT /v1/search/fuzzy", body).await;
-    assert_eq!(said["Matches"]["jobs"], json!([{"ID": "zz-needle", "Scope": ["default", "zz-needle"]}]), "the 61st row is looked at");
+    assert_eq!(
+        said["Matches"]["jobs"],
+        json!([{"ID": "zz-needle", "Scope": ["default", "zz-needle"]}]),
+        "the 61st row is looked at"
+    );
     assert_eq!(said["Truncations"]["jobs"], false, "all rows were looked at");
 }
 
 #[tokio::test]
 async fn search_odd_prefix() {
     let world = World::open();
-    let row = |byte: u8| Evaluation { id: EvalId::from_bytes([byte; 16]), namespace: "default".into(), ..Evaluation::default() };
+    let row = |byte: u8| Evaluation {
+        id: EvalId::from_bytes([byte; 16]),
+        namespace: "default".into(),
+        ..Evaluation::default()
+    };
     world.server.run(UpdateEvals { evals: (0..=255).map(row).collect() });
     let found = |prefix: &'static str| {
         let world = &world;
@@ -144,9 +153,13 @@ async fn volumes_csi_detach() {
     let world = World::open();
     world.job("default", "web").await;
     let alloc_id = AllocId::from_bytes([2; 16]);
-    let info = CsiInfo { plugin_id: "p".into(), healthy: true, node_info: Some(CsiNodeInfo::default()), ..CsiInfo::default() };
+    let info =
+        CsiInfo { plugin_id: "p".into(), healthy: true, node_info: Some(CsiNodeInfo::default()), ..CsiInfo::default() };
     let plugins = Some(BTreeMap::from([(Str::new("p"), info)]));
-    world.server.run(RegisterNode { node: Node { id: NODE, csi_node_plugins: plugins, ..Node::default() }, create_node_pool: false });
+    world.server.run(RegisterNode {
+        node: Node { id: NODE, csi_node_plugins: plugins, ..Node::default() },
+        create_node_pool: false,
+    });
     let alloc = Allocation {
         id: alloc_id,
         namespace: "default".into(),

@@ -22,7 +22,10 @@ fn eval(n: u16, status: EvalStatus) -> Evaluation {
 }
 
 fn paused(server: &Arc<Memory>, pause_eval_broker: bool) {
-    server.run(SetSchedulerConfig { config: SchedulerConfiguration { pause_eval_broker, ..SchedulerConfiguration::default() }, cas: None });
+    server.run(SetSchedulerConfig {
+        config: SchedulerConfiguration { pause_eval_broker, ..SchedulerConfiguration::default() },
+        cas: None,
+    });
 }
 
 #[tokio::test]

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use songline_api::Server;
-use songline_commands::{ApplyPlan, RegisterNode, UpdateEvals, UpsertNamespaces, UpsertNodePools, UpsertServiceRegistrations};
+use songline_commands::{
+    ApplyPlan, RegisterNode, UpdateEvals, UpsertNamespaces, UpsertNodePools, UpsertServiceRegistrations,
+};
 use songline_model::{
-    AllocId, Allocation, CsiInfo, CsiNodeInfo, Deployment, DeploymentId, EvalId, Evaluation, Namespace, Node, NodeId, NodePool,
-    ServiceRegistration, Str,
+    AllocId, Allocation, CsiInfo, CsiNodeInfo, Deployment, DeploymentId, EvalId, Evaluation, Namespace, Node, NodeId,
+    NodePool, ServiceRegistration, Str,
 };
 
 use crate::server::{Memory, answer, text};
@@ -27,7 +29,13 @@ struct List {
     is_spaced: bool,
 }
 
-const fn list(route: &'static str, path: &'static str, name: &'static str, prefix: &'static str, is_spaced: bool) -> List {
+const fn list(
+    route: &'static str,
+    path: &'static str,
+    name: &'static str,
+    prefix: &'static str,
+    is_spaced: bool,
+) -> List {
     List { route, path, name, field: name, prefix, is_spaced }
 }
 
@@ -55,10 +63,34 @@ const LISTS: &[List] = &[
     list("/v1/job/{job_id}/evaluations", "/v1/job/job-1/evaluations", "ID", "", false),
     list("/v1/job/{job_id}/deployments", "/v1/job/job-1/deployments", "ID", "", false),
     list("/v1/job/{job_id}/services", "/v1/job/job-1/services", "ID", "", false),
-    list("/v1/node/{node_id}/allocations", "/v1/node/01010101-0101-0101-0101-010101010101/allocations", "ID", "", false),
-    list("/v1/allocation/{alloc_id}/services", "/v1/allocation/a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1/services", "ID", "", false),
-    list("/v1/evaluation/{eval_id}/allocations", "/v1/evaluation/e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1e1e1e1/allocations", "ID", "", false),
-    list("/v1/deployment/allocations/{deployment_id}", "/v1/deployment/allocations/d1d1d1d1-d1d1-d1d1-d1d1-d1d1d1d1d1d1", "ID", "", false),
+    list(
+        "/v1/node/{node_id}/allocations",
+        "/v1/node/01010101-0101-0101-0101-010101010101/allocations",
+        "ID",
+        "",
+        false,
+    ),
+    list(
+        "/v1/allocation/{alloc_id}/services",
+        "/v1/allocation/a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1/services",
+        "ID",
+        "",
+        false,
+    ),
+    list(
+        "/v1/evaluation/{eval_id}/allocations",
+        "/v1/evaluation/e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1e1e1e1/allocations",
+        "ID",
+        "",
+        false,
+    ),
+    list(
+        "/v1/deployment/allocations/{deployment_id}",
+        "/v1/deployment/allocations/d1d1d1d1-d1d1-d1d1-d1d1-d1d1d1d1d1d1",
+        "ID",
+        "",
+        false,
+    ),
 ];
 
 /// Lists that do not read the state, or that other tests cover.
@@ -78,14 +110,24 @@ const OTHERS: &[&str] = &[
 async fn grow(server: &Arc<Memory>, n: u8) {
     let space = if n == 4 { "dev" } else { "default" };
     let id = |first: u8| [first * 16 + n; 16];
-    server.run(UpsertNamespaces { namespaces: vec![Namespace { name: format!("dev{n}").into(), ..Namespace::default() }] });
-    server.run(UpsertNodePools { node_pools: vec![NodePool { name: format!("pool-{n}").into(), ..NodePool::default() }] });
+    server.run(UpsertNamespaces {
+        namespaces: vec![Namespace { name: format!("dev{n}").into(), ..Namespace::default() }],
+    });
+    server.run(UpsertNodePools {
+        node_pools: vec![NodePool { name: format!("pool-{n}").into(), ..NodePool::default() }],
+    });
     let plugin = |name: String| {
-        let info = CsiInfo { plugin_id: name.clone().into(), healthy: true, node_info: Some(CsiNodeInfo::default()), ..CsiInfo::default() };
+        let info = CsiInfo {
+            plugin_id: name.clone().into(),
+            healthy: true,
+            node_info: Some(CsiNodeInfo::default()),
+            ..CsiInfo::default()
+        };
         (Str::from(name), info)
     };
     let plugins = BTreeMap::from([plugin(format!("plug-{n}")), plugin("p".to_owned())]);
-    let node = Node { id: NodeId::from_bytes([n; 16]), name: "n".into(), csi_node_plugins: Some(plugins), ..Node::default() };
+    let node =
+        Node { id: NodeId::from_bytes([n; 16]), name: "n".into(), csi_node_plugins: Some(plugins), ..Node::default() };
     server.run(RegisterNode { node, create_node_pool: true });
     let job = format!(
         r#"PUT /v1/jobs?namespace={space} {{"Job": {{"ID": "job-{n}", "TaskGroups": [{{"Name": "g", "Count": 0, "Scaling": {{"Max": 3}}, "Tasks": [{{"Name": "t", "Driver": "d"}}]}}]}}}}"#
@@ -208,7 +250,9 @@ fn no_list_is_forgotten() {
     });
     let forgotten: Vec<&str> = lists
         .map(|row| row.path.as_str())
-        .filter(|path| !LISTS.iter().any(|list| list.route == *path) && !OTHERS.iter().any(|other| path.starts_with(other)))
+        .filter(|path| {
+            !LISTS.iter().any(|list| list.route == *path) && !OTHERS.iter().any(|other| path.starts_with(other))
+        })
         .collect();
     assert_eq!(forgotten, Vec::<&str>::new());
 }
@@ -220,7 +264,10 @@ async fn pages_and_order_are_honoured_where_they_are_promised_and_ignored_elsewh
         let flags = flags(list.route);
         let all = list.names(&server, "").await;
         let at = list.path;
-        assert!(all.len() > 1 || ["/v1/services", "/v1/operator/keyring/keys", "/v1/operator/pending-work"].contains(&at), "{at}: {all:?}");
+        assert!(
+            all.len() > 1 || ["/v1/services", "/v1/operator/keyring/keys", "/v1/operator/pending-work"].contains(&at),
+            "{at}: {all:?}"
+        );
         let mut turned = all.clone();
         turned.reverse();
         let order = list.names(&server, "reverse=true").await;
@@ -233,11 +280,18 @@ async fn pages_and_order_are_honoured_where_they_are_promised_and_ignored_elsewh
         for per_page in [1, 2, 100] {
             assert_eq!(list.pages(&server, "", per_page).await, all, "{at} in pages of {per_page}");
             if flags.contains('R') {
-                assert_eq!(list.pages(&server, "reverse=true", per_page).await, turned, "{at} backwards in pages of {per_page}");
+                assert_eq!(
+                    list.pages(&server, "reverse=true", per_page).await,
+                    turned,
+                    "{at} backwards in pages of {per_page}"
+                );
             }
         }
         let none = list.ask(&server, "GET", "per_page=-1").await;
-        assert!(none.names.is_empty() && none.next.is_some(), "{at}: a negative page has no rows and the token of the first");
+        assert!(
+            none.names.is_empty() && none.next.is_some(),
+            "{at}: a negative page has no rows and the token of the first"
+        );
         assert_eq!(list.names(&server, "per_page=x").await, all, "{at}: what is no number is no page");
     }
 }
@@ -268,10 +322,17 @@ async fn prefixes_and_filters_are_honoured_where_they_are_promised_and_ignored_e
             continue;
         }
         assert_eq!(refused.status, 400, "{at}: {}", refused.body);
-        assert!(refused.body.starts_with("failed to create result paginator: failed to read filter expression: 1:1 (0): "), "{at}");
+        assert!(
+            refused.body.starts_with("failed to create result paginator: failed to read filter expression: 1:1 (0): "),
+            "{at}"
+        );
         let refused = list.ask(&server, "GET", "filter=Nothing%20%3D%3D%20%221%22").await;
         assert_eq!(refused.status, 400, "{at}: {}", refused.body);
-        assert!(refused.body.starts_with("failed to read result page: error finding value in datum: /Nothing"), "{at}: {}", refused.body);
+        assert!(
+            refused.body.starts_with("failed to read result page: error finding value in datum: /Nothing"),
+            "{at}: {}",
+            refused.body
+        );
         let first = all.first().expect("a row");
         let only = list.names(&server, &format!("filter={}%20%3D%3D%20%22{first}%22", list.field)).await;
         assert_eq!(only, std::slice::from_ref(first), "{at}");
@@ -354,7 +415,11 @@ async fn parameters_that_are_none_are_refused_alike_everywhere() {
         }
         let stale = list.ask(&server, "GET", "stale=maybe").await;
         assert_eq!(stale.status, 400, "{at}");
-        assert!(stale.body.starts_with("Expect `true` or `false` for `stale` query string parameter, got maybe"), "{at}: {}", stale.body);
+        assert!(
+            stale.body.starts_with("Expect `true` or `false` for `stale` query string parameter, got maybe"),
+            "{at}: {}",
+            stale.body
+        );
         for method in ["HEAD", "OPTIONS", "PATCH"] {
             let refused = list.ask(&server, method, "").await;
             assert_eq!((refused.status, &*refused.body), (405, "Invalid method"), "{method} {at}");
@@ -365,7 +430,8 @@ async fn parameters_that_are_none_are_refused_alike_everywhere() {
             !plain.contains('\n') && (pretty == "[]\n" || pretty.starts_with("[\n    ") && pretty.ends_with("\n]\n")),
             "{at}: {pretty}"
         );
-        let (plain, pretty): (Value, Value) = (serde_json::from_str(&plain).expect("JSON"), serde_json::from_str(&pretty).expect("JSON"));
+        let (plain, pretty): (Value, Value) =
+            (serde_json::from_str(&plain).expect("JSON"), serde_json::from_str(&pretty).expect("JSON"));
         assert_eq!(plain, pretty, "{at}");
     }
     assert!(LISTS.iter().any(|list| list.path.contains(ALLOC)));

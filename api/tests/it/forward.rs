@@ -78,9 +78,12 @@ async fn play(story: &str) -> String {
         match words[..] {
             [name, "leads"] => three.leads(name),
             [name, "fails", fault] => three.fails(name, fault),
-            [name, "heard", "ago", ms] => three.named(name).place.last_heard(Duration::from_millis(ms.parse().expect("a number"))),
+            [name, "heard", "ago", ms] => {
+                three.named(name).place.last_heard(Duration::from_millis(ms.parse().expect("a number")))
+            }
             [name, "leads", "after", ms] => {
-                let (three, name, after) = (Arc::clone(&three), name.to_owned(), Duration::from_millis(ms.parse().expect("a number")));
+                let (three, name, after) =
+                    (Arc::clone(&three), name.to_owned(), Duration::from_millis(ms.parse().expect("a number")));
                 tokio::spawn(async move {
                     tokio::time::sleep(after).await;
                     three.leads(&name);
@@ -100,7 +103,12 @@ async fn play(story: &str) -> String {
                 let body = text(response).await;
                 let body: String = body.chars().take(90).collect();
                 let seconds = began.elapsed().as_secs();
-                writeln!(out, "{name}: {line}\n    {status}{index}{known}{contact} after {seconds} s {}", body.trim_end()).expect("writes");
+                writeln!(
+                    out,
+                    "{name}: {line}\n    {status}{index}{known}{contact} after {seconds} s {}",
+                    body.trim_end()
+                )
+                .expect("writes");
             }
         }
     }
@@ -112,7 +120,9 @@ async fn play(story: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_passed_on_counts_once_and_where_it_is_answered() {
     let three = Three::new();
-    for line in ["GET /v1/jobs", "PUT /v1/namespace {\"Name\":\"dev\"}", "GET /v1/namespace/dev?stale", "GET /v1/status/leader"] {
+    for line in
+        ["GET /v1/jobs", "PUT /v1/namespace {\"Name\":\"dev\"}", "GET /v1/namespace/dev?stale", "GET /v1/status/leader"]
+    {
         Api::new(Arc::clone(three.named("b"))).answer(request(line)).await;
     }
     assert_eq!(three.named("a").served(), ["job.list ", "namespace.write "]);
@@ -393,8 +403,11 @@ async fn what_agents_tell_each_other_is_not_believed_of_callers() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_waits_goes_on_at_the_next_leader() {
     let three = Three::new();
-    let dev =
-        |at: &str| Request::put("/v1/namespace").body(format!("{{\"Name\":\"dev\",\"Description\":\"{at}\"}}").into()).expect("a request");
+    let dev = |at: &str| {
+        Request::put("/v1/namespace")
+            .body(format!("{{\"Name\":\"dev\",\"Description\":\"{at}\"}}").into())
+            .expect("a request")
+    };
     let write = Api::new(Arc::clone(three.named("a"))).answer(dev("first")).await;
     let index = write.headers()["x-nomad-index"].to_str().expect("text").to_owned();
     let waiting = |name: &str| {

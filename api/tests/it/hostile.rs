@@ -63,9 +63,14 @@ async fn check(body: impl Into<Bytes>) {
 
 #[tokio::test]
 async fn bodies_that_nest_are_refused_shortly() {
-    for open in
-        ["[", "{\"a\":", "{\"Job\":", "{\"Job\":{\"Meta\":", "{\"Items\":", "{\"Job\":{\"TaskGroups\":[{\"Tasks\":[{\"Config\":{\"a\":"]
-    {
+    for open in [
+        "[",
+        "{\"a\":",
+        "{\"Job\":",
+        "{\"Job\":{\"Meta\":",
+        "{\"Items\":",
+        "{\"Job\":{\"TaskGroups\":[{\"Tasks\":[{\"Config\":{\"a\":",
+    ] {
         check(open.repeat(100_000)).await;
     }
 }
@@ -212,7 +217,10 @@ async fn a_body_that_does_not_come_is_given_up() {
         "PUT /v1/operator/snapshot HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
     ] {
         let answer = until_hung_up(addr, head.as_bytes().to_vec()).await;
-        assert!(answer.starts_with("HTTP/1.1 4") && answer.ends_with("the body of the request came too slowly"), "{head:?}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 4") && answer.ends_with("the body of the request came too slowly"),
+            "{head:?}: {answer}"
+        );
     }
 }
 
@@ -236,7 +244,8 @@ async fn what_is_no_http_is_hung_up_on() {
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
     // Other clients are served.
-    let answer = until_hung_up(addr, b"GET /v1/regions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec()).await;
+    let answer =
+        until_hung_up(addr, b"GET /v1/regions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec()).await;
     assert!(answer.ends_with("[\"global\"]"), "{answer}");
 }
 

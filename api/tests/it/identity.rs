@@ -32,7 +32,9 @@ fn a_token_counts_until_its_allocation_is_over_on_its_node() {
     let claims = alloc.identity_claims("t");
     let told = |claims: &songline_model::IdentityClaims| {
         let token = serde_json::to_string(claims).expect("is JSON");
-        workload(&server.view(), &Mirror, &token).map(|(claims, alloc)| (claims.job_id, alloc.id)).map_err(|error| error.to_string())
+        workload(&server.view(), &Mirror, &token)
+            .map(|(claims, alloc)| (claims.job_id, alloc.id))
+            .map_err(|error| error.to_string())
     };
     assert_eq!(told(&claims), Err("allocation does not exist".to_owned()));
     server.run(RegisterNode { node: Node { id: node_id, ..Node::default() }, create_node_pool: true });
@@ -47,7 +49,12 @@ fn a_token_counts_until_its_allocation_is_over_on_its_node() {
     }
     server.run(ApplyPlan { stopped: vec![StopAlloc { id: alloc.id, ..StopAlloc::default() }], ..ApplyPlan::default() });
     assert!(told(&claims).is_ok(), "what is to stop may still run");
-    let update = songline_commands::ClientAlloc { id: alloc.id, node_id, client_status: AllocClientStatus::Complete, ..Default::default() };
+    let update = songline_commands::ClientAlloc {
+        id: alloc.id,
+        node_id,
+        client_status: AllocClientStatus::Complete,
+        ..Default::default()
+    };
     server.run(UpdateAllocsFromClient { allocs: vec![update], evals: Vec::new() });
     assert_eq!(told(&claims), Err("allocation is terminal".to_owned()));
     let refused = workload(&server.view(), &Mirror, "nonsense").expect_err("is no token").to_string();

@@ -206,8 +206,9 @@ async fn a_job_file_becomes_a_job() {
 
 #[tokio::test]
 async fn a_group_is_scaled_within_its_policy() {
-    let job =
-        JOB.replace("\"Count\": 2", "\"Count\": 2, \"Scaling\": {\"Min\": 1, \"Max\": 3}").replace("\"ID\"", "\"Type\": \"batch\", \"ID\"");
+    let job = JOB
+        .replace("\"Count\": 2", "\"Count\": 2, \"Scaling\": {\"Min\": 1, \"Max\": 3}")
+        .replace("\"ID\"", "\"Type\": \"batch\", \"ID\"");
     check(
         &Memory::new(),
         &format!(

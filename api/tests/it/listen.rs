@@ -44,5 +44,8 @@ async fn one_connection_too_many_is_told_so() {
     let mut second = TcpStream::connect(addr).await.expect("connects");
     let mut answer = String::new();
     second.read_to_string(&mut answer).await.expect("reads");
-    assert!(answer.starts_with("HTTP/1.1 429 Too Many Requests") && answer.ends_with("please rate limit your calls\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 429 Too Many Requests") && answer.ends_with("please rate limit your calls\n"),
+        "{answer}"
+    );
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use songline_api::Server;
 use songline_commands::{UpsertAclAuthMethods, UpsertAclBindingRules, UpsertAclPolicies, UpsertAclRoles};
 use songline_model::{
-    AclAuthMethod, AclAuthMethodKind, AclBindingRule, AclPolicy, AclRole, AclRolePolicyLink, BindingRuleId, Dur, RoleId, Time,
-    TokenLocality,
+    AclAuthMethod, AclAuthMethodKind, AclBindingRule, AclPolicy, AclRole, AclRolePolicyLink, BindingRuleId, Dur,
+    RoleId, Time, TokenLocality,
 };
 
 use crate::provider::{NOW, Provider, jwk, signed};
@@ -47,7 +47,10 @@ fn rule(server: &Memory, nth: u8, selector: &str, kind: &str, name: &str) {
         ..AclBindingRule::default()
     };
     let hash = Some(rule.compute_hash());
-    server.run(UpsertAclBindingRules { binding_rules: vec![AclBindingRule { hash, ..rule }], allow_missing_auth_methods: false });
+    server.run(UpsertAclBindingRules {
+        binding_rules: vec![AclBindingRule { hash, ..rule }],
+        allow_missing_auth_methods: false,
+    });
 }
 
 /// Stores a policy `ops` and a role `admins` that has it.
@@ -56,7 +59,8 @@ fn targets(server: &Memory) {
     let hash = Some(policy.compute_hash());
     server.run(UpsertAclPolicies { policies: vec![AclPolicy { hash, ..policy }] });
     let links = Some(vec![AclRolePolicyLink { name: "ops".into() }]);
-    let role = AclRole { id: RoleId::from_bytes([8; 16]), name: "admins".into(), policies: links, ..AclRole::default() };
+    let role =
+        AclRole { id: RoleId::from_bytes([8; 16]), name: "admins".into(), policies: links, ..AclRole::default() };
     let hash = Some(role.compute_hash());
     server.run(UpsertAclRoles { roles: vec![AclRole { hash, ..role }], allow_missing_policies: false });
 }
@@ -93,7 +97,8 @@ async fn put(server: &Arc<Memory>, path: &str, body: &Value) -> (u16, String) {
 async fn begin(server: &Arc<Memory>, nonce: &str) -> (u16, String) {
     let body = json!({"AuthMethodName": "corp", "RedirectURI": REDIRECT, "ClientNonce": nonce});
     let (code, text) = put(server, "/v1/acl/oidc/auth-url", &body).await;
-    let url = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["AuthURL"].as_str().map(str::to_owned));
+    let url =
+        serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["AuthURL"].as_str().map(str::to_owned));
     (code, url.unwrap_or(text))
 }
 
@@ -105,7 +110,8 @@ fn callback(nonce: &str, state: &str) -> Value {
 fn told((code, text): (u16, String)) -> String {
     match serde_json::from_str::<Value>(&text) {
         Ok(token) if code == 200 => {
-            let roles: Vec<&str> = token["Roles"].as_array().into_iter().flatten().filter_map(|role| role["Name"].as_str()).collect();
+            let roles: Vec<&str> =
+                token["Roles"].as_array().into_iter().flatten().filter_map(|role| role["Name"].as_str()).collect();
             format!("200 {} {} policies {} roles {roles:?}", token["Name"], token["Type"], token["Policies"])
         }
         _ => format!("{code} {text}"),
@@ -139,7 +145,8 @@ async fn a_user_is_sent_to_the_provider_and_comes_back_with_a_token() {
     let (server, provider) = corp(oidc());
     let (_, url) = begin(&server, "n&1").await;
     let state = provider.visit(&url);
-    let challenge = url.split("code_challenge=").nth(1).and_then(|rest| rest.split('&').next()).expect("a challenge").to_owned();
+    let challenge =
+        url.split("code_challenge=").nth(1).and_then(|rest| rest.split('&').next()).expect("a challenge").to_owned();
     assert!(state.len() == 23 && challenge.len() == 43, "{url}");
     expect!["https://id.test/login?client_id=songline&code_challenge=CHALLENGE&code_challenge_method=S256&nonce=n%261&redirect_uri=http%3A%2F%2F127.0.0.1%3A4649%2Foidc%2Fcallback&response_type=code&scope=openid+groups&state=STATE"].assert_eq(&url.replace(&state, "STATE").replace(&challenge, "CHALLENGE"));
     let (code, body) = put(&server, "/v1/acl/oidc/complete-auth", &callback("n&1", &state)).await;
@@ -343,7 +350,8 @@ async fn defect_25_a_login_comes_back_once_and_as_it_began() {
 fn by_keys() -> (Arc<Memory>, Arc<Provider>) {
     let provider = Provider::new();
     let server = Memory::asking(Arc::clone(&provider) as _);
-    let config = json!({"JWKSURL": "https://id.test/keys", "SigningAlgs": ["EdDSA"], "ClaimMappings": {"team": "team"}});
+    let config =
+        json!({"JWKSURL": "https://id.test/keys", "SigningAlgs": ["EdDSA"], "ClaimMappings": {"team": "team"}});
     method(&server, AclAuthMethodKind::Jwt, Some(config));
     targets(&server);
     rule(&server, 1, "", "policy", "${value.team}");
@@ -366,7 +374,10 @@ async fn published_keys_are_fetched_when_they_are_needed_and_not_more_often() {
         }
     };
     let key = |nth: u8| json!({"alg": "EdDSA", "kid": format!("key-{nth}"), "by": nth});
-    tell("no token at all", told(put(&server, "/v1/acl/login", &json!({"AuthMethodName": "corp", "LoginToken": "x"})).await));
+    tell(
+        "no token at all",
+        told(put(&server, "/v1/acl/login", &json!({"AuthMethodName": "corp", "LoginToken": "x"})).await),
+    );
     tell("the first", show(&server, key(1)).await);
     tell("the second", show(&server, key(1)).await);
     tell("signed by another", show(&server, json!({"alg": "EdDSA", "kid": "key-1", "by": 2})).await);
@@ -408,7 +419,10 @@ async fn a_method_that_says_nothing_believes_nobody() {
     method(&server, AclAuthMethodKind::Jwt, None);
     assert_eq!(show(&server, json!({"alg": "EdDSA"})).await, "400 missing auth method Config");
     method(&server, AclAuthMethodKind::Jwt, Some(json!({})));
-    assert_eq!(show(&server, json!({"alg": "EdDSA"})).await, "401 unable to validate provided token: keySet must not be nil");
+    assert_eq!(
+        show(&server, json!({"alg": "EdDSA"})).await,
+        "401 unable to validate provided token: keySet must not be nil"
+    );
     let server = Memory::asking(Provider::new());
     method(&server, AclAuthMethodKind::Oidc, None);
     assert_eq!(begin(&server, "n").await, (400, "missing auth method Config".to_owned()));
@@ -419,7 +433,8 @@ async fn a_method_that_says_nothing_believes_nobody() {
 #[tokio::test]
 async fn a_login_that_is_sent_twice_under_one_key_is_one_login() {
     let (server, _) = by_keys();
-    let token = signed(&json!({"alg": "EdDSA", "kid": "key-1"}), &json!({"team": "ops", "iat": NOW, "exp": NOW + 3600}));
+    let token =
+        signed(&json!({"alg": "EdDSA", "kid": "key-1"}), &json!({"team": "ops", "iat": NOW, "exp": NOW + 3600}));
     let body = json!({"AuthMethodName": "corp", "LoginToken": token});
     let line = format!("PUT /v1/acl/login [idempotency-key: one] {body}");
     let first = text(answer(&server, &line).await).await;

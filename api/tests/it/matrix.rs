@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use crate::server::Memory;
 use crate::world::{
-    ALLOC, DEPLOYMENT, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, MARKS, NODE, OF_API, OF_NODE, OTHER_ALLOC, OTHER_DEPLOYMENT, OVER, UNKNOWN,
-    VOLUME, ask, bound_policy, identity, job, policy, rules, token, token_with, world,
+    ALLOC, DEPLOYMENT, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, MARKS, NODE, OF_API, OF_NODE, OTHER_ALLOC,
+    OTHER_DEPLOYMENT, OVER, UNKNOWN, VOLUME, ask, bound_policy, identity, job, policy, rules, token, token_with, world,
 };
 use table::{Caller, Row, Where, is_namespaced};
 
@@ -98,7 +98,8 @@ impl Names {
     fn of(view: &State, namespace: &str) -> Self {
         let here = namespace == "default";
         let eval = view.evals_of_job(namespace, "web").next().map(|eval| eval.id.to_string()).unwrap_or_default();
-        let scaling = view.scaling_policies_of_job(namespace, "web").next().map(|row| row.id.to_string()).unwrap_or_default();
+        let scaling =
+            view.scaling_policies_of_job(namespace, "web").next().map(|row| row.id.to_string()).unwrap_or_default();
         Names(vec![
             ("ISOLATED", OF_API.to_string()),
             ("ALLOC", if here { ALLOC } else { OTHER_ALLOC }.to_string()),
@@ -157,7 +158,11 @@ impl Asked {
         if self.server.view().applied_index() != self.whole.view().applied_index() {
             self.server = self.whole.twin();
         }
-        if row.has("websocket") { websocket::ask(&self.server, secret, request).await } else { ask(&self.server, secret, request).await }
+        if row.has("websocket") {
+            websocket::ask(&self.server, secret, request).await
+        } else {
+            ask(&self.server, secret, request).await
+        }
     }
 }
 
@@ -199,7 +204,12 @@ async fn every_route_lets_in_whom_the_table_names_and_nobody_else() {
             asked += 1;
             if is_refusal(row, &answer) == admitted {
                 let word = if admitted { "is to be let in" } else { "is to be refused" };
-                wrong.push(format!("{}: {caller:?} {word}: {} {}", row.request, answer.0.as_u16(), answer.1.trim_end()));
+                wrong.push(format!(
+                    "{}: {caller:?} {word}: {} {}",
+                    row.request,
+                    answer.0.as_u16(),
+                    answer.1.trim_end()
+                ));
             }
         }
     }
@@ -255,11 +265,13 @@ async fn a_right_counts_in_the_namespace_that_the_table_says() {
 
 /// All rights without a namespace, and all rights in `default`.
 fn everything_here() -> String {
-    let words: Vec<String> = NamespaceCapability::ALL.iter().map(|capability| format!("\"{}\"", capability.as_str())).collect();
+    let words: Vec<String> =
+        NamespaceCapability::ALL.iter().map(|capability| format!("\"{}\"", capability.as_str())).collect();
     let of_variables = "variables { path \"*\" { capabilities = [\"list\", \"read\", \"write\", \"destroy\"] } }";
     let namespace = format!("namespace \"default\" {{ capabilities = [{}] {of_variables} }}", words.join(", "));
     let others = ["node", "agent", "operator", "quota"].map(|block| format!("{block} {{ policy = \"write\" }}"));
-    let pools = "node_pool \"*\" { policy = \"write\" } host_volume \"*\" { policy = \"write\" } plugin { policy = \"read\" }";
+    let pools =
+        "node_pool \"*\" { policy = \"write\" } host_volume \"*\" { policy = \"write\" } plugin { policy = \"read\" }";
     format!("{namespace} {} {pools}", others.join(" "))
 }
 
@@ -296,8 +308,10 @@ fn searches() -> Vec<String> {
         "all",
     ];
     let searched = CONTEXTS.iter().flat_map(|context| {
-        let prefix = ["", "a2", "a3", "zebra"].map(|text| format!("PUT /v1/search {{\"Prefix\": \"{text}\", \"Context\": \"{context}\"}}"));
-        let fuzzy = ["zebra", "web"].map(|text| format!("PUT /v1/search/fuzzy {{\"Text\": \"{text}\", \"Context\": \"{context}\"}}"));
+        let prefix = ["", "a2", "a3", "zebra"]
+            .map(|text| format!("PUT /v1/search {{\"Prefix\": \"{text}\", \"Context\": \"{context}\"}}"));
+        let fuzzy = ["zebra", "web"]
+            .map(|text| format!("PUT /v1/search/fuzzy {{\"Text\": \"{text}\", \"Context\": \"{context}\"}}"));
         prefix.into_iter().chain(fuzzy)
     });
     let filtered = [
@@ -332,7 +346,8 @@ async fn whoever_may_everything_in_one_namespace_neither_sees_nor_changes_anothe
     let before = rows_there(&view);
     let ids = view.evals_of_job("other", "web").map(|row| row.id.to_string());
     let ids = ids.chain(view.scaling_policies_of_job("other", "web").map(|row| row.id.to_string()));
-    let marks: Vec<String> = MARKS.iter().map(|mark| (*mark).to_owned()).chain(["\"Namespace\":\"other\"".to_owned()]).chain(ids).collect();
+    let marks: Vec<String> =
+        MARKS.iter().map(|mark| (*mark).to_owned()).chain(["\"Namespace\":\"other\"".to_owned()]).chain(ids).collect();
     let searches = searches();
     let extra: Vec<Row<'_>> = searches.iter().map(|request| Row::plain(request)).collect();
     let (mut asked, mut wrong) = (0, Vec::new());
@@ -342,8 +357,9 @@ async fn whoever_may_everything_in_one_namespace_neither_sees_nor_changes_anothe
         for names in &names {
             let plain = names.put_into(row.request);
             // The body names the namespace, too: beside the object, and in it.
-            let named =
-                plain.replacen(" {\"", " {\"Namespace\": \"other\", \"", 1).replace("{\"ID\": ", "{\"Namespace\": \"other\", \"ID\": ");
+            let named = plain
+                .replacen(" {\"", " {\"Namespace\": \"other\", \"", 1)
+                .replace("{\"ID\": ", "{\"Namespace\": \"other\", \"ID\": ");
             for namespace in ["", "other", "*"] {
                 requests.extend([with_namespace(&plain, namespace), with_namespace(&named, namespace)]);
             }

@@ -42,7 +42,8 @@ pub fn jwk(seed: u8) -> Value {
 /// A token. Its header determines its signature: `EdDSA` with the key in `kid`, `HS256` with the public key's text,
 /// or none.
 pub fn signed(header: &Value, claims: &Value) -> String {
-    let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let signed =
+        format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
     let by = header["by"].as_u64().and_then(|seed| u8::try_from(seed).ok()).unwrap_or(1);
     let signature = match header["alg"].as_str() {
         Some("EdDSA") => pair(by).sign(signed.as_bytes()).as_ref().to_vec(),
@@ -105,14 +106,17 @@ impl Provider {
     /// Whether a token request comes from the client, and from the one that started the login.
     fn may_have_tokens(&self, outgoing: &Outgoing) -> bool {
         let form = outgoing.form.as_ref().map(|form| form.0.clone()).unwrap_or_default();
-        let pair = |name: &str| form.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}="))).unwrap_or_default().to_owned();
+        let pair = |name: &str| {
+            form.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}="))).unwrap_or_default().to_owned()
+        };
         let is_client = match &outgoing.credentials {
             Credentials::Basic(name, secret) => name == "songline" && secret.reveal() == "hush%26",
             Credentials::None => pair("client_id") == "songline" && pair("client_secret") == "hush%26",
             Credentials::Bearer(_) => false,
         };
         let challenge = self.sent("code_challenge");
-        let proves = challenge.is_empty() || challenge == URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(pair("code_verifier")));
+        let proves =
+            challenge.is_empty() || challenge == URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(pair("code_verifier")));
         is_client && proves && pair("code") == "code" && pair("redirect_uri") == self.sent("redirect_uri")
     }
 
@@ -136,9 +140,10 @@ impl Provider {
                 }),
             ),
             "/keys" => self.usual("keys", json!({"keys": [jwk(1)]})),
-            "/token" if self.may_have_tokens(outgoing) => {
-                self.usual("tokens", json!({"id_token": self.id_token(), "access_token": "access", "token_type": "Bearer"}))
-            }
+            "/token" if self.may_have_tokens(outgoing) => self.usual(
+                "tokens",
+                json!({"id_token": self.id_token(), "access_token": "access", "token_type": "Bearer"}),
+            ),
             "/user" => match &outgoing.credentials {
                 Credentials::Bearer(token) if token.reveal() == "access" => {
                     self.usual("user", json!({"sub": "ann", "team": "ops", "roles": ["dev", "admin"]}))
@@ -148,7 +153,11 @@ impl Provider {
             _ => return refused,
         };
         let body = Bytes::from(body.to_string());
-        if body.len() > outgoing.bytes_max { Err(FetchError::TooLong(outgoing.bytes_max)) } else { Ok(Fetched { status: 200, body }) }
+        if body.len() > outgoing.bytes_max {
+            Err(FetchError::TooLong(outgoing.bytes_max))
+        } else {
+            Ok(Fetched { status: 200, body })
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The past of a server in memory: every state, every command, and the touches of each command.
+//! The past of a server in memory: every state, every command, and the object history of each command.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use songline_commands::Envelope;
 use songline_events::entry::{AppliedEntry, Ending};
+use songline_events::object_history::ObjectHistory;
 use songline_events::past::{LoggedCommand, Past, PastFuture};
-use songline_events::touches::Touches;
 use songline_projections::{Applied, State};
 
-/// States, commands and touches of a server since its start.
+/// States, commands and object history of a server since its start.
 pub struct Record {
-    touches: Arc<Touches>,
+    object_history: Arc<ObjectHistory>,
     states: Mutex<BTreeMap<u64, Arc<State>>>,
     log: Mutex<Vec<LoggedCommand>>,
     _dir: tempfile::TempDir,
@@ -23,11 +23,11 @@ impl Record {
     /// A record that starts with this state.
     pub fn from(state: Arc<State>) -> Arc<Self> {
         let dir = tempfile::tempdir().expect("a folder");
-        let touches = Touches::open(dir.path()).expect("opens");
+        let object_history = ObjectHistory::open(dir.path()).expect("opens");
         let index = state.applied_index();
-        touches.begin(index + 1).expect("begins");
+        object_history.begin(index + 1).expect("begins");
         let states = Mutex::new(BTreeMap::from([(index, state)]));
-        Arc::new(Self { touches, states, log: Mutex::default(), _dir: dir })
+        Arc::new(Self { object_history, states, log: Mutex::default(), _dir: dir })
     }
 
     /// Adds one entry, and the state after it.
@@ -41,13 +41,19 @@ impl Record {
         let (at, kind) = (envelope.at, envelope.command.kind());
         self.states.lock().insert(index, state);
         self.log.lock().push(LoggedCommand { index, envelope });
-        self.touches.publish(AppliedEntry { index, at, kind, ending, changes: Arc::new(applied.changes.clone()) });
+        self.object_history.publish(AppliedEntry {
+            index,
+            at,
+            kind,
+            ending,
+            changes: Arc::new(applied.changes.clone()),
+        });
     }
 }
 
 impl Past for Record {
-    fn touches(&self) -> &Arc<Touches> {
-        &self.touches
+    fn object_history(&self) -> &Arc<ObjectHistory> {
+        &self.object_history
     }
 
     fn oldest_entry(&self) -> u64 {

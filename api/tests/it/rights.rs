@@ -8,18 +8,18 @@ use expect_test::{Expect, expect};
 use serde_json::Value;
 use songline_api::Server;
 use songline_commands::{
-    Actor, ApplyPlan, Cause, Command, DeleteEvals, EvalChoice, ReapEvals, RegisterJob, SetDesiredTransitions, SetSchedulerConfig, Slice,
-    UpdateEvals, UpdateNodeStatus,
+    Actor, ApplyPlan, Cause, Command, DeleteEvals, EvalChoice, ReapEvals, RegisterJob, SetDesiredTransitions,
+    SetSchedulerConfig, Slice, UpdateEvals, UpdateNodeStatus,
 };
 use songline_model::{
-    AllocClientStatus, AllocId, Allocation, DesiredTransition, EvalId, EvalTrigger, Evaluation, NodeEvent, NodeStatus, PreemptAlloc,
-    SchedulerConfiguration, StopAlloc,
+    AllocClientStatus, AllocId, Allocation, DesiredTransition, EvalId, EvalTrigger, Evaluation, NodeEvent, NodeStatus,
+    PreemptAlloc, SchedulerConfiguration, StopAlloc,
 };
 
 use crate::server::{Memory, answer, parsed, shown};
 use crate::world::{
-    ALLOC, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, NODE, OF_API, OTHER_ALLOC, OTHER_DEPLOYMENT, OVER, ask, identity, token_with, told,
-    world,
+    ALLOC, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, NODE, OF_API, OTHER_ALLOC, OTHER_DEPLOYMENT, OVER, ask, identity,
+    token_with, told, world,
 };
 
 const READS: &str = "namespace \"default\" { policy = \"read\" }";
@@ -37,7 +37,9 @@ async fn ids(server: &Arc<Memory>, secret: &str, target: &str) -> String {
 async fn allocations_of_a_deleted_evaluation_or_deployment_are_shown_by_their_own_namespace() {
     let server = world().await;
     let (here, both) = (token_with(&server, 7, READS), token_with(&server, 8, READS_BOTH));
-    for target in [format!("/v1/evaluation/{GONE_EVAL}/allocations"), format!("/v1/deployment/allocations/{GONE_DEPLOYMENT}")] {
+    for target in
+        [format!("/v1/evaluation/{GONE_EVAL}/allocations"), format!("/v1/deployment/allocations/{GONE_DEPLOYMENT}")]
+    {
         for namespace in ["default", "*"] {
             let target = format!("{target}?namespace={namespace}");
             assert_eq!(ids(&server, &here, &target).await, "200 ", "{target}");
@@ -65,7 +67,8 @@ async fn a_query_that_waits_for_allocations_shows_nothing_more_when_their_evalua
         tokio::task::yield_now().await;
     }
     server.run(ReapEvals { evals: vec![eval], ..ReapEvals::default() });
-    // An alloc of another namespace that names this evaluation: the evaluation is deleted, so only the alloc names a namespace.
+    // An alloc of another namespace that names this evaluation: the evaluation is deleted, so only the alloc names a
+    // namespace.
     let stray = Allocation { eval_id: Some(eval), ..Allocation::clone(view.alloc(OTHER_ALLOC).expect("is there")) };
     server.run(ApplyPlan { updated: vec![stray.into()], ..ApplyPlan::default() });
     assert_eq!(query.await.expect("answers"), "200 02020202 05050505");
@@ -113,8 +116,10 @@ fn eventful(server: &Memory, accessor: &str) {
     let placed = Allocation { eval_id: Some(EvalId::from_bytes([0x11; 16])), job: Some(job), ..alloc(server, ALLOC) };
     act(&leader, None, ApplyPlan { updated: vec![Allocation { id: PLACED, ..placed }.into()], ..by(0x11) }.into());
     let event = Some(NodeEvent { message: "disk is on fire".into(), ..NodeEvent::default() });
-    let silent = act(&holder, None, UpdateNodeStatus { node_id: NODE, status: NodeStatus::Down, event, updated_at: 1 }.into());
-    let noticed = act(&leader, silent, UpdateEvals { evals: vec![eval(0x12, "default", EvalTrigger::NodeUpdate)] }.into());
+    let silent =
+        act(&holder, None, UpdateNodeStatus { node_id: NODE, status: NodeStatus::Down, event, updated_at: 1 }.into());
+    let noticed =
+        act(&leader, silent, UpdateEvals { evals: vec![eval(0x12, "default", EvalTrigger::NodeUpdate)] }.into());
     let migrate = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
     act(&holder, silent, SetDesiredTransitions { allocs: [(PLACED, migrate)].into(), evals: Vec::new() }.into());
     let lost = StopAlloc { id: PLACED, client_status: Some(AllocClientStatus::Lost), ..StopAlloc::default() };
@@ -193,7 +198,10 @@ async fn history(server: &Arc<Memory>, secret: &str, object: &str) -> String {
     for change in changes.as_array().into_iter().flatten() {
         let named = change["Diff"].as_array().into_iter().flatten().filter(|field| field["Path"] == "NodeName");
         let named: String = named.map(|field| format!(" NodeName {}", field["New"])).collect();
-        shown.push_str(&format!("{} by {} for {}{named}\n", change["Command"], change["Actor"], change["Cause"]["Command"]));
+        shown.push_str(&format!(
+            "{} by {} for {}{named}\n",
+            change["Command"], change["Actor"], change["Cause"]["Command"]
+        ));
     }
     shown.replace('"', "")
 }
@@ -206,7 +214,11 @@ async fn a_history_names_nodes_and_tokens_to_callers_who_may_read_them() {
     let all = MANAGEMENT.to_string();
     eventful(&server, &nodes);
     let mut shown = String::new();
-    for object in [format!("allocation/{PLACED}"), "evaluation/12121212-1212-1212-1212-121212121212".to_owned(), "job/web".to_owned()] {
+    for object in [
+        format!("allocation/{PLACED}"),
+        "evaluation/12121212-1212-1212-1212-121212121212".to_owned(),
+        "job/web".to_owned(),
+    ] {
         for (who, secret) in [("who reads jobs", &here), ("who reads nodes", &nodes), ("management", &all)] {
             shown.push_str(&format!("{object} for {who}\n{}", history(&server, secret, &object).await));
         }
@@ -263,8 +275,7 @@ async fn a_history_names_nodes_and_tokens_to_callers_who_may_read_them() {
 async fn the_audit_is_for_management_tokens_alone() {
     let server = world().await;
     eventful(&server, &MANAGEMENT.to_string());
-    let everything =
-        "namespace \"*\" { policy = \"write\" } node { policy = \"write\" } agent { policy = \"write\" } operator { policy = \"write\" }";
+    let everything = "namespace \"*\" { policy = \"write\" } node { policy = \"write\" } agent { policy = \"write\" } operator { policy = \"write\" }";
     let strong = token_with(&server, 7, everything);
     assert_eq!(told(&server, &strong, "GET /v1/audit").await, "403 Permission denied");
     let rows = json(&server, &MANAGEMENT.to_string(), "/v1/audit?filter=Command==NodeUpdateStatus").await;
@@ -298,7 +309,12 @@ async fn the_identity_of_a_task_opens_its_own_variables_until_its_allocation_is_
     let mut shown = String::new();
     for (who, alloc) in [("web", ALLOC), ("api", OF_API), ("over", OVER), ("other", OTHER_ALLOC)] {
         let secret = identity(&server, alloc);
-        for target in ["/v1/var/nomad/jobs/web", "/v1/var/nomad/jobs/web?namespace=other", "/v1/var/nomad/jobs/api", "/v1/services"] {
+        for target in [
+            "/v1/var/nomad/jobs/web",
+            "/v1/var/nomad/jobs/web?namespace=other",
+            "/v1/var/nomad/jobs/api",
+            "/v1/services",
+        ] {
             let status = ask(&server, &secret, &format!("GET {target}")).await.0;
             shown.push_str(&format!("{who} GET {target} {}\n", status.as_u16()));
         }
@@ -348,7 +364,10 @@ async fn a_one_time_token_is_exchanged_once_whatever_key_comes_with_it() {
     let body = format!("{{\"OneTimeSecretID\": {}}}", made["OneTimeToken"]["OneTimeSecretID"]);
     let (status, token) = keyed(&server, "", "POST /v1/acl/token/onetime/exchange", &body).await;
     assert_eq!((status, &token["Token"]["SecretID"]), (200, &Value::String(MANAGEMENT.to_string())));
-    assert_eq!(keyed(&server, "", "POST /v1/acl/token/onetime/exchange", &body).await, (403, "Permission denied".into()));
+    assert_eq!(
+        keyed(&server, "", "POST /v1/acl/token/onetime/exchange", &body).await,
+        (403, "Permission denied".into())
+    );
 }
 
 #[tokio::test]
@@ -372,7 +391,11 @@ async fn a_tokens_secret_is_not_made_of_the_idempotency_key() {
         }
         let (status, made) = keyed(&server, &MANAGEMENT.to_string(), "POST /v1/acl/token", body).await;
         assert_eq!(status, 200, "{made}");
-        assert_eq!(keyed(&server, &MANAGEMENT.to_string(), "POST /v1/acl/token", body).await.1, made, "a retry gets the first answer");
+        assert_eq!(
+            keyed(&server, &MANAGEMENT.to_string(), "POST /v1/acl/token", body).await.1,
+            made,
+            "a retry gets the first answer"
+        );
         secrets.push(made["SecretID"].clone());
     }
     assert_ne!(secrets[0], secrets[1], "who knows key and request could make the secret himself");

@@ -65,9 +65,15 @@ async fn paths_are_routed_as_go_routes_them() {
 #[tokio::test]
 async fn answers_are_compressed_as_asked() {
     let server = Memory::new();
-    for (asked, sent) in [("gzip", Some("gzip")), ("deflate, gzip", Some("deflate")), ("GZIP", None), ("br", None), ("*", None)] {
+    for (asked, sent) in
+        [("gzip", Some("gzip")), ("deflate, gzip", Some("deflate")), ("GZIP", None), ("br", None), ("*", None)]
+    {
         let response = answer(&server, &format!("GET /v1/regions [Accept-Encoding: {asked}]")).await;
-        assert_eq!(response.headers().get("content-encoding").map(|value| value.to_str().expect("text")), sent, "{asked}");
+        assert_eq!(
+            response.headers().get("content-encoding").map(|value| value.to_str().expect("text")),
+            sent,
+            "{asked}"
+        );
         assert_eq!(response.headers()["vary"], "Accept-Encoding");
     }
 }
@@ -95,7 +101,10 @@ async fn only_routes_for_browsers_let_other_origins_in() {
     let server = Memory::new();
     let line = "OPTIONS /v1/client/stats [Origin: http://x] [Access-Control-Request-Method: GET]";
     let response = answer(&server, line).await;
-    assert_eq!((response.status().as_u16(), &response.headers()["access-control-allow-methods"]), (204, &"GET".parse().expect("valid")));
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["access-control-allow-methods"]),
+        (204, &"GET".parse().expect("valid"))
+    );
     let response = answer(&server, "GET /v1/regions [Origin: http://x]").await;
     assert!(!response.headers().contains_key("access-control-allow-origin"));
 }
@@ -150,9 +159,11 @@ fn every_route_of_the_reference_is_here_or_listed_with_its_reason() {
     let unlisted: Vec<_> = missing.iter().filter(|route| !listed.iter().any(|row| covers(*row, route))).collect();
     assert_eq!(unlisted, Vec::<&String>::new(), "routes without a handler that not-routed.txt does not explain");
     for row in listed {
-        let is_known = songline_api::openapi::table().rows.iter().any(|known| covers(("*", row.1), &format!("* {}", known.path)));
+        let is_known =
+            songline_api::openapi::table().rows.iter().any(|known| covers(("*", row.1), &format!("* {}", known.path)));
         let is_waited_for = missing.iter().any(|route| covers(row, route));
-        let is_later = !is_known && !routes.iter().any(|route| route.path == songline_api::openapi::table::unnamed(row.1));
+        let is_later =
+            !is_known && !routes.iter().any(|route| route.path == songline_api::openapi::table::unnamed(row.1));
         assert!(is_waited_for || is_later, "{row:?} answers: take it out of not-routed.txt");
     }
 }
@@ -172,7 +183,10 @@ fn all_shapes_that_routes_name_are_defined() {
 #[tokio::test]
 async fn the_interface_describes_itself() {
     let response = answer(&Memory::new(), "GET /v1/openapi.json").await;
-    assert_eq!((response.status().as_u16(), &response.headers()["content-type"]), (200, &"application/json".parse().expect("valid")));
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["content-type"]),
+        (200, &"application/json".parse().expect("valid"))
+    );
     let document: serde_json::Value = serde_json::from_str(&crate::server::text(response).await).expect("JSON");
     assert_eq!(document["openapi"], "3.1.0");
     let mut seen = std::collections::BTreeSet::new();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use songline_api::Server;
 use songline_commands::{
-    DeleteEvals, DeregisterJob, DeregisterNode, EvalChoice, SetSchedulerConfig, Slice, UpdateEvals, UpsertServiceRegistrations,
+    DeleteEvals, DeregisterJob, DeregisterNode, EvalChoice, SetSchedulerConfig, Slice, UpdateEvals,
+    UpsertServiceRegistrations,
 };
 use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, SchedulerConfiguration, Secret, ServiceRegistration};
 
@@ -14,8 +15,7 @@ use crate::matrix::served;
 use crate::server::{Memory, answer, shown, text, with_header};
 use crate::world::{ALLOC, DEPLOYMENT, MANAGEMENT, NODE, VOLUME, world};
 
-const JOB: &str =
-    r#"{"ID": "web", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Count": 1, "Tasks": [{"Name": "t", "Driver": "d"}]}]}"#;
+const JOB: &str = r#"{"ID": "web", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Count": 1, "Tasks": [{"Name": "t", "Driver": "d"}]}]}"#;
 
 /// `route = request`: a write that is applied or refused by the log.
 const WRITES: &str = r#"
@@ -133,7 +133,8 @@ fn writes() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 #[test]
 fn the_table_has_every_writing_route() {
-    let told: BTreeSet<&str> = writes().map(|(route, _)| route).chain(lines(WITHOUT_COMMANDS)).chain(lines(ELSEWHERE)).collect();
+    let told: BTreeSet<&str> =
+        writes().map(|(route, _)| route).chain(lines(WITHOUT_COMMANDS)).chain(lines(ELSEWHERE)).collect();
     let served = served();
     let is_write = |route: &&String| {
         let methods = route.rsplit(' ').next().unwrap_or_default();
@@ -192,7 +193,8 @@ async fn everything() -> World {
         };
         server.run(songline_commands::RegisterNode { node, create_node_pool: true });
     }
-    let (status, _, body) = ask(&server, "", &format!("PUT /v1/node/{}/eligibility {{\"Eligibility\": \"ineligible\"}}", node(21))).await;
+    let (status, _, body) =
+        ask(&server, "", &format!("PUT /v1/node/{}/eligibility {{\"Eligibility\": \"ineligible\"}}", node(21))).await;
     assert_eq!(status, 200, "{body}");
     let service = ServiceRegistration {
         id: "s1".into(),
@@ -216,7 +218,9 @@ async fn everything() -> World {
         priority: 50,
         ..Evaluation::default()
     };
-    server.run(UpdateEvals { evals: vec![eval(40, "done"), eval(41, "done"), eval(42, "long"), eval(43, "long"), eval(44, "long")] });
+    server.run(UpdateEvals {
+        evals: vec![eval(40, "done"), eval(41, "done"), eval(42, "long"), eval(43, "long"), eval(44, "long")],
+    });
     let work = server.run(DeleteEvals { choice: EvalChoice::Filter("JobID == long".into()), slice: Slice::of_rows(1) });
     let view = server.view();
     let rule = view.acl_binding_rules_of_method("m").next().expect("was made").id;
@@ -245,7 +249,12 @@ fn move_on(server: &Memory) {
     let view = server.view();
     // The write itself may have dropped the job or the node.
     for id in ["web", "sys"].into_iter().filter(|id| view.job("default", id).is_some()) {
-        server.run(DeregisterJob { job: JobKey::new("default", id), purge: true, versions_max: 6, ..DeregisterJob::default() });
+        server.run(DeregisterJob {
+            job: JobKey::new("default", id),
+            purge: true,
+            versions_max: 6,
+            ..DeregisterJob::default()
+        });
     }
     if view.node(NODE).is_some() {
         server.run(DeregisterNode { node_id: NODE });
@@ -261,8 +270,9 @@ async fn every_write_under_one_key_has_one_effect_and_one_answer_whatever_came_b
         let request = names.iter().fold(request.to_owned(), |text, (name, value)| text.replace(name, value));
         let server = server.twin().remembering();
         let first = ask(&server, "k", &request).await;
-        let mut tell =
-            |what: &str, got: &dyn std::fmt::Debug| wrong.push(format!("{route} = {request}\n    first {first:?}\n    {what} {got:?}"));
+        let mut tell = |what: &str, got: &dyn std::fmt::Debug| {
+            wrong.push(format!("{route} = {request}\n    first {first:?}\n    {what} {got:?}"))
+        };
         let after = server.view().digest();
         let again = ask(&server, "k", &request).await;
         if again != first {

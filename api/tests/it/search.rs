@@ -15,14 +15,23 @@ async fn job(server: &Arc<Memory>, namespace: &str, id: &str, name: &str) {
             r#"{{"Name": "{name}", "Driver": "{driver}", "Config": {{"{param}": "/x/{name}"}}, "Services": [{{"Name": "svc-{name}", "Provider": "nomad"}}]}}"#
         )
     };
-    let tasks = [task("sh-qqq", "raw_exec", "command"), task("jar-qqq", "java", "class"), task("img-qqq", "docker", "image")].join(", ");
+    let tasks =
+        [task("sh-qqq", "raw_exec", "command"), task("jar-qqq", "java", "class"), task("img-qqq", "docker", "image")]
+            .join(", ");
     let groups = format!(r#"[{{"Name": "grp-qqq", "Count": 0, "Tasks": [{tasks}]}}]"#);
-    let line = format!(r#"PUT /v1/jobs?namespace={namespace} {{"Job": {{"ID": "{id}", "Name": "{name}", "TaskGroups": {groups}}}}}"#);
+    let line = format!(
+        r#"PUT /v1/jobs?namespace={namespace} {{"Job": {{"ID": "{id}", "Name": "{name}", "TaskGroups": {groups}}}}}"#
+    );
     assert_eq!(answer(server, &line).await.status(), 200);
 }
 
 fn eval(server: &Arc<Memory>, id: [u8; 16], namespace: &str) {
-    let eval = Evaluation { id: EvalId::from_bytes(id), namespace: namespace.into(), job_id: "none".into(), ..Evaluation::default() };
+    let eval = Evaluation {
+        id: EvalId::from_bytes(id),
+        namespace: namespace.into(),
+        job_id: "none".into(),
+        ..Evaluation::default()
+    };
     server.run(UpdateEvals { evals: vec![eval] });
 }
 

@@ -16,21 +16,22 @@ use songline_api::http::Api;
 use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob, Proposal, ProposeError,
-    RestoreError, RestoreReport, Route, SCHEDULERS, SavedArchive, SchedulerPool, Served, Server, Wellness, Written,
+    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob,
+    Proposal, ProposeError, RestoreError, RestoreReport, Route, SCHEDULERS, SavedArchive, SchedulerPool, Served,
+    Server, Wellness, Written,
 };
 use songline_commands::{Actor, Cause, Command, Envelope, Idempotency, ReapEvals, ReconcileSummaries, UpsertRootKey};
 use songline_events::hub::{EventHub, HubConfig};
 use songline_events::past::Past;
 use songline_events::watch::Watches;
 use songline_model::{
-    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, SchedulerConfiguration, Sealed, Secret,
-    Str, Time, VariableData, WrappedKey,
+    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState,
+    SchedulerConfiguration, Sealed, Secret, Str, Time, VariableData, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
 use songline_rpc::{
-    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs, RpcError,
-    StreamFrame,
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
+    RpcError, StreamFrame,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -276,7 +277,9 @@ impl Memory {
     /// Applies a command like a loop of the leader.
     pub fn run(&self, command: impl Into<Command>) -> u64 {
         let command = command.into();
-        self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command }).expect("is applied").index
+        self.apply(Proposal { actor: Actor::Leader("test".into()), cause: None, idempotency: None, command })
+            .expect("is applied")
+            .index
     }
 
     /// Applies a command with this actor and cause.
@@ -343,7 +346,11 @@ impl Server for Memory {
     async fn leader_other_than(&self, known: &Leader) {
         self.place.leader_other_than(known).await;
     }
-    async fn pass_on(&self, address: &str, request: axum::extract::Request) -> Result<axum::response::Response, PassFailure> {
+    async fn pass_on(
+        &self,
+        address: &str,
+        request: axum::extract::Request,
+    ) -> Result<axum::response::Response, PassFailure> {
         self.place.pass_on(address, request).await
     }
     fn members(&self) -> Vec<Member> {
@@ -361,8 +368,13 @@ impl Server for Memory {
         }]
     }
     fn cluster_health(&self) -> ClusterHealth {
-        let own =
-            MemberHealth { healthy: true, last_contact: Duration::ZERO, last_term: 0, last_index: 0, stable_since: self.stable_since() };
+        let own = MemberHealth {
+            healthy: true,
+            last_contact: Duration::ZERO,
+            last_term: 0,
+            last_index: 0,
+            stable_since: self.stable_since(),
+        };
         ClusterHealth {
             healthy: true,
             failure_tolerance: 0,
@@ -425,7 +437,8 @@ impl Server for Memory {
         Err(RestoreError::Archive("gzip: invalid header".to_owned()))
     }
     async fn force_gc(&self, actor: Actor) -> Result<(), ProposeError> {
-        let command = ReapEvals { evals: self.view().evals().map(|eval| eval.id).collect(), ..ReapEvals::default() }.into();
+        let command =
+            ReapEvals { evals: self.view().evals().map(|eval| eval.id).collect(), ..ReapEvals::default() }.into();
         self.apply(Proposal { actor, cause: None, idempotency: None, command }).map(|_| ())
     }
     async fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> Result<(), ProposeError> {
@@ -541,7 +554,8 @@ pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
 
 /// Checks that a successful response has its shape in the OpenAPI document.
 fn has_its_shape(line: &str, status: u16, body: &str) {
-    static DOCUMENT: LazyLock<Document> = LazyLock::new(|| Document::new(songline_api::openapi_document::<Memory>("test")));
+    static DOCUMENT: LazyLock<Document> =
+        LazyLock::new(|| Document::new(songline_api::openapi_document::<Memory>("test")));
     let (method, rest) = line.split_once(' ').expect("a method");
     let path = rest.split([' ', '?']).next().unwrap_or_default();
     let path = path.replace("%20", " ").replace("%2F", "/").replace("%2f", "/");

@@ -25,8 +25,10 @@ fn registration(namespace: &str, id: &str, name: &str, tags: &[&str]) -> Service
 #[tokio::test]
 async fn services_are_listed_by_name_filtered_and_taken_back() {
     let server = Memory::new();
-    let rows = [("default", "s1", "web", &["a", "b"][..]), ("default", "s2", "web", &["b", "c"]), ("dev", "s3", "db", &[])];
-    let services = rows.into_iter().map(|(namespace, id, name, tags)| registration(namespace, id, name, tags)).collect();
+    let rows =
+        [("default", "s1", "web", &["a", "b"][..]), ("default", "s2", "web", &["b", "c"]), ("dev", "s3", "db", &[])];
+    let services =
+        rows.into_iter().map(|(namespace, id, name, tags)| registration(namespace, id, name, tags)).collect();
     server.run(UpsertServiceRegistrations { services });
     check(
         &server,

@@ -18,7 +18,9 @@ fn pool(name: &str) -> UpsertNodePools {
 
 pub(crate) fn eval(job: &str, namespace: &str) -> UpdateEvals {
     let id = EvalId::from_bytes([job.len() as u8; 16]);
-    UpdateEvals { evals: vec![Evaluation { id, job_id: job.into(), namespace: namespace.into(), ..Evaluation::default() }] }
+    UpdateEvals {
+        evals: vec![Evaluation { id, job_id: job.into(), namespace: namespace.into(), ..Evaluation::default() }],
+    }
 }
 
 /// Reads a stream piece by piece.
@@ -174,7 +176,15 @@ async fn topics_keys_and_namespaces_choose() {
 async fn what_cannot_be_asked_for_is_refused() {
     let server = Memory::new();
     let mut seen = String::new();
-    for query in ["topic=Job:a:b", "index=x", "after_index=x", "from=then", "region=mars", "snapshot=maybe", "filter=Nothing == 1"] {
+    for query in [
+        "topic=Job:a:b",
+        "index=x",
+        "after_index=x",
+        "from=then",
+        "region=mars",
+        "snapshot=maybe",
+        "filter=Nothing == 1",
+    ] {
         let response = answer(&server, &format!("GET /v1/event/stream?{query}")).await;
         seen.push_str(&format!("{query}: {} {}\n", response.status().as_u16(), crate::server::text(response).await));
     }
@@ -234,7 +244,10 @@ async fn shutdown_ends_streams() {
     server.shutdown().cancel();
     assert_eq!(plain.line().await.as_deref(), Some("subscription closed by server, client should resubscribe"));
     assert_eq!(plain.line().await, None);
-    assert_eq!(ours.line().await.as_deref(), Some(r#"{"Index":1,"Closed":"subscription closed by server, client should resubscribe"}"#));
+    assert_eq!(
+        ours.line().await.as_deref(),
+        Some(r#"{"Index":1,"Closed":"subscription closed by server, client should resubscribe"}"#)
+    );
     assert_eq!(ours.line().await, None);
 }
 

@@ -10,13 +10,14 @@ use songline_api::Server;
 
 use crate::acl::{ALL, check, guarded};
 use crate::server::{Memory, answer, shown, text};
-use crate::world::{ALLOC, MANAGEMENT, OF_API, OTHER_ALLOC, VOLUME, ask, bound_policy, identity, rules, token_with, told, world};
+use crate::world::{
+    ALLOC, MANAGEMENT, OF_API, OTHER_ALLOC, VOLUME, ask, bound_policy, identity, rules, token_with, told, world,
+};
 
 #[tokio::test]
 async fn defect_19_an_update_of_a_token_keeps_its_end() {
     let server = guarded().await;
-    let update =
-        r##"all PUT /v1/acl/token/#2 {"AccessorID": "#2", "Name": "b", "Type": "client", "Policies": ["x"], "ExpirationTTL": "1h0m0s"}"##;
+    let update = r##"all PUT /v1/acl/token/#2 {"AccessorID": "#2", "Name": "b", "Type": "client", "Policies": ["x"], "ExpirationTTL": "1h0m0s"}"##;
     check(
         &server,
         &format!(
@@ -195,7 +196,8 @@ async fn defect_5_a_volume_is_checked_in_its_own_namespace() {
 async fn two_namespaces() -> (Arc<Memory>, String) {
     let server = guarded().await;
     let group = r#""TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]"#;
-    let rules = r#"namespace \"dev\" { policy = \"read\" variables { path \"web/s*\" { capabilities = [\"list\"] } } }"#;
+    let rules =
+        r#"namespace \"dev\" { policy = \"read\" variables { path \"web/s*\" { capabilities = [\"list\"] } } }"#;
     for line in [
         r#"PUT /v1/namespace {"Name": "dev"}"#.to_owned(),
         "PUT /v1/operator/keyring/rotate".to_owned(),
@@ -241,10 +243,18 @@ async fn defect_18_a_search_over_all_namespaces_finds_what_the_caller_may_read()
     for (route, body, expected) in [
         ("/v1/search", r#"{"Prefix": "web", "Context": "jobs"}"#, r#"200 {"jobs":["web-dev"]}"#),
         ("/v1/search", r#"{"Prefix": "", "Context": "evals"}"#, &evals),
-        ("/v1/search/fuzzy", r#"{"Text": "web", "Context": "jobs"}"#, r#"200 {"jobs":[{"ID":"web-dev","Scope":["dev","web-dev"]}]}"#),
+        (
+            "/v1/search/fuzzy",
+            r#"{"Text": "web", "Context": "jobs"}"#,
+            r#"200 {"jobs":[{"ID":"web-dev","Scope":["dev","web-dev"]}]}"#,
+        ),
     ] {
         assert_eq!(found(&server, &dev, &format!("{route}?namespace=*"), body).await, expected, "{route} {body}");
-        assert_eq!(found(&server, &dev, route, &body.replacen('{', "{\"Namespace\": \"*\", ", 1)).await, expected, "{route} {body}");
+        assert_eq!(
+            found(&server, &dev, route, &body.replacen('{', "{\"Namespace\": \"*\", ", 1)).await,
+            expected,
+            "{route} {body}"
+        );
     }
 }
 
@@ -284,7 +294,10 @@ async fn defect_6_showing_a_volume_leaves_its_stored_secrets_and_mount_flags() {
     let view = server.view();
     let stored = view.csi_volume("default", "v").expect("is there");
     let mount = stored.mount_options.as_ref().and_then(|options| options.mount_flags.reveal());
-    assert_eq!(stored.secrets.reveal().and_then(|secrets| secrets.get("key")).map(|value| value.as_str()), Some("s3cret"));
+    assert_eq!(
+        stored.secrets.reveal().and_then(|secrets| secrets.get("key")).map(|value| value.as_str()),
+        Some("s3cret")
+    );
     assert_eq!(format!("{mount:?}"), r#"Some(["pass=s3cret"])"#);
 }
 
@@ -294,7 +307,11 @@ async fn defect_7_a_refused_stream_says_so_and_ends() {
     let weak = token_with(&server, 7, &rules("list-jobs", "default"));
     for secret in [&*weak, "", "5f7d9a52-0000-4000-8000-00000000dead"] {
         let refused = answer(&server, &shown(secret, "GET /v1/event/stream?topic=Job")).await;
-        assert!(refused.status().is_server_error() || refused.status() == StatusCode::FORBIDDEN, "{}", refused.status());
+        assert!(
+            refused.status().is_server_error() || refused.status() == StatusCode::FORBIDDEN,
+            "{}",
+            refused.status()
+        );
         // The body ends, so nothing is streamed after the refusal.
         let body = text(refused).await;
         assert!(body.trim_end().ends_with("Permission denied") && body.lines().count() == 1, "{body}");

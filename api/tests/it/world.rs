@@ -9,12 +9,13 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use songline_api::Server;
 use songline_commands::{
-    ApplyPlan, ClientAlloc, DeleteDeployments, ReapEvals, RegisterNode, UpdateAllocsFromClient, UpdateEvals, UpsertAclPolicies,
-    UpsertAclTokens, UpsertNamespaces, UpsertServiceRegistrations,
+    ApplyPlan, ClientAlloc, DeleteDeployments, ReapEvals, RegisterNode, UpdateAllocsFromClient, UpdateEvals,
+    UpsertAclPolicies, UpsertAclTokens, UpsertNamespaces, UpsertServiceRegistrations,
 };
 use songline_model::{
-    AccessorId, AclPolicy, AclToken, AclTokenKind, AllocClientStatus, AllocId, Allocation, CsiInfo, CsiNodeInfo, Deployment, DeploymentId,
-    DeploymentStatus, EvalId, Evaluation, JobAcl, Namespace, Node, NodeId, Secret, SecretId, ServiceRegistration, Str, Time,
+    AccessorId, AclPolicy, AclToken, AclTokenKind, AllocClientStatus, AllocId, Allocation, CsiInfo, CsiNodeInfo,
+    Deployment, DeploymentId, DeploymentStatus, EvalId, Evaluation, JobAcl, Namespace, Node, NodeId, Secret, SecretId,
+    ServiceRegistration, Str, Time,
 };
 use uuid::Uuid;
 
@@ -40,13 +41,15 @@ pub const GONE_DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([0xa5; 16]);
 /// Texts that only answers about `other` may contain.
 pub const MARKS: [&str; 3] = ["zebra", "a2a2a2a2-a2a2-a2a2-a2a2-a2a2a2a2a2a2", "a3a3a3a3-a3a3-a3a3-a3a3-a3a3a3a3a3a3"];
 
-const GROUP: &str =
-    r#"{"Name": "g", "Count": 1, "Scaling": {"Enabled": true, "Min": 1, "Max": 3}, "Tasks": [{"Name": "t", "Driver": "DRIVER"}]}"#;
+const GROUP: &str = r#"{"Name": "g", "Count": 1, "Scaling": {"Enabled": true, "Min": 1, "Max": 3}, "Tasks": [{"Name": "t", "Driver": "DRIVER"}]}"#;
 pub const VOLUME: &str = r#"{"ID": "v", "Name": "v", "PluginID": "p", "RequestedCapabilities": [{"AccessMode": "multi-node-multi-writer", "AttachmentMode": "file-system"}]}"#;
 
 /// A job with one task.
 pub fn job(id: &str, name: &str, driver: &str) -> String {
-    format!(r#"{{"ID": "{id}", "Name": "{name}", "Datacenters": ["dc1"], "TaskGroups": [{}]}}"#, GROUP.replace("DRIVER", driver))
+    format!(
+        r#"{{"ID": "{id}", "Name": "{name}", "Datacenters": ["dc1"], "TaskGroups": [{}]}}"#,
+        GROUP.replace("DRIVER", driver)
+    )
 }
 
 /// Rules of a policy that grants a right in a namespace.
@@ -69,7 +72,8 @@ pub fn policy(server: &Memory, name: &str, rules: &str) {
 
 /// Stores a policy for the tasks of a job.
 pub fn bound_policy(server: &Memory, name: &str, rules: &str, job: Option<(&str, &str)>) {
-    let job_acl = job.map(|(namespace, job)| JobAcl { namespace: namespace.into(), job_id: job.into(), ..JobAcl::default() });
+    let job_acl =
+        job.map(|(namespace, job)| JobAcl { namespace: namespace.into(), job_id: job.into(), ..JobAcl::default() });
     let mut policy = AclPolicy { name: name.into(), rules: rules.into(), job_acl, ..AclPolicy::default() };
     policy.hash = Some(policy.compute_hash());
     server.run(UpsertAclPolicies { policies: vec![policy] });
@@ -206,16 +210,22 @@ fn place_all(server: &Memory) {
         server.run(ApplyPlan { updated: allocs, deployment, ..ApplyPlan::default() });
     };
     let here = eval("default");
-    plan(vec![alloc(ALLOC, "default", "web", here), alloc(OVER, "default", "web", here)], Some(deployment(DEPLOYMENT, "default")));
+    plan(
+        vec![alloc(ALLOC, "default", "web", here), alloc(OVER, "default", "web", here)],
+        Some(deployment(DEPLOYMENT, "default")),
+    );
     plan(vec![alloc(OF_API, "default", "api", None)], None);
     plan(Vec::new(), Some(deployment(OTHER_DEPLOYMENT, "other")));
     let gone = Evaluation { id: GONE_EVAL, namespace: "other".into(), job_id: "web".into(), ..Evaluation::default() };
     server.run(UpdateEvals { evals: vec![gone] });
-    let orphan =
-        Allocation { deployment_id: Some(GONE_DEPLOYMENT), ..Allocation::clone(&alloc(OTHER_ALLOC, "other", "web", Some(GONE_EVAL))) };
+    let orphan = Allocation {
+        deployment_id: Some(GONE_DEPLOYMENT),
+        ..Allocation::clone(&alloc(OTHER_ALLOC, "other", "web", Some(GONE_EVAL)))
+    };
     plan(vec![orphan.into()], Some(deployment(GONE_DEPLOYMENT, "other")));
     server.run(ReapEvals { evals: vec![GONE_EVAL], ..ReapEvals::default() });
     server.run(DeleteDeployments { ids: vec![GONE_DEPLOYMENT] });
-    let over = ClientAlloc { id: OVER, node_id: NODE, client_status: AllocClientStatus::Complete, ..ClientAlloc::default() };
+    let over =
+        ClientAlloc { id: OVER, node_id: NODE, client_status: AllocClientStatus::Complete, ..ClientAlloc::default() };
     server.run(UpdateAllocsFromClient { allocs: vec![over], evals: Vec::new() });
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use songline::Proposal;
 use songline::commands::{Actor, Command, RegisterJob, SetSchedulerConfig, UpdateEvals};
-use songline::model::{EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup};
+use songline::model::{
+    EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup,
+};
 use songline_server::Core;
 
 /// Generator of the next evaluations.

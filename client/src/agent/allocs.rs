@@ -9,7 +9,9 @@ use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocati
 use songline_rpc::{AllocUpdate, BlockingQuery, Servers};
 
 use super::{DEV_RETRY, Inner, lock};
-use crate::core::{AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted};
+use crate::core::{
+    AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted,
+};
 use crate::runner::{Begin, Runner};
 use crate::state::Left;
 
@@ -52,10 +54,12 @@ impl<S: Servers> Inner<S> {
         };
         let mut pulled = BTreeMap::new();
         if !wanted.pull.is_empty() {
-            let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(|error| {
-                tracing::warn!(%error, "fetching allocations");
-                Pause(self.retry_wait(retry_after(&error)))
-            })?;
+            let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(
+                |error| {
+                    tracing::warn!(%error, "fetching allocations");
+                    Pause(self.retry_wait(retry_after(&error)))
+                },
+            )?;
             pulled = fetched.into_iter().map(|alloc| (alloc.id, alloc)).collect();
             if wanted.lacks_any(&pulled, &answer.allocs) {
                 return Err(Pause(self.retry_wait(MISSING_RETRY)));
@@ -132,7 +136,10 @@ impl<S: Servers> Inner<S> {
     }
 
     fn machine_config(&self) -> AllocRunnerConfig {
-        AllocRunnerConfig { kill_timeout_max: self.shared.config.kill_timeout_max, seed: self.shared.clock.world().number() }
+        AllocRunnerConfig {
+            kill_timeout_max: self.shared.config.kill_timeout_max,
+            seed: self.shared.clock.world().number(),
+        }
     }
 
     /// Restores the allocations that an earlier agent left.

@@ -44,7 +44,10 @@ impl<S: Servers> Inner<S> {
         let disk = disk_of(&config.alloc_dir())?;
         let over = |used: f64| used > config.gc_disk_usage_percent && !self.ended().is_empty();
         if over(disk.used_percent) {
-            return Some(format!("disk usage of {:.0} is over gc threshold of {:.0}", disk.used_percent, config.gc_disk_usage_percent));
+            return Some(format!(
+                "disk usage of {:.0} is over gc threshold of {:.0}",
+                disk.used_percent, config.gc_disk_usage_percent
+            ));
         }
         None
     }

@@ -60,15 +60,18 @@ pub(crate) fn main(staging: &Path) -> ExitCode {
 fn fetch_fenced(staging: &Path) -> Result<Staged, ArtifactError> {
     let mut request = Vec::new();
     io::stdin().read_to_end(&mut request).map_err(super::doing("reading the request"))?;
-    let Request { artifact } = serde_json::from_slice(&request).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
+    let Request { artifact } =
+        serde_json::from_slice(&request).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
     let dir = fence::enter(staging, BYTES_MAX).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(super::doing("starting"))?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(super::doing("starting"))?;
     runtime.block_on(fetch(&artifact, &dir))
 }
 
 /// Downloads and unpacks an artifact into `staging`.
 pub(super) async fn fetch(artifact: &TaskArtifact, staging: &Dir) -> Result<Staged, ArtifactError> {
-    let source = Source::parse(&artifact.getter_source, artifact.getter_options.iter().flatten()).map_err(ArtifactError::Invalid)?;
+    let source = Source::parse(&artifact.getter_source, artifact.getter_options.iter().flatten())
+        .map_err(ArtifactError::Invalid)?;
     accept(&source, &artifact.getter_mode)?;
     let file = staging.create(unpack::DOWNLOAD, 0o644).map_err(super::doing("making a file"))?;
     download::download(&source, artifact, file).await?;

@@ -1,14 +1,15 @@
 //! Confinement of the process that fetches artifacts: removes every right that downloading and unpacking do not need.
 //!
-//! The process parses untrusted input (HTTP, TLS, archives). A flaw in such a parser must not reach the node: the process runs as no user
-//! of the node, cannot regain privileges, writes only below its staging directory, and reads only what name resolution and TLS need.
+//! The process parses untrusted input (HTTP, TLS, archives). A flaw in such a parser must not reach the node: the
+//! process runs as no user of the node, cannot regain privileges, writes only below its staging directory, and reads
+//! only what name resolution and TLS need.
 
 use std::io;
 use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{Gid, Uid};
@@ -21,7 +22,8 @@ use crate::beneath::Dir;
 pub(super) const FETCH_ID: u32 = 65533;
 /// The Landlock version whose rights are asked for; an older kernel enforces those that it knows.
 const LANDLOCK: ABI = ABI::V6;
-/// The files that resolving names, checking certificates and loading the C library's resolver read. Absent ones are skipped.
+/// The files that resolving names, checking certificates and loading the C library's resolver read. Absent ones are
+/// skipped.
 const READABLE: [&str; 18] = [
     "/etc/ssl",
     "/etc/pki",
@@ -55,10 +57,12 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(doing: &'static str
     move |source| FenceError { doing, source: io::Error::other(source) }
 }
 
-/// Confines this process, which must have one thread only, to `staging`, and makes that its working directory. Returns the open directory.
+/// Confines this process, which must have one thread only, to `staging`, and makes that its working directory. Returns
+/// the open directory.
 ///
-/// The order matters. The directory is entered while this process may still pass its parents. Privileges are dropped before Landlock,
-/// because a process without them may restrict itself only after `no_new_privs`. Threads are started last, because they inherit the fence.
+/// The order matters. The directory is entered while this process may still pass its parents. Privileges are dropped
+/// before Landlock, because a process without them may restrict itself only after `no_new_privs`. Threads are started
+/// last, because they inherit the fence.
 pub(super) fn enter(staging: &Path, file_bytes_max: u64) -> Result<Dir, FenceError> {
     rustix::process::chdir(staging).map_err(failed("entering the staging directory"))?;
     let limit = |resource, most| {
@@ -85,11 +89,13 @@ fn drop_user() -> Result<(), FenceError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(failed("becoming a user without rights"))
 }
 
-/// Restricts this process with Landlock. A kernel without Landlock leaves the process with the rights of a user that owns nothing.
+/// Restricts this process with Landlock. A kernel without Landlock leaves the process with the rights of a user that
+/// owns nothing.
 fn restrict() -> Result<(), FenceError> {
     let all = AccessFs::from_all(LANDLOCK);
     // Fetched files need no sockets, devices or FIFOs.
-    let staged = all & !(AccessFs::MakeSock | AccessFs::MakeFifo | AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::Execute);
+    let staged =
+        all & !(AccessFs::MakeSock | AccessFs::MakeFifo | AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::Execute);
     let rules = || -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
@@ -140,7 +146,8 @@ mod tests {
         std::fs::write(dir.path().join("readable"), "of the host").expect("writes");
         let own = std::env::current_exe().expect("is known");
         let name = "artifact::fence::tests::a_fenced_process_writes_only_in_its_staging_directory_and_reads_no_file_of_the_host";
-        let run = Command::new(own).args(["--exact", name, "--nocapture"]).env(STAGING, &staging).output().expect("runs");
+        let run =
+            Command::new(own).args(["--exact", name, "--nocapture"]).env(STAGING, &staging).output().expect("runs");
         let said = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
         assert!(run.status.success(), "{said}");
         assert!(said.contains("1 passed"), "{said}");
@@ -150,7 +157,9 @@ mod tests {
 
     fn look_from_inside(staging: &Path) {
         let dir = enter(staging, 1 << 20).expect("puts up the fence");
-        dir.create("inside", 0o644).and_then(|mut file| std::io::Write::write_all(&mut file, b"written")).expect("may write inside");
+        dir.create("inside", 0o644)
+            .and_then(|mut file| std::io::Write::write_all(&mut file, b"written"))
+            .expect("may write inside");
         let refused = |error: io::Error| assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
         if rustix::process::geteuid().as_raw() == FETCH_ID {
             refused(std::fs::read("/etc/shadow").expect_err("is not readable"));

@@ -1,5 +1,6 @@
-//! Placement of staged files below the allocation's directory, by the agent and with its rights. Tasks of the allocation run meanwhile, and
-//! the staged files come from a process that is not trusted. So no link is followed, and every link is checked before it is made.
+//! Placement of staged files below the allocation's directory, by the agent and with its rights. Tasks of the
+//! allocation run meanwhile, and the staged files come from a process that is not trusted. So no link is followed, and
+//! every link is checked before it is made.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -17,7 +18,8 @@ pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, Artifact
     // Interpolated task variables are absolute paths of the node. Any other path is relative to the task's directory,
     // even with a leading slash.
     let path = Path::new(wanted);
-    let whole = if path.starts_with(&dirs.alloc) { path.to_owned() } else { dirs.task().join(wanted.trim_start_matches('/')) };
+    let whole =
+        if path.starts_with(&dirs.alloc) { path.to_owned() } else { dirs.task().join(wanted.trim_start_matches('/')) };
     let below = whole.strip_prefix(&dirs.alloc).map_err(|_| escapes())?;
     let mut kept = PathBuf::new();
     for part in below.components() {
@@ -31,8 +33,8 @@ pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, Artifact
     if kept.as_os_str().is_empty() { Err(escapes()) } else { Ok(kept) }
 }
 
-/// Moves the staged file or directory to `to`, a path below the allocation's directory. In mode `file` a file becomes `to` itself; in every
-/// other case the content goes into the directory `to`.
+/// Moves the staged file or directory to `to`, a path below the allocation's directory. In mode `file` a file becomes
+/// `to` itself; in every other case the content goes into the directory `to`.
 pub(super) fn put(alloc: &Dir, staging: &Dir, staged: &Staged, mode: &str, to: &Path) -> Result<(), ArtifactError> {
     let destination = |to: &Path| make_dirs(alloc, to, 0o755);
     match staged {
@@ -71,7 +73,8 @@ fn unexpected() -> ArtifactError {
     ArtifactError::Invalid("the fetching process left something that is no file, directory or link".to_owned())
 }
 
-/// Makes the agent's user the owner of a staged file. A file with a second name is refused: it could be a file that existed before.
+/// Makes the agent's user the owner of a staged file. A file with a second name is refused: it could be a file that
+/// existed before.
 fn own(entry: &Entry) -> Result<(), ArtifactError> {
     if entry.stat().st_nlink != 1 {
         return Err(ArtifactError::Invalid("the fetching process left a file with two names".to_owned()));

@@ -77,7 +77,8 @@ impl Source {
         }
         let (address, subdir) = split_subdir(plain);
         let mut url = Url::parse(&address).map_err(|error| format!("invalid source string: {error}"))?;
-        let (mut archive, mut checksum, mut filename, mut others) = (String::new(), String::new(), String::new(), Vec::new());
+        let (mut archive, mut checksum, mut filename, mut others) =
+            (String::new(), String::new(), String::new(), Vec::new());
         let own: Vec<(String, String)> = url.query_pairs().into_owned().collect();
         let told = options.into_iter().map(|(key, value)| (key.to_string(), value.to_string()));
         for (key, value) in own.into_iter().chain(told) {

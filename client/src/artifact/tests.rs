@@ -87,7 +87,8 @@ fn serve(files: BTreeMap<&'static str, Vec<u8>>) -> String {
             let body = files.get(path).filter(|_| allowed);
             let status = if body.is_some() { "200 OK" } else { "404 Not Found" };
             let body = body.map(Vec::as_slice).unwrap_or_default();
-            let _ = write!(connection, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ =
+                write!(connection, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
             let _ = connection.write_all(body);
         }
     });
@@ -187,10 +188,12 @@ async fn check(steps: &[&str], expected: Expect) {
         let missing = missing([Wanted { named: words[0].to_owned(), artifact }].into_iter(), &dirs);
         let how = match missing.first() {
             None => "known".to_owned(),
-            Some((key, wanted)) => match fetch_here(&wanted.artifact, &dirs).await.and_then(|()| remember(&dirs, key)) {
-                Ok(()) => "fetched".to_owned(),
-                Err(error) => error.to_string(),
-            },
+            Some((key, wanted)) => {
+                match fetch_here(&wanted.artifact, &dirs).await.and_then(|()| remember(&dirs, key)) {
+                    Ok(()) => "fetched".to_owned(),
+                    Err(error) => error.to_string(),
+                }
+            }
         };
         shown += &format!("{step}: {how}\n");
     }

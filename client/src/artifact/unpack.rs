@@ -1,4 +1,5 @@
-//! Unpacking of the downloaded file into the staging directory. Runs in the fetching process only; the agent checks the result again.
+//! Unpacking of the downloaded file into the staging directory. Runs in the fetching process only; the agent checks the
+//! result again.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -96,10 +97,14 @@ impl Tree {
         }
     }
 
-    /// Makes the parents of a member, and removes an earlier member of the same name. No link of the archive is followed.
+    /// Makes the parents of a member, and removes an earlier member of the same name. No link of the archive is
+    /// followed.
     fn place_for<'a>(&self, path: &'a Path) -> Result<(Dir, &'a OsStr), ArtifactError> {
         let name = path.file_name().ok_or_else(leads_out)?;
-        let parent = self.dir.make_dirs(path.parent().unwrap_or(Path::new("")), 0o755).map_err(doing("unpacking a directory"))?;
+        let parent = self
+            .dir
+            .make_dirs(path.parent().unwrap_or(Path::new("")), 0o755)
+            .map_err(doing("unpacking a directory"))?;
         parent.remove(name).map_err(doing("unpacking a file"))?;
         Ok((parent, name))
     }

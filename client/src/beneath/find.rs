@@ -33,8 +33,8 @@ pub enum NotFound {
 }
 
 impl Dir {
-    /// Finds the entry that a path leads to. Links that stay below this directory are followed, absolute links never. Never blocks on a
-    /// pipe or a device.
+    /// Finds the entry that a path leads to. Links that stay below this directory are followed, absolute links never.
+    /// Never blocks on a pipe or a device.
     pub fn find(&self, path: impl AsRef<Path>) -> Result<Found, NotFound> {
         let mut path = path.as_ref().to_owned();
         for _ in 0..LINKS_MAX {

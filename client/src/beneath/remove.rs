@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use super::{Dir, TRIES_MAX, is, one};
 
-/// Largest number of directories that are open at a time. Deeper directories are moved up first, because a task may make a tree that is
-/// deeper than the agent has descriptors.
+/// Largest number of directories that are open at a time. Deeper directories are moved up first, because a task may
+/// make a tree that is deeper than the agent has descriptors.
 const DEPTH_MAX: usize = 64;
 
 impl Dir {
@@ -57,7 +57,8 @@ fn empty(top: &Dir) -> io::Result<()> {
                 let (_, _, own) = open.pop().expect("there is a last one");
                 if let Some((parent, ..)) = open.last() {
                     match rustix::fs::unlinkat(&parent.fd, &own, AtFlags::REMOVEDIR) {
-                        // The directory was filled meanwhile, or by moved directories. The caller sees that when it removes the top.
+                        // The directory was filled meanwhile, or by moved directories. The caller sees that when it
+                        // removes the top.
                         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                         Err(error) => return Err(error.into()),
                     }

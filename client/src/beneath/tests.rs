@@ -75,7 +75,18 @@ fn links_that_stay_below_are_found_and_others_are_not() {
         assert_eq!(found(path), "a/file inside", "{path}");
     }
     assert_eq!((found("dir"), found("")), ("a/b Directory".to_owned(), " Directory".to_owned()));
-    for path in ["out", "out/file", "absolute", "absolute/passwd", "root/etc", "a/b/far", "..", "../out/file", "a/../../out", "/etc"] {
+    for path in [
+        "out",
+        "out/file",
+        "absolute",
+        "absolute/passwd",
+        "root/etc",
+        "a/b/far",
+        "..",
+        "../out/file",
+        "a/../../out",
+        "/etc",
+    ] {
         assert_eq!(found(path), "escapes", "{path}");
     }
     assert_eq!((found("nope"), found("file/x")), ("entity not found".to_owned(), "not a directory".to_owned()));
@@ -95,7 +106,10 @@ fn own_steps_follow_no_link_at_all() {
     assert!(scene.dir.make_dirs("link/new", 0o755).is_err() && scene.dir.make_dirs("out/new", 0o755).is_err());
     assert!(scene.dir.create("out/new", 0o644).is_err() && scene.dir.read("link/file").is_err());
     for name in ["", ".", "..", "real/file", "real/", "/"] {
-        assert!(scene.dir.make_dir(name, 0o755).is_err() && scene.dir.write(name, b"x", 0o644, None).is_err(), "{name:?}");
+        assert!(
+            scene.dir.make_dir(name, 0o755).is_err() && scene.dir.write(name, b"x", 0o644, None).is_err(),
+            "{name:?}"
+        );
         assert!(scene.dir.remove_all(name).is_err() && scene.dir.append(name, 0o644).is_err(), "{name:?}");
     }
     assert_eq!(text(scene.dir.read("real/file").expect("opens")), "inside");
@@ -166,12 +180,20 @@ fn trees_deeper_than_descriptors_are_removed_and_links_in_them_are_not_followed(
 fn links_are_only_made_to_what_stays_below() {
     let scene = scene();
     scene.dir.make_dirs("a/b", 0o755).expect("makes");
-    for (at, to) in [("one", "a/b"), ("a/b/two", "../../x/y"), ("a/b/three", "../c"), ("four", "./nope"), ("a/five", "..")] {
+    for (at, to) in
+        [("one", "a/b"), ("a/b/two", "../../x/y"), ("a/b/three", "../c"), ("four", "./nope"), ("a/five", "..")]
+    {
         scene.dir.symlink(at, Path::new(to)).unwrap_or_else(|error| panic!("{at}: {error}"));
     }
-    for (at, to) in
-        [("x", ".."), ("x", "/etc/passwd"), ("a/x", "../../out"), ("x", "a/../.."), ("x", "one/.."), ("../x", "a"), ("one/x", "a")]
-    {
+    for (at, to) in [
+        ("x", ".."),
+        ("x", "/etc/passwd"),
+        ("a/x", "../../out"),
+        ("x", "a/../.."),
+        ("x", "one/.."),
+        ("../x", "a"),
+        ("one/x", "a"),
+    ] {
         assert!(scene.dir.symlink(at, Path::new(to)).is_err(), "{at} -> {to}");
     }
 }
@@ -179,14 +201,17 @@ fn links_are_only_made_to_what_stays_below() {
 #[test]
 fn moving_replaces_and_moves_links_as_such() {
     let scene = scene();
-    let (from, to) = (scene.dir.make_dir("from", 0o755).expect("makes"), scene.dir.make_dir("to", 0o755).expect("makes"));
+    let (from, to) =
+        (scene.dir.make_dir("from", 0o755).expect("makes"), scene.dir.make_dir("to", 0o755).expect("makes"));
     std::fs::create_dir_all(scene.at("to/x/full")).expect("makes");
     from.write("x", b"x", 0o644, None).expect("writes");
     assert!(from.rename("x", &to, "x").is_err() && scene.at("to/x/full").is_dir());
     from.replace("x", &to, "x").expect("moves");
     symlink(scene.out(), scene.at("from/link")).expect("links");
     from.rename("link", &to, "moved").expect("moves");
-    assert!(std::fs::symlink_metadata(scene.at("to/moved")).expect("is there").is_symlink() && scene.at("to/x").is_file());
+    assert!(
+        std::fs::symlink_metadata(scene.at("to/moved")).expect("is there").is_symlink() && scene.at("to/x").is_file()
+    );
     to.write("log", b"log", 0o644, None).expect("writes");
     std::fs::set_permissions(scene.at("to/log"), std::fs::Permissions::from_mode(0o600)).expect("closes");
     symlink(scene.out().join("file"), scene.at("from/log")).expect("links");

@@ -17,7 +17,8 @@ struct Rule {
 
 /// Limits the processes of a cgroup to these devices. The limit lasts as long as the cgroup.
 pub(super) fn allow_only(dir: &Path, devices: &[String]) -> io::Result<()> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("limiting devices in {}: {error}", dir.display()));
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("limiting devices in {}: {error}", dir.display()));
     let rules: Option<Vec<Rule>> = devices.iter().map(|device| Rule::parse(device)).collect();
     let rules = rules.ok_or_else(|| named(io::Error::other("a device is not understood")))?;
     let cgroup = File::open(dir).map_err(named)?;
@@ -51,8 +52,8 @@ impl Rule {
     }
 }
 
-/// One instruction (`struct bpf_insn`): operation code, registers (target in the low half, source in the high half), length of the jump,
-/// immediate number.
+/// One instruction (`struct bpf_insn`): operation code, registers (target in the low half, source in the high half),
+/// length of the jump, immediate number.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Instruction {
@@ -133,7 +134,8 @@ const PROGRAM_ATTACH: libc::c_long = 8;
 const DEVICE_PROGRAM: u32 = 15;
 /// `BPF_CGROUP_DEVICE`.
 const TO_DEVICES: u32 = 6;
-/// `BPF_F_ALLOW_MULTI`: the program is attached beside programs of the cgroups above. All of them have to allow an access.
+/// `BPF_F_ALLOW_MULTI`: the program is attached beside programs of the cgroups above. All of them have to allow an
+/// access.
 const BESIDE_OTHERS: u32 = 2;
 
 fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
@@ -150,10 +152,12 @@ fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         flags: 0,
     };
     #[allow(unsafe_code)]
-    // SAFETY: the kernel reads the structure, the instructions and the license, all alive during the call, each within the bounds it is
-    // told.
+    // SAFETY: the kernel reads the structure, the instructions and the license, all alive during the call, each within
+    // the bounds it is told.
     let loaded = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_LOAD, &raw const told, size_of_val(&told)) };
-    let Some(descriptor) = i32::try_from(loaded).ok().filter(|number| *number >= 0) else { return Err(io::Error::last_os_error()) };
+    let Some(descriptor) = i32::try_from(loaded).ok().filter(|number| *number >= 0) else {
+        return Err(io::Error::last_os_error());
+    };
     #[allow(unsafe_code)]
     // SAFETY: the kernel has just opened it for this call, and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
@@ -167,7 +171,8 @@ fn attach(program: &OwnedFd, cgroup: &File) -> io::Result<()> {
         flags: BESIDE_OTHERS,
     };
     #[allow(unsafe_code)]
-    // SAFETY: the kernel reads the structure, alive during the call, within the bounds it is told; both descriptors are open.
+    // SAFETY: the kernel reads the structure, alive during the call, within the bounds it is told; both descriptors are
+    // open.
     let attached = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_ATTACH, &raw const told, size_of_val(&told)) };
     if attached == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -63,13 +63,15 @@ impl Hierarchy {
                 _ => {}
             }
         }
-        let layout = if controllers.is_empty() { Layout::Unified(unified?) } else { Layout::PerController(controllers) };
+        let layout =
+            if controllers.is_empty() { Layout::Unified(unified?) } else { Layout::PerController(controllers) };
         let usual = match &layout {
             Layout::Unified(_) => "nomad.slice",
             Layout::PerController(_) => "nomad",
         };
         // The parent is a path below the mounts, with or without a leading slash.
-        let told: PathBuf = Path::new(parent).components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
+        let told: PathBuf =
+            Path::new(parent).components().filter(|part| matches!(part, std::path::Component::Normal(_))).collect();
         Some(Self { layout, parent: if told.as_os_str().is_empty() { usual.into() } else { told } })
     }
 
@@ -110,10 +112,13 @@ impl Hierarchy {
         match &self.layout {
             Layout::Unified(mount) => {
                 self.offer(mount);
-                let offered = fs::read_to_string(mount.join(&self.parent).join("cgroup.subtree_control")).unwrap_or_default();
+                let offered =
+                    fs::read_to_string(mount.join(&self.parent).join("cgroup.subtree_control")).unwrap_or_default();
                 LIMITING.into_iter().find(|needed| !offered.split_ascii_whitespace().any(|offer| offer == *needed))
             }
-            Layout::PerController(at) => LIMITING.into_iter().chain(["freezer"]).find(|needed| !at.contains_key(*needed)),
+            Layout::PerController(at) => {
+                LIMITING.into_iter().chain(["freezer"]).find(|needed| !at.contains_key(*needed))
+            }
         }
     }
 
@@ -137,7 +142,11 @@ impl Hierarchy {
             Layout::PerController(at) => {
                 let pinned: &[&str] = if limits.cores.is_empty() { &[] } else { &["cpuset"] };
                 let dirs = self.dirs(at, &[&USED, pinned].concat(), name);
-                NewCgroups { settings: self.settings(at, &dirs, limits), at: Cgroups::PerController(dirs), devices: Vec::new() }
+                NewCgroups {
+                    settings: self.settings(at, &dirs, limits),
+                    at: Cgroups::PerController(dirs),
+                    devices: Vec::new(),
+                }
             }
         }
     }
@@ -160,7 +169,12 @@ impl Hierarchy {
         }
     }
 
-    fn settings(&self, at: &BTreeMap<String, PathBuf>, dirs: &BTreeMap<String, PathBuf>, limits: &Limits<'_>) -> Vec<Setting> {
+    fn settings(
+        &self,
+        at: &BTreeMap<String, PathBuf>,
+        dirs: &BTreeMap<String, PathBuf>,
+        limits: &Limits<'_>,
+    ) -> Vec<Setting> {
         let mut settings = Vec::new();
         let mut set = |dir: Option<&PathBuf>, file: &str, value: String, needed: bool| {
             settings.extend(dir.map(|dir| Setting { file: dir.join(file), value, needed }));

@@ -51,8 +51,10 @@ fn what_multiplies_and_leaves_its_session_is_killed_to_the_last() {
     let Some(machine) = machine("kill") else { return };
     let new = machine.unlimited("task.scope");
     new.make().expect("made");
-    let mut child =
-        shell(&new.at, "i=0; while [ $i -lt 40 ]; do setsid sh -c 'while :; do sleep 0.01 & done' & i=$((i+1)); done; echo; wait");
+    let mut child = shell(
+        &new.at,
+        "i=0; while [ $i -lt 40 ]; do setsid sh -c 'while :; do sleep 0.01 & done' & i=$((i+1)); done; echo; wait",
+    );
     let mut said = [0];
     io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut said).expect("all have begun");
     assert!(new.at.members().len() > 20);
@@ -82,7 +84,8 @@ fn cgroups_that_a_task_has_made_go_with_it() {
 #[test]
 fn limits_are_set_and_what_wants_more_is_killed_and_counted() {
     let Some(machine) = machine("limits") else { return };
-    let limits = Limits { memory_bytes: 16 << 20, memory_kept_bytes: 8 << 20, cpu_shares: 250, cores: &[0], devices: &[] };
+    let limits =
+        Limits { memory_bytes: 16 << 20, memory_kept_bytes: 8 << 20, cpu_shares: 250, cores: &[0], devices: &[] };
     let new = machine.limited("task.scope", &limits);
     new.make().expect("made");
     for Setting { file, value, needed } in &new.settings {

@@ -42,7 +42,9 @@ pub struct CgroupUsage {
 pub(super) fn read(cgroups: &Cgroups) -> Option<CgroupUsage> {
     match cgroups {
         Cgroups::Unified(dir) => unified(dir),
-        Cgroups::PerController(dirs) => Some(per_controller(dirs.get("memory")?, dirs.get("cpuacct")?, dirs.get("cpu")?)),
+        Cgroups::PerController(dirs) => {
+            Some(per_controller(dirs.get("memory")?, dirs.get("cpuacct")?, dirs.get("cpu")?))
+        }
     }
 }
 
@@ -68,7 +70,8 @@ fn unified(dir: &Path) -> Option<CgroupUsage> {
 }
 
 fn per_controller(memory: &Path, cpuacct: &Path, cpu: &Path) -> CgroupUsage {
-    let (held, times, throttled) = (keyed(&memory.join("memory.stat")), keyed(&cpuacct.join("cpuacct.stat")), keyed(&cpu.join("cpu.stat")));
+    let (held, times, throttled) =
+        (keyed(&memory.join("memory.stat")), keyed(&cpuacct.join("cpuacct.stat")), keyed(&cpu.join("cpu.stat")));
     let of = |told: &BTreeMap<String, u64>, key: &str| told.get(key).copied().unwrap_or(0);
     let bytes = |file: &str| number(&memory.join(file)).unwrap_or(0);
     CgroupUsage {

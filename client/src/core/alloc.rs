@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, JobType, Str, TaskState, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, JobType, Str, TaskState,
+    Time,
 };
 use songline_rpc::AllocUpdate;
 
@@ -75,7 +76,10 @@ impl AllocRunner {
         let mut tasks = BTreeMap::new();
         for task in group.tasks.iter().flatten() {
             if !resources.is_some_and(|tasks| tasks.contains_key(&task.name)) {
-                return Err(format!("failed creating runner for task {:?}: no task resources found on allocation", task.name.as_str()));
+                return Err(format!(
+                    "failed creating runner for task {:?}: no task resources found on allocation",
+                    task.name.as_str()
+                ));
             }
             let seeded = Jitter::new(jitter.next_u64());
             tasks.insert(task.name.clone(), TaskRunner::new(task, group, &job, known.get(&task.name), now, seeded));
@@ -108,7 +112,12 @@ impl AllocRunner {
     }
 
     /// Begins with an allocation that an earlier agent left: first looks for its processes.
-    pub fn restore(&mut self, records: BTreeMap<Str, TaskRecord>, health: Option<AllocDeploymentStatus>, now: Time) -> Vec<Effect> {
+    pub fn restore(
+        &mut self,
+        records: BTreeMap<Str, TaskRecord>,
+        health: Option<AllocDeploymentStatus>,
+        now: Time,
+    ) -> Vec<Effect> {
         let mut fx = Vec::new();
         for (name, record) in records {
             if let Some(task) = self.tasks.get_mut(&name) {
@@ -123,7 +132,11 @@ impl AllocRunner {
         for (name, task) in &self.tasks {
             if task.needs_recovery() {
                 waiting.insert(name.clone());
-                fx.push(Effect::RecoverTask { task: name.clone(), run: task.local.run, handle: task.local.handle.clone() });
+                fx.push(Effect::RecoverTask {
+                    task: name.clone(),
+                    run: task.local.run,
+                    handle: task.local.handle.clone(),
+                });
             }
         }
         self.gates.restore(&states(&self.tasks));
@@ -141,7 +154,9 @@ impl AllocRunner {
                     match outcome {
                         Ok(()) => self.announced.group_serves = self.killing == Killing::No,
                         Err(error) => {
-                            self.tasks.values_mut().for_each(|task| task.fail_setup(&format!("failed to setup alloc: {error}"), now));
+                            self.tasks
+                                .values_mut()
+                                .for_each(|task| task.fail_setup(&format!("failed to setup alloc: {error}"), now));
                         }
                     }
                     self.launch(now, &mut fx);
@@ -156,11 +171,15 @@ impl AllocRunner {
                 self.restored(now, &mut fx);
             }
             Input::TaskEvent { task, event } => self.with_task(&task, now, |task, _| task.emit(*event)),
-            Input::TaskSetUp { task, outcome } => self.with_task(&task, now, |task, around| task.on_set_up(outcome, around, &mut fx)),
+            Input::TaskSetUp { task, outcome } => {
+                self.with_task(&task, now, |task, around| task.on_set_up(outcome, around, &mut fx))
+            }
             Input::Started { task, run, outcome } => {
                 self.with_task(&task, now, |task, around| task.on_started(run, outcome, around, &mut fx));
             }
-            Input::Exited { task, run, exit } => self.with_task(&task, now, |task, around| task.on_exit(run, exit, around, &mut fx)),
+            Input::Exited { task, run, exit } => {
+                self.with_task(&task, now, |task, around| task.on_exit(run, exit, around, &mut fx))
+            }
             Input::KillFailed { task, run, error } => {
                 self.with_task(&task, now, |task, around| task.on_kill_failed(run, &error, around, &mut fx));
             }
@@ -395,8 +414,11 @@ impl AllocRunner {
 
     /// Puts the persisted records first, as one effect.
     fn order(&mut self, fx: Vec<Effect>) -> Vec<Effect> {
-        let dirty: Vec<Str> =
-            self.tasks.iter_mut().filter_map(|(name, task)| std::mem::take(&mut task.dirty).then(|| name.clone())).collect();
+        let dirty: Vec<Str> = self
+            .tasks
+            .iter_mut()
+            .filter_map(|(name, task)| std::mem::take(&mut task.dirty).then(|| name.clone()))
+            .collect();
         let mut ordered = Vec::with_capacity(fx.len() + 2);
         if !dirty.is_empty() && !self.destroyed {
             // A start is recorded before it happens, so that the next agent looks for the process if this one dies in

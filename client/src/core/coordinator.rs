@@ -71,7 +71,10 @@ impl Coordinator {
             State::Prestart => matches!(stage, Stage::PrestartEphemeral | Stage::PrestartSidecar),
             State::Main => matches!(stage, Stage::PrestartSidecar | Stage::Main),
             State::Poststart => {
-                matches!(stage, Stage::PrestartSidecar | Stage::Main | Stage::PoststartEphemeral | Stage::PoststartSidecar)
+                matches!(
+                    stage,
+                    Stage::PrestartSidecar | Stage::Main | Stage::PoststartEphemeral | Stage::PoststartSidecar
+                )
             }
             State::WaitAlloc => matches!(stage, Stage::PrestartSidecar | Stage::Main | Stage::PoststartSidecar),
             State::Poststop => stage == Stage::Poststop,
@@ -97,7 +100,9 @@ impl Coordinator {
     }
 
     fn next(&self, tasks: &BTreeMap<Str, TaskState>) -> Option<State> {
-        let of = |stage: Stage| self.stages.iter().filter(move |(_, other)| **other == stage).filter_map(|(name, _)| tasks.get(name));
+        let of = |stage: Stage| {
+            self.stages.iter().filter(move |(_, other)| **other == stage).filter_map(|(name, _)| tasks.get(name))
+        };
         let all_dead = self
             .stages
             .iter()

@@ -192,7 +192,8 @@ pub fn sibling_failed(now: Time, sibling: &str) -> TaskEvent {
 
 /// A task waits for its shutdown delay before it is stopped, or skips it.
 pub fn shutdown_delay(now: Time, delay: Dur, skipped: bool) -> TaskEvent {
-    let (kind, verb) = if skipped { (SKIPPING_SHUTDOWN_DELAY, "Skipping") } else { (WAITING_SHUTDOWN_DELAY, "Waiting for") };
+    let (kind, verb) =
+        if skipped { (SKIPPING_SHUTDOWN_DELAY, "Skipping") } else { (WAITING_SHUTDOWN_DELAY, "Waiting for") };
     let mut event = new(kind, now);
     event.display_message = format!("{verb} shutdown_delay of {delay} before killing the task.").into();
     event
@@ -266,7 +267,9 @@ pub fn display_message(event: &TaskEvent) -> Str {
         SIGNALING => signaling_text(event),
         KILLING => match (&event.kill_reason, event.kill_timeout) {
             (reason, _) if !reason.is_empty() => reason.clone(),
-            (_, timeout) if timeout > Dur::ZERO => format!("Sent interrupt. Waiting {timeout} before force killing").into(),
+            (_, timeout) if timeout > Dur::ZERO => {
+                format!("Sent interrupt. Waiting {timeout} before force killing").into()
+            }
             _ => "Sent interrupt".into(),
         },
         KILLED => or(&event.kill_error, "Task successfully killed"),

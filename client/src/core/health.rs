@@ -39,7 +39,8 @@ impl HealthWatcher {
             return None;
         }
         let (min_healthy_time, healthy_deadline) = if alloc.deployment_id.is_some() {
-            let update = group.update.as_ref().filter(|update| update.max_parallel > 0 && update.health_check != "manual")?;
+            let update =
+                group.update.as_ref().filter(|update| update.max_parallel > 0 && update.health_check != "manual")?;
             (update.min_healthy_time, update.healthy_deadline)
         } else {
             match &group.migrate {

@@ -101,7 +101,14 @@ pub(super) struct TaskRunner {
 }
 
 impl TaskRunner {
-    pub fn new(task: &Task, group: &TaskGroup, job: &Job, known: Option<&TaskState>, now: Time, jitter: Jitter) -> Self {
+    pub fn new(
+        task: &Task,
+        group: &TaskGroup,
+        job: &Job,
+        known: Option<&TaskState>,
+        now: Time,
+        jitter: Jitter,
+    ) -> Self {
         let stage = Stage::of(task);
         let mut state = known.cloned().unwrap_or_default();
         event::append(&mut state, event::new(event::RECEIVED, now));
@@ -149,7 +156,9 @@ impl TaskRunner {
 
     /// Whether the task runs and is not being stopped: its services can be used.
     pub fn serves(&self) -> bool {
-        self.has_process && !self.killed && !matches!(self.phase, Phase::StopDelay { .. } | Phase::Stopping | Phase::Done)
+        self.has_process
+            && !self.killed
+            && !matches!(self.phase, Phase::StopDelay { .. } | Phase::Stopping | Phase::Done)
     }
 
     /// Whether an earlier agent may have left a process.
@@ -187,7 +196,13 @@ impl TaskRunner {
     }
 
     /// The process of the newest run was recovered, or was not found.
-    pub fn on_recovered(&mut self, found: Result<Option<Blob>, Str>, around: &Surroundings<'_>, is_system: bool, fx: &mut Vec<Effect>) {
+    pub fn on_recovered(
+        &mut self,
+        found: Result<Option<Blob>, Str>,
+        around: &Surroundings<'_>,
+        is_system: bool,
+        fx: &mut Vec<Effect>,
+    ) {
         match found {
             Ok(Some(handle)) => {
                 self.has_process = true;
@@ -225,7 +240,9 @@ impl TaskRunner {
         match self.phase {
             Phase::Gate => self.head(around, fx),
             Phase::RestartDelay { until } if around.now >= until => self.head(around, fx),
-            Phase::StopDelay { until } if around.now >= until || around.skip_shutdown_delay => self.stop_process(around, fx),
+            Phase::StopDelay { until } if around.now >= until || around.skip_shutdown_delay => {
+                self.stop_process(around, fx)
+            }
             _ => {}
         }
     }
@@ -253,7 +270,13 @@ impl TaskRunner {
     }
 
     /// The driver has started the task, or failed.
-    pub fn on_started(&mut self, run: u64, outcome: Result<Blob, StartFailure>, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
+    pub fn on_started(
+        &mut self,
+        run: u64,
+        outcome: Result<Blob, StartFailure>,
+        around: &Surroundings<'_>,
+        fx: &mut Vec<Effect>,
+    ) {
         if self.phase != Phase::Starting || run != self.local.run {
             return;
         }
@@ -303,7 +326,12 @@ impl TaskRunner {
             self.emit(event);
         }
         match self.phase {
-            Phase::New | Phase::SettingUp | Phase::Starting | Phase::StopDelay { .. } | Phase::Stopping | Phase::Done => {}
+            Phase::New
+            | Phase::SettingUp
+            | Phase::Starting
+            | Phase::StopDelay { .. }
+            | Phase::Stopping
+            | Phase::Done => {}
             Phase::AwaitServers | Phase::Gate | Phase::RestartDelay { .. } => self.end(around, fx),
             Phase::Parked => self.complete(fx),
             Phase::Running => self.stop_gently(around, fx),
@@ -408,7 +436,11 @@ impl TaskRunner {
             return self.stop_process(around, fx);
         }
         let skipped = around.skip_shutdown_delay;
-        self.set(TaskRunState::Pending, Some(event::shutdown_delay(around.now, self.shutdown_delay, skipped)), around.now);
+        self.set(
+            TaskRunState::Pending,
+            Some(event::shutdown_delay(around.now, self.shutdown_delay, skipped)),
+            around.now,
+        );
         if skipped {
             return self.stop_process(around, fx);
         }

@@ -181,6 +181,9 @@ impl RestartTracker {
         }
         let delay = self.policy.delay;
         let spread = Dur(self.jitter.below(delay).nanos() / 4);
-        Decision::Restart { delay: Dur(delay.nanos().saturating_add(spread.nanos())), reason: REASON_WITHIN_POLICY.into() }
+        Decision::Restart {
+            delay: Dur(delay.nanos().saturating_add(spread.nanos())),
+            reason: REASON_WITHIN_POLICY.into(),
+        }
     }
 }

@@ -12,12 +12,12 @@ pub const WATCH_RETRY: Dur = Dur::from_secs(30);
 pub const MISSING_RETRY: Dur = Dur::from_secs(2);
 /// Delay while no server is reachable; up to the same time is added at random. Short, so that new allocations do not
 /// wait long for a server that has recovered.
-const AWAY_RETRY: Dur = Dur::from_secs(1);
+const NO_LEADER_RETRY: Dur = Dur::from_secs(1);
 
 /// Delay after this error before the next round; up to the same time is added at random.
 pub fn retry_after(error: &RpcError) -> Dur {
     match error {
-        RpcError::NoLeader | RpcError::Lost(_) => AWAY_RETRY,
+        RpcError::NoLeader | RpcError::Lost(_) => NO_LEADER_RETRY,
         RpcError::Remote(_) | RpcError::Coded { .. } => WATCH_RETRY,
     }
 }
@@ -64,7 +64,9 @@ pub fn wanted(
 impl Wanted {
     /// Whether the fetched allocations lack one, or have it older than in the answer: the asked server may be behind.
     pub fn lacks_any(&self, pulled: &BTreeMap<AllocId, Arc<Allocation>>, answer: &BTreeMap<AllocId, u64>) -> bool {
-        let lacks = |id: &AllocId| pulled.get(id).is_none_or(|alloc| answer.get(id).is_some_and(|index| alloc.alloc_modify_index < *index));
+        let lacks = |id: &AllocId| {
+            pulled.get(id).is_none_or(|alloc| answer.get(id).is_some_and(|index| alloc.alloc_modify_index < *index))
+        };
         self.pull.iter().any(lacks)
     }
 }
@@ -81,7 +83,11 @@ pub struct Changes {
 }
 
 /// The changes once the wanted allocations were fetched (`pulled`, with their `alloc_modify_index`).
-pub fn changes(here: &BTreeMap<AllocId, u64>, pulled: &BTreeMap<AllocId, u64>, unchanged: &BTreeSet<AllocId>) -> Changes {
+pub fn changes(
+    here: &BTreeMap<AllocId, u64>,
+    pulled: &BTreeMap<AllocId, u64>,
+    unchanged: &BTreeSet<AllocId>,
+) -> Changes {
     let mut changes = Changes::default();
     for (id, known) in here {
         match pulled.get(id) {

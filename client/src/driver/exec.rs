@@ -24,7 +24,8 @@ use crate::executor::place::{Bind, Isolation, Spec};
 use crate::executor::user;
 
 /// Directories of the host that a task sees in its root, read-only.
-const HOST_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
+const HOST_DIRS: &[&str] =
+    &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
 /// Directories that a job may not mount over, because the executor creates them itself. The task's root is refused as
 /// well.
 const OWN_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
@@ -52,11 +53,15 @@ impl Exec {
     pub fn new(config: &ClientConfig) -> Self {
         let options = config.plugins.get("exec");
         for unknown in options.into_iter().flat_map(Map::keys).filter(|option| !OPTIONS.contains(&option.as_str())) {
-            tracing::warn!(option = unknown.as_str(), "plugin \"exec\": this agent does not know the option; it has no effect");
+            tracing::warn!(
+                option = unknown.as_str(),
+                "plugin \"exec\": this agent does not know the option; it has no effect"
+            );
         }
         let is_private = |key: &str| options.is_none_or(|options| text(options, key) != "host");
         let (cgroups, seccomp) = (cgroup::usable(config), config.plugin_flag("exec", "seccomp", true));
-        // A device node on a disk of the host works outside the task. Either the filter or the device cgroup keeps a task from making one.
+        // A device node on a disk of the host works outside the task. Either the filter or the device cgroup keeps a
+        // task from making one.
         let no_nodes = seccomp || cgroups.as_ref().is_some_and(Hierarchy::limits_devices);
         let mknod = Set::named("mknod").unwrap_or_default();
         Self {
@@ -77,7 +82,9 @@ impl Exec {
             "" => Ok(otherwise),
             "private" => Ok(true),
             "host" => Ok(false),
-            other => Err(format!("failed driver config validation: {key} must be \"private\" or \"host\", got {other:?}")),
+            other => {
+                Err(format!("failed driver config validation: {key} must be \"private\" or \"host\", got {other:?}"))
+            }
         };
         Ok(Isolation {
             root: task.task_dir.clone(),
@@ -132,7 +139,8 @@ impl Driver for Exec {
             if !print.healthy {
                 return Err(fail(print.description.to_string()));
             }
-            let isolation = self.isolation(&task).map_err(|error| StartFailure { error: error.into(), recoverable: true })?;
+            let isolation =
+                self.isolation(&task).map_err(|error| StartFailure { error: error.into(), recoverable: true })?;
             // The task's user, whichever it is, has to be able to traverse the task's root.
             Dir::open(&task.task_dir)
                 .and_then(|dir| dir.set_mode(0o755))
@@ -184,10 +192,16 @@ fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
 fn destination(told: &Path) -> Result<PathBuf, String> {
     let to = Path::new("/").join(told);
     if to.components().any(|part| part == Component::ParentDir) {
-        return Err(format!("mount destination {:?} escapes the task's root: \"..\" is not allowed", told.display().to_string()));
+        return Err(format!(
+            "mount destination {:?} escapes the task's root: \"..\" is not allowed",
+            told.display().to_string()
+        ));
     }
     if to.parent().is_none() || OWN_DIRS.iter().any(|own| to.starts_with(own)) {
-        return Err(format!("mount destination {:?} is not allowed: the driver mounts it itself", told.display().to_string()));
+        return Err(format!(
+            "mount destination {:?} is not allowed: the driver mounts it itself",
+            told.display().to_string()
+        ));
     }
     Ok(to)
 }
@@ -212,7 +226,13 @@ async fn environment(task: &TaskConfig) -> BTreeMap<String, String> {
 fn limits(task: &TaskConfig) -> Limits<'_> {
     let bytes = |mb: i64| u64::try_from(mb).unwrap_or(0) << 20;
     let (most, kept) = if task.memory_max_mb > 0 { (task.memory_max_mb, task.memory_mb) } else { (task.memory_mb, 0) };
-    Limits { memory_bytes: bytes(most), memory_kept_bytes: bytes(kept), cpu_shares: task.cpu_shares, cores: &task.cores, devices: ALLOWED }
+    Limits {
+        memory_bytes: bytes(most),
+        memory_kept_bytes: bytes(kept),
+        cpu_shares: task.cpu_shares,
+        cores: &task.cores,
+        devices: ALLOWED,
+    }
 }
 
 #[cfg(test)]
@@ -221,7 +241,8 @@ mod tests {
 
     #[test]
     fn kernels_before_5_12_do_not_isolate() {
-        let can = ["4.18.0-553.el8.x86_64", "5.4.0-200-generic", "5.12", "5.15.0-1", "6.18.44-fc", "7.0-rc1", "odd"].map(can_mount);
+        let can = ["4.18.0-553.el8.x86_64", "5.4.0-200-generic", "5.12", "5.15.0-1", "6.18.44-fc", "7.0-rc1", "odd"]
+            .map(can_mount);
         assert_eq!(can, [false, false, true, true, true, true, false]);
     }
 

@@ -91,7 +91,8 @@ const OPTIONS: &[&str] = &[
 impl Mock {
     /// Always detected; with `shutdown_periodic_after` it becomes undetected after `shutdown_periodic_duration`.
     pub fn new(config: &ClientConfig) -> Self {
-        let after = config.plugins.get("mock_driver").and_then(|options| options.get("shutdown_periodic_duration")?.as_i64());
+        let after =
+            config.plugins.get("mock_driver").and_then(|options| options.get("shutdown_periodic_duration")?.as_i64());
         let goes_away = config.plugin_flag("mock_driver", "shutdown_periodic_after", false);
         Self {
             started: std::time::Instant::now(),
@@ -131,9 +132,11 @@ impl Driver for Mock {
             }
             let logs = (!task.log_disabled).then(|| super::raw_exec::logs(&task)).flatten();
             let open = |base: &str| logs.as_ref().map(|logs| logs.open(base)).transpose();
-            let outputs = open(&format!("{}.stdout", task.id.task)).and_then(|out| Ok((out, open(&format!("{}.stderr", task.id.task))?)));
+            let outputs = open(&format!("{}.stdout", task.id.task))
+                .and_then(|out| Ok((out, open(&format!("{}.stderr", task.id.task))?)));
             let (stdout, stderr) = outputs.map_err(|error| fail(format!("opening the task's logs: {error}"), true))?;
-            let process = run(options.clone(), now(), options.run_for, [(stdout, options.stdout), (stderr, options.stderr)]);
+            let process =
+                run(options.clone(), now(), options.run_for, [(stdout, options.stdout), (stderr, options.stderr)]);
             self.known.put(task.id, Arc::clone(&process));
             Ok(process as Arc<dyn Process>)
         })
@@ -145,7 +148,8 @@ impl Driver for Mock {
                 return Ok(Some(process as Arc<dyn Process>));
             }
             let Some(handle) = handle else { return Ok(None) };
-            let handle: Handle = serde_json::from_slice(&handle.0).map_err(|error| format!("failed to decode driver state: {error}"))?;
+            let handle: Handle =
+                serde_json::from_slice(&handle.0).map_err(|error| format!("failed to decode driver state: {error}"))?;
             // The task counts as having run while no agent was there.
             let left = Dur(handle.options.run_for.nanos() - (now() - handle.started_at));
             let process = run(handle.options, handle.started_at, left, []);
@@ -170,7 +174,12 @@ struct Pretended {
     ended: watch::Receiver<Option<ExitResult>>,
 }
 
-fn run<const N: usize>(options: Options, started_at: i64, run_for: Dur, outputs: [(Option<RotatingFile>, Output); N]) -> Arc<Pretended> {
+fn run<const N: usize>(
+    options: Options,
+    started_at: i64,
+    run_for: Dur,
+    outputs: [(Option<RotatingFile>, Output); N],
+) -> Arc<Pretended> {
     let kill = CancellationToken::new();
     let (tell, ended) = watch::channel(None);
     let process = Pretended { handle: Handle { options: options.clone(), started_at }, kill: kill.clone(), ended };
@@ -279,7 +288,8 @@ fn options(config: &Map<String, Value>) -> Result<Options, String> {
         Some(Value::Number(nanos)) => Ok(Dur(nanos.as_i64().unwrap_or(0))),
         _ => match text(config, key).as_str() {
             "" => Ok(Dur::ZERO),
-            text => parse_duration(text).ok_or_else(|| format!("{key} {text:?} not a valid duration: time: invalid duration {text:?}")),
+            text => parse_duration(text)
+                .ok_or_else(|| format!("{key} {text:?} not a valid duration: time: invalid duration {text:?}")),
         },
     };
     let output = |of: &str| -> Result<Output, String> {
@@ -377,6 +387,9 @@ mod tests {
     fn durations_are_read_as_go_writes_them() {
         let spans: Vec<_> = ["1h30m", "1.5s", "300ms", "0", "", "5", "5x"].map(parse_duration).into_iter().collect();
         let secs = |n| Some(Dur::from_secs(n));
-        assert_eq!(spans, [secs(5400), Some(Dur::from_millis(1500)), Some(Dur::from_millis(300)), secs(0), None, None, None]);
+        assert_eq!(
+            spans,
+            [secs(5400), Some(Dur::from_millis(1500)), Some(Dur::from_millis(300)), secs(0), None, None, None]
+        );
     }
 }

@@ -106,10 +106,14 @@ pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Resu
         return Err(format!("Invalid label: No argument or block type is named {unknown:?}."));
     }
     if config.get("command").is_none_or(Value::is_null) {
-        return Err("Missing required attribute: The attribute \"command\" is required, but no definition was found.".to_owned());
+        return Err("Missing required attribute: The attribute \"command\" is required, but no definition was found."
+            .to_owned());
     }
     if config.get("args").is_some_and(|args| !args.is_array() && !args.is_null()) {
-        return Err("Incorrect attribute value type: Inappropriate value for attribute \"args\": list of string required.".to_owned());
+        return Err(
+            "Incorrect attribute value type: Inappropriate value for attribute \"args\": list of string required."
+                .to_owned(),
+        );
     }
     Ok(())
 }
@@ -167,7 +171,13 @@ mod tests {
             json!({"command": "/bin/true", "args": ["x"]}),
         ];
         let titles = configs.map(|config| refused(config).split(':').next().unwrap_or_default().to_owned());
-        let expected = ["Root value must be object", "Invalid label", "Missing required attribute", "Incorrect attribute value type", ""];
+        let expected = [
+            "Root value must be object",
+            "Invalid label",
+            "Missing required attribute",
+            "Incorrect attribute value type",
+            "",
+        ];
         assert_eq!(titles, expected);
     }
 }

@@ -64,7 +64,12 @@ pub struct CommandEnd {
 }
 
 /// Runs a command beside the task whose run has this directory.
-pub(super) async fn run(executor: &[PathBuf], run_dir: &Path, command: &Command, mut ends: Ends) -> Result<CommandEnd, String> {
+pub(super) async fn run(
+    executor: &[PathBuf],
+    run_dir: &Path,
+    command: &Command,
+    mut ends: Ends,
+) -> Result<CommandEnd, String> {
     let report = run_dir.join(format!("session-{}", uuid::Uuid::new_v4()));
     let started = spawn(executor, run_dir, &report, command);
     let (mut session, wires) = started.map_err(|error| format!("failed to start command: {error}"))?;
@@ -157,7 +162,9 @@ async fn carry(session: &mut Session, wires: Wires, ends: &mut Ends, report: &Pa
         status
     };
     let status = match wires {
-        Wires::Terminal { from, to, size } => until_over(ended, out.tell(Some(from)), write_terminal(&mut ends.input, to, &size)).await,
+        Wires::Terminal { from, to, size } => {
+            until_over(ended, out.tell(Some(from)), write_terminal(&mut ends.input, to, &size)).await
+        }
         Wires::Pipes => {
             let both = async { tokio::join!(out.tell(stdout), err.tell(stderr)) };
             until_over(ended, both, write_pipe(&mut ends.input, stdin)).await

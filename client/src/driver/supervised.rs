@@ -126,7 +126,9 @@ impl Supervisors {
                         return Ok(None);
                     }
                 }
-                None if tokio::time::Instant::now() > waited_until => return Err("the executor of the task does not answer".to_owned()),
+                None if tokio::time::Instant::now() > waited_until => {
+                    return Err("the executor of the task does not answer".to_owned());
+                }
                 None => tokio::time::sleep(START_POLL).await,
             }
         }
@@ -144,7 +146,8 @@ impl Supervisors {
             }
         }
         let (dir, name) = (self.runs_dir.join(run.alloc.to_string()).join(run.task.as_str()), run.run.to_string());
-        let removed = tokio::task::spawn_blocking(move || Dir::open(&dir).and_then(|runs| runs.remove_all(&name))).await;
+        let removed =
+            tokio::task::spawn_blocking(move || Dir::open(&dir).and_then(|runs| runs.remove_all(&name))).await;
         if let Ok(Err(error)) = removed
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -277,6 +280,11 @@ impl Process for Supervised {
 
     fn usage(&self) -> Option<TaskUsage> {
         let counted = self.started.cgroups.as_ref().filter(|_| self.started.counted).and_then(Cgroups::usage);
-        Some(counted.map_or_else(|| group_usage(self.started.task), |counted| TaskUsage::counted(&counted, self.started.task)))
+        Some(
+            counted.map_or_else(
+                || group_usage(self.started.task),
+                |counted| TaskUsage::counted(&counted, self.started.task),
+            ),
+        )
     }
 }

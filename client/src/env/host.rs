@@ -17,7 +17,8 @@ const DENIED: &str = "CONSUL_TOKEN,CONSUL_HTTP_TOKEN,VAULT_TOKEN,NOMAD_LICENSE,N
 
 /// Word endings that mark a variable's value as a secret, regardless of the option. Underscores separate the words of
 /// a name.
-const SECRET_WORDS: &[&str] = &["TOKEN", "TOKENS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "APIKEY"];
+const SECRET_WORDS: &[&str] =
+    &["TOKEN", "TOKENS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "APIKEY"];
 /// Parts of a name, underscores included, that mark a variable's value as a secret.
 const SECRET_PARTS: &[&str] =
     &["SECRET", "ACCESS_KEY", "API_KEY", "PRIVATE_KEY", "ACCOUNT_KEY", "SAS_KEY", "ENCRYPTION_KEY", "ENCRYPT_KEY"];
@@ -39,7 +40,8 @@ fn is_for_tasks(key: &str, options: &BTreeMap<Str, Str>) -> bool {
 /// Whether the name says that the value is a secret: a token, a password, a key of a cloud.
 fn is_secret(key: &str) -> bool {
     let key = key.to_uppercase();
-    SECRET_PARTS.iter().any(|part| key.contains(part)) || key.split('_').any(|word| SECRET_WORDS.iter().any(|end| word.ends_with(end)))
+    SECRET_PARTS.iter().any(|part| key.contains(part))
+        || key.split('_').any(|word| SECRET_WORDS.iter().any(|end| word.ends_with(end)))
 }
 
 #[cfg(test)]
@@ -70,7 +72,9 @@ mod tests {
             assert!(!is_for_tasks(secret, &open) && !is_for_tasks(secret, &BTreeMap::new()), "{secret}");
         }
         assert!(is_for_tasks("PATH", &open) && !is_for_tasks("HOME", &open) && is_for_tasks("NOMAD_LICENSE", &open));
-        assert!(is_for_tasks("HOME", &BTreeMap::new()) && is_for_tasks("COMPASS", &open) && is_for_tasks("KEYBOARD", &open));
+        assert!(
+            is_for_tasks("HOME", &BTreeMap::new()) && is_for_tasks("COMPASS", &open) && is_for_tasks("KEYBOARD", &open)
+        );
         assert!(!is_for_tasks("NOMAD_LICENSE", &BTreeMap::new()));
     }
 

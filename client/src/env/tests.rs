@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use songline_model::{AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, AllocatedTaskResources, Job, TaskGroup};
+use songline_model::{
+    AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, AllocatedTaskResources, Job, TaskGroup,
+};
 
 use super::*;
 
@@ -30,8 +32,11 @@ fn env(task: Task, label: &str) -> TaskEnv {
         })),
         ..Allocation::default()
     };
-    let node =
-        Node { datacenter: "dc1".into(), attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())), ..Node::default() };
+    let node = Node {
+        datacenter: "dc1".into(),
+        attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())),
+        ..Node::default()
+    };
     let paths = TaskPaths { alloc: "/a/alloc".into(), local: "/a/web/local".into(), secrets: "/a/web/secrets".into() };
     TaskEnv::build(&Sources {
         alloc: &alloc,
@@ -51,7 +56,10 @@ fn check(env: &TaskEnv, expected: Expect) {
 
 #[test]
 fn a_task_is_told_who_it_is_and_where_it_listens() {
-    let own = [("GREETING".into(), "on ${attr.kernel.name} at ${NOMAD_ADDR_http} ${unknown.x}".into()), ("PATH".into(), "/opt".into())];
+    let own = [
+        ("GREETING".into(), "on ${attr.kernel.name} at ${NOMAD_ADDR_http} ${unknown.x}".into()),
+        ("PATH".into(), "/opt".into()),
+    ];
     let task = Task { name: "web".into(), env: Some(own.into()), ..Task::default() };
     check(
         &env(task, "http"),

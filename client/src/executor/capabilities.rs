@@ -101,7 +101,8 @@ impl Set {
 
     /// The names of its members, sorted.
     pub fn names(self) -> Vec<&'static str> {
-        let mut names: Vec<_> = NAMES.iter().enumerate().filter(|(number, _)| self.0 >> number & 1 == 1).map(|(_, name)| *name).collect();
+        let mut names: Vec<_> =
+            NAMES.iter().enumerate().filter(|(number, _)| self.0 >> number & 1 == 1).map(|(_, name)| *name).collect();
         names.sort_unstable();
         names
     }
@@ -132,8 +133,8 @@ pub(super) fn limit(to: Set) -> rustix::io::Result<()> {
     rustix::thread::set_keep_capabilities(true)
 }
 
-/// Gives up the capabilities that the calling thread holds beyond `wanted`. Done when the thread has the task's user. No task gets a
-/// capability that the agent itself lacks.
+/// Gives up the capabilities that the calling thread holds beyond `wanted`. Done when the thread has the task's user.
+/// No task gets a capability that the agent itself lacks.
 pub(super) fn hold(wanted: &Capabilities, is_root: bool) -> rustix::io::Result<()> {
     let own = Set(rustix::thread::capabilities(None)?.permitted.bits());
     // Root's programs get the bounding set when they start; the inheritable set is for users that are not root.
@@ -155,7 +156,8 @@ pub(super) fn hold(wanted: &Capabilities, is_root: bool) -> rustix::io::Result<(
 
 /// Union of the sets of these names; the error lists the unknown names.
 pub(crate) fn union(names: &[String]) -> Result<Set, Vec<String>> {
-    let (known, unknown): (Vec<_>, Vec<_>) = names.iter().map(|name| (name, Set::named(name))).partition(|(_, set)| set.is_some());
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        names.iter().map(|name| (name, Set::named(name))).partition(|(_, set)| set.is_some());
     if !unknown.is_empty() {
         let mut unknown: Vec<String> = unknown.into_iter().map(|(name, _)| name.to_lowercase()).collect();
         unknown.sort_unstable();
@@ -196,13 +198,17 @@ mod tests {
 
     #[test]
     fn names_have_the_kernels_numbers() {
-        let numbers = [("chown", 0), ("net_raw", 13), ("sys_admin", 21), ("mknod", 27), ("bpf", 39), ("checkpoint_restore", 40)];
+        let numbers =
+            [("chown", 0), ("net_raw", 13), ("sys_admin", 21), ("mknod", 27), ("bpf", 39), ("checkpoint_restore", 40)];
         for (name, number) in numbers {
             assert_eq!(Set::named(name), Some(Set(1 << number)), "{name}");
         }
         assert_eq!(Set::named("CAP_KILL"), Set::named("kill"));
         assert_eq!(Set::named("ALL"), Some(Set::ALL));
         assert_eq!(Set::named("odd"), None);
-        assert_eq!(union(&["odd".to_owned(), "kill".to_owned(), "Even".to_owned()]), Err(vec!["even".to_owned(), "odd".to_owned()]));
+        assert_eq!(
+            union(&["odd".to_owned(), "kill".to_owned(), "Even".to_owned()]),
+            Err(vec!["even".to_owned(), "odd".to_owned()])
+        );
     }
 }

@@ -1,10 +1,11 @@
-//! Step "devices": `/dev` of an isolated task: the few devices that every program expects, and nothing of the machine's hardware.
+//! Step "devices": `/dev` of an isolated task: the few devices that every program expects, and nothing of the machine's
+//! hardware.
 //!
-//! Attack that it stops: a task that opens a disk or the memory of the host as a file, or makes the node for it. `/dev` is a small file
-//! system of the task's own on which device nodes do not work. Each device is the machine's own, attached over an empty file through a
-//! mount of its own that is read-only: it can be read and written, but its mode and owner, which are the machine's, cannot be changed. The
-//! device cgroup, where the machine has it, lets no other device be opened or made ([`ALLOWED`]); so do the seccomp filter and the mounts'
-//! `nodev` on their own.
+//! Attack that it stops: a task that opens a disk or the memory of the host as a file, or makes the node for it. `/dev`
+//! is a small file system of the task's own on which device nodes do not work. Each device is the machine's own,
+//! attached over an empty file through a mount of its own that is read-only: it can be read and written, but its mode
+//! and owner, which are the machine's, cannot be changed. The device cgroup, where the machine has it, lets no other
+//! device be opened or made ([`ALLOWED`]); so do the seccomp filter and the mounts' `nodev` on their own.
 
 use std::io;
 use std::path::Path;
@@ -25,9 +26,10 @@ const LINKS: &[(&str, &str)] = &[
     ("stdout", "/proc/self/fd/1"),
 ];
 
-/// Devices that the device cgroup allows, in the kernel's notation: the devices shown, and terminals. Making nodes (`m`) is allowed for
-/// none.
-pub const ALLOWED: &[&str] = &["c 1:3 rw", "c 1:5 rw", "c 1:7 rw", "c 1:8 rw", "c 1:9 rw", "c 5:0 rw", "c 5:2 rw", "c 136:* rw"];
+/// Devices that the device cgroup allows, in the kernel's notation: the devices shown, and terminals. Making nodes
+/// (`m`) is allowed for none.
+pub const ALLOWED: &[&str] =
+    &["c 1:3 rw", "c 1:5 rw", "c 1:7 rw", "c 1:8 rw", "c 1:9 rw", "c 5:0 rw", "c 5:2 rw", "c 136:* rw"];
 
 /// Makes `/dev`.
 pub(super) fn make(root: &Root) -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! The steps by which the first process of an isolated task becomes the task. Each step has a file, which says what attack the step stops:
+//! The steps by which the first process of an isolated task becomes the task. Each step has a file, which says what
+//! attack the step stops:
 //!
 //! | Step | File | Where |
 //! |---|---|---|
@@ -10,8 +11,8 @@
 //! | capabilities | [`super::capabilities`] | the same |
 //! | seccomp | [`super::seccomp`] | the same, last before it becomes the task |
 //!
-//! A step that fails ends the process. Its reason goes to the executor through the pipe that is its standard input until the program
-//! starts.
+//! A step that fails ends the process. Its reason goes to the executor through the pipe that is its standard input
+//! until the program starts.
 
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -42,7 +43,8 @@ const SEARCH: &[&str] = &["/local", "/", "/usr/local/bin", "/usr/bin", "/bin"];
 
 /// Command of the first process inside the namespaces: this program again. Its standard input is `report`.
 pub(super) fn init_command(place: &Place, isolation: &Isolation, report: io::PipeWriter) -> io::Result<Command> {
-    let (program, first) = isolation.init.split_first().ok_or_else(|| io::Error::other("no program for the first process"))?;
+    let (program, first) =
+        isolation.init.split_first().ok_or_else(|| io::Error::other("no program for the first process"))?;
     let mut command = Command::new(program);
     command.args(first).arg("init").arg(place.dir()).env_clear().stdin(report);
     Ok(command)
@@ -56,8 +58,8 @@ pub(super) fn spawn(mut command: Command, isolation: &Isolation, mut report: Pip
     // The thread drops the command, and with it this process's writing end of the pipe.
     let thread = std::thread::spawn(move || {
         #[allow(unsafe_code)]
-        // SAFETY: none of these flags unshares the table of file descriptors, which is what the function warns of, and the thread
-        // does nothing after this but start the command.
+        // SAFETY: none of these flags unshares the table of file descriptors, which is what the function warns of, and
+        // the thread does nothing after this but start the command.
         unsafe {
             rustix::thread::unshare_unsafe(flags)?
         };
@@ -73,14 +75,18 @@ pub(super) fn spawn(mut command: Command, isolation: &Isolation, mut report: Pip
     child.wait()?;
     told?;
     let failure = said.strip_prefix(STARTING).unwrap_or(&said);
-    Err(io::Error::other(if failure.is_empty() { "the first process of the task ended before its program was started" } else { failure }))
+    Err(io::Error::other(if failure.is_empty() {
+        "the first process of the task ended before its program was started"
+    } else {
+        failure
+    }))
 }
 
-/// Makes the task's view of the machine, gives up the privileges that the task must not have, and becomes the task. Returns only after a
-/// failure, with the exit code.
+/// Makes the task's view of the machine, gives up the privileges that the task must not have, and becomes the task.
+/// Returns only after a failure, with the exit code.
 pub(super) fn become_task(place: &Place) -> u8 {
-    // The task's standard input is empty. The task must not hold the pipe: the end of the pipe tells the executor that the program has
-    // started.
+    // The task's standard input is empty. The task must not hold the pipe: the end of the pipe tells the executor that
+    // the program has started.
     let report = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3).map_err(io::Error::from);
     let outcome = report.and_then(|report| {
         nothing_to_read()?;
@@ -155,8 +161,8 @@ fn find_inside(spec: &Spec, isolation: &Isolation) -> io::Result<PathBuf> {
     Ok(found)
 }
 
-/// Makes a program executable. A file that was put into the task's directories, by an artifact for example, may lack the permission. Only a
-/// file with this one name is changed: a link may lead to a file of another owner.
+/// Makes a program executable. A file that was put into the task's directories, by an artifact for example, may lack
+/// the permission. Only a file with this one name is changed: a link may lead to a file of another owner.
 fn make_executable(path: &Path) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     if fs::canonicalize(dir)? != dir {

@@ -1,9 +1,10 @@
 //! Step "mounts": the files of the machine that an isolated task sees, and those that it may change.
 //!
-//! Attacks that it stops: a mount destination that leads out of the task's root, by `..` or by a link that an earlier run left there (every
-//! destination is walked name by name beneath an open directory, and links are refused); a write through a mount below one that is
-//! read-only (attributes are set on whole trees before they are attached); device nodes and setuid programs on a volume (no mount but
-//! `/dev`'s own files has devices, and none honours setuid); settings of the kernel under `/proc` and `/sys`.
+//! Attacks that it stops: a mount destination that leads out of the task's root, by `..` or by a link that an earlier
+//! run left there (every destination is walked name by name beneath an open directory, and links are refused); a write
+//! through a mount below one that is read-only (attributes are set on whole trees before they are attached); device
+//! nodes and setuid programs on a volume (no mount but `/dev`'s own files has devices, and none honours setuid);
+//! settings of the kernel under `/proc` and `/sys`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -11,11 +12,14 @@ use std::path::{Component, Path};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+};
 
 use super::place::{Bind, Isolation};
 
-/// Paths of `/proc` and `/sys` that are hidden: kernel memory, keys, timers and hardware that say something about the host.
+/// Paths of `/proc` and `/sys` that are hidden: kernel memory, keys, timers and hardware that say something about the
+/// host.
 const MASKED: &[&str] = &[
     "/proc/acpi",
     "/proc/asound",
@@ -50,15 +54,17 @@ impl Root {
         rustix::mount::mount_change("/", private).map_err(failed("making mounts private"))?;
         let root = copy(&isolation.root, PLAIN)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let at = rustix::fs::open(&isolation.root, flags, Mode::empty()).map_err(failed("opening the task's directory"))?;
+        let at =
+            rustix::fs::open(&isolation.root, flags, Mode::empty()).map_err(failed("opening the task's directory"))?;
         attach(&root, &at).map_err(failed("attaching the root"))?;
         Ok(Self(root))
     }
 
     /// Shows the task a file or directory of the machine, with all mounts below it.
     pub fn bind(&self, bind: &Bind) -> io::Result<()> {
-        let told =
-            |error: io::Error| io::Error::new(error.kind(), format!("mounting {} at {}: {error}", bind.from.display(), bind.to.display()));
+        let told = |error: io::Error| {
+            io::Error::new(error.kind(), format!("mounting {} at {}: {error}", bind.from.display(), bind.to.display()))
+        };
         let tree = copy(&bind.from, if bind.read_only { PLAIN | FIXED } else { PLAIN }).map_err(told)?;
         let spot = if bind.from.is_dir() { self.directory(&bind.to) } else { self.file(&bind.to) };
         attach(&tree, &spot.map_err(told)?).map_err(|error| told(error.into()))
@@ -76,14 +82,24 @@ impl Root {
         for path in MASKED {
             let Some(spot) = self.existing(path)? else { continue };
             let is_dir = FileType::from_raw_mode(rustix::fs::fstat(&spot)?.st_mode) == FileType::Directory;
-            let mask = if is_dir { new("tmpfs", &[("size", "4k")], DATA | FIXED)? } else { copy(Path::new("/dev/null"), FIXED)? };
+            let mask = if is_dir {
+                new("tmpfs", &[("size", "4k")], DATA | FIXED)?
+            } else {
+                copy(Path::new("/dev/null"), FIXED)?
+            };
             attach(&mask, &spot).map_err(failed(path))?;
         }
         Ok(())
     }
 
     /// Mounts a new file system at a directory, and opens its root.
-    pub fn fresh(&self, at: &str, kind: &'static str, options: &[(&str, &str)], attributes: MountAttrFlags) -> io::Result<OwnedFd> {
+    pub fn fresh(
+        &self,
+        at: &str,
+        kind: &'static str,
+        options: &[(&str, &str)],
+        attributes: MountAttrFlags,
+    ) -> io::Result<OwnedFd> {
         let mount = new(kind, options, attributes)?;
         attach(&mount, &self.directory(Path::new(at))?).map_err(failed(kind))?;
         Ok(mount)
@@ -97,7 +113,8 @@ impl Root {
         std::env::set_current_dir("/")
     }
 
-    /// Opens a directory beneath the root, and makes it and those above it where they are missing. No name of the path may be a link.
+    /// Opens a directory beneath the root, and makes it and those above it where they are missing. No name of the path
+    /// may be a link.
     pub fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
         let mut dir = self.0.try_clone()?;
         for name in names(path)? {
@@ -147,7 +164,8 @@ pub(super) fn copy(from: &Path, attributes: MountAttrFlags) -> io::Result<OwnedF
 /// As [`copy`], for a path below an open directory; an empty path means the open file itself.
 fn copy_at(below: impl AsFd, from: &Path, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     let copied = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = rustix::mount::open_tree(below, from, copied | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::AT_EMPTY_PATH)?;
+    let tree =
+        rustix::mount::open_tree(below, from, copied | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::AT_EMPTY_PATH)?;
     set_attributes(&tree, attributes)?;
     Ok(tree)
 }
@@ -176,10 +194,18 @@ fn new(kind: &'static str, options: &[(&str, &str)], attributes: MountAttrFlags)
 fn set_attributes(tree: &OwnedFd, attributes: MountAttrFlags) -> io::Result<()> {
     let wanted = libc::mount_attr { attr_set: attributes.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
     #[allow(unsafe_code)]
-    // SAFETY: the kernel reads an empty C string and as many bytes of the structure as it is told, both alive during the call.
+    // SAFETY: the kernel reads an empty C string and as many bytes of the structure as it is told, both alive during
+    // the call.
     let set = unsafe {
         let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
-        libc::syscall(libc::SYS_mount_setattr, tree.as_raw_fd(), c"".as_ptr(), flags, &raw const wanted, size_of_val(&wanted))
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const wanted,
+            size_of_val(&wanted),
+        )
     };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -204,7 +230,10 @@ fn names(path: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
 }
 
 fn not_beneath(path: &Path) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("mount destination {:?} escapes the task's root", path.display().to_string()))
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("mount destination {:?} escapes the task's root", path.display().to_string()),
+    )
 }
 
 /// Names the step of an error of the system.

@@ -152,7 +152,9 @@ impl Order {
         let mut words = line.split_ascii_whitespace();
         match (words.next()?, words.next()?.parse().ok()?) {
             ("signal", number) => Some(Order::Signal(number)),
-            ("stop", signal) => Some(Order::Stop { signal, timeout: Duration::from_millis(words.next()?.parse().ok()?) }),
+            ("stop", signal) => {
+                Some(Order::Stop { signal, timeout: Duration::from_millis(words.next()?.parse().ok()?) })
+            }
             _ => None,
         }
     }

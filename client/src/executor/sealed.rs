@@ -1,10 +1,9 @@
 //! Step "program": the process that goes into a task's namespaces runs from a read-only mount of its own file.
 //!
 //! Attack that it stops: a task of root reaches the file of the program that started it, through `/proc/<pid>/exe` or
-//! as the interpreter
-//! `#!/proc/self/exe` of a script, and overwrites it; the host then runs the task's code as root. Through a read-only
-//! mount the file cannot be opened for writing, and a process that is not dumpable hides its files from processes
-//! with fewer privileges.
+//! as the interpreter `#!/proc/self/exe` of a script, and overwrites it; the host then runs the task's code as root.
+//! Through a read-only mount the file cannot be opened for writing, and a process that is not dumpable hides its files
+//! from processes with fewer privileges.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -19,8 +18,8 @@ use rustix::process::DumpableBehavior;
 
 use super::mounts;
 
-/// Starts this program again from a read-only mount of its file, with these arguments and the same environment and streams. Returns only
-/// with an error.
+/// Starts this program again from a read-only mount of its file, with these arguments and the same environment and
+/// streams. Returns only with an error.
 pub(super) fn again(args: impl Iterator<Item = OsString>) -> io::Result<Infallible> {
     hide()?;
     let (_mount, path) = read_only(Path::new("/proc/self/exe"))?;

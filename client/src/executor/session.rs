@@ -85,10 +85,14 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
             (Some(_), None) => return Err("failed to start command: an isolated task has a user".to_owned()),
             (None, None) => {}
         }
-        command.spawn().map_err(|error| format!("failed to start command: fork/exec {}: {}", program.display(), words(&error)))
+        command
+            .spawn()
+            .map_err(|error| format!("failed to start command: fork/exec {}: {}", program.display(), words(&error)))
     };
     // A thread of its own, because a process with several threads may enter a mount namespace with one of them only.
-    let child = std::thread::spawn(launch).join().map_err(|_| "the thread that starts the command ended early".to_owned())??;
+    let child = std::thread::spawn(launch)
+        .join()
+        .map_err(|_| "the thread that starts the command ended early".to_owned())??;
     if tty {
         // The command leads a process group of its own, so that signals from the terminal's keys reach the command
         // and not this process. If the command used the terminal before it owned it, the command was stopped; SIGCONT
@@ -134,7 +138,8 @@ fn find(program: &OsString, spec: &Spec) -> Result<PathBuf, String> {
         return Ok(PathBuf::from(program));
     }
     let search = spec.env.get("PATH").map_or(SEARCH_PATH, String::as_str);
-    let runs = |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    let runs =
+        |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     let found = search.split(':').filter(|dir| dir.starts_with('/')).map(|dir| Path::new(dir).join(program)).find(runs);
     found.ok_or_else(|| format!("failed to start command: exec: {name:?}: executable file not found in $PATH"))
 }

@@ -36,7 +36,14 @@ fn is_zero(number: &i64) -> bool {
 
 pub(super) fn logs(ask: FileSystemLogs) -> Result<ReadLogs, RpcError> {
     let origin = origin(&ask.origin)?;
-    Ok(ReadLogs { alloc: ask.alloc_id, task: ask.task, kind: ask.log_type, offset: ask.offset, origin, follow: ask.follow })
+    Ok(ReadLogs {
+        alloc: ask.alloc_id,
+        task: ask.task,
+        kind: ask.log_type,
+        offset: ask.offset,
+        origin,
+        follow: ask.follow,
+    })
 }
 
 pub(super) fn file(ask: FileSystemStream) -> Result<ReadFile, RpcError> {
@@ -99,6 +106,11 @@ pub(super) fn wrapped(message: &StreamErrWrapper) -> io::Result<Bytes> {
 }
 
 fn json(frame: &StreamFrame) -> io::Result<Vec<u8>> {
-    let shown = Shown { data: STANDARD.encode(&frame.data), file: &frame.file, file_event: &frame.file_event, offset: frame.offset };
+    let shown = Shown {
+        data: STANDARD.encode(&frame.data),
+        file: &frame.file,
+        file_event: &frame.file_event,
+        offset: frame.offset,
+    };
     serde_json::to_vec(&shown).map_err(io::Error::other)
 }

@@ -7,9 +7,9 @@ use songline_model::{AllocId, NodeId, Secret, Str};
 use songline_rpc::RpcError;
 use songline_rpc::agent_wire::ALLOC_SNAPSHOT;
 use songline_rpc::message::{
-    AgentHost, AgentMonitor, AgentProfile, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart,
-    AllocationsSignal, AllocationsStats, Call, ClientStats, FileSystemList, FileSystemLogs, FileSystemStat, FileSystemStream,
-    NodeMetaApply, NodeMetaRead, StreamCall,
+    AgentHost, AgentMonitor, AgentProfile, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll,
+    AllocationsRestart, AllocationsSignal, AllocationsStats, Call, ClientStats, FileSystemList, FileSystemLogs,
+    FileSystemStat, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall,
 };
 
 /// A right that a caller needs. Rights with an allocation apply to its namespace.

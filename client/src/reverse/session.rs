@@ -83,6 +83,8 @@ fn document(output: &ExecOutput) -> Value {
         ExecOutput::StderrClose => json!({ "stderr": { "close": true } }),
         ExecOutput::Exited { exit_code: 0, signal: 0 } => json!({ "exited": true, "result": {} }),
         ExecOutput::Exited { exit_code, signal: 0 } => json!({ "exited": true, "result": { "exit_code": exit_code } }),
-        ExecOutput::Exited { exit_code, signal } => json!({ "exited": true, "result": { "exit_code": exit_code, "signal": signal } }),
+        ExecOutput::Exited { exit_code, signal } => {
+            json!({ "exited": true, "result": { "exit_code": exit_code, "signal": signal } })
+        }
     }
 }

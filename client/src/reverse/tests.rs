@@ -8,7 +8,9 @@ use songline_model::{AllocId, Blob, Str, Time};
 use songline_rpc::message::{ExecMessage, ExecStdin, StreamErrWrapper};
 use songline_rpc::net::{call_over, open_channel};
 use songline_rpc::yamux::{Session, SessionLimits};
-use songline_rpc::{AllocFileInfo, ExecCommand, ExecInput, ExecOutput, ExecSession, NodeMeta, ReadFile, ReadLogs, StreamFrame};
+use songline_rpc::{
+    AllocFileInfo, ExecCommand, ExecInput, ExecOutput, ExecSession, NodeMeta, ReadFile, ReadLogs, StreamFrame,
+};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -44,7 +46,14 @@ impl NodeAgent for Notes {
     async fn fs_list(&self, alloc: AllocId, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
         self.note(format!("list {alloc:?} {path}"));
         let (file_mode, mod_time) = ("drwxrwxrwx".into(), Time::from_secs(7));
-        Ok(vec![AllocFileInfo { name: "alloc".into(), is_dir: true, size: 4096, file_mode, mod_time, content_type: Str::default() }])
+        Ok(vec![AllocFileInfo {
+            name: "alloc".into(),
+            is_dir: true,
+            size: 4096,
+            file_mode,
+            mod_time,
+            content_type: Str::default(),
+        }])
     }
 
     async fn fs_stat(&self, _: AllocId, path: &str) -> Result<AllocFileInfo, RpcError> {
@@ -118,7 +127,10 @@ impl NodeAgent for Notes {
 
     async fn agent_profile(&self, ask: AskProfile) -> Result<songline_rpc::Profile, RpcError> {
         self.note(format!("{ask:?}"));
-        Ok(songline_rpc::Profile { headers: [("a".into(), "b".into())].into(), payload: Bytes::from_static(b"profile") })
+        Ok(songline_rpc::Profile {
+            headers: [("a".into(), "b".into())].into(),
+            payload: Bytes::from_static(b"profile"),
+        })
     }
 
     async fn agent_monitor(&self, ask: AskMonitor) -> Result<frames::Frames, RpcError> {
@@ -193,9 +205,10 @@ async fn calls_reach_the_node_and_answers_and_errors_come_back() {
 #[tokio::test]
 async fn a_method_that_nodes_do_not_have_is_named() {
     let (_node, session) = met();
-    for (method, text) in
-        [("Allocations.Nope", "rpc: can't find method Allocations.Nope"), ("Node.Register", "rpc: can't find service Node.Register")]
-    {
+    for (method, text) in [
+        ("Allocations.Nope", "rpc: can't find method Allocations.Nope"),
+        ("Node.Register", "rpc: can't find service Node.Register"),
+    ] {
         assert_eq!(call_over(&session, 1, method, &[0x80]).await.unwrap_err().to_string(), text);
     }
     let error = open_channel(&session, "Allocations.Nope", &[0x80]).await.unwrap_err();
@@ -287,18 +300,27 @@ async fn where_tokens_count_the_node_looks_at_them_once_more() {
     let session = Session::accepted(theirs, SessionLimits::default());
     for token in ["good", "bad"] {
         let token = songline_model::Secret::new(token);
-        let list = FileSystemList { alloc_id: alloc(), path: "/".into(), auth_token: token.clone(), ..FileSystemList::default() };
+        let list = FileSystemList {
+            alloc_id: alloc(),
+            path: "/".into(),
+            auth_token: token.clone(),
+            ..FileSystemList::default()
+        };
         let listed = ask(&session, list).await.map(|answer| answer.files.map(|files| files.len()));
         node.note(format!("{listed:?}"));
         let (task, cmd) = ("web".into(), Some(vec!["cat".into()]));
-        let exec = AllocationsExec { alloc_id: alloc(), task, cmd, auth_token: token.clone(), ..AllocationsExec::default() };
+        let exec =
+            AllocationsExec { alloc_id: alloc(), task, cmd, auth_token: token.clone(), ..AllocationsExec::default() };
         let mut channel = open_channel(&session, AllocationsExec::METHOD, &encoded(&exec).unwrap()).await.unwrap();
         let end = ExecMessage { stdin: Some(ExecStdin { data: None, close: true }), ..ExecMessage::default() };
         // The node does not read from a refused stream any more.
         let _ = channel.send(&encoded(&end).unwrap()).await;
         node.note(format!("{:?}", heard(channel).await));
         let host = AgentHost { auth_token: token, ..AgentHost::default() };
-        node.note(format!("{:?}", ask(&session, host).await.map(|answer| answer.host_data.read::<serde_json::Value>().unwrap())));
+        node.note(format!(
+            "{:?}",
+            ask(&session, host).await.map(|answer| answer.host_data.read::<serde_json::Value>().unwrap())
+        ));
     }
     expect![[r#"
         (
@@ -328,7 +350,8 @@ async fn where_tokens_count_the_node_looks_at_them_once_more() {
 #[tokio::test]
 async fn an_agent_tells_of_itself_over_the_session_of_its_node() {
     let (node, session) = met();
-    let profile = AgentProfile { req_type: "lookup".into(), profile: "goroutine".into(), debug: 2, ..AgentProfile::default() };
+    let profile =
+        AgentProfile { req_type: "lookup".into(), profile: "goroutine".into(), debug: 2, ..AgentProfile::default() };
     let profile = ask(&session, profile).await.unwrap();
     let payload = profile.payload.map(|payload| String::from_utf8(payload.0).unwrap());
     node.note(format!("{payload:?} {:?}", profile.http_headers));

@@ -21,7 +21,12 @@ use crate::services;
 const TOKEN_FILE: &str = "nomad_token";
 
 /// Waits for the end of earlier allocations, and creates the directories.
-pub(super) async fn set_up_alloc(shared: &Shared, alloc: &Allocation, dir: &AllocDir, awaited: Vec<AllocId>) -> Result<(), String> {
+pub(super) async fn set_up_alloc(
+    shared: &Shared,
+    alloc: &Allocation,
+    dir: &AllocDir,
+    awaited: Vec<AllocId>,
+) -> Result<(), String> {
     let mut previous = None;
     for id in awaited {
         let found = (shared.await_end)(id).await;
@@ -65,7 +70,8 @@ pub(super) async fn set_up_task(
         tell(event::message(event::HOOK_FAILED, now(), &format!("{hook}: {error}")));
         format!("prestart hook {hook:?} failed: {error}")
     };
-    let driver = driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
+    let driver =
+        driver.ok_or_else(|| fail_hook("validate", format!("driver {:?} is not available", task.driver.as_str())))?;
     check_user(shared, task, &task.user).await.map_err(|error| fail_hook("validate", error))?;
     if !dir.has_task(name) {
         tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
@@ -89,7 +95,9 @@ pub(super) async fn set_up_task(
     let token = token.filter(|_| wanted.env);
     let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
     let env = environment(shared, alloc, task, dir, driver.has_own_root(), token.as_ref());
-    if let (Some(wanted), Some(payload), 1) = (&task.dispatch_payload, alloc.job.as_ref().and_then(|job| job.payload.clone()), run) {
+    if let (Some(wanted), Some(payload), 1) =
+        (&task.dispatch_payload, alloc.job.as_ref().and_then(|job| job.payload.clone()), run)
+    {
         let (dir, task, path) = (dir.clone(), name.clone(), PathBuf::from(env.replace(&wanted.file)));
         let write = move || dir.write_local(&task, &path, &payload.0);
         blocking(write).await.map_err(|error| fail_hook("dispatch_payload", error))?;
@@ -103,7 +111,8 @@ pub(super) async fn set_up_task(
         tell(event::failed_validation(now(), &text));
         text
     })?;
-    let resources = alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(name).cloned()).unwrap_or_default();
+    let resources =
+        alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(name).cloned()).unwrap_or_default();
     let logs = task.log_config.clone().unwrap_or_default();
     let positive = |n: i64, otherwise: u64| if n > 0 { n.unsigned_abs() } else { otherwise };
     Ok(TaskConfig {
@@ -169,8 +178,9 @@ pub(super) async fn fetch_artifacts(
     // Destinations are directories of this node, regardless of the paths that the task sees.
     let env = environment(shared, alloc, task, dir, false, None);
     let replaced = |text: &Str| Str::from(env.replace(text));
-    let all =
-        |map: &Option<BTreeMap<Str, Str>>| map.as_ref().map(|map| map.iter().map(|(key, value)| (key.clone(), replaced(value))).collect());
+    let all = |map: &Option<BTreeMap<Str, Str>>| {
+        map.as_ref().map(|map| map.iter().map(|(key, value)| (key.clone(), replaced(value))).collect())
+    };
     let wanted = artifacts.iter().map(|artifact| Wanted {
         named: artifact.getter_source.to_string(),
         artifact: TaskArtifact {
@@ -197,7 +207,14 @@ pub(super) async fn fetch_artifacts(
     })
 }
 
-fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir, own_root: bool, token: Option<&Secret>) -> TaskEnv {
+fn environment(
+    shared: &Shared,
+    alloc: &Allocation,
+    task: &Task,
+    dir: &AllocDir,
+    own_root: bool,
+    token: Option<&Secret>,
+) -> TaskEnv {
     let paths = if own_root {
         TaskPaths { alloc: "/alloc".into(), local: "/local".into(), secrets: "/secrets".into() }
     } else {
@@ -206,7 +223,15 @@ fn environment(shared: &Shared, alloc: &Allocation, task: &Task, dir: &AllocDir,
     };
     let host = host::inherited(&task.driver, &shared.config.options);
     let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
-    TaskEnv::build(&Sources { alloc, task, node: &node, region: &shared.config.region, paths: &paths, host: &host, token })
+    TaskEnv::build(&Sources {
+        alloc,
+        task,
+        node: &node,
+        region: &shared.config.region,
+        paths: &paths,
+        host: &host,
+        token,
+    })
 }
 
 /// Service registrations of a workload.
@@ -231,7 +256,12 @@ pub(super) fn registrations(
 }
 
 /// Host volumes that the task mounts.
-fn mounts(shared: &Shared, alloc: &Allocation, task: &Task, driver: &dyn Driver) -> Result<Vec<(PathBuf, PathBuf, bool)>, String> {
+fn mounts(
+    shared: &Shared,
+    alloc: &Allocation,
+    task: &Task,
+    driver: &dyn Driver,
+) -> Result<Vec<(PathBuf, PathBuf, bool)>, String> {
     let mut mounts = Vec::new();
     let volumes = alloc.group().and_then(|group| group.volumes.clone()).unwrap_or_default();
     for mount in task.volume_mounts.iter().flatten() {
@@ -240,10 +270,17 @@ fn mounts(shared: &Shared, alloc: &Allocation, task: &Task, driver: &dyn Driver)
             return Err(format!("No CSI Mount Point found for volume: {}", mount.volume));
         }
         if !driver.has_own_root() {
-            return Err(format!("task driver {:?} for {:?} does not support host volumes", task.driver.as_str(), task.name.as_str()));
+            return Err(format!(
+                "task driver {:?} for {:?} does not support host volumes",
+                task.driver.as_str(),
+                task.name.as_str()
+            ));
         }
-        let suffix =
-            if request.per_alloc { alloc.name_index().map(|index| format!("[{index}]")).unwrap_or_default() } else { String::new() };
+        let suffix = if request.per_alloc {
+            alloc.name_index().map(|index| format!("[{index}]")).unwrap_or_default()
+        } else {
+            String::new()
+        };
         let source: Str = format!("{}{suffix}", request.source).into();
         let Some(volume) = shared.config.host_volumes.get(&source) else {
             return Err(format!("host volume validation error: missing {source}"));

@@ -10,14 +10,15 @@ pub(crate) const DENYLIST: (&str, &str) = ("user.denylist", "root,Administrator"
 /// The option that lists the drivers whose tasks' users are checked, and its default.
 pub(crate) const CHECKED_DRIVERS: (&str, &str) = ("user.checked_drivers", "exec,qemu,java");
 
-/// Refuses a denied user for tasks of a checked driver, whether the user is given by one of its names or by number. Blocks while users are
-/// looked up.
+/// Refuses a denied user for tasks of a checked driver, whether the user is given by one of its names or by number.
+/// Blocks while users are looked up.
 pub(super) fn user(config: &ClientConfig, driver: &str, user: &str) -> Result<(), String> {
     if user.is_empty() || !option(config, CHECKED_DRIVERS).any(|checked| checked == driver) {
         return Ok(());
     }
     let denied = || option(config, DENYLIST);
-    let is_denied = denied().any(|name| name == user) || number(user).is_some_and(|own| denied().any(|name| number(name) == Some(own)));
+    let is_denied = denied().any(|name| name == user)
+        || number(user).is_some_and(|own| denied().any(|name| number(name) == Some(own)));
     if is_denied { Err(format!("running as user {user:?} is disallowed")) } else { Ok(()) }
 }
 
@@ -36,7 +37,8 @@ mod tests {
     #[test]
     fn denied_users_are_refused_by_name_and_by_number_for_checked_drivers() {
         let mut config = ClientConfig::default();
-        let refused = |config: &ClientConfig, driver: &str, name: &str| user(config, driver, name).err().unwrap_or_default();
+        let refused =
+            |config: &ClientConfig, driver: &str, name: &str| user(config, driver, name).err().unwrap_or_default();
         assert_eq!(refused(&config, "exec", "root"), "running as user \"root\" is disallowed");
         assert_eq!(refused(&config, "exec", "0"), "running as user \"0\" is disallowed");
         assert_eq!(refused(&config, "exec", "Administrator"), "running as user \"Administrator\" is disallowed");

@@ -22,7 +22,9 @@ pub(super) fn begin(shared: &Arc<Shared>, runner: &Runner, ask: ExecCommand) -> 
     }
     let process = running(runner, &ask.task)?;
     let Ok(place) = Arc::clone(&shared.sessions).try_acquire_owned() else {
-        return Err(RpcError::remote(format!("too many sessions on this node: at most {SESSIONS_MAX} at the same time")));
+        return Err(RpcError::remote(format!(
+            "too many sessions on this node: at most {SESSIONS_MAX} at the same time"
+        )));
     };
     let (input, from_caller) = mpsc::channel(SESSION_PIECES_MAX);
     let (to_caller, output) = mpsc::channel(SESSION_PIECES_MAX);

@@ -76,7 +76,8 @@ pub(super) fn readable(dir: &AllocDir, path: &str) -> Result<Followed, RpcError>
         FileType::Directory => return Err(coded(400, format!("file {path:?} is a directory"))),
         _ => return Err(coded(400, format!("file {path:?} is not a regular file"))),
     }
-    let file = found.read().map_err(|error| coded(400, format!("open {}: {}", asked.full().display(), reason(&error))))?;
+    let file =
+        found.read().map_err(|error| coded(400, format!("open {}: {}", asked.full().display(), reason(&error))))?;
     Ok(Followed::new(file, found.stat(), asked.root, asked.path))
 }
 
@@ -127,7 +128,8 @@ impl<'a> Asked<'a> {
                 Component::ParentDir | Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
             }
         }
-        let root = dir.open().map_err(|error| Problem::Other(format!("open {}: {}", dir.root().display(), reason(&error))))?;
+        let root =
+            dir.open().map_err(|error| Problem::Other(format!("open {}: {}", dir.root().display(), reason(&error))))?;
         Ok(Self { dir, root, path: plain })
     }
 
@@ -183,7 +185,9 @@ fn file_mode(mode: u32) -> String {
     if text.is_empty() {
         text.push('-');
     }
-    text.extend("rwxrwxrwx".chars().enumerate().map(|(bit, letter)| if mode & (1 << (8 - bit)) != 0 { letter } else { '-' }));
+    text.extend(
+        "rwxrwxrwx".chars().enumerate().map(|(bit, letter)| if mode & (1 << (8 - bit)) != 0 { letter } else { '-' }),
+    );
     text
 }
 
@@ -256,7 +260,10 @@ mod tests {
         symlink("../../web/secrets", dir.shared().join("data/hidden")).expect("links");
         rustix::fs::mkfifoat(rustix::fs::CWD, dir.shared().join("pipe"), rustix::fs::Mode::RWXU).expect("makes");
         let said = match readable(&dir, path) {
-            Ok(_) => format!("ok {}", dir.open().expect("opens").find(path.trim_start_matches('/')).expect("is there").path().display()),
+            Ok(_) => format!(
+                "ok {}",
+                dir.open().expect("opens").find(path.trim_start_matches('/')).expect("is there").path().display()
+            ),
             Err(RpcError::Coded { code, text }) => format!("{code} {text}"),
             Err(other) => other.to_string(),
         };
@@ -288,9 +295,15 @@ mod tests {
         dir.build().and_then(|()| dir.build_task("web", None)).expect("builds");
         fs::write(dir.shared().join("data/page"), "<html>").expect("writes");
         let page = stat(&dir, "alloc/data/page").expect("is there");
-        assert_eq!((page.file_mode.as_str(), page.content_type.as_str(), page.size), ("-rw-r--r--", "text/html; charset=utf-8", 6));
-        let listed: Vec<_> =
-            list(&dir, "web").expect("lists").into_iter().map(|info| format!("{} {}", info.file_mode, info.name)).collect();
+        assert_eq!(
+            (page.file_mode.as_str(), page.content_type.as_str(), page.size),
+            ("-rw-r--r--", "text/html; charset=utf-8", 6)
+        );
+        let listed: Vec<_> = list(&dir, "web")
+            .expect("lists")
+            .into_iter()
+            .map(|info| format!("{} {}", info.file_mode, info.name))
+            .collect();
         assert_eq!(listed, ["drwxrwxrwx local", "drwx------ private", "drwx------ secrets", "dtrwxrwxrwx tmp"]);
     }
 }

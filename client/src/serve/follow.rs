@@ -72,7 +72,12 @@ async fn stream(followed: Arc<Followed>, shown: &Str, read: &ReadFile, to: &To) 
         let piece = off_worker(&followed, move |followed| piece(&followed.file, at, left)).await??;
         if !piece.is_empty() {
             idle = 0;
-            let frame = StreamFrame { offset: signed(at), data: piece.clone(), file: shown.clone(), file_event: Str::default() };
+            let frame = StreamFrame {
+                offset: signed(at),
+                data: piece.clone(),
+                file: shown.clone(),
+                file_event: Str::default(),
+            };
             at += piece.len() as u64;
             left -= piece.len() as u64;
             if to.send(Ok(frame)).await.is_err() {
@@ -105,7 +110,10 @@ async fn stream(followed: Arc<Followed>, shown: &Str, read: &ReadFile, to: &To) 
 }
 
 /// Runs `work` on a thread that may block, because disks may be slow: no worker of the runtime waits for them.
-async fn off_worker<T: Send + 'static>(followed: &Arc<Followed>, work: impl FnOnce(&Followed) -> T + Send + 'static) -> io::Result<T> {
+async fn off_worker<T: Send + 'static>(
+    followed: &Arc<Followed>,
+    work: impl FnOnce(&Followed) -> T + Send + 'static,
+) -> io::Result<T> {
     let followed = Arc::clone(followed);
     tokio::task::spawn_blocking(move || work(&followed)).await.map_err(io::Error::other)
 }

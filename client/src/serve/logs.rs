@@ -98,7 +98,12 @@ impl Reading {
             let shown: Str = format!("{SHOWN_LOGS}/{}", rotate::name(&reading.base, reading.index)).into();
             if !data.is_empty() {
                 idle = 0;
-                let frame = StreamFrame { offset: signed(reading.at), data: data.clone(), file: shown, file_event: Str::default() };
+                let frame = StreamFrame {
+                    offset: signed(reading.at),
+                    data: data.clone(),
+                    file: shown,
+                    file_event: Str::default(),
+                };
                 reading.at += data.len() as u64;
                 if to.send(Ok(frame)).await.is_err() {
                     return Ok(());
@@ -144,8 +149,11 @@ impl Reading {
             };
         }
         let data = self.file.as_ref().map_or(Ok(Bytes::new()), |file| piece(file, self.at, u64::MAX))?;
-        let next =
-            if data.is_empty() { rotate::indexes(&self.dir, &self.base)?.into_iter().find(|index| *index > self.index) } else { None };
+        let next = if data.is_empty() {
+            rotate::indexes(&self.dir, &self.base)?.into_iter().find(|index| *index > self.index)
+        } else {
+            None
+        };
         let len = self.file.as_ref().map(File::metadata).transpose()?.map(|meta| meta.len());
         Ok(Look { data, next, len })
     }
@@ -188,7 +196,9 @@ fn sizes(dir: &Dir, base: &str) -> io::Result<Vec<(u64, u64)>> {
     for index in rotate::indexes(dir, base)? {
         let name = rotate::name(base, index);
         match dir.entry(&name) {
-            Ok(entry) if entry.kind() == FileType::RegularFile => sizes.push((index, u64::try_from(entry.stat().st_size).unwrap_or(0))),
+            Ok(entry) if entry.kind() == FileType::RegularFile => {
+                sizes.push((index, u64::try_from(entry.stat().st_size).unwrap_or(0)))
+            }
             Ok(_) => return Err(io::Error::other(format!("file \"{SHOWN_LOGS}/{name}\" is not a regular file"))),
             // The file was removed after the directory was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -52,8 +52,15 @@ fn entries(archive: &mut tar::Builder<Pieces>, root: &Dir, tasks: &[String]) -> 
     Ok(())
 }
 
-/// Packs the entry at a path below `dir` under a name. A link stays a link, wherever it leads; pipes, devices and sockets are left out.
-fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Path, depth_left: usize) -> io::Result<()> {
+/// Packs the entry at a path below `dir` under a name. A link stays a link, wherever it leads; pipes, devices and
+/// sockets are left out.
+fn append(
+    archive: &mut tar::Builder<Pieces>,
+    dir: &Dir,
+    path: &Path,
+    name: &Path,
+    depth_left: usize,
+) -> io::Result<()> {
     let entry = match dir.entry(path) {
         Ok(entry) => entry,
         // The file was removed after the directory was read.
@@ -65,9 +72,12 @@ fn append(archive: &mut tar::Builder<Pieces>, dir: &Dir, path: &Path, name: &Pat
     match entry.kind() {
         FileType::Directory => {
             archive.append_data(&mut header, name, io::empty())?;
-            let depth_left = depth_left.checked_sub(1).ok_or_else(|| io::Error::other(format!("{} is too deep", name.display())))?;
+            let depth_left =
+                depth_left.checked_sub(1).ok_or_else(|| io::Error::other(format!("{} is too deep", name.display())))?;
             let dir = entry.into_dir()?;
-            dir.names()?.iter().try_for_each(|below| append(archive, &dir, Path::new(below), &name.join(below), depth_left))
+            dir.names()?
+                .iter()
+                .try_for_each(|below| append(archive, &dir, Path::new(below), &name.join(below), depth_left))
         }
         FileType::RegularFile => {
             let file = entry.open_file(rustix::fs::OFlags::RDONLY)?;
@@ -132,8 +142,13 @@ mod tests {
             names.push(format!("{} {:?}", entry.path()?.display(), entry.header().entry_type()));
         }
         names.sort();
-        let expected =
-            ["alloc/data Directory", "alloc/data/kept Regular", "web/local Directory", "web/local/link Symlink", "web/local/own Regular"];
+        let expected = [
+            "alloc/data Directory",
+            "alloc/data/kept Regular",
+            "web/local Directory",
+            "web/local/link Symlink",
+            "web/local/own Regular",
+        ];
         assert_eq!(names.iter().map(|name| name.replace("/ ", " ")).collect::<Vec<_>>(), expected);
         Ok(())
     }

@@ -45,7 +45,8 @@ impl Dispatch for Scripted {
         match does {
             Does::Answers if method == "Alloc.GetAllocs" => Ok(encoded(&AllocGetAllocsAnswer::default())?),
             Does::Answers => {
-                let info = |address: &Str| NodeServerInfo { rpc_advertise_addr: address.clone(), ..NodeServerInfo::default() };
+                let info =
+                    |address: &Str| NodeServerInfo { rpc_advertise_addr: address.clone(), ..NodeServerInfo::default() };
                 let servers = lock(&self.members).iter().map(info).collect();
                 Ok(encoded(&NodeUpdate { servers: Some(servers), ..NodeUpdate::default() })?)
             }
@@ -82,8 +83,13 @@ impl Story {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
             listeners.insert(Str::from(listener.local_addr().expect("is bound").to_string()), listener);
         }
-        let node =
-            NetServers::new(listeners.keys().cloned().collect(), "global".into(), Arc::new(Machine::default()), Dialer::plain(), None);
+        let node = NetServers::new(
+            listeners.keys().cloned().collect(),
+            "global".into(),
+            Arc::new(Machine::default()),
+            Dialer::plain(),
+            None,
+        );
         let members = Arc::new(Mutex::new(node.known()));
         let (script, said, closing) = (Arc::default(), Arc::default(), CancellationToken::new());
         for (at, address) in node.known().iter().enumerate() {

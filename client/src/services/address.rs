@@ -21,7 +21,13 @@ pub(super) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> 
 /// The allocation's port with this label: its host address and its port number there.
 fn mapped(alloc: &Allocation, label: &str) -> Option<(Str, i64)> {
     let resources = alloc.allocated_resources.as_ref()?;
-    let shared = resources.shared.ports.iter().flatten().find(|port| port.label == label).map(|port| (port.host_ip.clone(), port.value));
+    let shared = resources
+        .shared
+        .ports
+        .iter()
+        .flatten()
+        .find(|port| port.label == label)
+        .map(|port| (port.host_ip.clone(), port.value));
     shared.or_else(|| {
         // Ports of a task's own network, a form of old jobs.
         let networks = resources.tasks.iter().flatten().flat_map(|(_, task)| task.networks.iter().flatten());
@@ -36,14 +42,20 @@ fn given(alloc: &Allocation, address: &str, label: &str) -> Result<(String, i64)
     let port = match mapped(alloc, label) {
         _ if label.is_empty() => 0,
         Some((_, port)) => port,
-        None => label.parse().map_err(|_| format!("invalid port: {label:?}: not a valid port mapping or numeric port"))?,
+        None => {
+            label.parse().map_err(|_| format!("invalid port: {label:?}: not a valid port mapping or numeric port"))?
+        }
     };
     Ok((address.to_owned(), port))
 }
 
 fn host(alloc: &Allocation, label: &str) -> Result<(String, i64), String> {
     if label.is_empty() {
-        let networks = alloc.allocated_resources.as_ref().and_then(|resources| resources.shared.networks.as_deref()).unwrap_or_default();
+        let networks = alloc
+            .allocated_resources
+            .as_ref()
+            .and_then(|resources| resources.shared.networks.as_deref())
+            .unwrap_or_default();
         return Ok((if let [only] = networks { only.ip.to_string() } else { String::new() }, 0));
     }
     if let Some((ip, port)) = mapped(alloc, label) {

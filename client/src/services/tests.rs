@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use expect_test::expect;
 use songline_model::{
-    AllocDeploymentStatus, AllocId, AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, Allocation, Job, NamespaceName,
-    NetworkResource, Node, NodeId, Service, ServiceRegistration, Str, TaskGroup,
+    AllocDeploymentStatus, AllocId, AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, Allocation,
+    Job, NamespaceName, NetworkResource, Node, NodeId, Service, ServiceRegistration, Str, TaskGroup,
 };
 use songline_rpc::RpcError;
 use songline_rpc::world::Machine;
@@ -33,7 +33,11 @@ fn alloc(services: Vec<Service>) -> Allocation {
     let group = TaskGroup { name: "g".into(), services: Some(services), ..TaskGroup::default() };
     let port = AllocatedPortMapping { label: "http".into(), value: 23456, to: 80, host_ip: "10.0.0.1".into() };
     let network = NetworkResource { ip: "10.0.0.9".into(), ..NetworkResource::default() };
-    let shared = AllocatedSharedResources { ports: Some(vec![port]), networks: Some(vec![network]), ..AllocatedSharedResources::default() };
+    let shared = AllocatedSharedResources {
+        ports: Some(vec![port]),
+        networks: Some(vec![network]),
+        ..AllocatedSharedResources::default()
+    };
     Allocation {
         id: AllocId::from_bytes([7; 16]),
         namespace: "default".into(),
@@ -48,7 +52,10 @@ fn alloc(services: Vec<Service>) -> Allocation {
 fn told(alloc: &Allocation) -> String {
     let node = Node { id: NodeId::from_bytes([1; 16]), datacenter: "dc1".into(), ..Node::default() };
     match registrations(alloc, &node, &TaskEnv::default(), &Workload::Group) {
-        Ok(rows) => rows.iter().map(|row| format!("{} at {:?}:{} {:?}", row.id, row.address.as_str(), row.port, row.tags)).collect(),
+        Ok(rows) => rows
+            .iter()
+            .map(|row| format!("{} at {:?}:{} {:?}", row.id, row.address.as_str(), row.port, row.tags))
+            .collect(),
         Err(error) => error,
     }
 }
@@ -98,8 +105,12 @@ fn the_mode_says_where_a_service_is_found() {
 
 #[test]
 fn canaries_have_tags_of_their_own_and_other_providers_are_left_out() {
-    let mut canary = alloc(vec![service("a", "http", "auto", ""), Service { provider: "consul".into(), ..service("b", "", "auto", "") }]);
-    canary.deployment_status = Some(Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() }));
+    let mut canary = alloc(vec![
+        service("a", "http", "auto", ""),
+        Service { provider: "consul".into(), ..service("b", "", "auto", "") },
+    ]);
+    canary.deployment_status =
+        Some(Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() }));
     expect![[r#"_nomad-task-07070707-0707-0707-0707-070707070707-group-g-a-http at "10.0.0.1":23456 ["canary"]"#]]
         .assert_eq(&told(&canary));
 }
@@ -132,7 +143,8 @@ impl Registrar for Noting {
 #[tokio::test(start_paused = true)]
 async fn a_worker_writes_what_has_changed_and_asks_again_while_nobody_leads() {
     let servers = Arc::new(Noting::default());
-    let (announcer, worker) = Announcer::new(Arc::<Noting>::clone(&servers), Clock::start(Arc::new(Machine::default())));
+    let (announcer, worker) =
+        Announcer::new(Arc::<Noting>::clone(&servers), Clock::start(Arc::new(Machine::default())));
     let worker = tokio::spawn(worker.run());
     let row = |id: &str, port| ServiceRegistration { id: id.into(), port, ..ServiceRegistration::default() };
     announcer.announce(Workload::Group, vec![row("a", 1), row("b", 1)]);

@@ -1,5 +1,5 @@
-//! Attacks through artifacts, on a whole agent: archives that reach out of their destination, a destination that changes under way, and the
-//! privileges of the fetching process. Each test serves its artifact itself.
+//! Attacks through artifacts, on a whole agent: archives that reach out of their destination, a destination that
+//! changes under way, and the privileges of the fetching process. Each test serves its artifact itself.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -53,7 +53,11 @@ fn serve(body: Vec<u8>, mut before: impl FnMut() + Send + 'static) -> String {
             let Ok(mut connection) = connection else { return };
             if read_request(&mut connection) {
                 before();
-                let _ = write!(connection, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+                let _ = write!(
+                    connection,
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    body.len()
+                );
                 let _ = connection.write_all(&body);
             }
         }
@@ -88,7 +92,8 @@ async fn fetch(stage: &Stage, members: &[Member<'_>]) -> (AllocId, String) {
     let source = format!("{}/a.tgz", serve(tar_gz(members), || {}));
     let id = stage.run(wants(source.clone(), "local/out", shell("true")));
     let ended = stage.until("its end", id, |update| update.client_status.is_terminal()).await;
-    let mut details = web(&ended).events.iter().flatten().filter_map(|event| event.details.as_ref()?.get("download_error"));
+    let mut details =
+        web(&ended).events.iter().flatten().filter_map(|event| event.details.as_ref()?.get("download_error"));
     let refusal = details.next_back().map(|error| error.trim_start_matches("failed to download artifact ").to_owned());
     (id, refusal.map_or_else(|| "fetched".to_owned(), |refusal| refusal.replace(&source, "SOURCE")))
 }
@@ -104,8 +109,16 @@ async fn an_archive_never_reaches_out_of_its_destination() {
     let attacks: [(&str, Vec<Member<'_>>, &str); 10] = [
         ("member with ..", vec![Member::File("../../../evil", "evil")], "path that leads out"),
         ("absolute member", vec![Member::File(&absolute, "evil")], "fetched"),
-        ("member through an absolute link", vec![Member::Symlink("l", &outside), Member::File("l/evil", "evil")], "Not a directory"),
-        ("member through a relative link", vec![Member::Symlink("l", "../.."), Member::File("l/evil", "evil")], "Not a directory"),
+        (
+            "member through an absolute link",
+            vec![Member::Symlink("l", &outside), Member::File("l/evil", "evil")],
+            "Not a directory",
+        ),
+        (
+            "member through a relative link",
+            vec![Member::Symlink("l", "../.."), Member::File("l/evil", "evil")],
+            "Not a directory",
+        ),
         ("absolute link", vec![Member::Symlink("passwd", &secret_path)], "fetched"),
         ("link with ..", vec![Member::Symlink("a/up", "../../x")], "fetched"),
         ("link through a link", vec![Member::Symlink("a/up", ".."), Member::Symlink("out", "a/up/../..")], "fetched"),
@@ -145,7 +158,11 @@ async fn links_that_stay_beneath_the_destination_are_made() {
     }
     let tool = std::fs::metadata(out.join("bin/tool-1.2")).expect("is there");
     assert_eq!(tool.mode() & 0o7777, 0o755, "setuid and setgid bits are not kept");
-    assert_eq!(tool.uid(), rustix::process::geteuid().as_raw(), "an artifact is the agent's, not the fetching process's");
+    assert_eq!(
+        tool.uid(),
+        rustix::process::geteuid().as_raw(),
+        "an artifact is the agent's, not the fetching process's"
+    );
 }
 
 fn listing(dir: &Path) -> Vec<String> {
@@ -202,7 +219,11 @@ async fn no_swap_of_a_destination_ever_wins() {
     let victim = wants(source, "../alloc/data/out", shell("true"));
     for round in 0..10 {
         let id = stage.servers.place(alloc(JobType::Batch, vec![sibling.clone(), victim.clone()]));
-        stage.until("the fetch's end", id, |update| update.task_states.get("web").is_some_and(|web| web.finished_at.is_some())).await;
+        stage
+            .until("the fetch's end", id, |update| {
+                update.task_states.get("web").is_some_and(|web| web.finished_at.is_some())
+            })
+            .await;
         stage.servers.stop(id);
         stage.until("its end", id, |update| update.client_status.is_terminal()).await;
         // The sibling itself may have put its link `deep` there.
@@ -214,9 +235,17 @@ async fn no_swap_of_a_destination_ever_wins() {
 /// Status file of the process whose working directory is below `dir`.
 fn status_of_process_in(dir: &Path) -> Option<BTreeMap<String, String>> {
     let own = std::fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
-    let found: PathBuf = own.into_iter().find(|process| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir)))?;
+    let found: PathBuf = own
+        .into_iter()
+        .find(|process| std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir)))?;
     let status = std::fs::read_to_string(found.join("status")).ok()?;
-    Some(status.lines().filter_map(|line| line.split_once(":\t")).map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+    Some(
+        status
+            .lines()
+            .filter_map(|line| line.split_once(":\t"))
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]

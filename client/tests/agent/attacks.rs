@@ -8,7 +8,9 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::{Map, Value, json};
 use songline_client::ClientConfig;
 use songline_client::cgroup::hierarchy::Hierarchy;
-use songline_model::{AllocId, Allocation, ClientHostVolumeConfig, JobType, RestartPolicy, Task, VolumeMount, VolumeRequest};
+use songline_model::{
+    AllocId, Allocation, ClientHostVolumeConfig, JobType, RestartPolicy, Task, VolumeMount, VolumeRequest,
+};
 use songline_rpc::{ExecCommand, ExecOutput, NodeAgent, Origin};
 
 use crate::escapes::may_run;
@@ -62,12 +64,14 @@ async fn output_of(stage: &Stage, alloc: Allocation) -> String {
 
 /// An alloc whose task mounts the host volume `vol`.
 fn with_volume(mut task: Task, destination: &str, read_only: bool) -> Allocation {
-    let mount = VolumeMount { volume: "v".into(), destination: destination.into(), read_only, ..VolumeMount::default() };
+    let mount =
+        VolumeMount { volume: "v".into(), destination: destination.into(), read_only, ..VolumeMount::default() };
     task.volume_mounts = Some(vec![mount]);
     let mut alloc = alloc(JobType::Batch, vec![task]);
     let job = std::sync::Arc::make_mut(alloc.job.as_mut().expect("has one"));
     let group = &mut job.task_groups.as_mut().expect("has one")[0];
-    let request = VolumeRequest { name: "v".into(), kind: "host".into(), source: "vol".into(), ..VolumeRequest::default() };
+    let request =
+        VolumeRequest { name: "v".into(), kind: "host".into(), source: "vol".into(), ..VolumeRequest::default() };
     group.volumes = Some([("v".into(), request)].into());
     alloc
 }
@@ -81,7 +85,8 @@ fn volume(name: &str) -> PathBuf {
 
 fn offer(config: &mut ClientConfig, name: &str) {
     let path = volume(name).display().to_string();
-    let offered = ClientHostVolumeConfig { name: "vol".into(), path: path.as_str().into(), ..ClientHostVolumeConfig::default() };
+    let offered =
+        ClientHostVolumeConfig { name: "vol".into(), path: path.as_str().into(), ..ClientHostVolumeConfig::default() };
     config.host_volumes.insert("vol".into(), offered);
 }
 
@@ -169,14 +174,19 @@ async fn attack_secrets_of_others_and_files_of_root_cannot_be_read() {
         return;
     }
     let stage = Stage::new().await;
-    let keeper = Task { name: "keeper".into(), ..exec("umask 077; echo hidden > /secrets/key; echo > /alloc/data/up; exec sleep 86400") };
+    let keeper = Task {
+        name: "keeper".into(),
+        ..exec("umask 077; echo hidden > /secrets/key; echo > /alloc/data/up; exec sleep 86400")
+    };
     let script = "while [ ! -e /alloc/data/up ] || [ ! -e /alloc/data/of-root ]; do sleep 0.02; done; \
                   for file in /alloc/../keeper/secrets/key /keeper/secrets/key /proc/*/roo[t]/secrets/key /alloc/data/of-root /etc/shadow; \
                   do cat $file 2>/dev/null && echo read $file; done; echo done";
     let id = stage.servers.place(alloc(JobType::Batch, vec![keeper, exec(script)]));
     crate::fake::until("the directory", || stage.alloc_dir(id).join("alloc/data").is_dir().then_some(())).await;
     of_root(&stage.alloc_dir(id).join("alloc/data/of-root"));
-    stage.until("the end", id, |update| update.task_states.get("web").is_some_and(|web| web.finished_at.is_some())).await;
+    stage
+        .until("the end", id, |update| update.task_states.get("web").is_some_and(|web| web.finished_at.is_some()))
+        .await;
     assert_eq!(stage.logs(id, "stdout", 0, Origin::Start).await.expect("logs"), "done\n");
     stage.servers.stop(id);
     stage.until("all of it", id, |update| update.client_status.is_terminal()).await;
@@ -230,10 +240,15 @@ async fn attack_mount_destination_with_dots_or_through_a_link_is_refused() {
     let job = std::sync::Arc::make_mut(again.job.as_mut().expect("has one"));
     let group = &mut job.task_groups.as_mut().expect("has one")[0];
     let interval = songline_model::Dur::from_mins(10);
-    group.restart_policy = Some(RestartPolicy { attempts: 1, interval, mode: "fail".into(), ..RestartPolicy::default() });
+    group.restart_policy =
+        Some(RestartPolicy { attempts: 1, interval, mode: "fail".into(), ..RestartPolicy::default() });
     let id = stage.servers.place(again);
     let update = stage.until("the end", id, |update| update.client_status.is_terminal()).await;
-    assert!(messages(&update).iter().any(|text| text.contains("at /local/a/made: Not a directory")), "{:?}", messages(&update));
+    assert!(
+        messages(&update).iter().any(|text| text.contains("at /local/a/made: Not a directory")),
+        "{:?}",
+        messages(&update)
+    );
     assert!(!target.join("made").exists());
     for dir in [target, volume("dots")] {
         std::fs::remove_dir_all(dir).expect("removes");
@@ -260,7 +275,8 @@ async fn attack_write_through_a_mount_below_a_read_only_volume_is_refused() {
     rustix::mount::mount("tmpfs", &below, "tmpfs", MountFlags::empty(), c"mode=1777").expect("mounts");
     let _mounted = Mounted(below.clone());
     let stage = Stage::with(|config| offer(config, "below")).await;
-    let script = "ls /data; for dir in /data /data/other; do touch $dir/x 2>/dev/null && echo wrote $dir; done; echo done";
+    let script =
+        "ls /data; for dir in /data /data/other; do touch $dir/x 2>/dev/null && echo wrote $dir; done; echo done";
     assert_eq!(output_of(&stage, with_volume(exec(script), "/data", true)).await, "other\ndone\n");
     assert_eq!(output_of(&stage, with_volume(exec(script), "/data", false)).await, "other\nwrote /data/other\ndone\n");
 }
@@ -298,11 +314,15 @@ async fn command_beside_a_task_has_no_more_privileges_than_the_task() {
     if !can_isolate() {
         return;
     }
-    let script =
-        format!("{PRIVILEGES}; id -u; echo $PATH $HOME; mknod /local/disk b 7 0 2>&1 | grep -c permitted; ls /proc/self/fd | wc -l");
+    let script = format!(
+        "{PRIVILEGES}; id -u; echo $PATH $HOME; mknod /local/disk b 7 0 2>&1 | grep -c permitted; ls /proc/self/fd | wc -l"
+    );
     let stage = lenient().await;
     for user in ["root", "nobody"] {
-        let id = stage.run(as_user(user, exec(&format!("{{ {script}; }} > /local/said 2>&1; echo > /local/done; exec sleep 86400"))));
+        let id = stage.run(as_user(
+            user,
+            exec(&format!("{{ {script}; }} > /local/said 2>&1; echo > /local/done; exec sleep 86400")),
+        ));
         stage.until("running", id, is_running).await;
         let task_dir = stage.alloc_dir(id).join("web/local");
         crate::fake::until("its words", || task_dir.join("done").exists().then_some(())).await;
@@ -348,7 +368,13 @@ async fn a_start_that_fails_says_why_in_words_that_people_know() {
     let told = output(&stage, task("exec", json!({"command": "/no/such"}))).await;
     assert!(told.contains("desc = file /no/such not found under path /") && told.contains("/web\n"), "{told}");
     let told = output(&stage, as_user("no-such-user", exec("true"))).await;
-    assert!(told.contains("unable to setup user: unable to find user no-such-user: no matching entries in passwd file"), "{told}");
+    assert!(
+        told.contains("unable to setup user: unable to find user no-such-user: no matching entries in passwd file"),
+        "{told}"
+    );
     let told = output(&stage, exec_with("true", json!({"pid_mode": "x"}))).await;
-    assert!(told.contains("failed driver config validation: pid_mode must be \"private\" or \"host\", got \"x\""), "{told}");
+    assert!(
+        told.contains("failed driver config validation: pid_mode must be \"private\" or \"host\", got \"x\""),
+        "{told}"
+    );
 }

@@ -43,7 +43,10 @@ async fn a_task_that_wants_more_memory_than_it_may_is_killed_and_told_so() {
     let update = stage.until_status(id, AllocClientStatus::Failed).await;
     let ended = web(&update).events.iter().flatten().find(|event| event.kind == "Terminated").expect("it has ended");
     assert_eq!(ended.exit_code, 137);
-    assert_eq!(ended.details.as_ref().and_then(|details| details.get("oom_killed")).map(|told| told.as_str()), Some("true"));
+    assert_eq!(
+        ended.details.as_ref().and_then(|details| details.get("oom_killed")).map(|told| told.as_str()),
+        Some("true")
+    );
     until_gone(id).await;
 }
 
@@ -57,14 +60,18 @@ async fn a_limited_task_ends_as_it_likes_and_leaves_nothing() {
     stage.until("running", id, is_running).await;
     let found = Hierarchy::find("").expect("looked at before");
     // The same limits as the tests' allocation has.
-    let asked = found.limited(&format!("{id}.web.scope"), &Limits { memory_bytes: 64 << 20, cpu_shares: 100, ..Limits::default() });
+    let asked = found
+        .limited(&format!("{id}.web.scope"), &Limits { memory_bytes: 64 << 20, cpu_shares: 100, ..Limits::default() });
     for setting in asked.settings.iter().filter(|setting| setting.needed) {
         let set = std::fs::read_to_string(&setting.file).expect("is there");
         assert_eq!(set.trim(), setting.value, "{}", setting.file.display());
     }
     let usage: serde_json::Value = serde_json::from_slice(&stage.client.alloc_stats(id, "web").await.unwrap()).unwrap();
     let memory = &usage["Tasks"]["web"]["ResourceUsage"]["MemoryStats"];
-    assert!(memory["Usage"].as_u64().is_some_and(|bytes| bytes > 0) && memory["Measured"].to_string().contains("\"Usage\""), "{usage}");
+    assert!(
+        memory["Usage"].as_u64().is_some_and(|bytes| bytes > 0) && memory["Measured"].to_string().contains("\"Usage\""),
+        "{usage}"
+    );
     std::fs::write(stage.alloc_dir(id).join("web/local/go"), "").unwrap();
     let update = stage.until_status(id, AllocClientStatus::Failed).await;
     assert_eq!(messages(&update).get(3).map(String::as_str), Some("Exit Code: 3"), "{:?}", messages(&update));
@@ -100,7 +107,12 @@ async fn nothing_is_left_of_a_task_whose_executor_was_killed() {
         let id = stage.run(task);
         stage.until("running", id, is_running).await;
         let members = until("all of it", || Some(cgroups_of(id).members()).filter(|members| members.len() > 1)).await;
-        let executor = members.iter().copied().map(parent_of).find(|parent| !members.contains(parent)).expect("somebody started it");
+        let executor = members
+            .iter()
+            .copied()
+            .map(parent_of)
+            .find(|parent| !members.contains(parent))
+            .expect("somebody started it");
         let executor = rustix::process::Pid::from_raw(executor).expect("a process");
         rustix::process::kill_process(executor, rustix::process::Signal::KILL).expect("is there");
         until("the end of all", || members.iter().all(|pid| !is_alive(*pid)).then_some(())).await;

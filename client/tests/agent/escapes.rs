@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use songline_model::{
-    AllocClientStatus, AllocId, Dur, JobType, LogConfig, RestartPolicy, RootKeyId, SIGNATURE_BYTES, Signature, Task, TaskIdentity,
-    WorkloadIdentity,
+    AllocClientStatus, AllocId, Dur, JobType, LogConfig, RestartPolicy, RootKeyId, SIGNATURE_BYTES, Signature, Task,
+    TaskIdentity, WorkloadIdentity,
 };
 use songline_rpc::{NodeAgent, Origin, ReadFile, RpcError, StreamFrame};
 use tokio::sync::mpsc::Receiver;
 
 use crate::attacks::can_isolate;
-use crate::fake::{PATIENCE, Stage, alloc, is_running, shell, task, until, web};
+use crate::fake::{Stage, TIMEOUT, alloc, is_running, shell, task, until, web};
 
 /// Content that no task may read.
 const OUTSIDE: &str = "this stands outside of every allocation, and is longer than what tasks write";
@@ -33,8 +33,12 @@ impl Scene {
             return None;
         }
         let stage = Stage::new().await;
-        let data =
-            stage.alloc_dir(AllocId::from_bytes([1; 16])).parent().and_then(Path::parent).expect("is in the agent's directory").to_owned();
+        let data = stage
+            .alloc_dir(AllocId::from_bytes([1; 16]))
+            .parent()
+            .and_then(Path::parent)
+            .expect("is in the agent's directory")
+            .to_owned();
         std::fs::set_permissions(&data, Permissions::from_mode(0o711)).expect("opens");
         let outside = data.join("outside");
         std::fs::create_dir(&outside).expect("makes");
@@ -59,22 +63,38 @@ impl Scene {
         std::fs::write(self.stage.alloc_dir(id).join("web/local/go"), "").expect("writes");
     }
 
-    async fn read(&self, id: AllocId, path: &str, follow: bool) -> Result<Receiver<Result<StreamFrame, RpcError>>, RpcError> {
-        self.stage.client.fs_read(ReadFile { alloc: id, path: path.into(), offset: 0, limit: 0, origin: Origin::Start, follow }).await
+    async fn read(
+        &self,
+        id: AllocId,
+        path: &str,
+        follow: bool,
+    ) -> Result<Receiver<Result<StreamFrame, RpcError>>, RpcError> {
+        self.stage
+            .client
+            .fs_read(ReadFile { alloc: id, path: path.into(), offset: 0, limit: 0, origin: Origin::Start, follow })
+            .await
     }
 
     /// Asserts that everything outside is unchanged.
     fn assert_untouched(&self) {
-        let names: Vec<_> = std::fs::read_dir(&self.outside).expect("lists").map(|entry| entry.expect("an entry").file_name()).collect();
+        let names: Vec<_> = std::fs::read_dir(&self.outside)
+            .expect("lists")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
         assert_eq!(names, ["file"], "something was made outside");
         assert_eq!(std::fs::read_to_string(self.outside.join("file")).expect("reads"), OUTSIDE);
         let modes = [&self.outside, &self.outside.join("file")].map(|path| std::fs::metadata(path).expect("is there"));
-        assert_eq!(modes.each_ref().map(|meta| (meta.mode() & 0o7777, meta.uid())), [(0o700, 0), (0o600, 0)], "modes and owners outside");
+        assert_eq!(
+            modes.each_ref().map(|meta| (meta.mode() & 0o7777, meta.uid())),
+            [(0o700, 0), (0o600, 0)],
+            "modes and owners outside"
+        );
     }
 }
 
 fn attacker(outside: &Path, script: &str) -> Task {
-    let script = format!("OUT={}; {script}; touch local/ready; while [ ! -e local/go ]; do sleep 0.02; done", outside.display());
+    let script =
+        format!("OUT={}; {script}; touch local/ready; while [ ! -e local/go ]; do sleep 0.02; done", outside.display());
     Task { user: "nobody".into(), ..shell(&script) }
 }
 
@@ -105,7 +125,7 @@ async fn all(frames: Result<Receiver<Result<StreamFrame, RpcError>>, RpcError>) 
         }
         text
     };
-    tokio::time::timeout(PATIENCE, reading).await.expect("an answer in time")
+    tokio::time::timeout(TIMEOUT, reading).await.expect("an answer in time")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +144,8 @@ async fn log_that_a_task_replaced_by_a_link_is_still_the_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_are_written_and_rotated_past_the_links_of_a_task() {
     let Some(scene) = Scene::new().await else { return };
-    let links = "cd ../alloc/logs; for n in 0 1 2 3; do rm -f web.stdout.$n; ln -s $OUT/file web.stdout.$n; done; cd ../../web";
+    let links =
+        "cd ../alloc/logs; for n in 0 1 2 3; do rm -f web.stdout.$n; ln -s $OUT/file web.stdout.$n; done; cd ../../web";
     let script = format!("{links}; head -c 2500000 /dev/zero | tr '\\0' x; {links}; echo end");
     let log_config = Some(LogConfig { max_files: 2, max_file_size_mb: 1, disabled: false });
     let noisy = Task { log_config, ..attacker(&scene.outside, &script) };
@@ -140,7 +161,8 @@ async fn logs_are_written_and_rotated_past_the_links_of_a_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn directory_of_logs_that_a_task_swapped_is_not_the_agents() {
     let Some(scene) = Scene::new().await else { return };
-    let swap = "mv ../alloc/logs ../alloc/old; ln -s $OUT ../alloc/logs; head -c 1500000 /dev/zero | tr '\\0' x; echo end";
+    let swap =
+        "mv ../alloc/logs ../alloc/old; ln -s $OUT ../alloc/logs; head -c 1500000 /dev/zero | tr '\\0' x; echo end";
     let log_config = Some(LogConfig { max_files: 1, max_file_size_mb: 1, disabled: false });
     let id = scene.stage.run(Task { log_config, ..attacker(&scene.outside, swap) });
     scene.attacked(id).await;
@@ -155,10 +177,12 @@ async fn directory_of_logs_that_a_task_swapped_is_not_the_agents() {
 #[tokio::test(flavor = "multi_thread")]
 async fn directories_replaced_by_links_before_a_restart_are_made_anew() {
     let Some(scene) = Scene::new().await else { return };
-    let script = "if [ ! -e local/go ]; then rm -rf ../alloc/tmp secrets; ln -s $OUT ../alloc/tmp; ln -s $OUT secrets; fi";
+    let script =
+        "if [ ! -e local/go ]; then rm -rf ../alloc/tmp secrets; ln -s $OUT ../alloc/tmp; ln -s $OUT secrets; fi";
     let mut attacker = attacker(&scene.outside, &format!("{script}; stat -c '%n %A %U' secrets ../alloc/tmp"));
     let config = attacker.config.as_mut().and_then(|config| config.get_mut("args")?.get_mut(1)).expect("a script");
-    *config = json!(format!("{}; [ -e local/again ] || {{ touch local/again; exit 1; }}", config.as_str().expect("text")));
+    *config =
+        json!(format!("{}; [ -e local/again ] || {{ touch local/again; exit 1; }}", config.as_str().expect("text")));
     let policy = RestartPolicy {
         attempts: 1,
         interval: Dur::from_mins(5),
@@ -170,7 +194,8 @@ async fn directories_replaced_by_links_before_a_restart_are_made_anew() {
     attacker.identity = Some(WorkloadIdentity { env: false, file: true });
     let mut placed = alloc(JobType::Batch, vec![attacker]);
     placed.signing_key_id = Some(RootKeyId::from_bytes([1; 16]));
-    placed.signed_identities = Some([TaskIdentity { task: "web".into(), signature: Signature([2; SIGNATURE_BYTES]) }].into());
+    placed.signed_identities =
+        Some([TaskIdentity { task: "web".into(), signature: Signature([2; SIGNATURE_BYTES]) }].into());
     let id = scene.stage.servers.place(placed);
     scene.attacked(id).await;
     scene.stage.until("running", id, is_running).await;
@@ -188,7 +213,9 @@ async fn directories_replaced_by_links_before_a_restart_are_made_anew() {
         (meta.is_dir(), meta.mode() & 0o7777)
     };
     assert_eq!((shape("alloc/tmp"), shape("web/secrets")), ((true, 0o777), (true, 0o700)));
-    assert!(std::fs::read_to_string(dir.join("web/secrets/nomad_token")).is_ok_and(|token| token.split('.').count() == 3));
+    assert!(
+        std::fs::read_to_string(dir.join("web/secrets/nomad_token")).is_ok_and(|token| token.split('.').count() == 3)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,13 +238,15 @@ async fn stream_keeps_the_file_that_it_has_checked() {
         }
         events
     };
-    assert_eq!(tokio::time::timeout(PATIENCE, rest).await.expect("an end"), ["file deleted"]);
+    assert_eq!(tokio::time::timeout(TIMEOUT, rest).await.expect("an end"), ["file deleted"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshot_of_linked_data_says_that_it_failed() {
     let Some(scene) = Scene::new().await else { return };
-    let id = scene.attack("rmdir ../alloc/data; ln -s $OUT ../alloc/data; rm -rf local; ln -s $OUT local; mv local link; mkdir local");
+    let id = scene.attack(
+        "rmdir ../alloc/data; ln -s $OUT ../alloc/data; rm -rf local; ln -s $OUT local; mv local link; mkdir local",
+    );
     scene.attacked(id).await;
     let mut pieces = scene.stage.client.alloc_snapshot(id).await.expect("answers");
     let mut bytes = Vec::new();
@@ -238,7 +267,14 @@ async fn pipes_and_devices_are_refused_and_block_nothing() {
     scene.stage.until("running", id, is_running).await;
     let device = rustix::fs::makedev(1, 3);
     let device_at = |path: &Path| {
-        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::CharacterDevice, rustix::fs::Mode::RUSR, device).expect("makes")
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::FileType::CharacterDevice,
+            rustix::fs::Mode::RUSR,
+            device,
+        )
+        .expect("makes")
     };
     device_at(&scene.stage.alloc_dir(id).join("alloc/data/device"));
     for path in ["alloc/logs/web.stdout.0", "alloc/data/pipe", "alloc/data/device"] {
@@ -252,14 +288,22 @@ async fn pipes_and_devices_are_refused_and_block_nothing() {
     assert_eq!(refused.to_string(), "file \"alloc/logs/web.stderr.1\" is not a regular file");
     let mut pieces = scene.stage.client.alloc_snapshot(id).await.expect("answers");
     let whole = async { while pieces.recv().await.is_some() {} };
-    tokio::time::timeout(PATIENCE, whole).await.expect("the snapshot ends");
+    tokio::time::timeout(TIMEOUT, whole).await.expect("the snapshot ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn program_that_is_a_link_out_of_the_task_is_not_made_executable() {
     let Some(scene) = Scene::new().await else { return };
-    let script = format!("[ -e local/again ] || {{ touch local/again; ln -s {}/file local/sh; exit 1; }}", scene.outside.display());
-    let policy = RestartPolicy { attempts: 1, interval: Dur::from_mins(5), delay: Dur::from_millis(10), ..RestartPolicy::default() };
+    let script = format!(
+        "[ -e local/again ] || {{ touch local/again; ln -s {}/file local/sh; exit 1; }}",
+        scene.outside.display()
+    );
+    let policy = RestartPolicy {
+        attempts: 1,
+        interval: Dur::from_mins(5),
+        delay: Dur::from_millis(10),
+        ..RestartPolicy::default()
+    };
     let shadowed = task("raw_exec", json!({ "command": "sh", "args": ["-c", script] }));
     let id = scene.stage.run(Task { user: "nobody".into(), restart_policy: Some(policy), ..shadowed });
     scene.stage.until_status(id, AllocClientStatus::Complete).await;
@@ -277,5 +321,8 @@ async fn isolated_task_finds_its_logs_and_cannot_change_them() {
         mv /alloc/logs /alloc/old; ln -s /etc /alloc/logs; ls /alloc/logs; echo $?";
     let id = scene.stage.run(task("exec", json!({ "command": "/bin/sh", "args": ["-c", script] })));
     scene.stage.until_status(id, AllocClientStatus::Complete).await;
-    assert_eq!(scene.stage.logs(id, "stdout", 0, Origin::Start).await.expect("answers"), "mine\nweb.stderr.0\nweb.stdout.0\n0\n");
+    assert_eq!(
+        scene.stage.logs(id, "stdout", 0, Origin::Start).await.expect("answers"),
+        "mine\nweb.stderr.0\nweb.stdout.0\n0\n"
+    );
 }

@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use songline_client::{Client, ClientConfig};
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources,
-    AllocatedTaskResources, Allocation, Dur, Job, JobType, NamespaceName, Node, NodeEvent, NodeStatus, RestartPolicy, ServiceRegistration,
-    Str, Task, TaskGroup, TaskRunState, TaskState,
+    AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources,
+    AllocatedResources, AllocatedTaskResources, Allocation, Dur, Job, JobType, NamespaceName, Node, NodeEvent,
+    NodeStatus, RestartPolicy, ServiceRegistration, Str, Task, TaskGroup, TaskRunState, TaskState,
 };
 use songline_rpc::{
-    AllocUpdate, BlockingQuery, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs, RpcError, Servers,
+    AllocUpdate, BlockingQuery, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs, RpcError,
+    Servers,
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 /// Timeout of a test's conditions.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// State of the fake servers.
 #[derive(Default)]
@@ -127,7 +128,12 @@ impl Servers for Fake {
             known.node = Some(node);
             known.index
         });
-        Ok(NodeUpdateResponse { heartbeat_ttl: Dur::from_millis(500), index, nodes: 1, ..NodeUpdateResponse::default() })
+        Ok(NodeUpdateResponse {
+            heartbeat_ttl: Dur::from_millis(500),
+            index,
+            nodes: 1,
+            ..NodeUpdateResponse::default()
+        })
     }
 
     async fn node_update_status(&self, _from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
@@ -168,7 +174,11 @@ impl Servers for Fake {
         }))
     }
 
-    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+    async fn service_registration_upsert(
+        &self,
+        from: &NodeAuth,
+        services: Vec<ServiceRegistration>,
+    ) -> Result<u64, RpcError> {
         Ok(self.change(|known| {
             for service in services {
                 assert_eq!(service.node_id, from.id);
@@ -179,9 +189,15 @@ impl Servers for Fake {
         }))
     }
 
-    async fn service_registration_delete_by_id(&self, _from: &NodeAuth, _namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    async fn service_registration_delete_by_id(
+        &self,
+        _from: &NodeAuth,
+        _namespace: NamespaceName,
+        id: Str,
+    ) -> Result<u64, RpcError> {
         self.change(|known| {
-            let service = known.services.remove(&id).ok_or_else(|| RpcError::remote("service registration not found"))?;
+            let service =
+                known.services.remove(&id).ok_or_else(|| RpcError::remote("service registration not found"))?;
             known.service_calls.push(format!("-{}", service.service_name));
             Ok(known.index)
         })
@@ -213,7 +229,8 @@ struct Kept(TempDir);
 impl Drop for Kept {
     fn drop(&mut self) {
         let started = walk(&self.0.path().join("state/runs"));
-        let started = started.iter().filter(|path| path.ends_with("started.json")).filter_map(|path| std::fs::read(path).ok());
+        let started =
+            started.iter().filter(|path| path.ends_with("started.json")).filter_map(|path| std::fs::read(path).ok());
         for started in started.filter_map(|text| serde_json::from_slice::<Value>(&text).ok()) {
             for (key, ticks) in [("executor", "executor_start"), ("task", "task_start")] {
                 let pid = started[key].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
@@ -320,7 +337,7 @@ async fn start(dir: &Path, servers: &Arc<Fake>, change: fn(&mut ClientConfig)) -
         // The previous agent may still hold the database for a moment.
         match Client::start(config(), Arc::clone(servers)).await {
             Ok(client) => return client,
-            Err(error) if since.elapsed() > PATIENCE => panic!("the agent does not start: {error:?}"),
+            Err(error) if since.elapsed() > TIMEOUT => panic!("the agent does not start: {error:?}"),
             Err(_) => tokio::task::yield_now().await,
         }
     }
@@ -334,7 +351,7 @@ pub async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(since.elapsed() < PATIENCE, "waited too long for: {what}");
+        assert!(since.elapsed() < TIMEOUT, "waited too long for: {what}");
         ticks.tick().await;
     }
 }
@@ -358,16 +375,32 @@ pub fn alloc(kind: JobType, tasks: Vec<Task>) -> Allocation {
         namespace: "default".into(),
         job_id: "job".into(),
         task_group: "group".into(),
-        job: Some(Arc::new(Job { id: "job".into(), name: "job".into(), kind, task_groups: Some(vec![group]), ..Job::default() })),
-        allocated_resources: Some(Arc::new(AllocatedResources { tasks: Some(resources), ..AllocatedResources::default() })),
+        job: Some(Arc::new(Job {
+            id: "job".into(),
+            name: "job".into(),
+            kind,
+            task_groups: Some(vec![group]),
+            ..Job::default()
+        })),
+        allocated_resources: Some(Arc::new(AllocatedResources {
+            tasks: Some(resources),
+            ..AllocatedResources::default()
+        })),
         ..Allocation::default()
     }
 }
 
 /// A task with a `config` block.
 pub fn task(driver: &str, config: Value) -> Task {
-    let config = config.as_object().expect("an object").iter().map(|(key, value)| (Str::new(key), value.clone())).collect();
-    Task { name: "web".into(), driver: driver.into(), config: Some(config), kill_timeout: Dur::from_secs(5), ..Task::default() }
+    let config =
+        config.as_object().expect("an object").iter().map(|(key, value)| (Str::new(key), value.clone())).collect();
+    Task {
+        name: "web".into(),
+        driver: driver.into(),
+        config: Some(config),
+        kill_timeout: Dur::from_secs(5),
+        ..Task::default()
+    }
 }
 
 /// A task that is a shell script.

@@ -19,7 +19,14 @@ async fn files_are_read_in_parts() {
     let stage = Stage::new().await;
     let id = stage.run(shell("printf 0123456789 > local/file"));
     stage.until_status(id, AllocClientStatus::Complete).await;
-    let part = |offset, limit, origin| ReadFile { alloc: id, path: "web/local/file".into(), offset, limit, origin, follow: false };
+    let part = |offset, limit, origin| ReadFile {
+        alloc: id,
+        path: "web/local/file".into(),
+        offset,
+        limit,
+        origin,
+        follow: false,
+    };
     assert_eq!(read(&stage, part(0, 0, Origin::Start)).await.unwrap(), "0123456789");
     assert_eq!(read(&stage, part(3, 4, Origin::Start)).await.unwrap(), "3456");
     assert_eq!(read(&stage, part(3, 0, Origin::End)).await.unwrap(), "789");
@@ -31,7 +38,8 @@ async fn files_are_read_in_parts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn following_a_log_sees_what_comes_and_what_is_asked_wrongly_is_said() {
     let stage = Stage::new().await;
-    let id = stage.run(shell("echo one; while [ ! -e local/go ]; do sleep 0.02; done; echo two; while :; do sleep 0.02; done"));
+    let id = stage
+        .run(shell("echo one; while [ ! -e local/go ]; do sleep 0.02; done; echo two; while :; do sleep 0.02; done"));
     stage.until("running", id, is_running).await;
     let logs = |task: &str, kind: &str| ReadLogs {
         alloc: id,

@@ -23,8 +23,13 @@ async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
     let host = ["/bin", "/lib", "/lib64", "/usr"].into_iter().filter(|path| Path::new(path).exists());
     let spec = Spec {
         command: "sh".into(),
-        args: ["-c", "echo pid $$; id -u; ls -d /local /etc 2>&1; touch /usr/x 2>&1; echo $GREETING; kill -9 $$"].map(str::to_owned).into(),
-        env: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned()), ("PATH".to_owned(), "/bin:/usr/bin".to_owned())]),
+        args: ["-c", "echo pid $$; id -u; ls -d /local /etc 2>&1; touch /usr/x 2>&1; echo $GREETING; kill -9 $$"]
+            .map(str::to_owned)
+            .into(),
+        env: BTreeMap::from([
+            ("GREETING".to_owned(), "hello".to_owned()),
+            ("PATH".to_owned(), "/bin:/usr/bin".to_owned()),
+        ]),
         dir: "/".into(),
         user: "nobody".into(),
         logs: Some(LogSpec {

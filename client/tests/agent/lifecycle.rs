@@ -26,14 +26,20 @@ async fn restarting_stops_the_process_and_starts_another() {
     stage.until("running", id, is_running).await;
     stage.client.alloc_restart(id, "web", false).await.unwrap();
     let update = stage.until("a second start", id, |update| web(update).restarts == 1 && is_running(update)).await;
-    assert_eq!(kinds(&update), ["Received", "Task Setup", "Started", "Restart Signaled", "Terminated", "Restarting", "Started"]);
+    assert_eq!(
+        kinds(&update),
+        ["Received", "Task Setup", "Started", "Restart Signaled", "Terminated", "Restarting", "Started"]
+    );
     until("another process", || {
         let pid = std::fs::read_to_string(stage.alloc_dir(id).join("web/local/pid")).ok()?;
         (pid.trim().parse::<i32>().ok()? != first).then_some(())
     })
     .await;
     assert!(!is_alive(first));
-    assert_eq!(stage.client.alloc_restart(id, "db", false).await.unwrap_err().to_string(), "Could not find task runner for task: db");
+    assert_eq!(
+        stage.client.alloc_restart(id, "db", false).await.unwrap_err().to_string(),
+        "Could not find task runner for task: db"
+    );
     assert_eq!(
         stage.client.alloc_restart(id, "web", true).await.unwrap_err().to_string(),
         "task name cannot be set when restarting all tasks"
@@ -89,7 +95,10 @@ async fn statistics_have_the_reference_form() {
     assert!(usage["Tasks"]["web"]["ResourceUsage"]["MemoryStats"]["RSS"].as_u64() > Some(0), "{usage}");
     assert!(usage["Tasks"]["web"]["Pids"][pid.to_string()].is_object(), "{usage}");
     let host: serde_json::Value = serde_json::from_slice(&stage.client.host_stats().await.unwrap()).unwrap();
-    assert!(host["Memory"]["Total"].as_u64() > Some(0) && host["CPU"].as_array().is_some_and(|cpus| !cpus.is_empty()), "{host}");
+    assert!(
+        host["Memory"]["Total"].as_u64() > Some(0) && host["CPU"].as_array().is_some_and(|cpus| !cpus.is_empty()),
+        "{host}"
+    );
     assert!(host["AllocDirStats"]["Size"].as_u64() > Some(0), "{host}");
 }
 
@@ -102,7 +111,10 @@ async fn the_oldest_that_are_over_make_room_for_others() {
         stage.until_status(id, AllocClientStatus::Complete).await;
         ids.push(id);
     }
-    until("the oldest to be collected", || (!stage.alloc_dir(ids[0]).exists() && !stage.alloc_dir(ids[1]).exists()).then_some(())).await;
+    until("the oldest to be collected", || {
+        (!stage.alloc_dir(ids[0]).exists() && !stage.alloc_dir(ids[1]).exists()).then_some(())
+    })
+    .await;
     assert!(stage.alloc_dir(ids[3]).exists());
 }
 

@@ -12,7 +12,8 @@ fn change(pairs: &[(&str, Option<&str>)]) -> BTreeMap<Str, Option<Str>> {
 }
 
 async fn until_seen(stage: &Stage, key: &str, value: Option<&str>) {
-    let seen = || stage.servers.node().and_then(|node| node.meta).is_some_and(|meta| meta.get(key).map(Str::as_str) == value);
+    let seen =
+        || stage.servers.node().and_then(|node| node.meta).is_some_and(|meta| meta.get(key).map(Str::as_str) == value);
     until(key, || seen().then_some(())).await;
 }
 

@@ -17,7 +17,9 @@ async fn a_mocked_task_ends_as_its_options_say() {
     let stage = Stage::new().await;
     let started = "Task started by client";
     assert_eq!(ended(&stage, json!({}), Complete).await, [started, "Exit Code: 0"]);
-    let failed = ended(&stage, json!({ "run_for": "10ms", "exit_code": 2, "exit_signal": 9, "exit_err_msg": "boom" }), Failed).await;
+    let failed =
+        ended(&stage, json!({ "run_for": "10ms", "exit_code": 2, "exit_signal": 9, "exit_err_msg": "boom" }), Failed)
+            .await;
     assert_eq!(failed, [started, "Exit Code: 2, Signal: 9, Exit Message: \"boom\"", "Policy allows no restarts"]);
     let not_started = ended(&stage, json!({ "start_error": "no way", "start_block_for": "5ms" }), Failed).await;
     assert_eq!(not_started, ["no way", "Policy allows no restarts"]);

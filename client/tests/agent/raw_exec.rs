@@ -13,7 +13,10 @@ async fn a_script_runs_and_its_output_is_kept() {
     let id = stage.run(shell("echo hello from $NOMAD_TASK_NAME; echo oops >&2; pwd; exit 0"));
     let update = stage.until_status(id, AllocClientStatus::Complete).await;
     let dir = stage.alloc_dir(id).join("web");
-    assert_eq!(stage.logs(id, "stdout", 0, Origin::Start).await.unwrap(), format!("hello from web\n{}\n", dir.display()));
+    assert_eq!(
+        stage.logs(id, "stdout", 0, Origin::Start).await.unwrap(),
+        format!("hello from web\n{}\n", dir.display())
+    );
     assert_eq!(stage.logs(id, "stderr", 0, Origin::Start).await.unwrap(), "oops\n");
     expect![[r#"
         [

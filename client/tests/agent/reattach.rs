@@ -34,7 +34,10 @@ async fn a_running_task_survives_its_agent_and_is_found_again() {
 
     songline_rpc::NodeAgent::alloc_signal(&stage.client, id, "web", "SIGUSR1").await.unwrap();
     let update = stage.until_status(id, AllocClientStatus::Failed).await;
-    assert_eq!(web(&update).events.iter().flatten().find(|event| event.kind == "Terminated").map(|event| event.exit_code), Some(7));
+    assert_eq!(
+        web(&update).events.iter().flatten().find(|event| event.kind == "Terminated").map(|event| event.exit_code),
+        Some(7)
+    );
     let started = kinds(&update).iter().filter(|kind| *kind == "Started").count();
     assert_eq!(started, 1, "{:?}", kinds(&update));
     let log = stage.logs(id, "stdout", 0, Origin::Start).await.unwrap();
@@ -55,7 +58,10 @@ async fn an_exit_while_no_agent_is_there_is_learned_later() {
 
     let stage = stage.start_again().await;
     let update = stage.until_status(id, AllocClientStatus::Failed).await;
-    assert_eq!(web(&update).events.iter().flatten().find(|event| event.kind == "Terminated").map(|event| event.exit_code), Some(9));
+    assert_eq!(
+        web(&update).events.iter().flatten().find(|event| event.kind == "Terminated").map(|event| event.exit_code),
+        Some(9)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

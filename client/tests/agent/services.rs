@@ -4,14 +4,21 @@ use std::sync::Arc;
 
 use serde_json::json;
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocatedPortMapping, AllocatedResources, Allocation, Job, JobType, Service, Str,
+    AllocClientStatus, AllocDesiredStatus, AllocatedPortMapping, AllocatedResources, Allocation, Job, JobType, Service,
+    Str,
 };
 
 use crate::fake::{Stage, alloc, is_running, task, until};
 
 fn service(name: &str, tags: &[&str]) -> Service {
     let tags = tags.iter().map(Str::new).collect();
-    Service { name: name.into(), port_label: "http".into(), provider: "nomad".into(), tags: Some(tags), ..Service::default() }
+    Service {
+        name: name.into(),
+        port_label: "http".into(),
+        provider: "nomad".into(),
+        tags: Some(tags),
+        ..Service::default()
+    }
 }
 
 /// A group with a service of its own, and a task with another one.
@@ -43,7 +50,8 @@ async fn services_are_found_from_the_start_to_the_stop() {
     let id = stage.servers.place(served(&["${NOMAD_GROUP_NAME}"]));
     until_called(&stage, &["+group", "+task"]).await;
     let found = stage.servers.services();
-    let shown: Vec<String> = found.iter().map(|row| format!("{} {}:{} {}", row.id, row.address, row.port, row.tags.join(","))).collect();
+    let shown: Vec<String> =
+        found.iter().map(|row| format!("{} {}:{} {}", row.id, row.address, row.port, row.tags.join(","))).collect();
     let group = format!("_nomad-task-{id}-group-group-group-http 127.0.0.1:23456 group");
     let own = format!("_nomad-task-{id}-web-task-http 127.0.0.1:23456 ");
     assert_eq!(shown, [group, own]);
@@ -82,7 +90,13 @@ async fn a_group_whose_service_nobody_could_find_does_not_start() {
     with_group_services(&mut placed, vec![Service { address_mode: "driver".into(), ..service("group", &[]) }]);
     let id = stage.servers.place(placed);
     let failed = stage.until_status(id, AllocClientStatus::Failed).await;
-    let told = failed.task_states["web"].events.iter().flatten().map(|event| event.display_message.as_str()).collect::<Vec<_>>().join("; ");
+    let told = failed.task_states["web"]
+        .events
+        .iter()
+        .flatten()
+        .map(|event| event.display_message.as_str())
+        .collect::<Vec<_>>()
+        .join("; ");
     assert!(told.contains("unable to get address for service \"group\": cannot use address_mode=\"driver\""), "{told}");
     assert!(stage.servers.service_calls().is_empty());
 }

@@ -66,7 +66,10 @@ async fn there_are_only_so_many_sessions_and_a_dropped_one_makes_room() {
             Err(refusal) => break refusal,
         }
     };
-    assert_eq!((sessions.len(), refusal.to_string().as_str()), (256, "too many sessions on this node: at most 256 at the same time"));
+    assert_eq!(
+        (sessions.len(), refusal.to_string().as_str()),
+        (256, "too many sessions on this node: at most 256 at the same time")
+    );
     sessions.pop();
     while begin(&stage, id, &["anything"]).await.is_err() {
         tokio::task::yield_now().await;
@@ -100,7 +103,10 @@ async fn a_command_in_an_isolated_task_is_where_the_task_is() {
     let spec = Spec {
         command: "sleep".into(),
         args: vec!["86400".to_owned()],
-        env: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned()), ("PATH".to_owned(), "/bin:/usr/bin".to_owned())]),
+        env: BTreeMap::from([
+            ("GREETING".to_owned(), "hello".to_owned()),
+            ("PATH".to_owned(), "/bin:/usr/bin".to_owned()),
+        ]),
         dir: "/".into(),
         user: "nobody".into(),
         logs: None,
@@ -116,8 +122,13 @@ async fn a_command_in_an_isolated_task_is_where_the_task_is() {
     };
     let place = Place::new(dir.path().join("run"));
     let lock = place.prepare(&spec).expect("prepares");
-    let mut executor =
-        Command::new(program).arg("run").arg(place.dir()).stdin(Stdio::from(lock)).stdout(Stdio::null()).spawn().expect("starts");
+    let mut executor = Command::new(program)
+        .arg("run")
+        .arg(place.dir())
+        .stdin(Stdio::from(lock))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("starts");
     let started = until("the start", || place.read_started().expect("readable")).await;
     // The first process inside becomes the task after it has set up its mounts.
     let name = format!("/proc/{}/comm", started.task);

@@ -4,7 +4,8 @@ use songline_model::*;
 
 use crate::*;
 
-const SECRETS: [&str; 3] = ["5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e", "0bce0bce-0bce-0bce-0bce-0bce0bce0bce", "client-s3cret"];
+const SECRETS: [&str; 3] =
+    ["5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e", "0bce0bce-0bce-0bce-0bce-0bce0bce0bce", "client-s3cret"];
 
 fn secret(text: &str) -> SecretId {
     text.parse().expect("a secret")
@@ -19,7 +20,12 @@ pub(super) fn policy() -> AclPolicy {
         name: "readers".into(),
         description: "who read".into(),
         rules: "node { policy = \"read\" }".into(),
-        job_acl: Some(JobAcl { namespace: "default".into(), job_id: "web".into(), group: "g".into(), task: "t".into() }),
+        job_acl: Some(JobAcl {
+            namespace: "default".into(),
+            job_id: "web".into(),
+            group: "g".into(),
+            task: "t".into(),
+        }),
         hash: hash(),
         ..AclPolicy::default()
     }
@@ -108,7 +114,11 @@ fn secrets_are_in_the_bytes_of_a_command_and_nowhere_else() {
         let shown = format!("{command:?} {}", command.to_json());
         let bytes = format!("{shown:?}");
         for secret in SECRETS {
-            assert!(!shown.contains(secret) && !bytes.contains(&secret.replace('-', "")), "{}: shows {secret}", command.kind().name());
+            assert!(
+                !shown.contains(secret) && !bytes.contains(&secret.replace('-', "")),
+                "{}: shows {secret}",
+                command.kind().name()
+            );
         }
         let envelope = Envelope::new(Time::default(), Actor::Anonymous, command.clone());
         let read = Envelope::decode(&envelope.encode().expect("encodes")).expect("decodes");

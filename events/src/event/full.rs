@@ -77,35 +77,48 @@ pub(super) fn shown(word: &'static str, change: &Change) -> Option<(Event, Shown
     let (shown, mut event) = match &image {
         Change::Eval { after: Some(row), .. } if gone => (
             Shown::ToAll,
-            Event { payload: dropped("Evaluation", id_text(Some(row.id)), &row.namespace, &row.job_id), ..as_plain(word, &image)? },
+            Event {
+                payload: dropped("Evaluation", id_text(Some(row.id)), &row.namespace, &row.job_id),
+                ..as_plain(word, &image)?
+            },
         ),
         Change::Alloc { after: Some(row), .. } if gone => (
             Shown::ToAll,
-            Event { payload: dropped("Allocation", id_text(Some(row.id)), &row.namespace, &row.job_id), ..as_plain(word, &image)? },
+            Event {
+                payload: dropped("Allocation", id_text(Some(row.id)), &row.namespace, &row.job_id),
+                ..as_plain(word, &image)?
+            },
         ),
         Change::Job { .. } | Change::Eval { .. } | Change::Alloc { .. } | Change::Deployment { .. } => {
             (Shown::ToAll, as_plain(word, &image)?)
         }
         Change::Node { .. } | Change::NodePool { .. } => (Shown::ToAll, as_plain(word, &image)?),
-        Change::AclPolicy { .. } | Change::AclToken { .. } | Change::AclRole { .. } => (Shown::ToAll, as_plain(word, &image)?),
+        Change::AclPolicy { .. } | Change::AclToken { .. } | Change::AclRole { .. } => {
+            (Shown::ToAll, as_plain(word, &image)?)
+        }
         Change::AclAuthMethod { .. } | Change::AclBindingRule { .. } => (Shown::ToAll, as_plain(word, &image)?),
         Change::Namespace { after, .. } => {
             let row = after.as_ref()?;
             (Shown::InFull, own(word, Topic::Namespace, row.name.0.clone(), "Namespace", &**row))
         }
-        Change::SchedulerConfig { after, .. } => {
-            (Shown::InFull, own(word, Topic::SchedulerConfiguration, "scheduler".into(), "SchedulerConfiguration", after.as_deref()?))
-        }
+        Change::SchedulerConfig { after, .. } => (
+            Shown::InFull,
+            own(word, Topic::SchedulerConfiguration, "scheduler".into(), "SchedulerConfiguration", after.as_deref()?),
+        ),
         Change::ClusterMeta { after, .. } => {
             (Shown::InFull, own(word, Topic::ClusterMetadata, "cluster".into(), "ClusterMetadata", after.as_deref()?))
         }
-        Change::AutopilotConfig { after, .. } => {
-            (Shown::InFull, own(word, Topic::AutopilotConfiguration, "autopilot".into(), "AutopilotConfiguration", after.as_deref()?))
-        }
+        Change::AutopilotConfig { after, .. } => (
+            Shown::InFull,
+            own(word, Topic::AutopilotConfiguration, "autopilot".into(), "AutopilotConfiguration", after.as_deref()?),
+        ),
         Change::CsiVolume { after, .. } => {
             let row = after.as_ref()?;
             let event = own(word, Topic::CsiVolume, row.id.0.clone(), "CSIVolume", &**row);
-            (Shown::InFull, Event { namespace: row.namespace.0.clone(), filter_keys: Some(vec![row.plugin_id.0.clone()]), ..event })
+            (
+                Shown::InFull,
+                Event { namespace: row.namespace.0.clone(), filter_keys: Some(vec![row.plugin_id.0.clone()]), ..event },
+            )
         }
         Change::CsiPlugin { after, .. } => {
             let row = after.as_ref()?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use songline_commands::Kind;
 use songline_model::{
-    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, Job, Namespace, Node, RootKey, SchedulerConfiguration, Sealed, Secret,
-    Variable, VariableData, VariableMetadata, WrappedKey,
+    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, Job, Namespace, Node, RootKey,
+    SchedulerConfiguration, Sealed, Secret, Variable, VariableData, VariableMetadata, WrappedKey,
 };
 use songline_projections::{Change, ClusterMetadata};
 
@@ -89,7 +89,12 @@ fn eligibility_has_its_right_name_in_full() {
 
 #[test]
 fn what_garbage_collection_drops_is_told_in_short() {
-    let eval = Evaluation { id: EvalId::from_bytes([1; 16]), namespace: "default".into(), job_id: "web".into(), ..Evaluation::default() };
+    let eval = Evaluation {
+        id: EvalId::from_bytes([1; 16]),
+        namespace: "default".into(),
+        job_id: "web".into(),
+        ..Evaluation::default()
+    };
     check(
         Kind::EvalReap,
         Change::Eval { before: Some(Arc::new(eval)), after: None },
@@ -98,7 +103,12 @@ fn what_garbage_collection_drops_is_told_in_short() {
           Evaluation: {"ID":"01010101-0101-0101-0101-010101010101","JobID":"web","Namespace":"default"}, Deleted: true
     "#]],
     );
-    let alloc = Allocation { id: AllocId::from_bytes([2; 16]), namespace: "default".into(), job_id: "web".into(), ..Allocation::default() };
+    let alloc = Allocation {
+        id: AllocId::from_bytes([2; 16]),
+        namespace: "default".into(),
+        job_id: "web".into(),
+        ..Allocation::default()
+    };
     check(
         Kind::EvalReap,
         Change::Alloc { before: Some(Arc::new(alloc)), after: None },
@@ -142,7 +152,12 @@ fn tables_without_a_topic_in_the_reference_have_one_in_full() {
 
 #[test]
 fn of_variables_and_root_keys_only_what_is_about_them_is_shown() {
-    let meta = VariableMetadata { namespace: "default".into(), path: "a/b".into(), modify_index: 9, ..VariableMetadata::default() };
+    let meta = VariableMetadata {
+        namespace: "default".into(),
+        path: "a/b".into(),
+        modify_index: 9,
+        ..VariableMetadata::default()
+    };
     let data = VariableData { data: Sealed(b"sealed".to_vec()), ..VariableData::default() };
     let variable = Some(Arc::new(Variable { meta, encrypted: data }));
     check(
@@ -175,7 +190,8 @@ fn of_variables_and_root_keys_only_what_is_about_them_is_shown() {
 
 #[test]
 fn volumes_and_plugins_are_events_of_full_streams() {
-    let volume = CsiVolume { id: "disk".into(), namespace: "default".into(), plugin_id: "ebs".into(), ..CsiVolume::default() };
+    let volume =
+        CsiVolume { id: "disk".into(), namespace: "default".into(), plugin_id: "ebs".into(), ..CsiVolume::default() };
     let volume = Some(Arc::new(volume));
     check(
         Kind::CSIVolumeRegister,

@@ -18,8 +18,8 @@ use super::json;
 use crate::event::{self, Audience, Event};
 use crate::sweep::Sweep;
 
-/// Number of lenses for which an entry keeps shared frames.
-const SHARED_LENSES_MAX: usize = 8;
+/// Number of renderings for which an entry keeps shared frames.
+const SHARED_RENDERINGS_MAX: usize = 8;
 
 /// Encoding of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub struct Batch {
     swept: Option<Swept>,
     /// Frames of all events that a dialect shows, by format and dialect.
     frames: [OnceLock<Vec<Bytes>>; 6],
-    /// Filtered frames by lens number, kept while the entry is new: subscribers with the same lens share them.
+    /// Filtered frames by rendering number, kept while the entry is new: subscribers with the same rendering share them.
     shared: Mutex<Vec<(u64, Vec<Bytes>)>>,
 }
 
@@ -134,7 +134,9 @@ impl Batch {
     pub fn encode(index: u64, kind: Kind, changes: &[Change]) -> Self {
         match Sweep::split(kind, changes) {
             None => Self::of(index, kind.number(), event::events(kind, changes)),
-            Some((sweep, others)) => Self::of(index, kind.number(), event::events(kind, &others)).with_swept(sweep.encode().into()),
+            Some((sweep, others)) => {
+                Self::of(index, kind.number(), event::events(kind, &others)).with_swept(sweep.encode().into())
+            }
         }
     }
 
@@ -154,7 +156,11 @@ impl Batch {
 
     /// A batch of encoded events: their frame, and the position of each event in it.
     pub(super) fn new(index: u64, kind: u16, frame: Bytes, labels: Vec<(Label, Range<usize>)>) -> Self {
-        let events = labels.into_iter().map(|(label, at)| EncodedEvent { label, msgpack: frame.slice(at), json: OnceLock::new() });
+        let events = labels.into_iter().map(|(label, at)| EncodedEvent {
+            label,
+            msgpack: frame.slice(at),
+            json: OnceLock::new(),
+        });
         Self {
             index,
             kind,
@@ -185,7 +191,8 @@ impl Batch {
 
     fn spread(&self, stored: &[u8]) -> Self {
         let kind = Kind::from_number(self.kind).expect("the number of a kind is what it was encoded with");
-        let sweep = Sweep::decode(stored).expect("what was stored by this server is whole: who reads it from disk looks");
+        let sweep =
+            Sweep::decode(stored).expect("what was stored by this server is whole: who reads it from disk looks");
         let dropped: Vec<Event> = sweep.changes().flat_map(|change| event::events(kind, &[change])).collect();
         let count = dropped.len() + self.events.len();
         let mut out = frame_head(Format::Msgpack, count, 256 * count + 32).to_vec();
@@ -229,8 +236,12 @@ impl Batch {
 
     /// Number of frames that a plain stream gets of the entry.
     pub(super) fn steps(&self) -> usize {
-        let plain: Vec<u8> =
-            self.events.iter().filter(|event| Dialect::Plain.shows(event.label.audience)).map(|event| event.label.step).collect();
+        let plain: Vec<u8> = self
+            .events
+            .iter()
+            .filter(|event| Dialect::Plain.shows(event.label.audience))
+            .map(|event| event.label.step)
+            .collect();
         plain.chunk_by(|a, b| a == b).count()
     }
 
@@ -246,18 +257,18 @@ impl Batch {
         })
     }
 
-    /// Frames of the lens `lens`, made by `make` once for all subscribers with that lens.
-    pub(super) fn shared_frames(&self, lens: u64, make: impl FnOnce() -> Vec<Bytes>) -> Vec<Bytes> {
+    /// Frames of the rendering `rendering`, made by `make` once for all subscribers with that rendering.
+    pub(super) fn shared_frames(&self, rendering: u64, make: impl FnOnce() -> Vec<Bytes>) -> Vec<Bytes> {
         let mut shared = self.shared.lock();
-        if let Some((_, frames)) = shared.iter().find(|(number, _)| *number == lens) {
+        if let Some((_, frames)) = shared.iter().find(|(number, _)| *number == rendering) {
             return frames.clone();
         }
-        if shared.len() == SHARED_LENSES_MAX {
+        if shared.len() == SHARED_RENDERINGS_MAX {
             drop(shared);
             return make();
         }
         let frames = make();
-        shared.push((lens, frames.clone()));
+        shared.push((rendering, frames.clone()));
         frames
     }
 
@@ -270,7 +281,12 @@ impl Batch {
     }
 
     /// Frames of the events that the dialect shows and `wanted` accepts.
-    pub(super) fn frames_of(&self, format: Format, dialect: Dialect, wanted: impl Fn(&EncodedEvent) -> bool) -> Vec<Bytes> {
+    pub(super) fn frames_of(
+        &self,
+        format: Format,
+        dialect: Dialect,
+        wanted: impl Fn(&EncodedEvent) -> bool,
+    ) -> Vec<Bytes> {
         let mut out = Vec::new();
         for chunk in self.events.chunk_by(|a, b| !dialect.splits() || a.label.step == b.label.step) {
             let shown = chunk.iter().filter(|event| dialect.shows(event.label.audience) && wanted(event));
@@ -380,6 +396,7 @@ pub(super) fn mark(format: Format, value: &Value) -> Bytes {
 /// frame is made from the changes alone, without the compact form of sweeps, so that streams can be checked against
 /// it.
 pub fn full_frame(index: u64, kind: Kind, changes: &[Change]) -> Option<Bytes> {
-    let frames = Batch::of(index, kind.number(), event::events(kind, changes)).frames_of(Format::Json, Dialect::Full, |_| true);
+    let frames =
+        Batch::of(index, kind.number(), event::events(kind, changes)).frames_of(Format::Json, Dialect::Full, |_| true);
     (!frames.is_empty()).then(|| Bytes::from(frames.concat()))
 }

@@ -120,7 +120,8 @@ impl Block {
         let mut entries = Vec::with_capacity(count);
         let mut frame_start = HEAD_BYTES + count * ENTRY_BYTES;
         let lengths = |entry: &[u8; ENTRY_BYTES]| {
-            let number = |at: usize| entry[at..].first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes) as usize);
+            let number =
+                |at: usize| entry[at..].first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes) as usize);
             (number(11), number(15))
         };
         let table = rest.as_chunks::<ENTRY_BYTES>().0.get(..count)?;
@@ -138,7 +139,8 @@ impl Block {
             frame_start += frame;
             labels_start += labels;
         }
-        (labels_start == bytes.len() && entries.is_sorted_by_key(|entry| entry.index)).then_some(Self { bytes, entries })
+        (labels_start == bytes.len() && entries.is_sorted_by_key(|entry| entry.index))
+            .then_some(Self { bytes, entries })
     }
 
     /// Entries after `index`.

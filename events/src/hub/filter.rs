@@ -68,7 +68,9 @@ impl Interest {
     pub fn is_permitted(&self, acl: &Acl) -> bool {
         let namespace = self.namespace.as_ref().map_or("*", Str::as_str);
         self.topics.keys().all(|topic| match topic.as_str() {
-            "Allocation" | "Deployment" | "Evaluation" | "Job" | "Service" => acl.namespace(namespace, NamespaceCapability::ReadJob),
+            "Allocation" | "Deployment" | "Evaluation" | "Job" | "Service" => {
+                acl.namespace(namespace, NamespaceCapability::ReadJob)
+            }
             "Node" => acl.node(Access::Read),
             // All topics (`*`), topics for operators, and unknown topics.
             _ => acl.is_management(),
@@ -84,7 +86,10 @@ impl Interest {
 
     /// Whether every event is wanted.
     pub fn is_everything(&self) -> bool {
-        self.readable.is_none() && self.expression.is_none() && self.namespace.is_none() && self.keys("*").is_some_and(is_star)
+        self.readable.is_none()
+            && self.expression.is_none()
+            && self.namespace.is_none()
+            && self.keys("*").is_some_and(is_star)
     }
 
     /// Whether events of this topic can be wanted at all.
@@ -95,8 +100,11 @@ impl Interest {
     /// Whether the event is wanted.
     pub fn wants(&self, index: u64, event: &EncodedEvent) -> bool {
         let label = &event.label;
-        let in_namespace = label.namespace.is_empty() || self.namespace.as_ref().is_none_or(|namespace| *namespace == label.namespace);
-        let readable = |acl: &Arc<Acl>| label.namespace.is_empty() || acl.namespace(&label.namespace, NamespaceCapability::ReadJob);
+        let in_namespace =
+            label.namespace.is_empty() || self.namespace.as_ref().is_none_or(|namespace| *namespace == label.namespace);
+        let readable = |acl: &Arc<Acl>| {
+            label.namespace.is_empty() || acl.namespace(&label.namespace, NamespaceCapability::ReadJob)
+        };
         in_namespace
             && self.readable.as_ref().is_none_or(readable)
             && self.is_asked_for(event)
@@ -174,13 +182,21 @@ impl Expression {
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         let filter = Filter::parse(text)?;
         if let Some((pattern, reason)) = filter.bad_pattern() {
-            return Err(SyntaxError::at(text, pattern, format!("regular expression {pattern:?} does not compile: {reason}")));
+            return Err(SyntaxError::at(
+                text,
+                pattern,
+                format!("regular expression {pattern:?} does not compile: {reason}"),
+            ));
         }
         let mut reads_payload = false;
         for selector in filter.selectors() {
             let field = selector.first().map_or("", String::as_str);
             if !FIELDS.contains(&field) {
-                return Err(SyntaxError::at(text, field, format!("events have no field {field:?}; they have {}", FIELDS.join(", "))));
+                return Err(SyntaxError::at(
+                    text,
+                    field,
+                    format!("events have no field {field:?}; they have {}", FIELDS.join(", ")),
+                ));
             }
             reads_payload |= field == "Payload";
         }

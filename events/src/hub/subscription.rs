@@ -1,7 +1,7 @@
 //! One subscriber of the event stream: its cursor, its source (tail or history) and the marks that it gets.
 //!
 //! A subscriber reads the tail, or the history while the tail no longer has its next entry. No entry is skipped
-//! silently: entries that neither has any more are reported as a gap. `lens` makes the frames of an entry, `snapshot`
+//! silently: entries that neither has any more are reported as a gap. `rendering` makes the frames of an entry, `snapshot`
 //! the rows before the first entry.
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::{Dialect, Format, mark};
 use super::filter::Interest;
-use super::lens::{Lens, Sight};
 use super::permit::Permit;
+use super::rendering::{Rendered, Rendering};
 use super::snapshot::{Piece, Snapshot};
 use super::tail::Read;
 use super::{EventHub, News, Shared};
@@ -55,7 +55,7 @@ pub enum Start {
 /// A stream that has not started yet.
 pub struct Subscription {
     hub: Arc<EventHub>,
-    lens: Arc<Lens>,
+    rendering: Arc<Rendering>,
     /// Index of the last entry that was processed.
     cursor: u64,
     news: watch::Receiver<News>,
@@ -82,7 +82,13 @@ enum Next {
 
 impl EventHub {
     /// Creates a subscription.
-    pub fn subscribe(self: &Arc<Self>, interest: Interest, format: Format, dialect: Dialect, start: Start) -> Subscription {
+    pub fn subscribe(
+        self: &Arc<Self>,
+        interest: Interest,
+        format: Format,
+        dialect: Dialect,
+        start: Start,
+    ) -> Subscription {
         let news = self.shared.news.subscribe();
         let epoch = news.borrow().epoch;
         let cursor = match start {
@@ -93,7 +99,7 @@ impl EventHub {
         self.shared.counts.subscribers.fetch_add(1, Ordering::Relaxed);
         Subscription {
             hub: Arc::clone(self),
-            lens: self.shared.lenses.lock().get(interest, format, dialect),
+            rendering: self.shared.renderings.lock().get(interest, format, dialect),
             cursor,
             news,
             epoch,
@@ -131,7 +137,10 @@ impl Subscription {
     }
 
     /// The frames, until the hub closes, the state is replaced, the permit refuses or `shutdown` is cancelled.
-    pub fn into_stream(mut self, shutdown: CancellationToken) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
+    pub fn into_stream(
+        mut self,
+        shutdown: CancellationToken,
+    ) -> impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static {
         async_stream::stream! {
             let mut why = self.refusal();
             let mut heartbeat_at = Instant::now();
@@ -146,7 +155,7 @@ impl Subscription {
                 let now = Instant::now();
                 if now >= heartbeat_at {
                     heartbeat_at += HEARTBEAT;
-                    yield Ok(mark(self.lens.format, &json!({})));
+                    yield Ok(mark(self.rendering.format, &json!({})));
                 }
                 if now >= checkpoint_at {
                     checkpoint_at = now + CHECKPOINT;
@@ -181,8 +190,8 @@ impl Subscription {
             }
             self.ended = true;
             let why = why.unwrap_or_else(|| CLOSED.to_owned());
-            if self.lens.dialect.has_marks() {
-                yield Ok(mark(self.lens.format, &json!({"Index": self.cursor_of_reader(), "Closed": why})));
+            if self.rendering.dialect.has_marks() {
+                yield Ok(mark(self.rendering.format, &json!({"Index": self.cursor_of_reader(), "Closed": why})));
             } else {
                 yield Ok(Bytes::from(why));
             }
@@ -206,7 +215,10 @@ impl Subscription {
         }
         self.cursor = oldest - 1;
         self.shared().counts.gaps.fetch_add(1, Ordering::Relaxed);
-        self.lens.dialect.has_marks().then(|| mark(self.lens.format, &json!({"Index": 0, "Gap": {"Oldest": oldest}})))
+        self.rendering
+            .dialect
+            .has_marks()
+            .then(|| mark(self.rendering.format, &json!({"Index": 0, "Gap": {"Oldest": oldest}})))
     }
 
     /// Index of the oldest entry whose events can still be read.
@@ -224,7 +236,7 @@ impl Subscription {
             return Next::Ended;
         }
         if let Some(snapshot) = &mut self.snapshot {
-            match snapshot.next(&self.lens.interest, self.lens.format, self.lens.dialect) {
+            match snapshot.next(&self.rendering.interest, self.rendering.format, self.rendering.dialect) {
                 Piece::Rows(frame) => return Next::Frames(frame.unwrap_or_default()),
                 Piece::End => self.snapshot = None,
             }
@@ -234,8 +246,8 @@ impl Subscription {
         match read {
             Read::Batches(batches) => {
                 self.behind = false;
-                let sight = self.lens.look(batches.iter().map(|batch| &**batch), BYTES_AT_ONCE);
-                Next::Frames(self.seen(sight))
+                let rendered = self.rendering.look(batches.iter().map(|batch| &**batch), BYTES_AT_ONCE);
+                Next::Frames(self.seen(rendered))
             }
             Read::Nothing => {
                 self.behind = false;
@@ -253,18 +265,18 @@ impl Subscription {
             return Next::Waiting;
         }
         self.cursor = self.cursor.max(settled);
-        if !self.lens.dialect.has_marks() || self.caught_up {
+        if !self.rendering.dialect.has_marks() || self.caught_up {
             return Next::Waiting;
         }
         self.caught_up = true;
         self.told = self.cursor;
-        Next::Frames(mark(self.lens.format, &json!({"Index": self.cursor, "CaughtUp": true})))
+        Next::Frames(mark(self.rendering.format, &json!({"Index": self.cursor, "CaughtUp": true})))
     }
 
     /// The checkpoint mark of the cursor; `None` if the subscriber has been sent that index already. All entries up
     /// to the cursor were processed.
     fn checkpoint(&mut self) -> Option<Bytes> {
-        if !self.lens.dialect.has_marks() || self.snapshot.is_some() {
+        if !self.rendering.dialect.has_marks() || self.snapshot.is_some() {
             return None;
         }
         let settled = self.hub.settled();
@@ -278,7 +290,7 @@ impl Subscription {
             return None;
         }
         self.told = self.cursor;
-        Some(mark(self.lens.format, &json!({"Index": self.cursor, "Checkpoint": true})))
+        Some(mark(self.rendering.format, &json!({"Index": self.cursor, "Checkpoint": true})))
     }
 
     async fn read_history(&mut self) -> Next {
@@ -288,9 +300,9 @@ impl Subscription {
         let Some(history) = self.shared().history.clone() else {
             return Next::Frames(self.gap().unwrap_or_default());
         };
-        if self.lens.dialect.has_marks() && self.caught_up {
+        if self.rendering.dialect.has_marks() && self.caught_up {
             self.caught_up = false;
-            return Next::Frames(mark(self.lens.format, &json!({"Index": self.cursor, "FellBehind": true})));
+            return Next::Frames(mark(self.rendering.format, &json!({"Index": self.cursor, "FellBehind": true})));
         }
         if let Some(gap) = self.gap() {
             return Next::Frames(gap);
@@ -298,23 +310,23 @@ impl Subscription {
         // Few subscribers read at once: more would not speed up the disk, and each of them holds the bytes that it
         // has read.
         let Ok(turn) = Arc::clone(&self.shared().history_turns).acquire_owned().await else { return Next::Ended };
-        let (cursor, lens) = (self.cursor, Arc::clone(&self.lens));
+        let (cursor, rendering) = (self.cursor, Arc::clone(&self.rendering));
         let in_memory = history.is_in_memory();
         let read = move || {
             let _turn = turn;
             // Taken before the scan, so that the scan covers everything up to here.
             let through = history.last();
             let blocks = history.read(cursor, BYTES_AT_ONCE)?;
-            let mut sight = lens.look_at_blocks(&blocks, cursor)?;
+            let mut rendered = rendering.look_at_blocks(&blocks, cursor)?;
             if blocks.is_empty() {
-                sight.through = through;
+                rendered.through = through;
             }
-            Ok::<Sight, super::error::HistoryError>(sight)
+            Ok::<Rendered, super::error::HistoryError>(rendered)
         };
         let read = if in_memory { Ok(read()) } else { tokio::task::spawn_blocking(read).await };
         match read {
-            Ok(Ok(sight)) => {
-                let frames = self.seen(sight);
+            Ok(Ok(rendered)) => {
+                let frames = self.seen(rendered);
                 if self.cursor == cursor {
                     // The tail has dropped entries that the history is still writing.
                     tokio::time::sleep(WRITER_WAIT).await;
@@ -330,15 +342,15 @@ impl Subscription {
     }
 
     /// Counts the frames that the subscriber gets, and moves its cursor.
-    fn seen(&mut self, sight: Sight) -> Bytes {
-        self.cursor = self.cursor.max(sight.through);
-        self.told = self.told.max(sight.told);
-        if sight.count > 0 {
+    fn seen(&mut self, rendered: Rendered) -> Bytes {
+        self.cursor = self.cursor.max(rendered.through);
+        self.told = self.told.max(rendered.told);
+        if rendered.count > 0 {
             let counts = &self.shared().counts;
-            counts.frames.fetch_add(sight.count, Ordering::Relaxed);
-            counts.bytes.fetch_add(sight.frames.len() as u64, Ordering::Relaxed);
+            counts.frames.fetch_add(rendered.count, Ordering::Relaxed);
+            counts.bytes.fetch_add(rendered.frames.len() as u64, Ordering::Relaxed);
         }
-        sight.frames
+        rendered.frames
     }
 
     fn shared(&self) -> &Shared {

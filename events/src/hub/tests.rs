@@ -15,10 +15,15 @@ use songline_projections::Change;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{Batch, Block, Dialect, EventHub, Format, History, HistoryError, HubConfig, Interest, Start, StoredHistory};
+use super::{
+    Batch, Block, Dialect, EventHub, Format, History, HistoryError, HubConfig, Interest, Start, StoredHistory,
+};
 
 fn pool(name: &str) -> Arc<Vec<Change>> {
-    Arc::new(vec![Change::NodePool { before: None, after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })) }])
+    Arc::new(vec![Change::NodePool {
+        before: None,
+        after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })),
+    }])
 }
 
 fn open(folder: &tempfile::TempDir) -> Arc<dyn History> {
@@ -157,11 +162,18 @@ async fn entries_without_events_move_the_mark_of_the_history() {
 fn both_formats_hold_the_same_numbers() {
     // A quick decimal parser that is not exact loses the last digit of this number.
     let score = -0.388_217_496_636_581_95;
-    let metrics = AllocMetric { allocation_time: Dur(7), scores: Some([("binpack".into(), score)].into()), ..AllocMetric::default() };
-    let alloc = Allocation { id: AllocId::from_bytes([1; 16]), metrics: Some(Arc::new(metrics)), ..Allocation::default() };
-    let batch = Batch::encode(7, Kind::ApplyPlanResults, &[Change::Alloc { before: None, after: Some(Arc::new(alloc)) }]);
+    let metrics = AllocMetric {
+        allocation_time: Dur(7),
+        scores: Some([("binpack".into(), score)].into()),
+        ..AllocMetric::default()
+    };
+    let alloc =
+        Allocation { id: AllocId::from_bytes([1; 16]), metrics: Some(Arc::new(metrics)), ..Allocation::default() };
+    let batch =
+        Batch::encode(7, Kind::ApplyPlanResults, &[Change::Alloc { before: None, after: Some(Arc::new(alloc)) }]);
     let json: serde_json::Value = serde_json::from_slice(&batch.frames(Format::Json, Dialect::Ours)[0]).expect("JSON");
-    let msgpack: serde_json::Value = rmp_serde::from_slice(&batch.frames(Format::Msgpack, Dialect::Ours)[0]).expect("msgpack");
+    let msgpack: serde_json::Value =
+        rmp_serde::from_slice(&batch.frames(Format::Msgpack, Dialect::Ours)[0]).expect("msgpack");
     assert_eq!(msgpack, json);
     assert_eq!(json["Events"][0]["Payload"]["Allocation"]["Metrics"]["Scores"]["binpack"].as_f64(), Some(score));
 }

@@ -217,6 +217,9 @@ mod tests {
         let read = |pair: fjall::Result<super::super::Pair>| pair.expect("reads").0[0];
         let mut range = keys.range([2]..=[5]);
         assert_eq!((range.next().map(read), range.next_back().map(read)), (Some(2), Some(5)));
-        assert_eq!((range.next_back().map(read), range.next().map(read), range.next_back().map(read)), (Some(3), None, None));
+        assert_eq!(
+            (range.next_back().map(read), range.next().map(read), range.next_back().map(read)),
+            (Some(3), None, None)
+        );
     }
 }

@@ -11,7 +11,7 @@ use songline_projections::Change;
 use super::{Reached, Refill, Refilled, Refiller};
 use crate::entry::{AppliedEntry, Ending};
 use crate::hub::{Batch, History, StoredHistory};
-use crate::touches::{Object, ObjectKind, Order, Touches};
+use crate::object_history::{Object, ObjectHistory, ObjectKind, Order};
 
 /// An entry of a log; every third entry holds no command. A `restored` entry replaces the state.
 fn entry(index: u64, restored: bool) -> Option<AppliedEntry> {
@@ -22,38 +22,47 @@ fn entry(index: u64, restored: bool) -> Option<AppliedEntry> {
             let name = format!("pool {}", index % 5);
             (
                 Kind::NodePoolUpsert,
-                vec![Change::NodePool { before: None, after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })) }],
+                vec![Change::NodePool {
+                    before: None,
+                    after: Some(Arc::new(NodePool { name: name.into(), ..NodePool::default() })),
+                }],
             )
         }
     };
-    Some(AppliedEntry { index, at: Time::from_secs(index.cast_signed()), kind, ending: Ending::Done, changes: Arc::new(changes) })
+    Some(AppliedEntry {
+        index,
+        at: Time::from_secs(index.cast_signed()),
+        kind,
+        ending: Ending::Done,
+        changes: Arc::new(changes),
+    })
 }
 
 /// The derived stores of a server.
 struct Stores {
     events: Arc<StoredHistory>,
-    touches: Arc<Touches>,
+    object_history: Arc<ObjectHistory>,
 }
 
 impl Stores {
     fn open(dir: &Path) -> Self {
         let events = Arc::new(StoredHistory::open(&dir.join("events")).expect("opens"));
-        Self { events, touches: Touches::open(&dir.join("touches")).expect("opens") }
+        Self { events, object_history: ObjectHistory::open(&dir.join("touches")).expect("opens") }
     }
 
     fn all(&self) -> [Arc<dyn Refill>; 2] {
-        [Arc::clone(&self.events) as Arc<dyn Refill>, Arc::clone(&self.touches) as Arc<dyn Refill>]
+        [Arc::clone(&self.events) as Arc<dyn Refill>, Arc::clone(&self.object_history) as Arc<dyn Refill>]
     }
 
     /// Applies entries as a running server does.
     fn live(&self, indexes: std::ops::Range<u64>, restored: Option<u64>) {
-        self.touches.begin(indexes.start).expect("begins");
+        self.object_history.begin(indexes.start).expect("begins");
         if self.events.last() + 1 < indexes.start {
             self.events.lose(indexes.start).expect("is lost");
         }
         for index in indexes.clone() {
             let Some(entry) = entry(index, restored == Some(index)) else {
-                self.touches.pass(index);
+                self.object_history.pass(index);
                 continue;
             };
             if restored == Some(index) {
@@ -62,14 +71,20 @@ impl Stores {
                 let batch = Arc::new(Batch::encode(index, entry.kind, &entry.changes));
                 self.events.append(&[batch], index).expect("is written");
             }
-            self.touches.publish(entry);
+            self.object_history.publish(entry);
         }
         self.events.append(&[], indexes.end - 1).expect("is written");
-        self.touches.write_through().expect("is written");
+        self.object_history.write_through().expect("is written");
     }
 
     /// Replays entries after `from`. With `most` the replay stops early and leaves the refill interrupted.
-    fn replay(&self, from: u64, indexes: std::ops::Range<u64>, restored: Option<u64>, most: usize) -> Vec<(&'static str, Refilled)> {
+    fn replay(
+        &self,
+        from: u64,
+        indexes: std::ops::Range<u64>,
+        restored: Option<u64>,
+        most: usize,
+    ) -> Vec<(&'static str, Refilled)> {
         let mut refiller = Refiller::of(self.all()).expect("is asked").expect("something is lost");
         refiller.begin(Reached { index: from, raft_index: from }).expect("begins");
         for index in indexes.filter(|index| *index > from).take(most) {
@@ -93,12 +108,19 @@ impl Stores {
     fn told(&self) -> String {
         let blocks = self.events.read(self.events.oldest() - 1, usize::MAX).expect("reads");
         let events: Vec<u64> = blocks.iter().flat_map(|block| block.indexes()).collect();
-        let object = |n: u64| Object { kind: ObjectKind::NodePool, namespace: "".into(), id: format!("pool {n}").into() };
-        let touches = |n: u64| self.touches.of_object(&object(n), 0, Order::OldestFirst, usize::MAX).expect("reads");
-        let touches: Vec<Vec<u64>> = (0..5).map(|n| touches(n).iter().map(|touch| touch.index).collect()).collect();
-        let marks: Vec<u64> = (0..200).filter(|index| self.touches.entry(*index).expect("reads").is_some()).collect();
-        let (events_from, touches_from, floor) = (self.events.oldest(), self.touches.oldest(), self.touches.floor());
-        format!("events from {events_from}: {events:?}\ntouches from {touches_from} above {floor}: {touches:?}\nentries {marks:?}")
+        let object =
+            |n: u64| Object { kind: ObjectKind::NodePool, namespace: "".into(), id: format!("pool {n}").into() };
+        let changes_of =
+            |n: u64| self.object_history.of_object(&object(n), 0, Order::OldestFirst, usize::MAX).expect("reads");
+        let changes: Vec<Vec<u64>> =
+            (0..5).map(|n| changes_of(n).iter().map(|change| change.index).collect()).collect();
+        let marks: Vec<u64> =
+            (0..200).filter(|index| self.object_history.entry(*index).expect("reads").is_some()).collect();
+        let (events_from, objects_from, floor) =
+            (self.events.oldest(), self.object_history.oldest(), self.object_history.floor());
+        format!(
+            "events from {events_from}: {events:?}\ntouches from {objects_from} above {floor}: {changes:?}\nentries {marks:?}"
+        )
     }
 
     fn are_lost(&self) -> bool {
@@ -119,7 +141,10 @@ fn two_of(restored: Option<u64>) -> (tempfile::TempDir, Stores, Stores) {
 #[test]
 fn lost_stores_are_filled_from_the_beginning_of_the_log() {
     let (_dir, whole, lost) = two_of(None);
-    assert_eq!(lost.replay(0, 1..120, None, usize::MAX), [("events", Refilled::From(1)), ("touches", Refilled::From(1))]);
+    assert_eq!(
+        lost.replay(0, 1..120, None, usize::MAX),
+        [("events", Refilled::From(1)), ("touches", Refilled::From(1))]
+    );
     assert_eq!(lost.told(), whole.told());
     assert!(!lost.are_lost());
 }
@@ -131,16 +156,19 @@ fn readers_see_nothing_of_what_is_filled_in_before_all_of_it_is_there() {
     lost.replay(0, 1..120, None, 50);
     assert_eq!(lost.told(), before);
     assert!(lost.are_lost());
-    let filling = lost.touches.filling().expect("is told");
+    let filling = lost.object_history.filling().expect("is told");
     assert_eq!((filling.from, filling.through, filling.before), (1, 50, 100));
 }
 
 #[test]
 fn stores_of_a_log_without_its_beginning_are_filled_from_its_oldest_checkpoint_on() {
     let (_dir, whole, lost) = two_of(None);
-    assert_eq!(lost.replay(40, 30..120, None, usize::MAX), [("events", Refilled::From(41)), ("touches", Refilled::From(41))]);
+    assert_eq!(
+        lost.replay(40, 30..120, None, usize::MAX),
+        [("events", Refilled::From(41)), ("touches", Refilled::From(41))]
+    );
     whole.events.forget_before(41).expect("forgets");
-    whole.touches.forget_before(41).expect("forgets");
+    whole.object_history.forget_before(41).expect("forgets");
     assert_eq!(lost.told(), whole.told());
 }
 
@@ -148,7 +176,10 @@ fn stores_of_a_log_without_its_beginning_are_filled_from_its_oldest_checkpoint_o
 fn stores_are_found_when_the_log_has_nothing_older() {
     let (_dir, _, lost) = two_of(None);
     let before = lost.told();
-    assert_eq!(lost.replay(105, 105..120, None, usize::MAX), [("events", Refilled::NothingOlder), ("touches", Refilled::NothingOlder)]);
+    assert_eq!(
+        lost.replay(105, 105..120, None, usize::MAX),
+        [("events", Refilled::NothingOlder), ("touches", Refilled::NothingOlder)]
+    );
     assert_eq!(lost.told(), before);
     assert!(!lost.are_lost());
 }
@@ -158,7 +189,7 @@ fn an_interrupted_filling_goes_on_where_it_was_without_holes_or_repetitions() {
     for interrupted in [1, 17, 50, 98] {
         let (dir, whole, lost) = two_of(None);
         lost.replay(0, 1..120, None, interrupted);
-        lost.touches.close();
+        lost.object_history.close();
         drop(lost);
         let again = Stores::open(&dir.path().join("lost"));
         assert!(again.are_lost());
@@ -176,9 +207,12 @@ fn an_interrupted_filling_goes_on_where_it_was_without_holes_or_repetitions() {
 fn a_filling_whose_part_of_the_log_is_gone_begins_behind_the_hole() {
     let (_dir, whole, lost) = two_of(None);
     lost.replay(0, 1..120, None, 20);
-    assert_eq!(lost.replay(60, 50..120, None, usize::MAX), [("events", Refilled::From(61)), ("touches", Refilled::From(61))]);
+    assert_eq!(
+        lost.replay(60, 50..120, None, usize::MAX),
+        [("events", Refilled::From(61)), ("touches", Refilled::From(61))]
+    );
     whole.events.forget_before(61).expect("forgets");
-    whole.touches.forget_before(61).expect("forgets");
+    whole.object_history.forget_before(61).expect("forgets");
     assert_eq!(lost.told(), whole.told());
 }
 

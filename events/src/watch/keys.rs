@@ -5,75 +5,81 @@ use songline_projections::Change;
 
 use super::WatchKey;
 
-/// Calls `touch` with every key of a change; a key may be repeated.
-pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
+/// Calls `watch` with every key of a change; a key may be repeated.
+pub(super) fn of(change: &Change, watch: &mut impl FnMut(WatchKey)) {
     if let Some(table) = change.table() {
-        touch(WatchKey::Table(table));
+        watch(WatchKey::Table(table));
     }
     match change {
         Change::Node { before, after } => {
             if let Some(node) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::Node(node.id));
+                watch(WatchKey::Node(node.id));
             }
         }
         Change::NodePool { before, after } => {
             if let Some(pool) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::NodePool(pool.name.0.clone()));
+                watch(WatchKey::NodePool(pool.name.0.clone()));
             }
         }
         Change::Job { before, after } | Change::JobVersion { before, after } => {
             if let Some(job) = after.as_ref().or(before.as_ref()) {
-                job_keys(job, touch);
+                job_keys(job, watch);
             }
         }
         Change::JobSummary { before, after } => {
             if let Some(summary) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::JobSummary(songline_model::JobKey { namespace: summary.namespace.clone(), id: summary.job_id.clone() }));
+                watch(WatchKey::JobSummary(songline_model::JobKey {
+                    namespace: summary.namespace.clone(),
+                    id: summary.job_id.clone(),
+                }));
             }
         }
         Change::JobSubmission { before, after } => {
             if let Some(submission) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::Job(songline_model::JobKey { namespace: submission.namespace.clone(), id: submission.job_id.clone() }));
+                watch(WatchKey::Job(songline_model::JobKey {
+                    namespace: submission.namespace.clone(),
+                    id: submission.job_id.clone(),
+                }));
             }
         }
         Change::Deployment { before, after } => {
             if let Some(deployment) = after.as_ref().or(before.as_ref()) {
-                deployment_keys(deployment, touch);
+                deployment_keys(deployment, watch);
             }
         }
         Change::Eval { before, after } => {
             if let Some(eval) = after.as_ref().or(before.as_ref()) {
-                eval_keys(eval, touch);
+                eval_keys(eval, watch);
             }
         }
         Change::Alloc { before, after } => {
             for alloc in before.iter().chain(after) {
-                alloc_keys(alloc, touch);
+                alloc_keys(alloc, watch);
             }
         }
         Change::Namespace { before, after } => {
             if let Some(namespace) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::Namespace(namespace.name.0.clone()));
+                watch(WatchKey::Namespace(namespace.name.0.clone()));
             }
         }
         Change::CsiVolume { before, after } => {
             if let Some(volume) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::CsiVolume(volume.key()));
+                watch(WatchKey::CsiVolume(volume.key()));
             }
         }
         Change::CsiPlugin { before, after } => {
             if let Some(plugin) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::CsiPlugin(plugin.id.clone()));
+                watch(WatchKey::CsiPlugin(plugin.id.clone()));
             }
         }
         Change::Variable { before, after } => {
             if let Some(variable) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::Variable(variable.key()));
+                watch(WatchKey::Variable(variable.key()));
             }
         }
         Change::ScalingEvent { before, after } => {
             if let Some(events) = after.as_ref().or(before.as_ref()) {
-                touch(WatchKey::JobScaling(events.job_key()));
+                watch(WatchKey::JobScaling(events.job_key()));
             }
         }
         // Readers wait only on the lists, so the table's key is enough.
@@ -90,36 +96,42 @@ pub(super) fn of(change: &Change, touch: &mut impl FnMut(WatchKey)) {
         | Change::PeriodicLaunch { .. } => {}
         Change::VariablesQuota { .. } | Change::RootKey { .. } => {}
         // Tables with one row, or without waiting readers: the table's key is enough.
-        Change::SchedulerConfig { .. } | Change::ClusterMeta { .. } | Change::Idempotency { .. } | Change::PendingWork { .. } => {}
+        Change::SchedulerConfig { .. }
+        | Change::ClusterMeta { .. }
+        | Change::Idempotency { .. }
+        | Change::PendingWork { .. } => {}
         // A restore calls [`super::Watches::wake_all`] instead.
         Change::Restored => {}
     }
 }
 
-fn job_keys(job: &Job, touch: &mut impl FnMut(WatchKey)) {
-    touch(WatchKey::Job(job.key()));
+fn job_keys(job: &Job, watch: &mut impl FnMut(WatchKey)) {
+    watch(WatchKey::Job(job.key()));
 }
 
-fn eval_keys(eval: &Evaluation, touch: &mut impl FnMut(WatchKey)) {
-    touch(WatchKey::Eval(eval.id));
-    touch(WatchKey::JobEvals(songline_model::JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }));
+fn eval_keys(eval: &Evaluation, watch: &mut impl FnMut(WatchKey)) {
+    watch(WatchKey::Eval(eval.id));
+    watch(WatchKey::JobEvals(songline_model::JobKey { namespace: eval.namespace.clone(), id: eval.job_id.clone() }));
 }
 
-fn deployment_keys(deployment: &Deployment, touch: &mut impl FnMut(WatchKey)) {
-    touch(WatchKey::Deployment(deployment.id));
-    touch(WatchKey::JobDeployments(songline_model::JobKey { namespace: deployment.namespace.clone(), id: deployment.job_id.clone() }));
+fn deployment_keys(deployment: &Deployment, watch: &mut impl FnMut(WatchKey)) {
+    watch(WatchKey::Deployment(deployment.id));
+    watch(WatchKey::JobDeployments(songline_model::JobKey {
+        namespace: deployment.namespace.clone(),
+        id: deployment.job_id.clone(),
+    }));
 }
 
-fn alloc_keys(alloc: &Allocation, touch: &mut impl FnMut(WatchKey)) {
-    touch(WatchKey::Alloc(alloc.id));
-    touch(WatchKey::JobAllocs(alloc.job_key()));
+fn alloc_keys(alloc: &Allocation, watch: &mut impl FnMut(WatchKey)) {
+    watch(WatchKey::Alloc(alloc.id));
+    watch(WatchKey::JobAllocs(alloc.job_key()));
     if let Some(node) = alloc.node_id {
-        touch(WatchKey::NodeAllocs(node));
+        watch(WatchKey::NodeAllocs(node));
     }
     if let Some(eval) = alloc.eval_id {
-        touch(WatchKey::EvalAllocs(eval));
+        watch(WatchKey::EvalAllocs(eval));
     }
     if let Some(deployment) = alloc.deployment_id {
-        touch(WatchKey::DeploymentAllocs(deployment));
+        watch(WatchKey::DeploymentAllocs(deployment));
     }
 }

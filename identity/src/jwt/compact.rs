@@ -45,7 +45,8 @@ impl Compact {
         }
         let (header_bytes, payload_bytes, signature_bytes) = (decode(header)?, decode(payload)?, decode(signature)?);
         let names = Names { package: "jose", root: None, fields: &[] };
-        let head: Header = go_json::from_slice_named(&header_bytes, names).map_err(|error| Refusal::Header(error.to_string()))?;
+        let head: Header =
+            go_json::from_slice_named(&header_bytes, names).map_err(|error| Refusal::Header(error.to_string()))?;
         Ok(Self {
             alg: head.alg,
             kid: head.kid,
@@ -76,7 +77,8 @@ impl Compact {
 
     /// The claims, if a key of a set signed the token: the key that the token names, or any key when it names none.
     pub fn claims_by_set(&self, keys: &[PublicKey]) -> Option<Claims> {
-        let named = |key: &&PublicKey| self.kid.as_deref().is_none_or(|kid| kid.is_empty() || key.kid.as_deref() == Some(kid));
+        let named =
+            |key: &&PublicKey| self.kid.as_deref().is_none_or(|kid| kid.is_empty() || key.kid.as_deref() == Some(kid));
         self.claims(keys.iter().filter(named))
     }
 }

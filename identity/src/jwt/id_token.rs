@@ -73,7 +73,12 @@ pub struct IdTokenExpected<'a> {
 
 /// Checks everything except the signature, which the caller has verified: `claims` are those of `token`. Returns the
 /// subject.
-pub fn check_id_token<'c>(token: &Compact, claims: &'c Claims, expected: &IdTokenExpected<'_>, now: Time) -> Result<&'c str, IdTokenError> {
+pub fn check_id_token<'c>(
+    token: &Compact,
+    claims: &'c Claims,
+    expected: &IdTokenExpected<'_>,
+    now: Time,
+) -> Result<&'c str, IdTokenError> {
     algorithm(&token.alg, expected.algorithms).map_err(IdTokenError::Algorithm)?;
     let known = Known::read(claims).map_err(IdTokenError::Malformed)?;
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
@@ -88,7 +93,9 @@ pub fn check_id_token<'c>(token: &Compact, claims: &'c Claims, expected: &IdToke
     in_time(Time::from_secs(expires), Time::from_secs(not_before), Time::from_secs(issued), expected.clock_skew, now)
         .map_err(IdTokenError::Time)?;
     let is_for = |name: &str| known.audiences.iter().any(|audience| audience == name);
-    if !is_for(expected.client_id) || !(expected.audiences.is_empty() || expected.audiences.iter().any(|name| is_for(name))) {
+    if !is_for(expected.client_id)
+        || !(expected.audiences.is_empty() || expected.audiences.iter().any(|name| is_for(name)))
+    {
         return Err(IdTokenError::Audience);
     }
     let party = text("azp");
@@ -107,7 +114,9 @@ pub fn check_access_token(token: &Compact, claims: &Claims, access_token: &str) 
     let hash = match Algorithm::parse(&token.alg) {
         Some(Algorithm::Rs256 | Algorithm::Es256 | Algorithm::Ps256) => Sha256::digest(access_token).to_vec(),
         Some(Algorithm::Rs384 | Algorithm::Es384 | Algorithm::Ps384) => Sha384::digest(access_token).to_vec(),
-        Some(Algorithm::Rs512 | Algorithm::Es512 | Algorithm::Ps512 | Algorithm::EdDsa) => Sha512::digest(access_token).to_vec(),
+        Some(Algorithm::Rs512 | Algorithm::Es512 | Algorithm::Ps512 | Algorithm::EdDsa) => {
+            Sha512::digest(access_token).to_vec()
+        }
         None => return Err(IdTokenError::AccessToken),
     };
     let half = URL_SAFE_NO_PAD.encode(&hash[..hash.len() / 2]);

@@ -24,7 +24,9 @@ pub enum KeyError {
     #[error("unable to parse public key for JWT auth: data does not contain a PEM block")]
     NotPem,
     /// The PEM block has no supported key.
-    #[error("unable to parse public key for JWT auth: data does not contain any valid RSA, ECDSA or Ed25519 public keys")]
+    #[error(
+        "unable to parse public key for JWT auth: data does not contain any valid RSA, ECDSA or Ed25519 public keys"
+    )]
     NotAKey,
 }
 
@@ -95,7 +97,10 @@ impl PublicKey {
             (Algorithm::Es384, Material::P384(point)) => plain(&signature::ECDSA_P384_SHA384_FIXED, point),
             (Algorithm::Es512, Material::P521(point)) => p521_verifies(point, message, signature),
             (Algorithm::EdDsa, Material::Ed25519(key)) => plain(&signature::ED25519, key),
-            (_, Material::Rsa { .. } | Material::P256(_) | Material::P384(_) | Material::P521(_) | Material::Ed25519(_)) => false,
+            (
+                _,
+                Material::Rsa { .. } | Material::P256(_) | Material::P384(_) | Material::P521(_) | Material::Ed25519(_),
+            ) => false,
         }
     }
 }

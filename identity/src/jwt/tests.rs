@@ -34,7 +34,9 @@ fn token(header: &Value, payload: &str) -> String {
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(payload));
     let signature = match header["alg"].as_str() {
         Some("EdDSA") => pair(if header["by"] == "stranger" { 2 } else { 1 }).sign(signed.as_bytes()).as_ref().to_vec(),
-        Some("HS256") => hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, pem(&pair(1)).as_bytes()), signed.as_bytes()).as_ref().to_vec(),
+        Some("HS256") => hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, pem(&pair(1)).as_bytes()), signed.as_bytes())
+            .as_ref()
+            .to_vec(),
         _ => Vec::new(),
     };
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
@@ -122,7 +124,8 @@ fn times_are_taken_with_leeway_and_made_up_where_they_are_missing() {
                 unable to verify signature of JWT token: no issued at (iat), not before (nbf), or expiration time (exp) claims in token
         "#]],
     );
-    let strict = json!({"SigningAlgs": ["EdDSA"], "ExpirationLeeway": -1, "NotBeforeLeeway": -1, "ClockSkewLeeway": -1});
+    let strict =
+        json!({"SigningAlgs": ["EdDSA"], "ExpirationLeeway": -1, "NotBeforeLeeway": -1, "ClockSkewLeeway": -1});
     check(
         strict,
         r#"{"alg":"EdDSA"} {"iat":1700000000}
@@ -279,7 +282,8 @@ fn a_token_signed_with_rsa_holds_and_no_bit_of_it_may_change() {
     let key = PublicKey::from_pem(RSA).unwrap();
     let token = Compact::parse(&format!(" {RS256}")).unwrap();
     let claims = token.claims([&key].into_iter()).unwrap();
-    let expected = AclAuthMethodConfig { bound_audiences: Some(vec!["nomad".into()]), ..AclAuthMethodConfig::default() };
+    let expected =
+        AclAuthMethodConfig { bound_audiences: Some(vec!["nomad".into()]), ..AclAuthMethodConfig::default() };
     assert_eq!(validate(&token, &claims, &Expected::of(&expected), Time::from_secs(NOW)), Ok(()));
     for at in 0..RS256.trim().len() {
         let mut bytes = RS256.trim().as_bytes().to_vec();
@@ -294,10 +298,13 @@ fn a_token_signed_with_rsa_holds_and_no_bit_of_it_may_change() {
 /// Keys and tokens from another program: an algorithm, the key's file without its first and last line, a token.
 #[test]
 fn every_algorithm_verifies_with_its_own_kind_of_key_and_no_other() {
-    let lines: Vec<Vec<&str>> = include_str!("tests/algorithms.txt").lines().map(|line| line.split(' ').collect()).collect();
+    let lines: Vec<Vec<&str>> =
+        include_str!("tests/algorithms.txt").lines().map(|line| line.split(' ').collect()).collect();
     let keys: Vec<PublicKey> = lines
         .iter()
-        .map(|line| PublicKey::from_pem(&format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----", line[1])).unwrap())
+        .map(|line| {
+            PublicKey::from_pem(&format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----", line[1])).unwrap()
+        })
         .collect();
     assert_eq!(lines.len(), Algorithm::ALL.len());
     for line in &lines {
@@ -317,13 +324,22 @@ fn every_algorithm_verifies_with_its_own_kind_of_key_and_no_other() {
 
 #[test]
 fn keys_come_out_of_files_certificates_and_sets() {
-    let named = |key: PublicKey| format!("{key:?}").split_once("material: ").unwrap().1.split(['(', ' ']).next().unwrap().to_owned();
+    let named = |key: PublicKey| {
+        format!("{key:?}").split_once("material: ").unwrap().1.split(['(', ' ']).next().unwrap().to_owned()
+    };
     let told = |text: &str| PublicKey::from_pem(text).map_or_else(|error| error.to_string(), named);
     let certificate = include_str!("tests/certificate.pem");
     let of_certificate = include_str!("tests/of_certificate.pem");
     assert_eq!(PublicKey::from_pem(certificate), PublicKey::from_pem(of_certificate));
     assert!(is_certificate(certificate) && !is_certificate(of_certificate) && !is_certificate("junk"));
-    let texts = [RSA, &pem(&pair(1)), of_certificate, include_str!("tests/p384.pem"), "junk", "-----BEGIN X-----\nMAA=\n-----END X-----"];
+    let texts = [
+        RSA,
+        &pem(&pair(1)),
+        of_certificate,
+        include_str!("tests/p384.pem"),
+        "junk",
+        "-----BEGIN X-----\nMAA=\n-----END X-----",
+    ];
     expect![[r#"
         Rsa
         Ed25519
@@ -348,8 +364,8 @@ fn keys_come_out_of_files_certificates_and_sets() {
         let token = Compact::parse(&token(&json!({"alg": "EdDSA", "kid": kid}), "{}")).unwrap();
         token.claims_by_set(&keys).is_some()
     };
-    let found =
-        ["one", "other", "not to sign", "for something else", "a secret", "nobody", ""].map(|kid| format!("{kid}: {}", by(json!(kid))));
+    let found = ["one", "other", "not to sign", "for something else", "a secret", "nobody", ""]
+        .map(|kid| format!("{kid}: {}", by(json!(kid))));
     expect![[r#"
         one: true
         other: false

@@ -154,7 +154,8 @@ pub(super) fn algorithm(alg: &str, allowed: &[Str]) -> Result<(), Refusal> {
     if let Some(unknown) = allowed.iter().find(|name| Algorithm::parse(name).is_none()) {
         return Err(Refusal::UnknownAlgorithm(unknown.to_string()));
     }
-    let is_allowed = if allowed.is_empty() { alg == Algorithm::Rs256.as_str() } else { allowed.iter().any(|name| name == alg) };
+    let is_allowed =
+        if allowed.is_empty() { alg == Algorithm::Rs256.as_str() } else { allowed.iter().any(|name| name == alg) };
     if is_allowed { Ok(()) } else { Err(Refusal::Algorithm) }
 }
 
@@ -201,10 +202,18 @@ impl Known {
             (0, issued) => issued,
             (not_before, _) => not_before,
         };
-        if !expected.audiences.is_empty() && !self.audiences.iter().any(|name| expected.audiences.iter().any(|wanted| wanted == name)) {
+        if !expected.audiences.is_empty()
+            && !self.audiences.iter().any(|name| expected.audiences.iter().any(|wanted| wanted == name))
+        {
             return Err(Refusal::Audience);
         }
-        in_time(Time::from_secs(expires), Time::from_secs(not_before), Time::from_secs(self.issued), leeways.clock_skew, now)
+        in_time(
+            Time::from_secs(expires),
+            Time::from_secs(not_before),
+            Time::from_secs(self.issued),
+            leeways.clock_skew,
+            now,
+        )
     }
 }
 
@@ -241,7 +250,9 @@ fn audiences(claim: Option<&Value>) -> Result<Vec<String>, Refusal> {
     match claim {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::String(name)) => Ok(vec![name.clone()]),
-        Some(Value::Array(names)) => names.iter().map(|name| name.as_str().map(str::to_owned).ok_or(Refusal::NotAnAudience)).collect(),
+        Some(Value::Array(names)) => {
+            names.iter().map(|name| name.as_str().map(str::to_owned).ok_or(Refusal::NotAnAudience)).collect()
+        }
         Some(Value::Bool(_) | Value::Number(_) | Value::Object(_)) => Err(Refusal::NotAnAudience),
     }
 }

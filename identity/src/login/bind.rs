@@ -39,7 +39,10 @@ pub enum BindError {
 }
 
 /// The grants of the rules that select this login, in rule order. A management rule replaces all others.
-pub fn bind<'r>(rules: impl Iterator<Item = &'r AclBindingRule>, identity: &Identity) -> Result<Vec<Binding>, BindError> {
+pub fn bind<'r>(
+    rules: impl Iterator<Item = &'r AclBindingRule>,
+    identity: &Identity,
+) -> Result<Vec<Binding>, BindError> {
     let mut bindings = Vec::new();
     for rule in rules.filter(|rule| selects(&rule.selector, identity)) {
         match &rule.bind_kind {

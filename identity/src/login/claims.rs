@@ -90,7 +90,9 @@ fn find<'a>(claims: &'a Claims, path: &str) -> Option<&'a Value> {
 }
 
 fn list(claim: &str, found: &Value) -> Result<Vec<String>, ClaimError> {
-    let element = |value: &Value| scalar(value).ok_or_else(|| ClaimError::NotAText { value: printed(value), claim: claim.to_owned() });
+    let element = |value: &Value| {
+        scalar(value).ok_or_else(|| ClaimError::NotAText { value: printed(value), claim: claim.to_owned() })
+    };
     let texts: Vec<String> = match found {
         Value::Array(values) => values.iter().map(element).collect::<Result<_, _>>()?,
         Value::Object(_) => return Err(ClaimError::NotAList(claim.to_owned())),
@@ -132,7 +134,8 @@ fn printed(value: &Value) -> String {
         Value::Array(values) => format!("[{}]", values.iter().map(printed).collect::<Vec<_>>().join(" ")),
         Value::Object(members) => {
             let sorted: BTreeMap<&String, &Value> = members.iter().collect();
-            let members: Vec<String> = sorted.into_iter().map(|(name, value)| format!("{name}:{}", printed(value))).collect();
+            let members: Vec<String> =
+                sorted.into_iter().map(|(name, value)| format!("{name}:{}", printed(value))).collect();
             format!("map[{}]", members.join(" "))
         }
     }

@@ -63,8 +63,11 @@ impl<'a> Reader<'a> {
 
     fn next(&mut self) -> Option<char> {
         let letter = self.rest.next()?;
-        self.at =
-            if letter == '\n' { Place { line: self.at.line + 1, column: 1 } } else { Place { column: self.at.column + 1, ..self.at } };
+        self.at = if letter == '\n' {
+            Place { line: self.at.line + 1, column: 1 }
+        } else {
+            Place { column: self.at.column + 1, ..self.at }
+        };
         Some(letter)
     }
 
@@ -121,7 +124,9 @@ impl<'a> Reader<'a> {
                     _ => Piece::Variable(place, name),
                 }
             }
-            Some(first) if first.is_ascii_digit() => Piece::Text(self.word(|letter| letter.is_ascii_digit() || letter == '.')),
+            Some(first) if first.is_ascii_digit() => {
+                Piece::Text(self.word(|letter| letter.is_ascii_digit() || letter == '.'))
+            }
             Some(_) | None => return Err(self.unexpected("expression")),
         };
         self.spaces();
@@ -177,7 +182,8 @@ impl<'a> Reader<'a> {
     }
 
     fn unexpected(&mut self, expected: &'static str) -> TemplateError {
-        let found = self.rest.peek().map_or_else(|| "end of string".to_owned(), |letter| format!("{:?}", letter.to_string()));
+        let found =
+            self.rest.peek().map_or_else(|| "end of string".to_owned(), |letter| format!("{:?}", letter.to_string()));
         TemplateError::Syntax(self.at, expected, found)
     }
 }

@@ -70,7 +70,8 @@ fn a_claim_that_cannot_be_text_ends_the_login() {
         (json!({"a": {"b": ["x"]}}), json!({"ClaimMappings": {"/a/b/0": "a", "/a/c": "b", "/": "c"}})),
     ];
     let told = stories.map(|(said, mappings)| {
-        identity(said, mappings).map_or_else(|error| error.to_string(), |identity| serde_json::to_string(&identity).unwrap())
+        identity(said, mappings)
+            .map_or_else(|error| error.to_string(), |identity| serde_json::to_string(&identity).unwrap())
     });
     expect![[r#"
         error converting claim 'a' to string from unknown type []interface {}
@@ -219,7 +220,11 @@ fn names_are_filled_in_with_claims_in_small_letters() {
 
 #[test]
 fn whoever_may_everything_needs_nothing_else() {
-    let rule = |kind: &str, name: &str| AclBindingRule { bind_kind: kind.into(), bind_name: name.into(), ..AclBindingRule::default() };
+    let rule = |kind: &str, name: &str| AclBindingRule {
+        bind_kind: kind.into(),
+        bind_name: name.into(),
+        ..AclBindingRule::default()
+    };
     let rules = [rule("policy", "p"), rule("role", "r"), rule("management", ""), rule("policy", "${broken")];
     expect!["Ok([Management])"].assert_eq(&format!("{:?}", bind(rules.iter(), &ann())));
     expect![[r#"Ok([Policy("p"), Role("r")])"#]].assert_eq(&format!("{:?}", bind(rules[..2].iter(), &ann())));

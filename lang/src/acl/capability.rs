@@ -167,7 +167,8 @@ impl NamespaceCapability {
         Self::CsiWriteVolume,
         Self::SubmitRecommendation,
     ];
-    const SCALE: &'static [Self] = &[Self::ListScalingPolicies, Self::ReadScalingPolicy, Self::ReadJobScaling, Self::ScaleJob];
+    const SCALE: &'static [Self] =
+        &[Self::ListScalingPolicies, Self::ReadScalingPolicy, Self::ReadJobScaling, Self::ScaleJob];
 
     /// The capabilities of a namespace's `policy` shorthand. `deny` and unknown words have none.
     pub fn of_policy(word: &str) -> &'static [Self] {

@@ -139,8 +139,10 @@ fn key(name: &str, field: &str, label: Option<String>, content: &[Item]) -> Resu
 /// The parts of a block's content for a field: first all items with labels together, then each one without.
 fn field(items: &[Item], name: &str) -> Vec<Input> {
     let of_name = |item: &&Item| item.keys.first().is_some_and(|key| key == name || key.to_lowercase() == name);
-    let without_key = |item: &Item| Item { keys: item.keys[1..].to_vec(), places: item.places[1..].to_vec(), ..item.clone() };
-    let (labelled, plain): (Vec<Item>, Vec<Item>) = items.iter().filter(of_name).map(without_key).partition(|item| !item.keys.is_empty());
+    let without_key =
+        |item: &Item| Item { keys: item.keys[1..].to_vec(), places: item.places[1..].to_vec(), ..item.clone() };
+    let (labelled, plain): (Vec<Item>, Vec<Item>) =
+        items.iter().filter(of_name).map(without_key).partition(|item| !item.keys.is_empty());
     let labelled = (!labelled.is_empty()).then_some(Input::Items(labelled));
     let plain = plain.into_iter().map(|item| match item.value {
         Node { kind: NodeKind::Object(items), .. } => Input::Items(items),
@@ -174,7 +176,9 @@ fn structure(name: &str, input: Input) -> Result<(Option<String>, Vec<Item>), St
             match item.value.kind {
                 NodeKind::Object(items) => Ok((label, items)),
                 NodeKind::List(_) => Err(not_an_object(name, &Input::Value(item.value))),
-                NodeKind::Bool(_) | NodeKind::Integer(_) | NodeKind::Float(_) | NodeKind::Text(_) => Ok((label, vec![item])),
+                NodeKind::Bool(_) | NodeKind::Integer(_) | NodeKind::Float(_) | NodeKind::Text(_) => {
+                    Ok((label, vec![item]))
+                }
             }
         }
         Input::Value(_) => Err(not_an_object(name, &input)),
@@ -208,11 +212,15 @@ fn unlabelled(items: &[Item], out: &mut Written) -> Result<(), String> {
         }
         let NodeKind::Object(content) = &block.value.kind else { continue };
         let variables = blocks(content, "variables");
-        let Some(Item { value: Node { kind: NodeKind::Object(content), .. }, .. }) = variables.first() else { continue };
+        let Some(Item { value: Node { kind: NodeKind::Object(content), .. }, .. }) = variables.first() else {
+            continue;
+        };
         for (nth, path) in blocks(content, "path").iter().enumerate() {
             if path.keys.len() == 1 {
                 let variables = at(namespaces, index)?.variables.as_mut();
-                let missing = || "invalid acl policy: runtime error: invalid memory address or nil pointer dereference".to_owned();
+                let missing = || {
+                    "invalid acl policy: runtime error: invalid memory address or nil pointer dereference".to_owned()
+                };
                 at(variables.ok_or_else(missing)?.paths.get_or_insert_default(), nth)?.path.clear();
             }
         }

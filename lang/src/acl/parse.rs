@@ -61,7 +61,9 @@ impl Written {
             if !is_policy(&volume.policy) && !volume.policy.is_empty() {
                 return Err(format!("Invalid host volume policy: {}", HostVolumeDump(volume)));
             }
-            if let Some(word) = unknown(volume.capabilities.as_ref(), |word| word.parse::<HostVolumeCapability>().is_ok()) {
+            if let Some(word) =
+                unknown(volume.capabilities.as_ref(), |word| word.parse::<HostVolumeCapability>().is_ok())
+            {
                 return Err(format!("Invalid host volume capability '{word}': {}", HostVolumeDump(volume)));
             }
             let extra = HostVolumeCapability::of_policy(&volume.policy).iter().map(|each| each.as_str());

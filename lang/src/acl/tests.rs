@@ -13,7 +13,11 @@ fn variables(name: &str, paths: &[(&str, &[&str])]) -> Policy {
         path: (*path).into(),
         capabilities: words.iter().map(|word| String::from(*word)).collect(),
     };
-    let rule = NamespaceRule { name: name.into(), variables: Some(paths.iter().map(rule).collect()), ..NamespaceRule::default() };
+    let rule = NamespaceRule {
+        name: name.into(),
+        variables: Some(paths.iter().map(rule).collect()),
+        ..NamespaceRule::default()
+    };
     Policy { namespaces: vec![rule], ..Policy::default() }
 }
 
@@ -25,7 +29,8 @@ fn readable<'n>(policies: &[Policy], names: &[&'n str]) -> Vec<&'n str> {
 
 #[test]
 fn the_closest_label_decides_alone() {
-    let policies = [namespace("*", "read", &[]), namespace("prod-*", "", &["list-jobs"]), namespace("prod-web", "write", &[])];
+    let policies =
+        [namespace("*", "read", &[]), namespace("prod-*", "", &["list-jobs"]), namespace("prod-web", "write", &[])];
     assert_eq!(readable(&policies, &["default", "prod-db", "prod-web", "*"]), ["default", "prod-web", "*"]);
 }
 
@@ -100,7 +105,8 @@ fn a_workload_sees_its_own_paths_unless_exactly_they_are_denied() {
     }
     assert!(!acl.variable("other", "nomad/jobs", VariableCapability::Read));
     assert!(!acl.variable("default", "nomad/jobs", VariableCapability::Write));
-    let denied = Acl::of(&[variables("default", &[("nomad/jobs/web/a", &["deny"]), ("nomad/jobs/*", &["deny"])])]).with_workload(workload);
+    let denied = Acl::of(&[variables("default", &[("nomad/jobs/web/a", &["deny"]), ("nomad/jobs/*", &["deny"])])])
+        .with_workload(workload);
     assert!(!seen(&denied, "nomad/jobs/web/a"));
     assert!(seen(&denied, "nomad/jobs/web/a/g"));
 }

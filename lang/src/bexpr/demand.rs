@@ -32,14 +32,18 @@ impl Filter {
 fn collect<'a>(expression: &'a Expression, names: PlainNames<'_>, found: &mut Vec<(&'a str, &'a str)>) -> bool {
     match expression {
         Expression::All(parts) => parts.iter().all(|part| collect(part, names, found)),
-        Expression::Match { selector, matching: Matching::Equal(literal), negated: false } => match &selector.path[..] {
-            [field] if names.texts.contains(&field.as_str()) => {
-                found.push((field, literal));
-                true
+        Expression::Match { selector, matching: Matching::Equal(literal), negated: false } => {
+            match &selector.path[..] {
+                [field] if names.texts.contains(&field.as_str()) => {
+                    found.push((field, literal));
+                    true
+                }
+                _ => cannot_fail(expression, names),
             }
-            _ => cannot_fail(expression, names),
-        },
-        Expression::Match { .. } | Expression::Any(_) | Expression::Not(_) | Expression::Each { .. } => cannot_fail(expression, names),
+        }
+        Expression::Match { .. } | Expression::Any(_) | Expression::Not(_) | Expression::Each { .. } => {
+            cannot_fail(expression, names)
+        }
     }
 }
 
@@ -52,7 +56,9 @@ fn cannot_fail(expression: &Expression, names: PlainNames<'_>) -> bool {
             let [field] = &selector.path[..] else { return false };
             let is_in = |names: &[&str]| names.contains(&field.as_str());
             match matching {
-                Matching::Equal(literal) => is_in(names.texts) || is_in(names.integers) && eval::is_any_integer(literal),
+                Matching::Equal(literal) => {
+                    is_in(names.texts) || is_in(names.integers) && eval::is_any_integer(literal)
+                }
                 Matching::In(_) | Matching::Empty => is_in(names.texts),
                 Matching::Regexp(pattern) => is_in(names.texts) && pattern.compiled.is_ok(),
             }

@@ -102,10 +102,17 @@ fn resolve(selector: &Selector, probe: Probe<'_>, place: Place<'_>) -> Result<Ou
 }
 
 /// Tests the inner expression of a collection on one element, with the names of `binding` bound.
-pub(super) fn test_element(binding: &Binding, inner: &Expression, place: Place<'_>, element: Element<'_>) -> Result<bool, EvalError> {
+pub(super) fn test_element(
+    binding: &Binding,
+    inner: &Expression,
+    place: Place<'_>,
+    element: Element<'_>,
+) -> Result<bool, EvalError> {
     let (first, second) = match binding {
         Binding::One(name) => (Some((name, element.single)), None),
-        Binding::Two(first, second) => (first.as_ref().map(|name| (name, element.key)), second.as_ref().map(|name| (name, element.value))),
+        Binding::Two(first, second) => {
+            (first.as_ref().map(|name| (name, element.key)), second.as_ref().map(|name| (name, element.value)))
+        }
     };
     let outer = first.map(|(name, datum)| Scope { name, datum, base: element.base, outer: place.scope });
     let scope = outer.as_ref().or(place.scope);
@@ -148,8 +155,12 @@ impl Scalar<'_> {
     pub(super) fn equals(&self, literal: &str) -> Result<bool, EvalError> {
         match self {
             Scalar::Bool(truth) => Ok(*truth == parse_bool(literal)?),
-            Scalar::Signed(number) => Ok(i128::from(*number) == parse_integer("ParseInt", literal, i64::MIN.into(), i64::MAX.into())?),
-            Scalar::Unsigned(number) => Ok(i128::from(*number) == parse_integer("ParseUint", literal, 0, u64::MAX.into())?),
+            Scalar::Signed(number) => {
+                Ok(i128::from(*number) == parse_integer("ParseInt", literal, i64::MIN.into(), i64::MAX.into())?)
+            }
+            Scalar::Unsigned(number) => {
+                Ok(i128::from(*number) == parse_integer("ParseUint", literal, 0, u64::MAX.into())?)
+            }
             Scalar::Float(number) => Ok(*number == parse_float(literal)?),
             Scalar::Text(text) => Ok(*text == literal),
         }
@@ -191,7 +202,8 @@ fn parse_integer(function: &str, literal: &str, min: i128, max: i128) -> Result<
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return Err(syntax());
     }
-    let magnitude = i128::from_str_radix(&digits, radix).map_err(|_| refused(function, literal, "value out of range"))?;
+    let magnitude =
+        i128::from_str_radix(&digits, radix).map_err(|_| refused(function, literal, "value out of range"))?;
     let number = if negative { -magnitude } else { magnitude };
     if number < min || number > max {
         return Err(refused(function, literal, "value out of range"));

@@ -351,13 +351,15 @@ fn selector_operator_value(input: &mut Input<'_>) -> Parsed<Expression> {
 fn selector_is_empty(input: &mut Input<'_>) -> Parsed<Expression> {
     let selector = selector(input)?;
     let negated =
-        alt((phrase(&["is", "empty"], false).value(false), phrase(&["is", "not", "empty"], false).value(true))).parse_next(input)?;
+        alt((phrase(&["is", "empty"], false).value(false), phrase(&["is", "not", "empty"], false).value(true)))
+            .parse_next(input)?;
     Ok(Expression::Match { selector, matching: Matching::Empty, negated })
 }
 
 fn value_in_selector(input: &mut Input<'_>) -> Parsed<Expression> {
     let literal = value(input)?;
-    let negated = alt((phrase(&["in"], true).value(false), phrase(&["not", "in"], true).value(true))).parse_next(input)?;
+    let negated =
+        alt((phrase(&["in"], true).value(false), phrase(&["not", "in"], true).value(true))).parse_next(input)?;
     let at = offset(input);
     match selector(input) {
         Ok(selector) => Ok(Expression::Match { selector, matching: Matching::In(literal), negated }),

@@ -91,10 +91,19 @@ impl Serializer for SameAs<'_> {
     fn serialize_unit_struct(self, _name: &'static str) -> Result<bool, EvalError> {
         Err(self.unfit())
     }
-    fn serialize_unit_variant(self, _name: &'static str, _index: u32, variant: &'static str) -> Result<bool, EvalError> {
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<bool, EvalError> {
         self.compare(Scalar::Text(variant))
     }
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _name: &'static str, value: &T) -> Result<bool, EvalError> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<bool, EvalError> {
         value.serialize(self)
     }
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -112,7 +121,11 @@ impl Serializer for SameAs<'_> {
     fn serialize_tuple(self, _length: usize) -> Result<Self::SerializeTuple, EvalError> {
         Err(self.unfit())
     }
-    fn serialize_tuple_struct(self, _name: &'static str, _length: usize) -> Result<Self::SerializeTupleStruct, EvalError> {
+    fn serialize_tuple_struct(
+        self,
+        _name: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeTupleStruct, EvalError> {
         Err(self.unfit())
     }
     fn serialize_tuple_variant(

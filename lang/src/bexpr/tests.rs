@@ -71,7 +71,11 @@ struct Periodic {
 
 fn job() -> Job {
     let group = |name: &str, count| {
-        Arc::new(Group { name: name.to_string(), count, tasks: vec![Task { driver: "mock_driver" }, Task { driver: "exec" }] })
+        Arc::new(Group {
+            name: name.to_string(),
+            count,
+            tasks: vec![Task { driver: "mock_driver" }, Task { driver: "exec" }],
+        })
     };
     Job {
         id: JobId("evals-filter".to_string()),
@@ -82,7 +86,10 @@ fn job() -> Job {
         status: Status::Running,
         datacenters: vec!["*".to_string(), "dc1".to_string()],
         task_groups: vec![group("web", 2), group("db", 0)],
-        meta: Some(BTreeMap::from([("rack".to_string(), "r1".to_string()), ("kernel.name".to_string(), "linux".to_string())])),
+        meta: Some(BTreeMap::from([
+            ("rack".to_string(), "r1".to_string()),
+            ("kernel.name".to_string(), "linux".to_string()),
+        ])),
         queued: BTreeMap::from([("g".to_string(), 0)]),
         labels: None,
         constraints: None,
@@ -440,7 +447,8 @@ fn an_index_can_ask_what_a_filter_demands() {
         ("not JobID == a", ""),
     ] {
         let filter = Filter::parse(text).expect("it is a filter");
-        let demands: Vec<String> = filter.demands(names).iter().map(|(field, literal)| format!("{field}={literal}")).collect();
+        let demands: Vec<String> =
+            filter.demands(names).iter().map(|(field, literal)| format!("{field}={literal}")).collect();
         assert_eq!(demands.join(" "), expected, "{text}");
     }
 }
@@ -448,7 +456,8 @@ fn an_index_can_ask_what_a_filter_demands() {
 #[test]
 fn a_filter_tells_what_it_looks_at() {
     let filter =
-        Filter::parse("(Status == x or Name == y) and JobID == \"a\" and (any T as t { t.u == v and Meta.k == 1 })").expect("fine");
+        Filter::parse("(Status == x or Name == y) and JobID == \"a\" and (any T as t { t.u == v and Meta.k == 1 })")
+            .expect("fine");
     let selectors: Vec<String> = filter.selectors().iter().map(|path| path.join(".")).collect();
     assert_eq!(selectors, ["Status", "Name", "JobID", "T", "Meta.k"]);
 }

@@ -107,7 +107,11 @@ impl<'a> Walker<'a> {
     }
 
     fn no_such_field(&self, name: &str) -> EvalError {
-        EvalError::NotFound(format!("{} at part {}: couldn't find key: struct field with name {name:?}", self.pointer(), self.at))
+        EvalError::NotFound(format!(
+            "{} at part {}: couldn't find key: struct field with name {name:?}",
+            self.pointer(),
+            self.at
+        ))
     }
 
     fn out_of_range(&self, index: &str, length: usize) -> EvalError {
@@ -150,7 +154,9 @@ impl<'a> Walker<'a> {
             (Probe::Matching(Matching::Empty), Scalar::Text(text)) => text.is_empty(),
             (Probe::Matching(Matching::Regexp(pattern)), Scalar::Text(text)) => match &pattern.compiled {
                 Ok(regexp) => regexp.is_match(text),
-                Err(reason) => return Err(EvalError::Regexp { expression: pattern.text.clone(), reason: reason.clone() }),
+                Err(reason) => {
+                    return Err(EvalError::Regexp { expression: pattern.text.clone(), reason: reason.clone() });
+                }
             },
             (_, other) => return Err(self.unfit(other.kind())),
         };
@@ -188,7 +194,8 @@ impl<'a> Walker<'a> {
     /// Answers for a field of an allocation or an evaluation that was omitted because it is empty.
     fn omitted(self, field: &str) -> Result<Outcome, EvalError> {
         /// Fields of these rows that are pointers in Go, and nil when omitted.
-        const POINTERS: [&str; 6] = ["DeploymentStatus", "RescheduleTracker", "NetworkStatus", "Metrics", "AllocatedResources", "Job"];
+        const POINTERS: [&str; 6] =
+            ["DeploymentStatus", "RescheduleTracker", "NetworkStatus", "Metrics", "AllocatedResources", "Job"];
         /// The field that is a struct of pointers in Go.
         const OF_POINTERS: &str = "DesiredTransition";
         match self.part() {
@@ -317,10 +324,19 @@ impl<'a> Serializer for Walker<'a> {
     fn serialize_unit_struct(self, _name: &'static str) -> Result<Outcome, EvalError> {
         self.nil(Nil::Unknown)
     }
-    fn serialize_unit_variant(self, _name: &'static str, _index: u32, variant: &'static str) -> Result<Outcome, EvalError> {
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<Outcome, EvalError> {
         self.scalar(Scalar::Text(variant))
     }
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _name: &'static str, value: &T) -> Result<Outcome, EvalError> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<Outcome, EvalError> {
         self.into_value(value)
     }
     fn serialize_newtype_variant<T: Serialize + ?Sized>(

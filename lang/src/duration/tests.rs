@@ -76,7 +76,22 @@ fn durations_are_read_and_written_back() {
 #[test]
 fn what_is_no_duration_is_said_in_gos_words() {
     check(
-        &["", "x", "5", "-", ".", "5x", "1d", "3s5", "1h-5m", "s", "a\"b", "5\u{e9}", "2562047h47m16.854775808s", "99999999999999999999s"],
+        &[
+            "",
+            "x",
+            "5",
+            "-",
+            ".",
+            "5x",
+            "1d",
+            "3s5",
+            "1h-5m",
+            "s",
+            "a\"b",
+            "5\u{e9}",
+            "2562047h47m16.854775808s",
+            "99999999999999999999s",
+        ],
         expect![[r#"
             time: invalid duration ""
             time: invalid duration "x"

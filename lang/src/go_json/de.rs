@@ -69,7 +69,9 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
             Node::Text(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
             Node::Text(Cow::Owned(text)) => visitor.visit_string(text),
             Node::Array(items) => visitor.visit_seq(Items { items: items.into_iter(), names: self.names }),
-            Node::Object(members) => visitor.visit_map(Members { members: members.into_iter(), value: None, names: self.names }),
+            Node::Object(members) => {
+                visitor.visit_map(Members { members: members.into_iter(), value: None, names: self.names })
+            }
         }
     }
 
@@ -164,14 +166,23 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         self.deserialize_seq(visitor)
     }
 
-    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _name: &'static str, _len: usize, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _len: usize,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
         self.deserialize_seq(visitor)
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.node {
-            Node::Null => visitor.visit_map(Members { members: Vec::new().into_iter(), value: None, names: self.names }),
-            Node::Object(members) => visitor.visit_map(Members { members: members.into_iter(), value: None, names: self.names }),
+            Node::Null => {
+                visitor.visit_map(Members { members: Vec::new().into_iter(), value: None, names: self.names })
+            }
+            Node::Object(members) => {
+                visitor.visit_map(Members { members: members.into_iter(), value: None, names: self.names })
+            }
             _ => Err(self.mismatch(go_type::name_of::<V::Value>(self.names))),
         }
     }
@@ -185,7 +196,13 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         let members = match self.node {
             Node::Null => Vec::new(),
             Node::Object(members) => members,
-            _ => return Err(self.mismatch(format!("{}.{}", self.names.package, go_type::structure(name, self.names.package)))),
+            _ => {
+                return Err(self.mismatch(format!(
+                    "{}.{}",
+                    self.names.package,
+                    go_type::structure(name, self.names.package)
+                )));
+            }
         };
         let chosen = choose_fields(fields, members);
         visitor.visit_map(Fields { structure: name, members: chosen.into_iter(), value: None, names: self.names })
@@ -242,13 +259,19 @@ fn any_number<'de, V: Visitor<'de>>(literal: &str, visitor: V) -> Result<V::Valu
 
 /// Selects the members that belong to fields: an exact name before other letter cases, the last of duplicates, and no
 /// nulls.
-fn choose_fields<'de>(fields: &'static [&'static str], members: Vec<(Cow<'de, str>, Node<'de>)>) -> Vec<(&'static str, Node<'de>)> {
+fn choose_fields<'de>(
+    fields: &'static [&'static str],
+    members: Vec<(Cow<'de, str>, Node<'de>)>,
+) -> Vec<(&'static str, Node<'de>)> {
     let mut chosen: Vec<(&'static str, Node<'de>)> = Vec::with_capacity(members.len());
     for (name, node) in members {
         if node == Node::Null {
             continue;
         }
-        let field = fields.iter().find(|field| **field == name).or_else(|| fields.iter().find(|field| same_folded(field, &name)));
+        let field = fields
+            .iter()
+            .find(|field| **field == name)
+            .or_else(|| fields.iter().find(|field| same_folded(field, &name)));
         let Some(field) = field else { continue };
         match chosen.iter_mut().find(|(taken, _)| taken == field) {
             // A duplicate object is merged into the first one.

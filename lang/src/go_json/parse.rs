@@ -221,7 +221,8 @@ impl<'a> Reader<'a> {
         let mut unit = 0;
         for _ in 0..4 {
             let byte = self.next()?;
-            let digit = char::from(byte).to_digit(16).ok_or_else(|| invalid(byte, "in \\u hexadecimal character escape"))?;
+            let digit =
+                char::from(byte).to_digit(16).ok_or_else(|| invalid(byte, "in \\u hexadecimal character escape"))?;
             unit = unit * 16 + digit;
         }
         Ok(unit)

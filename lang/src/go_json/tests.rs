@@ -135,8 +135,10 @@ fn mismatches_name_the_struct_the_path_and_the_go_type() {
         r#"[]"#,
         r#""x""#,
     ];
-    let lines: Vec<String> =
-        bodies.iter().map(|body| from_slice::<Job>(body.as_bytes()).expect_err("every body is wrong").to_string()).collect();
+    let lines: Vec<String> = bodies
+        .iter()
+        .map(|body| from_slice::<Job>(body.as_bytes()).expect_err("every body is wrong").to_string())
+        .collect();
     expect![[r#"
         json: cannot unmarshal string into Go struct field Job.Priority of type int
         json: cannot unmarshal number 1.5 into Go struct field Job.Priority of type int
@@ -160,10 +162,13 @@ fn mismatches_name_the_struct_the_path_and_the_go_type() {
 #[test]
 fn names_are_the_callers_to_give() {
     let names = Names { package: "api", root: Some("api.JobRegisterRequest"), fields: &[("Job.Priority", "int64")] };
-    let lines: Vec<String> = [r#"[]"#, r#"{"Job": 1}"#, r#"{"job": {"priority": "x"}}"#, r#"{"Names": 1}"#, r#"{"Names": [1]}"#]
-        .iter()
-        .map(|body| from_slice_named::<Request>(body.as_bytes(), names).expect_err("every body is wrong").to_string())
-        .collect();
+    let lines: Vec<String> =
+        [r#"[]"#, r#"{"Job": 1}"#, r#"{"job": {"priority": "x"}}"#, r#"{"Names": 1}"#, r#"{"Names": [1]}"#]
+            .iter()
+            .map(|body| {
+                from_slice_named::<Request>(body.as_bytes(), names).expect_err("every body is wrong").to_string()
+            })
+            .collect();
     expect![[r#"
         json: cannot unmarshal array into Go value of type api.JobRegisterRequest
         json: cannot unmarshal number into Go struct field Request.Job of type api.Job
@@ -237,7 +242,13 @@ fn what_is_not_json_is_said_in_gos_words() {
 #[test]
 fn strings_are_unescaped_and_bad_bytes_replaced() {
     refused(
-        &[br#""a\n\u00e9\ud83d\ude00\/""#, br#""\ud83d""#, br#""\ud83dx\u0041""#, br#""\ud83d\u0041""#, b"\"\xff\\t\xfe\""],
+        &[
+            br#""a\n\u00e9\ud83d\ude00\/""#,
+            br#""\ud83d""#,
+            br#""\ud83dx\u0041""#,
+            br#""\ud83d\u0041""#,
+            b"\"\xff\\t\xfe\"",
+        ],
         expect![[r#"
             \"a\\n\\u00e9\\ud83d\\ude00\\/\" -> "a\né😀/"
             \"\\ud83d\" -> "�"

@@ -5,7 +5,8 @@ use expect_test::{Expect, expect};
 use super::refusal;
 
 fn check(texts: &[&str], expected: &Expect) {
-    let lines: Vec<String> = texts.iter().map(|text| refusal(text).unwrap_or_else(|| format!("{text} is a time")) + "\n").collect();
+    let lines: Vec<String> =
+        texts.iter().map(|text| refusal(text).unwrap_or_else(|| format!("{text} is a time")) + "\n").collect();
     expected.assert_eq(&lines.concat());
 }
 

@@ -48,7 +48,9 @@ pub(crate) fn type_of(value: &Value) -> Type {
         Value::Mapping(Mapping::Object, members) => {
             Type::Object(members.iter().map(|(name, value)| (name.clone(), type_of(value))).collect())
         }
-        Value::Mapping(Mapping::Map, members) => Type::Map(Box::new(members.values().next().map_or(Type::Any, type_of))),
+        Value::Mapping(Mapping::Map, members) => {
+            Type::Map(Box::new(members.values().next().map_or(Type::Any, type_of)))
+        }
     }
 }
 
@@ -58,7 +60,9 @@ pub(crate) fn convert(value: &Value, wanted: &Type) -> Result<Value, String> {
         (value, Type::Any) => Ok(value.clone()),
         (Value::Null, _) => Ok(Value::Null),
         (Value::Unknown, _) => Ok(Value::Unknown),
-        (Value::Bool(_), Type::Bool) | (Value::Number(_), Type::Number) | (Value::Text(_), Type::Text) => Ok(value.clone()),
+        (Value::Bool(_), Type::Bool) | (Value::Number(_), Type::Number) | (Value::Text(_), Type::Text) => {
+            Ok(value.clone())
+        }
         (Value::Bool(truth), Type::Text) => Ok(Value::Text(truth.to_string())),
         (Value::Number(number), Type::Text) => Ok(Value::Text(number.to_string())),
         (Value::Text(text), Type::Number) => match Number::parse(text) {
@@ -69,7 +73,9 @@ pub(crate) fn convert(value: &Value, wanted: &Type) -> Result<Value, String> {
             "true" | "1" => Ok(Value::Bool(true)),
             "false" | "0" => Ok(Value::Bool(false)),
             "True" | "TRUE" => Err(format!("a bool is required; to convert from string, use lowercase {:?}", "true")),
-            "False" | "FALSE" => Err(format!("a bool is required; to convert from string, use lowercase {:?}", "false")),
+            "False" | "FALSE" => {
+                Err(format!("a bool is required; to convert from string, use lowercase {:?}", "false"))
+            }
             _ => Err("a bool is required".to_string()),
         },
         (Value::Sequence(from, items), Type::List(of)) => {
@@ -79,11 +85,10 @@ pub(crate) fn convert(value: &Value, wanted: &Type) -> Result<Value, String> {
             sequence(items, of, wanted, *from).map(|items| Value::Sequence(Sequence::Set, as_set(items)))
         }
         (Value::Sequence(Sequence::Tuple, items), Type::Tuple(types)) if items.len() == types.len() => {
-            let converted = items
-                .iter()
-                .zip(types)
-                .enumerate()
-                .map(|(at, (item, wanted))| convert(item, wanted).map_err(|reason| format!("element {at}: {reason}")));
+            let converted =
+                items.iter().zip(types).enumerate().map(|(at, (item, wanted))| {
+                    convert(item, wanted).map_err(|reason| format!("element {at}: {reason}"))
+                });
             converted.collect::<Result<_, _>>().map(|items| Value::Sequence(Sequence::Tuple, items))
         }
         (Value::Mapping(from, members), Type::Map(of)) => mapping(members, of, wanted, *from),
@@ -129,7 +134,8 @@ fn mapping(members: &BTreeMap<String, Value>, of: &Type, wanted: &Type, from: Ma
 }
 
 fn object(members: &BTreeMap<String, Value>, types: &BTreeMap<String, Type>) -> Result<Value, String> {
-    let missing: Vec<String> = types.keys().filter(|name| !members.contains_key(*name)).map(|name| format!("{name:?}")).collect();
+    let missing: Vec<String> =
+        types.keys().filter(|name| !members.contains_key(*name)).map(|name| format!("{name:?}")).collect();
     match missing.as_slice() {
         [] => {}
         [only] => return Err(format!("attribute {only} is required")),
@@ -139,7 +145,8 @@ fn object(members: &BTreeMap<String, Value>, types: &BTreeMap<String, Type>) -> 
     let mut converted = BTreeMap::new();
     for (name, wanted) in types {
         let value = members.get(name).unwrap_or(&Value::Null);
-        converted.insert(name.clone(), convert(value, wanted).map_err(|reason| format!("attribute {name:?}: {reason}"))?);
+        converted
+            .insert(name.clone(), convert(value, wanted).map_err(|reason| format!("attribute {name:?}: {reason}"))?);
     }
     Ok(Value::Mapping(Mapping::Object, converted))
 }

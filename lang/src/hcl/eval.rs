@@ -25,7 +25,12 @@ pub(crate) enum Allowed {
 }
 
 /// Evaluates an expression; the value is unknown if diagnostics were added.
-pub(crate) fn value(expression: &Expression, scope: &Scope<'_>, allowed: Allowed, found: &mut Vec<Diagnostic>) -> Value {
+pub(crate) fn value(
+    expression: &Expression,
+    scope: &Scope<'_>,
+    allowed: Allowed,
+    found: &mut Vec<Diagnostic>,
+) -> Value {
     let mut evaluator = Evaluator { allowed, found, item: None };
     evaluator.value(expression, scope)
 }
@@ -44,7 +49,11 @@ impl Evaluator<'_> {
     }
 
     fn too_large(&mut self, range: Range) -> Value {
-        self.fail(range, "Expressions too large", "The values of all expressions together take more memory than is supported here.")
+        self.fail(
+            range,
+            "Expressions too large",
+            "The values of all expressions together take more memory than is supported here.",
+        )
     }
 
     fn value(&mut self, expression: &Expression, scope: &Scope<'_>) -> Value {
@@ -137,11 +146,15 @@ impl Evaluator<'_> {
     fn operand(&mut self, expression: &Expression, scope: &Scope<'_>, wanted: &Type, place: &str) -> Value {
         let value = self.value(expression, scope);
         match convert(&value, wanted) {
-            Ok(Value::Null) => {
-                self.fail(expression.range(), "Invalid operand", format!("Unsuitable value for {place}: argument must not be null."))
-            }
+            Ok(Value::Null) => self.fail(
+                expression.range(),
+                "Invalid operand",
+                format!("Unsuitable value for {place}: argument must not be null."),
+            ),
             Ok(value) => value,
-            Err(reason) => self.fail(expression.range(), "Invalid operand", format!("Unsuitable value for {place}: {reason}.")),
+            Err(reason) => {
+                self.fail(expression.range(), "Invalid operand", format!("Unsuitable value for {place}: {reason}."))
+            }
         }
     }
 
@@ -217,11 +230,17 @@ impl Evaluator<'_> {
         match convert(&truth, &Type::Bool) {
             Ok(Value::Bool(true)) => yes_value,
             Ok(Value::Bool(false)) => no_value,
-            Ok(Value::Null) => {
-                self.fail(condition.range(), "Null condition", "The condition value is null. Conditions must either be true or false.")
-            }
+            Ok(Value::Null) => self.fail(
+                condition.range(),
+                "Null condition",
+                "The condition value is null. Conditions must either be true or false.",
+            ),
             Ok(_) => Value::Unknown,
-            Err(_) => self.fail(condition.range(), "Incorrect condition type", "The condition expression must be of type bool."),
+            Err(_) => self.fail(
+                condition.range(),
+                "Incorrect condition type",
+                "The condition expression must be of type bool.",
+            ),
         }
     }
 
@@ -245,7 +264,11 @@ impl Evaluator<'_> {
         match convert(value, &Type::Text) {
             Ok(Value::Text(text)) => Some(text),
             Ok(Value::Null) => {
-                self.fail(range, SUMMARY, "The expression result is null. Cannot include a null value in a string template.");
+                self.fail(
+                    range,
+                    SUMMARY,
+                    "The expression result is null. Cannot include a null value in a string template.",
+                );
                 None
             }
             Ok(_) => None,

@@ -82,7 +82,12 @@ const fn plain(name: &'static str, parameters: &'static [Parameter], run: fn(&[V
     Function { name, parameters, rest: None, run: Run::Pure(run) }
 }
 
-const fn variadic(name: &'static str, parameters: &'static [Parameter], rest: Parameter, run: fn(&[Value]) -> Called) -> Function {
+const fn variadic(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    rest: Parameter,
+    run: fn(&[Value]) -> Called,
+) -> Function {
     Function { name, parameters, rest: Some(rest), run: Run::Pure(run) }
 }
 
@@ -187,7 +192,8 @@ fn integer_of(given: &[Value], at: usize) -> Result<i64, Failure> {
 /// Returns an integer argument, for functions with their own error text.
 fn whole_of(given: &[Value], at: usize) -> Result<i64, String> {
     let whole = number_of(given, at).as_integer().and_then(|number| i64::try_from(number).ok());
-    whole.ok_or_else(|| "value must be a whole number, between -9223372036854775808 and 9223372036854775807".to_string())
+    whole
+        .ok_or_else(|| "value must be a whole number, between -9223372036854775808 and 9223372036854775807".to_string())
 }
 
 fn fail<T>(reason: impl Into<String>) -> Result<T, Failure> {

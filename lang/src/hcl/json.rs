@@ -164,17 +164,23 @@ impl Parser<'_> {
             Some('"') => NodeKind::Text(self.string()?),
             Some('-' | '0'..='9') => self.number()?,
             Some(letter) if letter.is_ascii_alphabetic() => self.word()?,
-            Some(_) => return Err(self.wrong("Invalid start of value", "A JSON value cannot begin with this character.")),
+            Some(_) => {
+                return Err(self.wrong("Invalid start of value", "A JSON value cannot begin with this character."));
+            }
             None => {
-                return Err(
-                    self.wrong("Missing JSON value", "A JSON value must start with a brace, a bracket, a number, a string, or a keyword.")
-                );
+                return Err(self.wrong(
+                    "Missing JSON value",
+                    "A JSON value must start with a brace, a bracket, a number, a string, or a keyword.",
+                ));
             }
         };
         Ok(Node { kind, range: Range { start, end: self.at }, depth })
     }
 
-    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Result<NodeKind, Diagnostic>) -> Result<NodeKind, Diagnostic> {
+    fn nested(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<NodeKind, Diagnostic>,
+    ) -> Result<NodeKind, Diagnostic> {
         // The same bound as for expressions and blocks, since both recurse on the same stack.
         if self.depth >= NESTING_DEPTH_MAX {
             return Err(self.wrong("Nesting too deep", "Arrays and objects nest deeper than is supported here."));
@@ -199,7 +205,11 @@ impl Parser<'_> {
                         "JSON does not permit a trailing comma after the final property in an object.",
                     ));
                 }
-                Some(_) => return Err(self.wrong("Invalid object property name", "A JSON object property name must be a string.")),
+                Some(_) => {
+                    return Err(
+                        self.wrong("Invalid object property name", "A JSON object property name must be a string.")
+                    );
+                }
                 None => return Err(self.wrong("Unclosed object", "No closing brace was found for this JSON object.")),
             }
             let start = self.at;
@@ -207,9 +217,10 @@ impl Parser<'_> {
             let name_range = Range { start, end: self.at };
             self.white();
             if self.peek() != Some(':') {
-                return Err(
-                    self.wrong("Missing property value colon", "A colon must appear between an object property's name and its value.")
-                );
+                return Err(self.wrong(
+                    "Missing property value colon",
+                    "A colon must appear between an object property's name and its value.",
+                ));
             }
             self.next();
             self.white();
@@ -220,8 +231,10 @@ impl Parser<'_> {
                 Some(',') => self.next(),
                 Some('}') => break,
                 Some(_) => {
-                    return Err(self
-                        .wrong("Missing attribute separator comma", "A comma must appear between each property definition in an object."));
+                    return Err(self.wrong(
+                        "Missing attribute separator comma",
+                        "A comma must appear between each property definition in an object.",
+                    ));
                 }
                 None => return Err(self.wrong("Unclosed object", "No closing brace was found for this JSON object.")),
             };
@@ -237,9 +250,10 @@ impl Parser<'_> {
             match self.peek() {
                 Some(']') if items.is_empty() => break,
                 Some(']') => {
-                    return Err(
-                        self.wrong("Trailing comma in array", "JSON does not permit a trailing comma after the final value in an array.")
-                    );
+                    return Err(self.wrong(
+                        "Trailing comma in array",
+                        "JSON does not permit a trailing comma after the final value in an array.",
+                    ));
                 }
                 _ => {}
             }
@@ -249,7 +263,10 @@ impl Parser<'_> {
                 Some(',') => self.next(),
                 Some(']') => break,
                 Some(_) => {
-                    return Err(self.wrong("Missing array element separator comma", "A comma must appear between each array element."));
+                    return Err(self.wrong(
+                        "Missing array element separator comma",
+                        "A comma must appear between each array element.",
+                    ));
                 }
                 None => return Err(self.wrong("Unclosed array", "No closing bracket was found for this JSON array.")),
             };
@@ -276,7 +293,8 @@ impl Parser<'_> {
 
     fn number(&mut self) -> Result<NodeKind, Diagnostic> {
         let start = self.at;
-        while self.peek().is_some_and(|letter| letter.is_ascii_digit() || matches!(letter, '+' | '-' | '.' | 'e' | 'E')) {
+        while self.peek().is_some_and(|letter| letter.is_ascii_digit() || matches!(letter, '+' | '-' | '.' | 'e' | 'E'))
+        {
             self.next();
         }
         let written = &self.text[start.byte..self.at.byte];

@@ -80,7 +80,8 @@ pub(super) struct Token<'a> {
 
 /// All tokens of a text; the last one is `End`.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut lexer = Lexer { text, base: 0, at: Position::START, tokens: Vec::new(), modes: vec![Mode::Plain { braces: 0 }] };
+    let mut lexer =
+        Lexer { text, base: 0, at: Position::START, tokens: Vec::new(), modes: vec![Mode::Plain { braces: 0 }] };
     if text.starts_with('\u{feff}') {
         lexer.at.byte = '\u{feff}'.len_utf8();
     }
@@ -259,7 +260,10 @@ impl<'a> Lexer<'a> {
         let length = name.find(|letter| !is_identifier(letter)).unwrap_or(name.len());
         let marker = &name[..length];
         let line_break = if name[length..].starts_with("\r\n") { 2 } else { 1 };
-        if !marker.starts_with(is_identifier_start) || !name[length..].starts_with(['\n', '\r']) || name.len() < length + line_break {
+        if !marker.starts_with(is_identifier_start)
+            || !name[length..].starts_with(['\n', '\r'])
+            || name.len() < length + line_break
+        {
             return self.emit(Kind::Less, 1);
         }
         let opener = rest.len() - name.len() + length + line_break;

@@ -27,7 +27,11 @@ impl From<usize> for Number {
 impl From<f64> for Number {
     /// Converts a whole float to an integer.
     fn from(number: f64) -> Number {
-        if number.fract() == 0.0 && number.abs() < 1e30 { Number::Integer(number as i128) } else { Number::Float(number) }
+        if number.fract() == 0.0 && number.abs() < 1e30 {
+            Number::Integer(number as i128)
+        } else {
+            Number::Float(number)
+        }
     }
 }
 
@@ -45,7 +49,8 @@ impl Number {
         {
             return Some(Number::Integer(integer));
         }
-        let starts_well = text.trim_start_matches(['-', '+']).starts_with(|first: char| first.is_ascii_digit() || first == '.');
+        let starts_well =
+            text.trim_start_matches(['-', '+']).starts_with(|first: char| first.is_ascii_digit() || first == '.');
         if !starts_well || text.ends_with(['f', 'd', 'y']) {
             return None;
         }

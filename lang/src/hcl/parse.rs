@@ -30,7 +30,13 @@ pub(crate) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
 
 /// Parses an expression that begins at `start` in its file, inside `depth` levels. If `template`, the text is a
 /// template without quotes.
-pub(crate) fn fragment(text: &str, start: Position, template: bool, depth: usize, file: &str) -> (Expression, Vec<Diagnostic>) {
+pub(crate) fn fragment(
+    text: &str,
+    start: Position,
+    template: bool,
+    depth: usize,
+    file: &str,
+) -> (Expression, Vec<Diagnostic>) {
     let tokens = lex::tokens_at(text, start, template);
     let mut parser = Parser { base: start.byte, depth, ..Parser::new(text, &tokens, file) };
     parser.diagnostics = lex::complaints(&tokens);
@@ -71,7 +77,17 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str, tokens: &'a [Token<'a>], file: &'a str) -> Parser<'a> {
-        Parser { text, base: 0, tokens, at: 0, file, newlines: vec![true], recovery: false, depth: 0, diagnostics: Vec::new() }
+        Parser {
+            text,
+            base: 0,
+            tokens,
+            at: 0,
+            file,
+            newlines: vec![true],
+            recovery: false,
+            depth: 0,
+            diagnostics: Vec::new(),
+        }
     }
 
     // ---- the stream
@@ -168,7 +184,11 @@ impl<'a> Parser<'a> {
     /// Reports an expression that is too long, and ends the parse.
     fn chain_too_long(&mut self) {
         let here = self.peek().range;
-        self.report_new(here, "Expression too long", "The expression has more operators in a row than is supported here.");
+        self.report_new(
+            here,
+            "Expression too long",
+            "The expression has more operators in a row than is supported here.",
+        );
         self.recovery = true;
         self.at = self.tokens.len() - 1;
     }

@@ -110,7 +110,11 @@ impl<'a> Parser<'a> {
                     trim_next = self.with_newlines(false, |parser| parser.directive(token, &mut parts));
                 }
                 _ => {
-                    self.report_new(token.range, "Unterminated template string", "No closing marker was found for the string.");
+                    self.report_new(
+                        token.range,
+                        "Unterminated template string",
+                        "No closing marker was found for the string.",
+                    );
                     break self.recover(close).range;
                 }
             }
@@ -200,7 +204,10 @@ fn escape(rest: &str) -> Result<(char, usize), (usize, String)> {
         let body = &rest[2..];
         let good = body.chars().take(count).take_while(char::is_ascii_hexdigit).count();
         if good < count {
-            return Err((2 + good, format!("The \\{letter} escape sequence must be followed by {said} hexadecimal digits.")));
+            return Err((
+                2 + good,
+                format!("The \\{letter} escape sequence must be followed by {said} hexadecimal digits."),
+            ));
         }
         let number = u32::from_str_radix(&body[..count], 16).ok();
         Ok((number.and_then(char::from_u32).unwrap_or('\u{FFFD}'), 2 + count))
@@ -215,7 +222,10 @@ fn escape(rest: &str) -> Result<(char, usize), (usize, String)> {
         'U' => digits(8, "eight", 'U'),
         other => {
             let length = 1 + other.len_utf8();
-            Err((length.min(rest.len()), format!("The symbol {:?} is not a valid escape sequence selector.", other.to_string())))
+            Err((
+                length.min(rest.len()),
+                format!("The symbol {:?} is not a valid escape sequence selector.", other.to_string()),
+            ))
         }
     }
 }

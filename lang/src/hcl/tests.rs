@@ -11,7 +11,8 @@ use super::{first_of, parse};
 /// One line per expression: its value as JSON, or the error.
 #[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
 fn check(expressions: &str, expected: Expect) {
-    let lines: Vec<String> = expressions.lines().map(str::trim).map(|text| format!("{text} => {}", said(text))).collect();
+    let lines: Vec<String> =
+        expressions.lines().map(str::trim).map(|text| format!("{text} => {}", said(text))).collect();
     expected.assert_eq(&lines.join("\n"));
 }
 

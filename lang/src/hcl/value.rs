@@ -70,7 +70,9 @@ impl Value {
             Value::Null | Value::Unknown | Value::Bool(_) | Value::Number(_) => SELF,
             Value::Text(text) => SELF + text.len(),
             Value::Sequence(_, items) => SELF + items.iter().map(Value::bytes).sum::<usize>(),
-            Value::Mapping(_, members) => SELF + members.iter().map(|(name, value)| name.len() + value.bytes()).sum::<usize>(),
+            Value::Mapping(_, members) => {
+                SELF + members.iter().map(|(name, value)| name.len() + value.bytes()).sum::<usize>()
+            }
         }
     }
 
@@ -102,6 +104,8 @@ pub(crate) fn of_json(json: &serde_json::Value) -> Value {
         serde_json::Value::Number(number) => Value::Number(Number::parse_literal(&number.to_string())),
         serde_json::Value::String(text) => Value::Text(text.clone()),
         serde_json::Value::Array(items) => Value::tuple(items.iter().map(of_json).collect()),
-        serde_json::Value::Object(members) => Value::object(members.iter().map(|(name, value)| (name.clone(), of_json(value))).collect()),
+        serde_json::Value::Object(members) => {
+            Value::object(members.iter().map(|(name, value)| (name.clone(), of_json(value))).collect())
+        }
     }
 }

@@ -6,7 +6,8 @@ use super::{Item, NESTING_DEPTH_MAX, Node, NodeKind, Place};
 
 /// Parses a text that begins with a brace.
 pub(super) fn parse(text: &str) -> Result<Vec<Item>, String> {
-    let mut parser = Parser { rest: text, place: Place { line: 1, column: 0 }, error: None, token: Token::End, depth: 0 };
+    let mut parser =
+        Parser { rest: text, place: Place { line: 1, column: 0 }, error: None, token: Token::End, depth: 0 };
     parser.scan();
     let items = parser.object();
     match (parser.error, items) {
@@ -128,7 +129,9 @@ impl Parser<'_> {
 
     fn number(&mut self, first: char) -> Token {
         let mut written = String::from(first);
-        while let Some(letter) = self.peek().filter(|letter| letter.is_ascii_digit() || matches!(letter, '.' | 'e' | 'E' | '+' | '-')) {
+        while let Some(letter) =
+            self.peek().filter(|letter| letter.is_ascii_digit() || matches!(letter, '.' | 'e' | 'E' | '+' | '-'))
+        {
             self.next();
             written.push(letter);
         }
@@ -263,7 +266,9 @@ fn flat(items: Vec<Item>) -> Vec<Item> {
         let of_objects = |node: &Node| matches!(&node.kind, NodeKind::Object(_));
         let place = value.place;
         match value.kind {
-            NodeKind::Object(members) if !members.is_empty() && members.iter().all(|member| of_objects(&member.value)) => {
+            NodeKind::Object(members)
+                if !members.is_empty() && members.iter().all(|member| of_objects(&member.value)) =>
+            {
                 for member in members.into_iter().rev() {
                     let keys = keys.iter().cloned().chain(member.keys).collect();
                     let places = places.iter().copied().chain(member.places).collect();
@@ -283,9 +288,9 @@ fn flat(items: Vec<Item>) -> Vec<Item> {
 fn flat_below(kind: NodeKind) -> NodeKind {
     match kind {
         NodeKind::Object(items) => NodeKind::Object(flat(items)),
-        NodeKind::List(nodes) => {
-            NodeKind::List(nodes.into_iter().map(|node| Node { kind: flat_below(node.kind), place: node.place }).collect())
-        }
+        NodeKind::List(nodes) => NodeKind::List(
+            nodes.into_iter().map(|node| Node { kind: flat_below(node.kind), place: node.place }).collect(),
+        ),
         NodeKind::Bool(_) | NodeKind::Integer(_) | NodeKind::Float(_) | NodeKind::Text(_) => kind,
     }
 }

@@ -77,7 +77,12 @@ impl<'a> Decoder<'a> {
     }
 
     /// The blocks of a body that the schema allows, with `dynamic` ones expanded. Reports the others.
-    pub(super) fn content<'b>(&mut self, schema: &Schema, body: &'b Body, scope: &Scope<'_>) -> Vec<(String, Instance<'b>)> {
+    pub(super) fn content<'b>(
+        &mut self,
+        schema: &Schema,
+        body: &'b Body,
+        scope: &Scope<'_>,
+    ) -> Vec<(String, Instance<'b>)> {
         let attributes: Vec<&str> = schema.attribute_names();
         let kinds: Vec<(&str, &[&str])> = schema.block_kinds();
         for field in schema.fields {
@@ -105,9 +110,17 @@ impl<'a> Decoder<'a> {
         instances
     }
 
-    fn field(&mut self, field: &Field, instance: &Instance<'_>, blocks: &[(String, Instance<'_>)], scope: &Scope<'_>, object: &mut Object) {
-        let of_kind =
-            |name: &str| -> Vec<&Instance<'_>> { blocks.iter().filter(|(kind, _)| kind == name).map(|(_, block)| block).collect() };
+    fn field(
+        &mut self,
+        field: &Field,
+        instance: &Instance<'_>,
+        blocks: &[(String, Instance<'_>)],
+        scope: &Scope<'_>,
+        object: &mut Object,
+    ) {
+        let of_kind = |name: &str| -> Vec<&Instance<'_>> {
+            blocks.iter().filter(|(kind, _)| kind == name).map(|(_, block)| block).collect()
+        };
         let (key, value) = match field {
             Field::Attribute { name, key, kind, absent, .. } => {
                 let given = instance.body.attribute(name).and_then(|attribute| self.attribute(attribute, *kind, scope));
@@ -115,7 +128,9 @@ impl<'a> Decoder<'a> {
             }
             Field::Label { key } => (key, json!(instance.label())),
             Field::Fixed { key, value } => (key, value.json()),
-            Field::Strings { name, key, attribute_too } => (key, self.strings(name, *attribute_too, instance.body, &of_kind(name), scope)),
+            Field::Strings { name, key, attribute_too } => {
+                (key, self.strings(name, *attribute_too, instance.body, &of_kind(name), scope))
+            }
             Field::StringLists { name, key } => {
                 let block = self.only(name, &of_kind(name));
                 (key, block.map_or(Json::Null, |block| self.string_lists(block, scope)))
@@ -133,7 +148,8 @@ impl<'a> Decoder<'a> {
                 (key, list_or_null(items.collect()))
             }
             Field::Keyed { name, key, schema } => {
-                let entry = |block: &Instance<'_>| (block.label().to_string(), Json::Object(self.object(schema, block, scope)));
+                let entry =
+                    |block: &Instance<'_>| (block.label().to_string(), Json::Object(self.object(schema, block, scope)));
                 let entries: Object = of_kind(name).into_iter().map(entry).collect();
                 (key, if entries.is_empty() { Json::Null } else { Json::Object(entries) })
             }
@@ -146,7 +162,8 @@ impl<'a> Decoder<'a> {
     /// The only block of this kind; a second one is an error.
     pub(super) fn only<'i, 'b>(&mut self, name: &str, blocks: &[&'i Instance<'b>]) -> Option<&'i Instance<'b>> {
         if let [first, second, ..] = blocks {
-            let detail = format!("Only one {name} block is allowed. Another was defined at {}.", first.header.shown(self.file));
+            let detail =
+                format!("Only one {name} block is allowed. Another was defined at {}.", first.header.shown(self.file));
             self.report(second.header, &format!("Duplicate {name} block"), detail);
             return None;
         }
@@ -199,7 +216,9 @@ impl<'a> Decoder<'a> {
             },
             Value::Unknown => "Unsuitable value: value must be known".to_string(),
             Value::Null => "Unsuitable value: null value is not allowed".to_string(),
-            Value::Bool(_) | Value::Sequence(..) | Value::Mapping(..) => "Unsuitable value: expected a string".to_string(),
+            Value::Bool(_) | Value::Sequence(..) | Value::Mapping(..) => {
+                "Unsuitable value: expected a string".to_string()
+            }
         };
         self.report(expression.start(), "Unsuitable value type", refused);
         None
@@ -208,11 +227,20 @@ impl<'a> Decoder<'a> {
     // ---- maps
 
     /// A map of strings: a block of attributes, or for some names also an attribute.
-    fn strings(&mut self, name: &str, attribute_too: bool, body: &Body, blocks: &[&Instance<'_>], scope: &Scope<'_>) -> Json {
+    fn strings(
+        &mut self,
+        name: &str,
+        attribute_too: bool,
+        body: &Body,
+        blocks: &[&Instance<'_>],
+        scope: &Scope<'_>,
+    ) -> Json {
         let attribute = body.attribute(name).filter(|_| attribute_too);
         if let (Some(attribute), Some(block)) = (attribute, blocks.first()) {
-            let detail =
-                format!("{name} may not be defined more than once. Another definition is defined at {}.", attribute.range.shown(self.file));
+            let detail = format!(
+                "{name} may not be defined more than once. Another definition is defined at {}.",
+                attribute.range.shown(self.file)
+            );
             self.report(block.header, &format!("Duplicate {name} block"), detail);
             return Json::Null;
         }
@@ -287,13 +315,17 @@ fn to_json(value: &Value, kind: Kind) -> Result<Json, String> {
                 _ => integer.and_then(|number| i64::try_from(number).ok()).map(|number| json!(number)),
             };
             fits.ok_or_else(|| match kind {
-                Kind::Unsigned => "value must be a whole number, between 0 and 18446744073709551615 inclusive".to_string(),
+                Kind::Unsigned => {
+                    "value must be a whole number, between 0 and 18446744073709551615 inclusive".to_string()
+                }
                 Kind::Byte => "value must be a whole number, between 0 and 255 inclusive".to_string(),
                 Kind::Small => "value must be a whole number, between -128 and 127".to_string(),
                 _ => WHOLE_NUMBER.to_string(),
             })
         }
-        Value::Sequence(_, items) => items.iter().map(|item| to_json(item, kind)).collect::<Result<_, _>>().map(Json::Array),
+        Value::Sequence(_, items) => {
+            items.iter().map(|item| to_json(item, kind)).collect::<Result<_, _>>().map(Json::Array)
+        }
         Value::Mapping(_, members) => {
             let entries = members.iter().map(|(name, value)| Ok((name.clone(), to_json(value, kind)?)));
             entries.collect::<Result<Object, String>>().map(Json::Object)

@@ -21,7 +21,11 @@ fn contents(body: &Body, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Objec
         let value = eval::value(&attribute.expression, scope, Allowed::All, late);
         if late.len() > before {
             // The reference also converts a value that failed to evaluate, and reports that as a second error.
-            late.push(Diagnostic::new(attribute.expression.start(), "Unsuitable value type", "Unsuitable value: value must be known"));
+            late.push(Diagnostic::new(
+                attribute.expression.start(),
+                "Unsuitable value type",
+                "Unsuitable value: value must be known",
+            ));
             continue;
         }
         match json_of(&value) {
@@ -57,7 +61,9 @@ pub(super) fn json_of(value: &Value) -> Json {
         Value::Text(text) => json!(text),
         Value::Number(number) => number_json(*number),
         Value::Sequence(_, items) => Json::Array(items.iter().map(json_of).collect()),
-        Value::Mapping(_, members) => Json::Object(members.iter().map(|(name, value)| (name.clone(), json_of(value))).collect()),
+        Value::Mapping(_, members) => {
+            Json::Object(members.iter().map(|(name, value)| (name.clone(), json_of(value))).collect())
+        }
     }
 }
 

@@ -62,7 +62,9 @@ impl Shape {
                     kind("job", 1, Shape::Fields(&JOB)),
                 ],
             )),
-            Shape::Variable => Some((vec!["description", "default", "type"], vec![kind("validation", 0, Shape::Validation)])),
+            Shape::Variable => {
+                Some((vec!["description", "default", "type"], vec![kind("validation", 0, Shape::Validation)]))
+            }
             Shape::Validation => Some((vec!["condition", "error_message"], Vec::new())),
             Shape::Dynamic(content) => {
                 let content = content.map_or(Shape::Attributes, Shape::Fields);
@@ -81,7 +83,9 @@ impl Shape {
 
 fn kind_of(field: &Field) -> Option<Kind> {
     match field {
-        Field::Strings { name, attribute_too, .. } => Some(Kind { attribute_too: *attribute_too, ..kind(name, 0, Shape::Attributes) }),
+        Field::Strings { name, attribute_too, .. } => {
+            Some(Kind { attribute_too: *attribute_too, ..kind(name, 0, Shape::Attributes) })
+        }
         Field::StringLists { name, .. } | Field::Free { name, .. } => Some(kind(name, 0, Shape::Attributes)),
         Field::Block { name, schema, .. } | Field::Blocks { name, schema, .. } | Field::Keyed { name, schema, .. } => {
             Some(kind(name, schema.labels.len(), Shape::Fields(schema)))
@@ -111,8 +115,10 @@ impl Reader<'_> {
         let mut body = Body { missing: Some(node.open()), ..Body::default() };
         let expected = shape.expected();
         let NodeKind::Object(members) = &node.kind else {
-            let detail =
-                format!("A JSON object is required here, to define arguments and child blocks; this is a JSON {}.", node.type_name());
+            let detail = format!(
+                "A JSON object is required here, to define arguments and child blocks; this is a JSON {}.",
+                node.type_name()
+            );
             self.found.push(Diagnostic::new(node.open(), "Incorrect JSON value type", detail));
             return body;
         };
@@ -122,7 +128,9 @@ impl Reader<'_> {
                 continue;
             };
             match kinds.iter().find(|kind| kind.name == member.name) {
-                Some(kind) if !(kind.attribute_too && is_expression(&member.value)) => self.blocks(member, kind, shape, &mut body),
+                Some(kind) if !(kind.attribute_too && is_expression(&member.value)) => {
+                    self.blocks(member, kind, shape, &mut body)
+                }
                 _ if attributes.contains(&member.name.as_str()) => self.attribute(member, shape, &mut body),
                 _ => self.extraneous(member, attributes, kinds),
             }
@@ -140,13 +148,18 @@ impl Reader<'_> {
 
     fn attribute(&mut self, member: &Member, shape: Shape, body: &mut Body) {
         if let Some(existing) = body.attribute(&member.name) {
-            let detail = format!("The argument {:?} was already set at {}.", member.name, existing.name_range.shown(self.file));
+            let detail =
+                format!("The argument {:?} was already set at {}.", member.name, existing.name_range.shown(self.file));
             self.found.push(Diagnostic::new(member.name_range, "Duplicate argument", detail));
             return;
         }
-        let spelled = matches!((shape, member.name.as_str()), (Shape::Variable, "type") | (Shape::Dynamic(_), "iterator"));
-        let expression: Expression =
-            if spelled { member.value.spelled(self.file, &mut self.found) } else { member.value.expression(self.file, &mut self.found) };
+        let spelled =
+            matches!((shape, member.name.as_str()), (Shape::Variable, "type") | (Shape::Dynamic(_), "iterator"));
+        let expression: Expression = if spelled {
+            member.value.spelled(self.file, &mut self.found)
+        } else {
+            member.value.expression(self.file, &mut self.found)
+        };
         let range = member.name_range.to(member.value.range);
         body.attributes.push(Attribute { name: member.name.clone(), expression, range, name_range: member.name_range });
     }
@@ -159,7 +172,10 @@ impl Reader<'_> {
             for (labels, node) in at {
                 for node in each(node) {
                     let NodeKind::Object(members) = &node.kind else {
-                        let detail = format!("A JSON object is required, whose keys represent the {} block's labels.", kind.name);
+                        let detail = format!(
+                            "A JSON object is required, whose keys represent the {} block's labels.",
+                            kind.name
+                        );
                         self.found.push(Diagnostic::new(node.open(), "Incorrect JSON value type", detail));
                         continue;
                     };

@@ -138,7 +138,12 @@ fn task() -> impl Strategy<Value = String> {
 
 fn job() -> impl Strategy<Value = String> {
     let kind = prop::sample::select(vec!["service", "batch", "system", "sysbatch"]);
-    let group = (word(), prop::option::of(0_u32..20), prop::collection::vec((word(), task()), 1..3), prop::option::of(0_u32..4));
+    let group = (
+        word(),
+        prop::option::of(0_u32..20),
+        prop::collection::vec((word(), task()), 1..3),
+        prop::option::of(0_u32..4),
+    );
     (word(), kind, prop::option::of(1_u32..100), prop::collection::vec(group, 1..3), any::<bool>()).prop_map(
         |(id, kind, priority, groups, has_update)| {
             let mut out = format!("job \"{id}\" {{\ntype = \"{kind}\"\n");
@@ -156,7 +161,10 @@ fn job() -> impl Strategy<Value = String> {
                 if let Some(ports) = ports {
                     out.push_str("network {\n");
                     for port in 0..ports {
-                        out.push_str(&format!("port \"p{port}\" {{ {} }}\n", if port % 2 == 0 { "static = 80" } else { "" }));
+                        out.push_str(&format!(
+                            "port \"p{port}\" {{ {} }}\n",
+                            if port % 2 == 0 { "static = 80" } else { "" }
+                        ));
                     }
                     out.push_str("}\n");
                 }

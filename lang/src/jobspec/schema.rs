@@ -14,7 +14,7 @@ use super::special;
 use crate::hcl::ast::Body;
 use crate::hcl::eval::Scope;
 use group::GROUP;
-pub(super) use group::lone_group;
+pub(super) use group::group_of_task;
 pub(super) use task::{CSI_PLUGIN, TASK, TASK_SCALING, VAULT};
 
 /// Allowed content of a body.
@@ -133,10 +133,12 @@ impl Schema {
         self.fields
             .iter()
             .filter_map(|field| match field {
-                Field::Strings { name, .. } | Field::StringLists { name, .. } | Field::Free { name, .. } => Some((*name, [].as_slice())),
-                Field::Block { name, schema, .. } | Field::Blocks { name, schema, .. } | Field::Keyed { name, schema, .. } => {
-                    Some((*name, schema.labels))
+                Field::Strings { name, .. } | Field::StringLists { name, .. } | Field::Free { name, .. } => {
+                    Some((*name, [].as_slice()))
                 }
+                Field::Block { name, schema, .. }
+                | Field::Blocks { name, schema, .. }
+                | Field::Keyed { name, schema, .. } => Some((*name, schema.labels)),
                 Field::Special { name, labels, .. } => Some((*name, *labels)),
                 Field::Attribute { .. } | Field::Label { .. } | Field::Fixed { .. } | Field::After { .. } => None,
             })
@@ -247,11 +249,17 @@ pub(super) const JOB: Schema = Schema {
 
 const SPREAD: Schema = Schema {
     labels: NO_LABEL,
-    fields: &[text("attribute", "Attribute"), opt("weight", "Weight", Kind::Small), blocks("target", "SpreadTarget", &SPREAD_TARGET)],
+    fields: &[
+        text("attribute", "Attribute"),
+        opt("weight", "Weight", Kind::Small),
+        blocks("target", "SpreadTarget", &SPREAD_TARGET),
+    ],
 };
 
-const SPREAD_TARGET: Schema =
-    Schema { labels: ONE_LABEL, fields: &[Field::Label { key: "Value" }, attribute("percent", "Percent", Kind::Byte, Absent::Number(0))] };
+const SPREAD_TARGET: Schema = Schema {
+    labels: ONE_LABEL,
+    fields: &[Field::Label { key: "Value" }, attribute("percent", "Percent", Kind::Byte, Absent::Number(0))],
+};
 
 const UPDATE: Schema = Schema {
     labels: NO_LABEL,
@@ -301,11 +309,15 @@ const RESTART: Schema = Schema {
     ],
 };
 
-const MULTIREGION: Schema =
-    Schema { labels: NO_LABEL, fields: &[block("strategy", "Strategy", &STRATEGY), blocks("region", "Regions", &REGION)] };
+const MULTIREGION: Schema = Schema {
+    labels: NO_LABEL,
+    fields: &[block("strategy", "Strategy", &STRATEGY), blocks("region", "Regions", &REGION)],
+};
 
-const STRATEGY: Schema =
-    Schema { labels: NO_LABEL, fields: &[opt("max_parallel", "MaxParallel", Kind::Integer), opt("on_failure", "OnFailure", Kind::Text)] };
+const STRATEGY: Schema = Schema {
+    labels: NO_LABEL,
+    fields: &[opt("max_parallel", "MaxParallel", Kind::Integer), opt("on_failure", "OnFailure", Kind::Text)],
+};
 
 const REGION: Schema = Schema {
     labels: ONE_LABEL,
@@ -333,5 +345,9 @@ const PERIODIC: Schema = Schema {
 
 const PARAMETERIZED: Schema = Schema {
     labels: NO_LABEL,
-    fields: &[text("payload", "Payload"), texts("meta_required", "MetaRequired"), texts("meta_optional", "MetaOptional")],
+    fields: &[
+        text("payload", "Payload"),
+        texts("meta_required", "MetaRequired"),
+        texts("meta_optional", "MetaOptional"),
+    ],
 };

@@ -5,14 +5,14 @@ use songline_model::spec;
 
 use super::Object;
 use super::decode::{self, Decoder, Instance, list_or_null};
-use super::schema::{CSI_PLUGIN, JOB, TASK, TASK_SCALING, VAULT, lone_group};
+use super::schema::{CSI_PLUGIN, JOB, TASK, TASK_SCALING, VAULT, group_of_task};
 use crate::hcl::ast::{Attribute, Block, Body};
 use crate::hcl::convert::{Type, convert};
 use crate::hcl::eval::Scope;
 use crate::hcl::value::Value;
 
 /// Temporary members, removed when the job is finished: tasks directly in the job, and the vaults of job and group.
-pub(super) const LONE_TASKS: &str = "\u{0}tasks";
+pub(super) const JOB_TASKS: &str = "\u{0}tasks";
 pub(super) const VAULT_BELOW: &str = "\u{0}vault";
 
 /// Decodes the job. Its label is the default of its id and name.
@@ -30,14 +30,14 @@ pub(super) fn finish(job: &mut Object, label: &str) {
             job.insert(key.to_string(), json!(label));
         }
     }
-    if let Some(Json::Array(lone)) = job.shift_remove(LONE_TASKS) {
+    if let Some(Json::Array(lone)) = job.shift_remove(JOB_TASKS) {
         let mut groups = match job.shift_remove("TaskGroups") {
             Some(Json::Array(groups)) => groups,
             _ => Vec::new(),
         };
         for task in lone {
             let name = task.get("Name").and_then(Json::as_str).unwrap_or_default().to_string();
-            groups.push(lone_group(&name, task));
+            groups.push(group_of_task(&name, task));
         }
         job.insert("TaskGroups".to_string(), Json::Array(groups));
     }
@@ -60,14 +60,16 @@ pub(super) fn finish(job: &mut Object, label: &str) {
 pub(super) fn job_tasks(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, job: &mut Object) {
     let tasks: Vec<Json> = blocks.iter().map(|block| Json::Object(decoder.object(&TASK, block, scope))).collect();
     if !tasks.is_empty() {
-        job.insert(LONE_TASKS.to_string(), Json::Array(tasks));
+        job.insert(JOB_TASKS.to_string(), Json::Array(tasks));
     }
 }
 
 pub(super) fn job_vault(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, job: &mut Object) {
     if let [first, second, ..] = blocks {
-        let detail =
-            format!("Only one block of type \"vault\" is allowed. Previous definition was at {}.", first.header.shown(decoder.file));
+        let detail = format!(
+            "Only one block of type \"vault\" is allowed. Previous definition was at {}.",
+            first.header.shown(decoder.file)
+        );
         decoder.report(second.header, "Duplicate vault block", detail);
         return;
     }
@@ -136,8 +138,18 @@ pub(super) fn constraints(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], s
 }
 
 pub(super) fn affinities(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, parent: &mut Object) {
-    const NAMES: [&str; 10] =
-        ["attribute", "operator", "value", "version", "semver", "regexp", "set_contains", "set_contains_all", "set_contains_any", "weight"];
+    const NAMES: [&str; 10] = [
+        "attribute",
+        "operator",
+        "value",
+        "version",
+        "semver",
+        "regexp",
+        "set_contains",
+        "set_contains_all",
+        "set_contains_any",
+        "weight",
+    ];
     let items = blocks.iter().map(|block| {
         block.within(scope, |scope| {
             decode::unexpected(block.body, &NAMES, &[], &mut decoder.found);

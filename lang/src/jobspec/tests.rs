@@ -87,7 +87,8 @@ pub(super) fn steps(recording: &str) -> Vec<Step> {
             continue;
         }
         let body = request["body"].as_object().expect("a request is an object");
-        let flag = |name: &str| body.iter().any(|(key, value)| key.eq_ignore_ascii_case(name) && value == &Value::Bool(true));
+        let flag =
+            |name: &str| body.iter().any(|(key, value)| key.eq_ignore_ascii_case(name) && value == &Value::Bool(true));
         let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_string();
         steps.push(Step {
             source: text("JobHCL"),
@@ -148,9 +149,11 @@ fn difference(given: &Value, expected: &Value, path: &str) -> Option<String> {
             }
             given.keys().find(|key| !expected.contains_key(*key)).map(|key| format!("{path}.{key} is too much"))
         }
-        (Value::Array(given), Value::Array(expected)) if given.len() == expected.len() => {
-            given.iter().zip(expected).enumerate().find_map(|(at, (given, expected))| difference(given, expected, &format!("{path}[{at}]")))
-        }
+        (Value::Array(given), Value::Array(expected)) if given.len() == expected.len() => given
+            .iter()
+            .zip(expected)
+            .enumerate()
+            .find_map(|(at, (given, expected))| difference(given, expected, &format!("{path}[{at}]"))),
         (Value::Number(given), Value::Number(expected)) if given.as_f64() == expected.as_f64() => None,
         (given, expected) if given == expected => None,
         (given, expected) => Some(format!("{path}: {given}, not {expected}")),

@@ -63,7 +63,10 @@ fn declared(body: &Body, found: &mut Vec<Diagnostic>) -> BTreeMap<String, Variab
             let value = eval::value(&attribute.expression, &Scope::root(BTreeMap::new()), Allowed::Constants, found);
             if found.len() == before {
                 let wanted = type_of(&value);
-                variables.insert(name.clone(), Variable { wanted, value: Some(value), source: "default", validations: Vec::new() });
+                variables.insert(
+                    name.clone(),
+                    Variable { wanted, value: Some(value), source: "default", validations: Vec::new() },
+                );
             }
         }
     }
@@ -101,14 +104,23 @@ fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
     if let Some(description) = body.attribute("description") {
         let value = eval::value(&description.expression, &scope, Allowed::Constants, found);
         if let Err(reason) = convert(&value, &Type::Text) {
-            found.push(Diagnostic::new(description.expression.start(), "Unsuitable value type", format!("Unsuitable value: {reason}")));
+            found.push(Diagnostic::new(
+                description.expression.start(),
+                "Unsuitable value type",
+                format!("Unsuitable value: {reason}"),
+            ));
         }
     }
     let declared = match body.attribute("type") {
         Some(attribute) => Some(type_expression(&attribute.expression).map_err(|wrong| found.push(wrong)).ok()?),
         None => None,
     };
-    let mut variable = Variable { wanted: declared.clone().unwrap_or(Type::Any), value: None, source: "default", validations: Vec::new() };
+    let mut variable = Variable {
+        wanted: declared.clone().unwrap_or(Type::Any),
+        value: None,
+        source: "default",
+        validations: Vec::new(),
+    };
     if let Some(default) = body.attribute("default") {
         let before = found.len();
         let value = eval::value(&default.expression, &scope, Allowed::Constants, found);
@@ -133,7 +145,9 @@ fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
         decode::unexpected(&validation.body, &["condition", "error_message"], &[], found);
         let message = validation.body.attribute("error_message").and_then(|given| given.expression.literal_text());
         if let (Some(condition), Some(message)) = (validation.body.attribute("condition"), message) {
-            variable.validations.push(Validation { condition: condition.expression.clone(), message: message.to_string() });
+            variable
+                .validations
+                .push(Validation { condition: condition.expression.clone(), message: message.to_string() });
         }
     }
     Some(variable)
@@ -141,7 +155,12 @@ fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
 
 // ---- given values
 
-fn assign(variables: &mut BTreeMap<String, Variable>, given: &str, file: &str, found: &mut Vec<Diagnostic>) -> Result<(), Diagnostics> {
+fn assign(
+    variables: &mut BTreeMap<String, Variable>,
+    given: &str,
+    file: &str,
+    found: &mut Vec<Diagnostic>,
+) -> Result<(), Diagnostics> {
     if given.trim_start().starts_with('{') {
         return assign_json(variables, given, file);
     }
@@ -191,14 +210,17 @@ fn assign_one(variable: &mut Variable, attribute: &Attribute, found: &mut Vec<Di
         Err(reason) => found.push(Diagnostic::new(
             attribute.expression.range(),
             "Invalid value for variable",
-            format!("The value for {} is not compatible with the variable's type constraint: {reason}.", attribute.name),
+            format!(
+                "The value for {} is not compatible with the variable's type constraint: {reason}.",
+                attribute.name
+            ),
         )),
     }
 }
 
 fn assign_json(variables: &mut BTreeMap<String, Variable>, given: &str, file: &str) -> Result<(), Diagnostics> {
-    let parsed =
-        crate::go_json::value_from_slice(given.as_bytes()).map_err(|error| Diagnostics(format!("unable to parse var content: {error}")))?;
+    let parsed = crate::go_json::value_from_slice(given.as_bytes())
+        .map_err(|error| Diagnostics(format!("unable to parse var content: {error}")))?;
     let serde_json::Value::Object(members) = parsed else { return Ok(()) };
     for (name, json) in members {
         let Some(variable) = variables.get_mut(&name) else { continue };

@@ -70,7 +70,12 @@ fn build(text: &str, written: &Written<'_>) -> Result<Version, Error> {
     }
     let count = segments.len();
     segments.resize(count.max(3), 0);
-    Ok(Version { segments, written: count, prerelease: written.prerelease.to_string(), metadata: written.metadata.to_string() })
+    Ok(Version {
+        segments,
+        written: count,
+        prerelease: written.prerelease.to_string(),
+        metadata: written.metadata.to_string(),
+    })
 }
 
 fn written<'a>(dialect: Dialect) -> impl FnMut(&mut &'a str) -> Parsed<Written<'a>> {

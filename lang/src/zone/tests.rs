@@ -6,10 +6,13 @@ use super::Zone;
 
 #[test]
 fn times_are_shown_as_the_clocks_of_the_place_show_them() {
-    let shown = |zone: &str, at: i64| format!("{zone}: {}\n", Zone::named(zone).and_then(|zone| zone.shown(at)).unwrap_or_default());
+    let shown = |zone: &str, at: i64| {
+        format!("{zone}: {}\n", Zone::named(zone).and_then(|zone| zone.shown(at)).unwrap_or_default())
+    };
     // Winter and summer of 2027, and a summer after the end of tabulated changes.
     let all = ["", "UTC", "Local", "America/New_York", "Asia/Kolkata", "Europe/Berlin"];
-    let told: String = all.iter().flat_map(|zone| [1_800_000_000, 1_815_000_000, 2_700_000_000].map(|at| shown(zone, at))).collect();
+    let told: String =
+        all.iter().flat_map(|zone| [1_800_000_000, 1_815_000_000, 2_700_000_000].map(|at| shown(zone, at))).collect();
     expect![[r#"
         : 2027-01-15T08:00:00Z
         : 2027-07-07T22:40:00Z

@@ -6,10 +6,12 @@ use super::{PastBounds, PastCheckpoint, useless};
 
 /// Compares the checkpoints that stay, of those at `indexes` with ten bytes each.
 fn check(indexes: &[u64], bounds: (usize, u64), oldest_entry: u64, stay: &[u64]) {
-    let older = indexes.iter().map(|&index| PastCheckpoint { index, bytes: 10, path: PathBuf::from(index.to_string()) });
+    let older =
+        indexes.iter().map(|&index| PastCheckpoint { index, bytes: 10, path: PathBuf::from(index.to_string()) });
     let bounds = PastBounds { checkpoints_max: bounds.0, bytes_max: bounds.1 };
     let gone = useless(older.collect(), &bounds, oldest_entry);
-    let stayed: Vec<u64> = indexes.iter().copied().filter(|index| !gone.contains(&PathBuf::from(index.to_string()))).collect();
+    let stayed: Vec<u64> =
+        indexes.iter().copied().filter(|index| !gone.contains(&PathBuf::from(index.to_string()))).collect();
     assert_eq!(stayed, stay, "of {indexes:?} within {bounds:?}");
 }
 

@@ -100,7 +100,10 @@ pub(super) fn stored_membership(set: Edge, members: &Members) -> io::Result<Stor
 }
 
 pub(super) fn snapshot_meta(meta: &Meta) -> io::Result<SnapshotMeta> {
-    Ok(SnapshotMeta { last_log_id: Some(log_id(meta.position)), last_membership: stored_membership(meta.members_set, &meta.members)? })
+    Ok(SnapshotMeta {
+        last_log_id: Some(log_id(meta.position)),
+        last_membership: stored_membership(meta.members_set, &meta.members)?,
+    })
 }
 
 fn invalid(why: impl Into<String>) -> io::Error {

@@ -42,7 +42,8 @@ pub fn stand_alone(dir: &Path, id: NodeId, address: &str) -> Result<Alone, OpenE
     let members = Members { voters: vec![BTreeSet::from([id])], addresses: BTreeMap::from([(id, address.to_owned())]) };
     let written = Position { term, index: last.next };
     let record = Record { position: written, kind: Kind::Membership, payload: members.encode().into() };
-    wait(|done| store.save_vote(adapt::encode_vote(&Vote::new(term, id)), done)).map_err(failed("writing the vote in"))?;
+    wait(|done| store.save_vote(adapt::encode_vote(&Vote::new(term, id)), done))
+        .map_err(failed("writing the vote in"))?;
     wait(|done| store.append(vec![record], done)).map_err(failed("writing to"))?;
     let alone = Alone { last: last.last(), committed: store.committed().last(), written };
     store.close();

@@ -82,7 +82,10 @@ impl Incoming {
                 return if position == part.position {
                     Ok(Gathered::Installing)
                 } else {
-                    Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("the one of {position} is still being installed")))
+                    Err(io::Error::new(
+                        io::ErrorKind::ResourceBusy,
+                        format!("the one of {position} is still being installed"),
+                    ))
                 };
             };
             self.installing = None;
@@ -91,7 +94,8 @@ impl Incoming {
                 return done.map(Gathered::Installed);
             }
         }
-        let same = self.gathering.as_ref().is_some_and(|it| it.position == part.position && it.file_bytes == part.file_bytes);
+        let same =
+            self.gathering.as_ref().is_some_and(|it| it.position == part.position && it.file_bytes == part.file_bytes);
         if !same {
             self.forget();
             self.gathering = Some(Gathering::begin(self.disk.as_ref(), &self.dir, &part)?);

@@ -79,7 +79,11 @@ pub(crate) struct Machine<S> {
 
 impl<S: StateMachine> Machine<S> {
     pub fn new(state: S, disk: Arc<dyn Disk>, checkpoints: PathBuf) -> Self {
-        let progress = Progress { applied: watch::Sender::new(Edge::default()), newest: Mutex::new(None), trouble: Mutex::new(None) };
+        let progress = Progress {
+            applied: watch::Sender::new(Edge::default()),
+            newest: Mutex::new(None),
+            trouble: Mutex::new(None),
+        };
         Self {
             state: Mutex::new(state),
             applied: Edge::default(),
@@ -150,8 +154,8 @@ impl<S: StateMachine> Machine<S> {
         let count = batch.len();
         // A panic here would only end openraft's state machine task, and the server would hang. As an error it stops
         // consensus, and with it the process.
-        let replies =
-            catch_unwind(AssertUnwindSafe(|| self.state().apply(batch))).map_err(|_| io::Error::other("the state machine panicked"))?;
+        let replies = catch_unwind(AssertUnwindSafe(|| self.state().apply(batch)))
+            .map_err(|_| io::Error::other("the state machine panicked"))?;
         assert_eq!(replies.len(), count, "one reply per entry");
         self.applied = edge;
         self.progress.applied.send_replace(edge);
@@ -240,7 +244,12 @@ pub(super) fn to_snapshot(checkpoint: Checkpoint) -> io::Result<Snapshot> {
 /// as a full disk, stops consensus.
 pub(crate) enum Builder {
     Written(Checkpoint),
-    Unwritten { begun: Mutex<Option<(Meta, Box<dyn CheckpointSource>)>>, disk: Arc<dyn Disk>, dir: PathBuf, progress: Arc<Progress> },
+    Unwritten {
+        begun: Mutex<Option<(Meta, Box<dyn CheckpointSource>)>>,
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        progress: Arc<Progress>,
+    },
 }
 
 impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
@@ -255,7 +264,8 @@ impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
                     return Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: None });
                 };
                 let (dir, on) = (dir.clone(), Arc::clone(disk));
-                let written = disk::beside(disk.as_ref(), move || Checkpoint::write(on.as_ref(), &dir, meta, source)).await?;
+                let written =
+                    disk::beside(disk.as_ref(), move || Checkpoint::write(on.as_ref(), &dir, meta, source)).await?;
                 let checkpoint = written.inspect_err(|error| progress.note_trouble("writing", error))?;
                 progress.set_newest(checkpoint.clone());
                 to_snapshot(checkpoint)

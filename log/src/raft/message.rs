@@ -3,7 +3,9 @@
 use std::io;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest, VoteRequest, VoteResponse};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest, VoteRequest, VoteResponse,
+};
 
 use super::adapt;
 use super::types::{LogId, Types, Vote};
@@ -112,7 +114,8 @@ impl<R: Send + Sync + 'static> Request<R> {
         }
         let request = match u8_of(&mut bytes)? {
             1 => {
-                let (vote, prev_log_id, leader_commit) = (vote_of(&mut bytes)?, log_id_of(&mut bytes)?, log_id_of(&mut bytes)?);
+                let (vote, prev_log_id, leader_commit) =
+                    (vote_of(&mut bytes)?, log_id_of(&mut bytes)?, log_id_of(&mut bytes)?);
                 let count = u32_of(&mut bytes)?;
                 let mut entries = Vec::new();
                 for _ in 0..count {
@@ -200,10 +203,14 @@ impl<R: Send + Sync + 'static> Response<R> {
                 Self::Vote(VoteResponse::new(vote, log_id_of(&mut bytes)?, granted))
             }
             6 => Self::Transfer(Ok(())),
-            7 => Self::Transfer(Err(TransferLeaderError::VoteChanged { expected: vote_of(&mut bytes)?, actual: vote_of(&mut bytes)? })),
-            8 => {
-                Self::Transfer(Err(TransferLeaderError::LogNotFlushed { expected: log_id_of(&mut bytes)?, actual: log_id_of(&mut bytes)? }))
-            }
+            7 => Self::Transfer(Err(TransferLeaderError::VoteChanged {
+                expected: vote_of(&mut bytes)?,
+                actual: vote_of(&mut bytes)?,
+            })),
+            8 => Self::Transfer(Err(TransferLeaderError::LogNotFlushed {
+                expected: log_id_of(&mut bytes)?,
+                actual: log_id_of(&mut bytes)?,
+            })),
             9 => Self::Part { vote: vote_of(&mut bytes)?, have: u64_of(&mut bytes)? },
             10 => Self::Failed(String::from_utf8_lossy(&bytes_of(&mut bytes)?).into_owned()),
             11 => Self::Installing,
@@ -246,7 +253,9 @@ fn put_position(out: &mut BytesMut, position: Position) {
 }
 
 fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
-    out.put_u32_le(u32::try_from(bytes.len()).expect("entries are checked against PAYLOAD_BYTES_MAX, and pieces are small"));
+    out.put_u32_le(
+        u32::try_from(bytes.len()).expect("entries are checked against PAYLOAD_BYTES_MAX, and pieces are small"),
+    );
     out.put_slice(bytes);
 }
 

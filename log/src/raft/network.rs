@@ -9,7 +9,8 @@ use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError
 use openraft::impls::BasicNode;
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse,
+    VoteRequest, VoteResponse,
 };
 use openraft::{AnyError, OptionalSend};
 
@@ -63,14 +64,24 @@ enum Unanswered {
 }
 
 impl Peer {
-    async fn ask<R: Send + Sync + 'static>(&self, request: Request<R>, within: Duration) -> Result<Response<R>, Unanswered> {
+    async fn ask<R: Send + Sync + 'static>(
+        &self,
+        request: Request<R>,
+        within: Duration,
+    ) -> Result<Response<R>, Unanswered> {
         let sent = self.transport.send(self.target, &self.address, request.encode(self.target), within);
         // Bound the call here too: if the transport never returned, consensus would freeze.
         let answer = match tokio::time::timeout(within, sent).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(TransportError::Unreachable(why))) => return Err(Unanswered::Unreachable(why)),
             Ok(Err(TransportError::Lost(why))) => return Err(Unanswered::Lost(why)),
-            Err(_) => return Err(Unanswered::Lost(format!("server {} did not answer in {} ms", self.target, within.as_millis()))),
+            Err(_) => {
+                return Err(Unanswered::Lost(format!(
+                    "server {} did not answer in {} ms",
+                    self.target,
+                    within.as_millis()
+                )));
+            }
         };
         match Response::decode(answer) {
             Ok(Response::Failed(why)) => Err(Unanswered::Unreachable(why)),
@@ -96,7 +107,11 @@ impl Peer {
     }
 
     /// Sends the pieces that the member lacks, then asks until it has installed the checkpoint.
-    async fn send_parts<R: Send + Sync + 'static>(&self, vote: Vote, checkpoint: &Checkpoint) -> Result<Vote, StreamingError<Types<R>>> {
+    async fn send_parts<R: Send + Sync + 'static>(
+        &self,
+        vote: Vote,
+        checkpoint: &Checkpoint,
+    ) -> Result<Vote, StreamingError<Types<R>>> {
         let failed = |error: std::io::Error| StreamingError::Unreachable(Unreachable::new(&AnyError::new(&error)));
         let file = self.disk.open(&checkpoint.path, Open::Read).map_err(failed)?;
         let file_bytes = file.len().map_err(failed)?;
@@ -110,7 +125,9 @@ impl Peer {
                 Ok(Response::Part { vote, have }) => (vote, have),
                 Ok(Response::Installing) => continue,
                 Ok(_) => {
-                    return Err(StreamingError::Network(NetworkError::new(&AnyError::error("not an answer to a piece of a checkpoint"))));
+                    return Err(StreamingError::Network(NetworkError::new(&AnyError::error(
+                        "not an answer to a piece of a checkpoint",
+                    ))));
                 }
                 Err(Unanswered::Unreachable(why)) => return Err(Unreachable::new(&AnyError::error(why)).into()),
                 Err(Unanswered::Lost(why)) => return Err(NetworkError::new(&AnyError::error(why)).into()),
@@ -170,7 +187,11 @@ impl<R: Send + Sync + 'static> RaftNetworkV2<Types<R>> for Peer {
                     entry = before - 1,
                     "a server has lost entries that it had acknowledged: it gets nothing more. Stop it, remove it, and start it with an empty directory"
                 );
-                Err(Unanswered::Unreachable(format!("server {} has lost entries that it had acknowledged", self.target)).into())
+                Err(Unanswered::Unreachable(format!(
+                    "server {} has lost entries that it had acknowledged",
+                    self.target
+                ))
+                .into())
             }
             Response::Append(response) => {
                 if response == AppendEntriesResponse::Success {
@@ -182,14 +203,22 @@ impl<R: Send + Sync + 'static> RaftNetworkV2<Types<R>> for Peer {
         }
     }
 
-    async fn vote(&mut self, rpc: VoteRequest<Types<R>>, option: RPCOption) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<Types<R>>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
         match self.ask(Request::Vote(rpc), option.soft_ttl()).await? {
             Response::Vote(response) => Ok(response),
             _ => Err(self.unexpected()),
         }
     }
 
-    async fn pre_vote(&mut self, rpc: VoteRequest<Types<R>>, option: RPCOption) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
+    async fn pre_vote(
+        &mut self,
+        rpc: VoteRequest<Types<R>>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
         match self.ask(Request::PreVote(rpc), option.soft_ttl()).await? {
             Response::Vote(response) => Ok(response),
             _ => Err(self.unexpected()),

@@ -123,9 +123,10 @@ impl<S: StateMachine> Node<S> {
         let incoming = Mutex::new(Incoming::new(Arc::clone(&network.disk), machine.checkpoints_dir()));
         let asks_anew = !(alone && machine.knows_no_other_voter(id));
         let progress = machine.progress();
-        let raft = Raft::new(id, Arc::new(config), network, LogStorage { store: Arc::clone(&store), asks_anew }, machine)
-            .await
-            .map_err(|error| OpenError::Start(error.to_string()))?;
+        let raft =
+            Raft::new(id, Arc::new(config), network, LogStorage { store: Arc::clone(&store), asks_anew }, machine)
+                .await
+                .map_err(|error| OpenError::Start(error.to_string()))?;
         let (leadership, cut_off) = watch_leadership(&raft, timing, outlook.clone());
         let members = watch_members(&raft, outlook.members.clone()).await?;
         let failure = watch_failure(&raft, store, progress);
@@ -173,7 +174,9 @@ impl<S: StateMachine> Node<S> {
         let mut cut_off = self.cut_off.clone();
         let sent = match term {
             None => self.raft.client_write_ff(Command(command), Some(ReplyTo(tx))).await,
-            Some(term) => self.raft.write(Command(command)).with_leader(CommittedLeaderId::new(term)).responder(ReplyTo(tx)).await,
+            Some(term) => {
+                self.raft.write(Command(command)).with_leader(CommittedLeaderId::new(term)).responder(ReplyTo(tx)).await
+            }
         };
         sent.map_err(|fatal| stopped::<S>(&fatal))?;
         let answered = tokio::select! {
@@ -238,7 +241,9 @@ impl<S: StateMachine> Node<S> {
         };
         let replication = metrics.replication.iter().flatten().filter(|(id, _)| **id != self.id);
         replication
-            .map(|(id, matched)| (*id, PeerProgress { matched: matched.as_ref().map(adapt::position), last_heard: heard(id) }))
+            .map(|(id, matched)| {
+                (*id, PeerProgress { matched: matched.as_ref().map(adapt::position), last_heard: heard(id) })
+            })
             .collect()
     }
 
@@ -275,7 +280,9 @@ impl<S: StateMachine> Node<S> {
                 Response::Append(response)
             }
             Request::Vote(vote) => Response::Vote(self.raft.vote(vote).await.map_err(|error| error.to_string())?),
-            Request::PreVote(vote) => Response::Vote(self.raft.pre_vote(vote).await.map_err(|error| error.to_string())?),
+            Request::PreVote(vote) => {
+                Response::Vote(self.raft.pre_vote(vote).await.map_err(|error| error.to_string())?)
+            }
             Request::Transfer(transfer) => {
                 Response::Transfer(self.raft.handle_transfer_leader(transfer).await.map_err(|error| error.to_string())?)
             }
@@ -302,8 +309,13 @@ impl<S: StateMachine> Node<S> {
                 tracing::info!(%position, bytes = file_bytes, "installing a checkpoint of the leader");
                 let raft = self.raft.clone();
                 incoming.install(position, async move {
-                    let snapshot = checkpoint.verified().await.and_then(super::machine::to_snapshot).map_err(|error| error.to_string())?;
-                    let installed = raft.install_full_snapshot(vote, snapshot).await.map_err(|fatal| fatal.to_string())?;
+                    let snapshot = checkpoint
+                        .verified()
+                        .await
+                        .and_then(super::machine::to_snapshot)
+                        .map_err(|error| error.to_string())?;
+                    let installed =
+                        raft.install_full_snapshot(vote, snapshot).await.map_err(|fatal| fatal.to_string())?;
                     Ok(installed.vote)
                 });
                 Response::Installing
@@ -379,7 +391,9 @@ impl<S: StateMachine> Node<S> {
         let replaced = leadership.wait_for(|now| !now.is_leader && now.leader.is_some_and(|leader| leader != self.id));
         match tokio::time::timeout(within, replaced).await.map(|now| now.ok().and_then(|now| now.leader)) {
             Ok(Some(leader)) => Ok(leader),
-            Ok(None) | Err(_) => Err(MemberError::Failed(format!("server {to} did not take over in {} ms", within.as_millis()))),
+            Ok(None) | Err(_) => {
+                Err(MemberError::Failed(format!("server {to} did not take over in {} ms", within.as_millis())))
+            }
         }
     }
 
@@ -447,7 +461,10 @@ fn stopped<S: StateMachine>(fatal: &RaftFatal<S>) -> ProposeError {
 }
 
 fn not_leader<S: StateMachine>(forward: &ForwardToLeader<Types<S::Reply>>) -> ProposeError {
-    ProposeError::NotLeader { leader: forward.leader_id, address: forward.leader_node.as_ref().map(|node| node.addr.clone()) }
+    ProposeError::NotLeader {
+        leader: forward.leader_id,
+        address: forward.leader_node.as_ref().map(|node| node.addr.clone()),
+    }
 }
 
 fn member_error<S: StateMachine>(error: RaftError<Types<S::Reply>, ClientWriteError<Types<S::Reply>>>) -> MemberError {
@@ -462,7 +479,9 @@ async fn watch_members<S: StateMachine>(
     tx: watch::Sender<Members>,
 ) -> Result<JoinHandle<()>, OpenError> {
     let mut metrics = raft.server_metrics();
-    let read = |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>| adapt::members(metrics.membership_config.membership());
+    let read = |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>| {
+        adapt::members(metrics.membership_config.membership())
+    };
     // openraft publishes its first metrics a moment after its start. Until then they name no members, and a server that
     // believed that would not check whether it can authenticate the others.
     let first = raft.with_raft_state(|state| adapt::members(state.membership_state.effective().membership()));
@@ -493,12 +512,13 @@ fn watch_leadership<S: StateMachine>(
 ) -> (JoinHandle<()>, runtime::watch::Receiver<bool>) {
     let mut metrics = raft.server_metrics();
     let data = raft.data_metrics();
-    let patience = timing.election_max * 2;
+    let timeout = timing.election_max * 2;
     let read = move |metrics: &openraft::metrics::RaftServerMetrics<Types<S::Reply>>, since: Instant| {
         let leads = metrics.state.is_leader() && metrics.vote.is_committed();
-        let silence = data.borrow_watched().last_quorum_acked.map_or(Duration::MAX, |at| at.elapsed()).min(since.elapsed());
+        let silence =
+            data.borrow_watched().last_quorum_acked.map_or(Duration::MAX, |at| at.elapsed()).min(since.elapsed());
         let alone = metrics.membership_config.membership().voter_ids().count() == 1;
-        let cut_off = leads && !alone && silence > patience;
+        let cut_off = leads && !alone && silence > timeout;
         let leadership = Leadership {
             term: metrics.vote.leader_id().term,
             leader: metrics.current_leader.filter(|_| !cut_off),

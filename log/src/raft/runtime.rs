@@ -105,7 +105,8 @@ impl AsyncRuntime for Runtime {
     }
 
     fn thread_rng() -> Chance {
-        let seeded = SEEDED.with_borrow_mut(|seeded| seeded.as_mut().map(|rng| SmallRng::seed_from_u64(rng.next_u64())));
+        let seeded =
+            SEEDED.with_borrow_mut(|seeded| seeded.as_mut().map(|rng| SmallRng::seed_from_u64(rng.next_u64())));
         seeded.map_or_else(|| Chance::Thread(rand::rng()), Chance::Seeded)
     }
 

@@ -55,7 +55,10 @@ impl LogStorage {
 }
 
 impl<R: Send + Sync + 'static> RaftLogReader<Types<R>> for LogStorage {
-    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(&mut self, range: RB) -> io::Result<Vec<Entry>> {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<Entry>> {
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
             Bound::Excluded(start) => start + 1,

@@ -54,7 +54,9 @@ impl StoreBuilder<Types<()>, LogStorage, Machine<Nothing>, TempDir> for InTempDi
 
 #[tokio::test]
 async fn openrafts_storage_suite_passes() {
-    Suite::test_all(InTempDir { config: StoreConfig { segment_bytes: 1 << 20, ..StoreConfig::default() } }).await.unwrap();
+    Suite::test_all(InTempDir { config: StoreConfig { segment_bytes: 1 << 20, ..StoreConfig::default() } })
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ pub(crate) struct Scan {
     pub entries: u64,
     pub groups: u64,
     /// Small files of which one of the two copies is older or damaged.
-    pub lone_copies: Vec<&'static str>,
+    pub single_copies: Vec<&'static str>,
     pub slots: [SlotValue; 4],
 }
 
@@ -117,16 +117,17 @@ pub(crate) fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, OpenError> {
 /// Reads and judges the whole directory. `writable` says how segment files are opened for later use.
 pub(crate) fn scan(disk: &dyn Disk, dir: &Path, writable: bool) -> Result<Scan, OpenError> {
     let names = Names { dir: dir.to_owned() };
-    let mut lone_copies = Vec::new();
+    let mut single_copies = Vec::new();
     let mut slot = |name, path: PathBuf| -> Result<SlotValue, OpenError> {
         let value = match slots::read(disk, &path) {
             Ok(value) => value,
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(source) => return Err(OpenError::io("reading", &path)(source)),
         };
-        let value = value.ok_or_else(|| OpenError::damaged(&path, 0, format!("the file `{name}` is missing or damaged")))?;
+        let value =
+            value.ok_or_else(|| OpenError::damaged(&path, 0, format!("the file `{name}` is missing or damaged")))?;
         if value.copies < 2 {
-            lone_copies.push(name);
+            single_copies.push(name);
         }
         Ok(value)
     };
@@ -160,7 +161,7 @@ pub(crate) fn scan(disk: &dyn Disk, dir: &Path, writable: bool) -> Result<Scan, 
         last_chain: 0,
         entries: 0,
         groups: 0,
-        lone_copies,
+        single_copies,
         slots: [mark_slot, vote, committed_slot, floor_slot],
     };
     read_segments(disk, dir, writable, &mut scan)?;
@@ -217,9 +218,17 @@ fn read_segments(disk: &dyn Disk, dir: &Path, writable: bool, scan: &mut Scan) -
     Ok(())
 }
 
-fn read_segment(disk: &dyn Disk, path: &Path, first: u64, is_last: bool, writable: bool, scan: &mut Scan) -> Result<(), OpenError> {
+fn read_segment(
+    disk: &dyn Disk,
+    path: &Path,
+    first: u64,
+    is_last: bool,
+    writable: bool,
+    scan: &mut Scan,
+) -> Result<(), OpenError> {
     let bytes = disk.read(path).map_err(OpenError::io("reading", path))?;
-    let Some(header) = Header::decode(&bytes).filter(|header| header.start.next == first && header.nonce == scan.nonce) else {
+    let Some(header) = Header::decode(&bytes).filter(|header| header.start.next == first && header.nonce == scan.nonce)
+    else {
         // A segment that was just being created holds no entries yet.
         let begun = highest_group_mark(&bytes, scan.nonce).is_none() && scan.mark.edge.next <= first;
         if is_last && begun && scan.committed.next <= first {
@@ -270,7 +279,13 @@ fn read_segment(disk: &dyn Disk, path: &Path, first: u64, is_last: bool, writabl
 
 /// Judges the tail of the last segment. Missing entries are damage if they were on disk before a group that is still
 /// recognisable, or are below the mark. Any other tail was never acknowledged and may be cut off.
-fn judge_tail(path: &Path, bytes: &[u8], walk: &Walk<'_>, stop: &Stop, scan: &Scan) -> Result<Option<TornTail>, OpenError> {
+fn judge_tail(
+    path: &Path,
+    bytes: &[u8],
+    walk: &Walk<'_>,
+    stop: &Stop,
+    scan: &Scan,
+) -> Result<Option<TornTail>, OpenError> {
     let rest = &bytes[walk.offset..];
     let found = match stop {
         Stop::End => "the end of the file".to_owned(),
@@ -281,8 +296,11 @@ fn judge_tail(path: &Path, bytes: &[u8], walk: &Walk<'_>, stop: &Stop, scan: &Sc
     let next = walk.edge.next;
     let lost = scan.mark.edge.next.max(scan.committed.next).max(highest_group_mark(rest, scan.nonce).unwrap_or(0));
     if lost > next {
-        let what =
-            format!("instead of entry {next} there is this at byte {}: {found}; entries up to {} had been on disk", walk.offset, lost - 1);
+        let what = format!(
+            "instead of entry {next} there is this at byte {}: {found}; entries up to {} had been on disk",
+            walk.offset,
+            lost - 1
+        );
         return Err(OpenError::damaged(path, next, what));
     }
     let clean = find_nonzero_page(rest, 0).is_none();

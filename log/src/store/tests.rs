@@ -97,7 +97,8 @@ fn check(story: &str, expected: Expect) {
             _ => "nothing".to_owned(),
         };
         assert_eq!(found.len() as u64, found.last().map_or(0, |last| last + 1 - found[0]), "no gap");
-        writeln!(out, "{shown}, last {:?}, segments {segments:?}", store.last().last().map(|it| it.to_string())).unwrap();
+        writeln!(out, "{shown}, last {:?}, segments {segments:?}", store.last().last().map(|it| it.to_string()))
+            .unwrap();
     }
     expected.assert_eq(&out);
 }
@@ -341,11 +342,14 @@ fn a_file_with_one_bad_copy_is_repaired_and_with_two_is_damage() {
         let mut bad = sound.clone();
         bad[slot + 18] ^= 4;
         fs::write(dir.join("vote"), bad).unwrap();
-        assert_eq!(scan(&crate::disk::RealDisk, &dir, false).unwrap().lone_copies, ["vote"]);
+        assert_eq!(scan(&crate::disk::RealDisk, &dir, false).unwrap().single_copies, ["vote"]);
         let (store, _) = open(&dir);
         assert_eq!(store.vote(), b"second");
         store.crash();
-        assert!(scan(&crate::disk::RealDisk, &dir, false).unwrap().lone_copies.is_empty(), "opening wrote both again");
+        assert!(
+            scan(&crate::disk::RealDisk, &dir, false).unwrap().single_copies.is_empty(),
+            "opening wrote both again"
+        );
     }
     let file = fs::File::options().write(true).open(dir.join("vote")).unwrap();
     file.write_all_at(b"x", 18).unwrap();

@@ -65,16 +65,16 @@ impl Queue {
     }
 
     /// Like `take`, for a task. Waits `delay` before it takes the changes, like a slow disk.
-    async fn come(&self, patience: Option<Duration>, delay: Duration) -> Vec<Change> {
+    async fn come(&self, timeout: Option<Duration>, delay: Duration) -> Vec<Change> {
         let filled = async {
             while self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
                 self.filled_task.notified().await;
             }
         };
-        match patience {
+        match timeout {
             None => filled.await,
-            Some(patience) => {
-                if tokio::time::timeout(patience, filled).await.is_err() {
+            Some(timeout) => {
+                if tokio::time::timeout(timeout, filled).await.is_err() {
                     return Vec::new();
                 }
             }
@@ -85,14 +85,15 @@ impl Queue {
         self.drain()
     }
 
-    /// Waits for changes and takes all that are queued; empty after `patience` without any.
-    fn take(&self, patience: Option<Duration>) -> Vec<Change> {
+    /// Waits for changes and takes all that are queued; empty after `timeout` without any.
+    fn take(&self, timeout: Option<Duration>) -> Vec<Change> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while waiting.is_empty() {
-            waiting = match patience {
+            waiting = match timeout {
                 None => self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner),
-                Some(patience) => {
-                    let (waiting, outcome) = self.filled.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner);
+                Some(timeout) => {
+                    let (waiting, outcome) =
+                        self.filled.wait_timeout(waiting, timeout).unwrap_or_else(PoisonError::into_inner);
                     if outcome.timed_out() && waiting.is_empty() {
                         return Vec::new();
                     }
@@ -132,7 +133,7 @@ impl Writer {
     /// Writes until the store is closed. Blocks, so it has a thread of its own.
     pub fn run(mut self) {
         loop {
-            let changes = self.shared.queue.take(self.patience());
+            let changes = self.shared.queue.take(self.timeout());
             if self.carry_out_all(changes).is_break() {
                 return;
             }
@@ -140,7 +141,7 @@ impl Writer {
     }
 
     /// Time to wait for changes before the mark is written; `None`: the mark is current or cannot be written.
-    fn patience(&self) -> Option<Duration> {
+    fn timeout(&self) -> Option<Duration> {
         (self.durable != self.marked && self.check().is_ok()).then_some(self.config.mark_after_idle)
     }
 
@@ -248,7 +249,9 @@ impl Writer {
     fn room_for(&mut self, bytes: u64) -> io::Result<(Arc<dyn DiskFile>, u64, u32, Edge)> {
         let mut state = self.shared.state();
         let (start, chain) = match state.segments.last() {
-            Some(segment) if segment.end.next == segment.first() || segment.end_offset + bytes <= self.config.segment_bytes => {
+            Some(segment)
+                if segment.end.next == segment.first() || segment.end_offset + bytes <= self.config.segment_bytes =>
+            {
                 return Ok((Arc::clone(&segment.file), segment.end_offset, segment.chain, segment.end));
             }
             Some(full) => {
@@ -354,7 +357,10 @@ impl Writer {
         // Changes queued after the close get an error.
         for change in self.shared.queue.drain() {
             match change {
-                Change::Append(_, done) | Change::Truncate(_, done) | Change::Purge(_, done) | Change::Vote(_, done) => {
+                Change::Append(_, done)
+                | Change::Truncate(_, done)
+                | Change::Purge(_, done)
+                | Change::Vote(_, done) => {
                     done(self.check());
                 }
                 Change::Begin(_) | Change::Close => {}
@@ -381,14 +387,18 @@ impl std::fmt::Debug for TaskWriter {
 
 impl TaskWriter {
     pub fn new(writer: Writer) -> Self {
-        Self { shared: Arc::clone(&writer.shared), delay: writer.disk.group_delay(), writer: Arc::new(Mutex::new(writer)) }
+        Self {
+            shared: Arc::clone(&writer.shared),
+            delay: writer.disk.group_delay(),
+            writer: Arc::new(Mutex::new(writer)),
+        }
     }
 
     /// Writes until the store is closed.
     pub async fn run(self) {
         loop {
-            let patience = self.writer().patience();
-            let changes = self.shared.queue.come(patience, self.delay).await;
+            let timeout = self.writer().timeout();
+            let changes = self.shared.queue.come(timeout, self.delay).await;
             if self.writer().carry_out_all(changes).is_break() {
                 return;
             }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use songline_log::{Config, Disk, Log, NodeId, OpenError, RealDisk, Start, Timing, Transport, TransportError, stand_alone};
+use songline_log::{
+    Config, Disk, Log, NodeId, OpenError, RealDisk, Start, Timing, Transport, TransportError, stand_alone,
+};
 
 use crate::machine::{Diary, config};
 
@@ -26,7 +28,13 @@ struct Line {
 }
 
 impl Transport for Line {
-    fn send<'a>(&'a self, to: NodeId, _: &'a str, message: Bytes, _: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
+    fn send<'a>(
+        &'a self,
+        to: NodeId,
+        _: &'a str,
+        message: Bytes,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
             let switch = self.switch.upgrade().ok_or_else(|| TransportError::Unreachable("over".to_owned()))?;
             let is_cut = |from, to| switch.cut.lock().unwrap_or_else(PoisonError::into_inner).contains(&(from, to));
@@ -49,8 +57,11 @@ pub struct Cluster {
 }
 
 fn member(id: NodeId, dir: &Path) -> Config {
-    let timing =
-        Timing { heartbeat: Duration::from_millis(50), election_min: Duration::from_millis(150), election_max: Duration::from_millis(300) };
+    let timing = Timing {
+        heartbeat: Duration::from_millis(50),
+        election_min: Duration::from_millis(150),
+        election_max: Duration::from_millis(300),
+    };
     Config { node_id: id, address: format!("server-{id}"), start: Start::Wait, timing, ..config(dir) }
 }
 
@@ -138,7 +149,9 @@ impl Cluster {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), met).await.unwrap_or_else(|_| panic!("waited too long until {what}"));
+        tokio::time::timeout(Duration::from_secs(60), met)
+            .await
+            .unwrap_or_else(|_| panic!("waited too long until {what}"));
     }
 
     pub async fn until_all_agree(&self) {
@@ -175,7 +188,9 @@ async fn a_leader_that_is_cut_off_neither_acknowledges_nor_leads() {
     cluster.isolate(old);
     let lonely = cluster.log(old).propose(Bytes::from_static(b"lonely")).await;
     assert!(lonely.is_err(), "{lonely:?}");
-    cluster.until("it knows", |it| !it.log(old).is_leader() && it.log(old).leadership().borrow().leader.is_none()).await;
+    cluster
+        .until("it knows", |it| !it.log(old).is_leader() && it.log(old).leadership().borrow().leader.is_none())
+        .await;
     assert!(cluster.log(old).read_barrier().await.is_err());
     let new = cluster.write("b").await;
     assert_ne!(old, new);
@@ -287,7 +302,9 @@ async fn a_server_that_lost_what_it_acknowledged_harms_nobody() {
         cluster.write(&format!("b-{n}")).await;
     }
     assert!(
-        cluster.ids().iter().all(|id| *id == lost || cluster.has(*id, "b-19") || cluster.log(*id).leadership().borrow().leader.is_some())
+        cluster.ids().iter().all(|id| *id == lost
+            || cluster.has(*id, "b-19")
+            || cluster.log(*id).leadership().borrow().leader.is_some())
     );
 }
 

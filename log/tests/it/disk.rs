@@ -59,7 +59,8 @@ async fn a_log_whose_disk_fails_refuses_says_why_and_goes_on_with_all_it_acknowl
     assert_eq!(log.leadership().borrow().leader, None);
     assert_eq!(write(&log, "refused").await, Err(ProposeError::Disk(failure.clone())));
     assert_eq!(log.lease_barrier().await, Err(ProposeError::Disk(failure.clone())));
-    let first = log.read(0..u64::MAX).unwrap_or_else(|error| panic!("what is there is read on: {error}")).next().unwrap();
+    let first =
+        log.read(0..u64::MAX).unwrap_or_else(|error| panic!("what is there is read on: {error}")).next().unwrap();
     assert!(first.is_ok());
 
     let early = Diary::default();
@@ -114,7 +115,9 @@ async fn a_disk_that_fails_while_nobody_writes_is_noticed() {
     // The high-water mark is written a moment later.
     disk.fails(true);
     in_time("the failure is told", log.failed()).await;
-    in_time("it does not lead", async { log.leadership().wait_for(|now| !now.is_leader).await.map(|_| ()) }).await.unwrap();
+    in_time("it does not lead", async { log.leadership().wait_for(|now| !now.is_leader).await.map(|_| ()) })
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,7 +221,9 @@ async fn a_leader_whose_disk_does_not_answer_acknowledges_nothing_that_only_one_
     disks[&leader].holds(true);
     disks[&slow].holds(true);
     let held = tokio::spawn(write(&log, "held"));
-    cluster.until("the other has it, or another server leads", |_| matched().is_none_or(|now| Some(now) > before)).await;
+    cluster
+        .until("the other has it, or another server leads", |_| matched().is_none_or(|now| Some(now) > before))
+        .await;
     let early = held.is_finished();
     disks[&leader].holds(false);
     disks[&slow].holds(false);

@@ -27,7 +27,7 @@ fn read_all(dir: &Path) -> Option<(Vec<Committed>, bool)> {
     let reader = Reader::open(dir).ok()?;
     let report = reader.report().ok()?;
     let entries = reader.entries(reader.oldest_index()..u64::MAX).ok()?.collect::<Result<Vec<_>, _>>().ok()?;
-    let complaints = !report.lone_copies.is_empty()
+    let complaints = !report.single_copies.is_empty()
         || report.torn.is_some()
         || !report.leftovers.is_empty()
         || report.checkpoints.iter().any(|checkpoint| checkpoint.position.is_err());

@@ -150,5 +150,8 @@ fn a_killed_log_has_every_acknowledged_command_once() {
             log.shutdown().await;
         });
     }
-    println!("15 kills, {} commands acknowledged, none missing, {from_checkpoint} starts from a checkpoint", acknowledged.len());
+    println!(
+        "15 kills, {} commands acknowledged, none missing, {from_checkpoint} starts from a checkpoint",
+        acknowledged.len()
+    );
 }

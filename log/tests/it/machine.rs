@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use songline_log::{CheckpointSource, Committed, Config, Log, NoTransport, Payload, Position, Retention, StateMachine, StoreConfig};
+use songline_log::{
+    CheckpointSource, Committed, Config, Log, NoTransport, Payload, Position, Retention, StateMachine, StoreConfig,
+};
 
 /// The applied commands. Clones share them, so a test can look while the log owns one.
 #[derive(Clone, Default)]

@@ -44,7 +44,7 @@ async fn a_restart_replays_the_log() {
     let report = reader.report().unwrap();
     assert_eq!(report.mark, report.last, "a clean close is marked");
     assert_eq!(report.torn, None);
-    assert!(report.lone_copies.is_empty());
+    assert!(report.single_copies.is_empty());
 }
 
 #[tokio::test]

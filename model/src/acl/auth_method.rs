@@ -80,7 +80,12 @@ impl AclAuthMethod {
     /// of maps does not matter.
     pub fn compute_hash(&self) -> Blob {
         let mut hasher = Hasher::default();
-        hasher.texts([self.name.as_str(), self.kind.as_str(), self.token_locality.as_str(), &self.max_token_ttl.to_string()]);
+        hasher.texts([
+            self.name.as_str(),
+            self.kind.as_str(),
+            self.token_locality.as_str(),
+            &self.max_token_ttl.to_string(),
+        ]);
         hasher.text(if self.default { "true" } else { "false" });
         if let Some(config) = &self.config {
             config.hash(&mut hasher);
@@ -101,7 +106,10 @@ impl AclAuthMethod {
             errors.push(format!("invalid token type '{word}'"));
         }
         if !(min..=max).contains(&self.max_token_ttl) {
-            errors.push(format!("invalid MaxTokenTTL value '{}' (should be between {min} and {max})", self.max_token_ttl));
+            errors.push(format!(
+                "invalid MaxTokenTTL value '{}' (should be between {min} and {max})",
+                self.max_token_ttl
+            ));
         }
         errors.into_result()
     }

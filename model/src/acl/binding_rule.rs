@@ -40,7 +40,13 @@ impl AclBindingRule {
     pub fn compute_hash(&self) -> Blob {
         let mut hasher = Hasher::default();
         hasher.text(&self.id.to_string());
-        hasher.texts([self.description.as_str(), &self.auth_method, &self.selector, self.bind_kind.as_str(), &self.bind_name]);
+        hasher.texts([
+            self.description.as_str(),
+            &self.auth_method,
+            &self.selector,
+            self.bind_kind.as_str(),
+            &self.bind_name,
+        ]);
         hasher.finish()
     }
 

@@ -40,7 +40,9 @@ pub struct JobAcl {
 impl JobAcl {
     /// Whether the workload has the policy. Job ids are compared whole: a policy of `web` does not cover `web-admin`.
     pub fn covers(&self, namespace: &str, job_id: &str, group: &str, task: &str) -> bool {
-        let of_job = self.namespace == *namespace && !self.namespace.is_empty() && (self.job_id.is_empty() || self.job_id == *job_id);
+        let of_job = self.namespace == *namespace
+            && !self.namespace.is_empty()
+            && (self.job_id.is_empty() || self.job_id == *job_id);
         of_job && (self.group.is_empty() || self.group == group && (self.task.is_empty() || self.task == task))
     }
 }

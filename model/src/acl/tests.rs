@@ -61,7 +61,12 @@ fn method() -> AclAuthMethod {
 }
 
 fn rule() -> AclBindingRule {
-    AclBindingRule { auth_method: "corp".into(), bind_kind: AclBindKind::Policy, bind_name: "p1".into(), ..AclBindingRule::default() }
+    AclBindingRule {
+        auth_method: "corp".into(),
+        bind_kind: AclBindKind::Policy,
+        bind_name: "p1".into(),
+        ..AclBindingRule::default()
+    }
 }
 
 #[test]
@@ -96,7 +101,10 @@ fn every_field_of_an_auth_method_is_part_of_its_hash() {
     for change in changes {
         let mut config = AclAuthMethodConfig::default();
         change(&mut config);
-        assert!(hashes.insert(AclAuthMethod { config: Some(config), ..method() }.compute_hash()), "two contents, one hash");
+        assert!(
+            hashes.insert(AclAuthMethod { config: Some(config), ..method() }.compute_hash()),
+            "two contents, one hash"
+        );
     }
 }
 
@@ -104,7 +112,10 @@ fn every_field_of_an_auth_method_is_part_of_its_hash() {
 fn a_binding_rule_keeps_its_hash_while_only_its_times_change() {
     let later = AclBindingRule { modify_time: Time::from_secs(9), create_index: 4, ..rule() };
     assert_eq!(later.compute_hash(), rule().compute_hash());
-    assert_ne!(AclBindingRule { id: BindingRuleId::from_bytes([1; 16]), ..rule() }.compute_hash(), rule().compute_hash());
+    assert_ne!(
+        AclBindingRule { id: BindingRuleId::from_bytes([1; 16]), ..rule() }.compute_hash(),
+        rule().compute_hash()
+    );
 }
 
 #[test]
@@ -123,7 +134,8 @@ fn names_have_letters_digits_and_dashes() {
 fn a_policy_says_all_that_is_wrong_with_it() {
     check(policy().validate(Ok(())), expect!["valid"]);
     let workloads = JobAcl { job_id: "web".into(), task: "t".into(), ..JobAcl::default() };
-    let bad = AclPolicy { name: "a b".into(), description: "d".repeat(257).into(), job_acl: Some(workloads), ..policy() };
+    let bad =
+        AclPolicy { name: "a b".into(), description: "d".repeat(257).into(), job_acl: Some(workloads), ..policy() };
     check(
         bad.validate(Err("Invalid policy: x".into())),
         expect![[r#"
@@ -149,8 +161,13 @@ fn a_policy_is_for_the_job_of_exactly_its_id() {
     assert!(!of("web-admin", "", "").covers("default", "web", "g", "t"));
     assert!(!of("web", "", "").covers("default", "web-admin", "g", "t"));
     assert!(!of("web", "", "").covers("other", "web", "g", "t"));
-    assert!(of("web", "g", "").covers("default", "web", "g", "t") && !of("web", "h", "").covers("default", "web", "g", "t"));
-    assert!(of("web", "g", "t").covers("default", "web", "g", "t") && !of("web", "g", "u").covers("default", "web", "g", "t"));
+    assert!(
+        of("web", "g", "").covers("default", "web", "g", "t") && !of("web", "h", "").covers("default", "web", "g", "t")
+    );
+    assert!(
+        of("web", "g", "t").covers("default", "web", "g", "t")
+            && !of("web", "g", "u").covers("default", "web", "g", "t")
+    );
     assert!(of("", "", "").covers("default", "web", "g", "t"), "a namespace means all its workloads");
     assert!(!JobAcl::default().covers("", "web", "g", "t"));
 }
@@ -159,7 +176,10 @@ fn a_policy_is_for_the_job_of_exactly_its_id() {
 fn a_new_token_says_all_that_is_wrong_with_it() {
     let bounds = TtlBounds::default();
     check(token().validate(None, bounds), expect!["valid"]);
-    check(AclToken { policies: None, roles: None, ..token() }.validate(None, bounds), expect!["client token missing policies or roles"]);
+    check(
+        AclToken { policies: None, roles: None, ..token() }.validate(None, bounds),
+        expect!["client token missing policies or roles"],
+    );
     let management = AclToken { kind: AclTokenKind::Management, ..token() };
     check(management.validate(None, bounds), expect!["management token cannot be associated with policies or roles"]);
     let bad = AclToken {
@@ -179,15 +199,24 @@ fn a_new_token_says_all_that_is_wrong_with_it() {
             expiration time cannot be less than 1m0s in the future (was -1m40s)"#]],
     );
     let far = AclToken { expiration_time: Some(Time::from_secs(1000 + 25 * 3600)), ..token() };
-    check(far.validate(None, bounds), expect!["expiration time cannot be more than 24h0m0s in the future (was 25h0m0s)"]);
+    check(
+        far.validate(None, bounds),
+        expect!["expiration time cannot be more than 24h0m0s in the future (was 25h0m0s)"],
+    );
 }
 
 #[test]
 fn an_update_of_a_token_leaves_its_end_alone() {
-    let stored = AclToken { expiration_time: Some(Time::from_secs(4600)), expiration_ttl: Dur::from_hours(1), ..token() };
+    let stored =
+        AclToken { expiration_time: Some(Time::from_secs(4600)), expiration_ttl: Dur::from_hours(1), ..token() };
     let bounds = TtlBounds::default();
     check(AclToken { expiration_time: None, ..stored.clone() }.validate(Some(&stored), bounds), expect!["valid"]);
-    let bad = AclToken { expiration_time: Some(Time::from_secs(1)), expiration_ttl: Dur::ZERO, global: true, ..stored.clone() };
+    let bad = AclToken {
+        expiration_time: Some(Time::from_secs(1)),
+        expiration_ttl: Dur::ZERO,
+        global: true,
+        ..stored.clone()
+    };
     check(
         bad.validate(Some(&stored), bounds),
         expect![[r#"
@@ -211,7 +240,8 @@ fn a_token_is_expired_only_after_its_time() {
 #[test]
 fn a_role_says_all_that_is_wrong_with_it() {
     check(role().validate(), expect!["valid"]);
-    let bad = AclRole { name: Str::default(), description: "d".repeat(257).into(), policies: Some(Vec::new()), ..role() };
+    let bad =
+        AclRole { name: Str::default(), description: "d".repeat(257).into(), policies: Some(Vec::new()), ..role() };
     check(
         bad.validate(),
         expect![[r#"
@@ -225,8 +255,13 @@ fn a_role_says_all_that_is_wrong_with_it() {
 fn an_auth_method_says_all_that_is_wrong_with_it() {
     let bounds = TtlBounds::default();
     check(method().validate(bounds), expect!["valid"]);
-    let bad =
-        AclAuthMethod { name: "a b".into(), kind: "LDAP".into(), token_locality: "mars".into(), max_token_ttl: Dur::ZERO, ..method() };
+    let bad = AclAuthMethod {
+        name: "a b".into(),
+        kind: "LDAP".into(),
+        token_locality: "mars".into(),
+        max_token_ttl: Dur::ZERO,
+        ..method()
+    };
     check(
         bad.validate(bounds),
         expect![[r#"
@@ -248,8 +283,14 @@ fn an_update_of_an_auth_method_keeps_what_it_leaves_out() {
 fn a_binding_rule_says_all_that_is_wrong_with_it() {
     check(rule().validate(Ok(())), expect!["valid"]);
     check(AclBindingRule { bind_name: Str::default(), ..rule() }.validate(Ok(())), expect!["bind name is missing"]);
-    check(AclBindingRule { bind_kind: AclBindKind::Management, ..rule() }.validate(Ok(())), expect!["bind name should be empty"]);
-    check(AclBindingRule { bind_kind: "group".into(), ..rule() }.validate(Ok(())), expect![[r#"unsupported bind type: "group""#]]);
+    check(
+        AclBindingRule { bind_kind: AclBindKind::Management, ..rule() }.validate(Ok(())),
+        expect!["bind name should be empty"],
+    );
+    check(
+        AclBindingRule { bind_kind: "group".into(), ..rule() }.validate(Ok(())),
+        expect![[r#"unsupported bind type: "group""#]],
+    );
     let bad = AclBindingRule { description: "d".repeat(257).into(), ..AclBindingRule::default() };
     check(
         bad.validate(Err("1:2: no match found".into())),

@@ -110,7 +110,9 @@ impl AclToken {
         let links = !self.policy_names().is_empty() || !self.role_links().is_empty();
         match &self.kind {
             AclTokenKind::Client if !links => errors.push("client token missing policies or roles"),
-            AclTokenKind::Management if links => errors.push("management token cannot be associated with policies or roles"),
+            AclTokenKind::Management if links => {
+                errors.push("management token cannot be associated with policies or roles")
+            }
             AclTokenKind::Other(_) => errors.push("token type must be client or management"),
             AclTokenKind::Client | AclTokenKind::Management => {}
         }

@@ -27,7 +27,7 @@ pub struct CsiVolumeClaim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CsiClaimChange {
     /// No change: the claim has no allocation, and only wakes the watchers of the volume.
-    Touch,
+    ObjectChange,
     /// Take a claim for reading.
     Read,
     /// Take a claim for reading and writing.
@@ -60,7 +60,7 @@ impl CsiVolumeClaim {
     /// how it was mounted.
     pub fn change(&self) -> CsiClaimChange {
         if self.allocation_id.is_nil() {
-            return CsiClaimChange::Touch;
+            return CsiClaimChange::ObjectChange;
         }
         match (self.state, self.mode) {
             (CsiClaimState::Taken, CsiClaimMode::Read) => CsiClaimChange::Read,
@@ -77,18 +77,26 @@ impl CsiVolumeClaim {
 impl CsiVolume {
     /// Applies a claim. Applying the same claim again is harmless: nodes repeat requests. `alloc_exists` is about the
     /// claim's allocation, `health` about the volume's plugin.
-    pub fn claim(&mut self, claim: &CsiVolumeClaim, alloc_exists: bool, health: &CsiHealth) -> Result<(), CsiClaimError> {
+    pub fn claim(
+        &mut self,
+        claim: &CsiVolumeClaim,
+        alloc_exists: bool,
+        health: &CsiHealth,
+    ) -> Result<(), CsiClaimError> {
         let change = claim.change();
-        if change == CsiClaimChange::Touch {
+        if change == CsiClaimChange::ObjectChange {
             return Ok(());
         }
         self.offer_what_is_held();
         let known = |mode: &CsiAttachmentMode| !mode.is_unknown();
-        if known(&self.attachment_mode) && known(&claim.attachment_mode) && self.attachment_mode != claim.attachment_mode {
+        if known(&self.attachment_mode)
+            && known(&claim.attachment_mode)
+            && self.attachment_mode != claim.attachment_mode
+        {
             return Err(CsiClaimError::AttachmentMode);
         }
         match change {
-            CsiClaimChange::Touch => {}
+            CsiClaimChange::ObjectChange => {}
             CsiClaimChange::Read => {
                 if !self.read_claims.contains_key(&claim.allocation_id) {
                     self.may_take(claim, alloc_exists, self.read_schedulable(health), self.has_free_read_claim())?;
@@ -133,7 +141,9 @@ impl CsiVolume {
     /// Whether plugin, storage and access mode allow another writer.
     pub fn write_schedulable(&self, health: &CsiHealth) -> bool {
         let writable = match &self.access_mode {
-            CsiAccessMode::Unknown => self.requested_capabilities.iter().flatten().any(|capability| capability.access_mode.is_writer()),
+            CsiAccessMode::Unknown => {
+                self.requested_capabilities.iter().flatten().any(|capability| capability.access_mode.is_writer())
+            }
             held => held.is_writer(),
         };
         self.read_schedulable(health) && writable
@@ -161,7 +171,13 @@ impl CsiVolume {
         }
     }
 
-    fn may_take(&self, claim: &CsiVolumeClaim, alloc_exists: bool, schedulable: bool, free: bool) -> Result<(), CsiClaimError> {
+    fn may_take(
+        &self,
+        claim: &CsiVolumeClaim,
+        alloc_exists: bool,
+        schedulable: bool,
+        free: bool,
+    ) -> Result<(), CsiClaimError> {
         if !alloc_exists {
             return Err(CsiClaimError::AllocMissing(claim.allocation_id));
         }
@@ -240,8 +256,10 @@ impl CsiVolume {
     fn offer_what_is_held(&mut self) {
         let offers = self.requested_capabilities.as_ref().is_some_and(|offered| !offered.is_empty());
         if !offers && !self.access_mode.is_unknown() && !self.attachment_mode.is_unknown() {
-            self.requested_capabilities =
-                Some(vec![CsiVolumeCapability { attachment_mode: self.attachment_mode.clone(), access_mode: self.access_mode.clone() }]);
+            self.requested_capabilities = Some(vec![CsiVolumeCapability {
+                attachment_mode: self.attachment_mode.clone(),
+                access_mode: self.access_mode.clone(),
+            }]);
         }
     }
 }

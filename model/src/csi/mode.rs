@@ -89,8 +89,13 @@ impl CsiAccessMode {
     /// Whether the mode allows writing.
     pub fn is_writer(&self) -> bool {
         match self {
-            CsiAccessMode::SingleNodeWriter | CsiAccessMode::MultiNodeSingleWriter | CsiAccessMode::MultiNodeMultiWriter => true,
-            CsiAccessMode::Unknown | CsiAccessMode::SingleNodeReader | CsiAccessMode::MultiNodeReader | CsiAccessMode::Other(_) => false,
+            CsiAccessMode::SingleNodeWriter
+            | CsiAccessMode::MultiNodeSingleWriter
+            | CsiAccessMode::MultiNodeMultiWriter => true,
+            CsiAccessMode::Unknown
+            | CsiAccessMode::SingleNodeReader
+            | CsiAccessMode::MultiNodeReader
+            | CsiAccessMode::Other(_) => false,
         }
     }
 }

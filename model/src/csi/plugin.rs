@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AllocId, CsiInfo, CsiPluginId, Job, JobId, JobKey, JobSummary, JobType, NamespaceName, NodeId, Str, Task, TaskGroup};
+use crate::{
+    AllocId, CsiInfo, CsiPluginId, Job, JobId, JobKey, JobSummary, JobType, NamespaceName, NodeId, Str, Task, TaskGroup,
+};
 
 /// `CSIPlugin` of the wire, without the allocations, which its instances name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -97,7 +99,10 @@ impl CsiPlugin {
 
     /// Whether the plugin has no instances and none are expected.
     pub fn is_empty(&self) -> bool {
-        self.controllers.is_empty() && self.nodes.is_empty() && self.controllers_expected == 0 && self.nodes_expected == 0
+        self.controllers.is_empty()
+            && self.nodes.is_empty()
+            && self.controllers_expected == 0
+            && self.nodes_expected == 0
     }
 
     /// Whether a healthy controller has this capability.
@@ -107,8 +112,12 @@ impl CsiPlugin {
 
     /// The allocations of the plugin's instances, without duplicates, in order of id.
     pub fn allocs(&self) -> Vec<AllocId> {
-        let mut ids: Vec<AllocId> =
-            self.controllers.values().chain(self.nodes.values()).filter_map(|info| info.alloc_id.parse().ok()).collect();
+        let mut ids: Vec<AllocId> = self
+            .controllers
+            .values()
+            .chain(self.nodes.values())
+            .filter_map(|info| info.alloc_id.parse().ok())
+            .collect();
         ids.sort();
         ids.dedup();
         ids.retain(|id| !id.is_nil());

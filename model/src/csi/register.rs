@@ -14,7 +14,8 @@ pub struct InvalidCsiVolume(pub Vec<&'static str>);
 pub struct CsiVolumeUpdateRefused(pub Vec<Str>);
 
 fn list(errors: &[Str]) -> String {
-    let head = if errors.len() == 1 { "1 error occurred:".to_owned() } else { format!("{} errors occurred:", errors.len()) };
+    let head =
+        if errors.len() == 1 { "1 error occurred:".to_owned() } else { format!("{} errors occurred:", errors.len()) };
     let lines: String = errors.iter().map(|error| format!("\n\t* {error}")).collect();
     format!("{head}{lines}\n\n")
 }
@@ -31,8 +32,14 @@ impl CsiVolume {
         refuse(self.id.is_empty(), "missing volume id");
         refuse(self.plugin_id.is_empty(), "missing plugin id");
         refuse(self.namespace.is_empty(), "missing namespace");
-        refuse(!self.snapshot_id.is_empty() && !self.clone_id.is_empty(), "only one of snapshot_id and clone_id is allowed");
-        refuse(self.requested_capabilities.as_ref().is_none_or(Vec::is_empty), "must include at least one capability block");
+        refuse(
+            !self.snapshot_id.is_empty() && !self.clone_id.is_empty(),
+            "only one of snapshot_id and clone_id is allowed",
+        );
+        refuse(
+            self.requested_capabilities.as_ref().is_none_or(Vec::is_empty),
+            "must include at least one capability block",
+        );
         if let Some(asked) = &self.requested_topologies {
             for topology in asked.required.iter().flatten() {
                 refuse(is_bare(topology), "required topology is missing segments field");
@@ -48,7 +55,8 @@ impl CsiVolume {
     /// volume.
     pub fn as_registered(&self) -> Self {
         let asked = self.requested_topologies.as_ref().and_then(|asked| asked.required.clone());
-        let topologies = self.topologies.clone().filter(|topologies| !topologies.is_empty()).or(asked).unwrap_or_default();
+        let topologies =
+            self.topologies.clone().filter(|topologies| !topologies.is_empty()).or(asked).unwrap_or_default();
         Self {
             topologies: Some(topologies),
             access_mode: CsiAccessMode::Unknown,
@@ -82,12 +90,14 @@ impl CsiVolume {
         must(kept(&self.snapshot_id, &request.snapshot_id), "volume snapshot ID cannot be updated");
         let mut out = self.clone();
         let held = !self.access_mode.is_unknown() || !self.attachment_mode.is_unknown();
-        let offers_held = request
-            .requested_capabilities
-            .iter()
-            .flatten()
-            .any(|offered| offered.access_mode == self.access_mode && offered.attachment_mode == self.attachment_mode);
-        if must(!held || offers_held, "volume requested capabilities update was not compatible with existing capability in use") {
+        let offers_held =
+            request.requested_capabilities.iter().flatten().any(|offered| {
+                offered.access_mode == self.access_mode && offered.attachment_mode == self.attachment_mode
+            });
+        if must(
+            !held || offers_held,
+            "volume requested capabilities update was not compatible with existing capability in use",
+        ) {
             out.requested_capabilities.clone_from(&request.requested_capabilities);
         }
         let placed = self.topologies.as_ref().is_some_and(|topologies| !topologies.is_empty());
@@ -124,7 +134,11 @@ impl CsiVolume {
             return Err(format!("max requested capacity ({max} B) less than or equal to min ({min} B)").into());
         }
         if max > 0 && max < self.capacity {
-            return Err(format!("max requested capacity ({max} B) less than or equal to current ({} B)", self.capacity).into());
+            return Err(format!(
+                "max requested capacity ({max} B) less than or equal to current ({} B)",
+                self.capacity
+            )
+            .into());
         }
         let capacity = self.capacity.max(request.capacity);
         if min > capacity {

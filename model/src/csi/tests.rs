@@ -11,7 +11,9 @@ fn volume(json: &str) -> CsiVolume {
 
 #[test]
 fn secrets_and_mount_flags_are_in_the_log_and_nowhere_else() {
-    let row = volume(r#"{"ID":"v","Secrets":{"key":"s3cret"},"MountOptions":{"FSType":"ext4","MountFlags":["pass=s3cret"]}}"#);
+    let row = volume(
+        r#"{"ID":"v","Secrets":{"key":"s3cret"},"MountOptions":{"FSType":"ext4","MountFlags":["pass=s3cret"]}}"#,
+    );
     let bytes = rmp_serde::to_vec_named(&row).expect("encodes");
     let read: CsiVolume = rmp_serde::from_slice(&bytes).expect("decodes");
     assert_eq!(read, row);
@@ -30,7 +32,8 @@ fn a_volume_of_only_defaults_survives_the_log() {
 
 const STORED: &str = r#"{"ID":"v","Name":"n","ExternalID":"e","PluginID":"p","Parameters":{"a":"1"},"Context":{"c":"1"},"Capacity":100,
     "RequestedCapabilities":[{"AccessMode":"single-node-writer","AttachmentMode":"file-system"}]}"#;
-const CAPABILITY: &str = r#""RequestedCapabilities":[{"AccessMode":"single-node-writer","AttachmentMode":"file-system"}]"#;
+const CAPABILITY: &str =
+    r#""RequestedCapabilities":[{"AccessMode":"single-node-writer","AttachmentMode":"file-system"}]"#;
 
 /// Applies a request with these fields to the stored volume, after `change`, and shows the result.
 fn check(change: impl Fn(&mut CsiVolume), request: &str, expected: Expect) {
@@ -102,7 +105,10 @@ fn capabilities_are_replaced_unless_a_claim_needs_them() {
         stored.updated(&volume(&format!("{{{other}}}"))).map_err(|refused| refused.to_string())
     };
     let offered = update(free).expect("nobody holds it").requested_capabilities;
-    assert_eq!(offered.into_iter().flatten().map(|one| one.access_mode).collect::<Vec<_>>(), [CsiAccessMode::MultiNodeMultiWriter]);
+    assert_eq!(
+        offered.into_iter().flatten().map(|one| one.access_mode).collect::<Vec<_>>(),
+        [CsiAccessMode::MultiNodeMultiWriter]
+    );
     expect![[r#"
         unable to update volume: 1 error occurred:
         	* volume requested capabilities update was not compatible with existing capability in use
@@ -119,7 +125,9 @@ fn a_volume_that_is_somewhere_stays_there() {
         row.requested_topologies = Some(CsiTopologyRequest { required: Some(vec![place.clone()]), preferred: None });
         row.topologies = Some(vec![place]);
     };
-    for request in [r#""PluginID":"p","RequestedTopologies":{"Required":[{"Segments":{"a":"2"}}]}"#, r#""PluginID":"p""#] {
+    for request in
+        [r#""PluginID":"p","RequestedTopologies":{"Required":[{"Segments":{"a":"2"}}]}"#, r#""PluginID":"p""#]
+    {
         check(
             placed,
             request,
@@ -166,7 +174,9 @@ fn defect_13_an_update_without_a_context_keeps_the_stored_one() {
 
 #[test]
 fn secrets_are_replaced_freely() {
-    let row = volume(STORED).updated(&volume(&format!(r#"{{{CAPABILITY},"PluginID":"p","Secrets":{{"k":"v"}}}}"#))).expect("is fine");
+    let row = volume(STORED)
+        .updated(&volume(&format!(r#"{{{CAPABILITY},"PluginID":"p","Secrets":{{"k":"v"}}}}"#)))
+        .expect("is fine");
     assert!(row.secrets.reveal().is_some());
 }
 
@@ -188,7 +198,9 @@ fn parameters_may_be_left_out_and_not_changed() {
 #[test]
 fn a_volume_grows_as_far_as_the_storage_went_and_never_shrinks() {
     let asks = |min: u32, max: u32, got: u32| {
-        format!(r#""PluginID":"p","Context":{{"c":"1"}},"RequestedCapacityMin":{min},"RequestedCapacityMax":{max},"Capacity":{got}"#)
+        format!(
+            r#""PluginID":"p","Context":{{"c":"1"}},"RequestedCapacityMin":{min},"RequestedCapacityMax":{max},"Capacity":{got}"#
+        )
     };
     check(free, &asks(50, 0, 0), expect!["RequestedCapacityMin=50"]);
     check(free, &asks(150, 200, 160), expect!["Capacity=160 RequestedCapacityMin=150 RequestedCapacityMax=200"]);
@@ -205,7 +217,9 @@ fn what_is_not_the_requests_to_say_is_passed_over() {
         r#""PluginID":"p","Context":{"c":"1"},"AccessMode":"multi-node-multi-writer","Provider":"x","CreateIndex":7,"ModifyIndex":7"#,
         expect!["as it was"],
     );
-    let new = volume(r#"{"ID":"v","AccessMode":"multi-node-multi-writer","CreateIndex":7,"ResourceExhausted":"2020-01-01T00:00:00Z"}"#);
+    let new = volume(
+        r#"{"ID":"v","AccessMode":"multi-node-multi-writer","CreateIndex":7,"ResourceExhausted":"2020-01-01T00:00:00Z"}"#,
+    );
     assert_eq!(new.as_registered(), CsiVolume { topologies: Some(Vec::new()), ..volume(r#"{"ID":"v"}"#) });
 }
 
@@ -254,7 +268,11 @@ fn who_may_join_those_who_hold_a_volume_depends_on_its_mode() {
                 write_claims: claims(writers),
                 ..CsiVolume::default()
             };
-            let free = [(row.has_free_read_claim(), "r"), (row.has_free_write_claim(), "w"), (row.write_schedulable(&health), "s")];
+            let free = [
+                (row.has_free_read_claim(), "r"),
+                (row.has_free_write_claim(), "w"),
+                (row.write_schedulable(&health), "s"),
+            ];
             let free: String = free.iter().map(|(holds, letter)| if *holds { *letter } else { "-" }).collect();
             line += &format!(" {readers}+{writers}:{free}");
         }

@@ -93,9 +93,11 @@ impl Job {
 
     fn choose_node_pool(&mut self, namespace: Option<&Namespace>) {
         if self.node_pool.is_empty() {
-            let of_namespace =
-                namespace.and_then(|namespace| namespace.node_pool_configuration.as_ref()).map(|pools| pools.default.clone());
-            self.node_pool = of_namespace.filter(|pool| !pool.is_empty()).unwrap_or_else(|| crate::DEFAULT_NODE_POOL.into()).into();
+            let of_namespace = namespace
+                .and_then(|namespace| namespace.node_pool_configuration.as_ref())
+                .map(|pools| pools.default.clone());
+            self.node_pool =
+                of_namespace.filter(|pool| !pool.is_empty()).unwrap_or_else(|| crate::DEFAULT_NODE_POOL.into()).into();
         }
     }
 
@@ -127,11 +129,16 @@ impl Job {
             return Err(format!("job \"{}\" is in nonexistent namespace \"{}\"", self.id, self.namespace));
         };
         let drivers = self.groups().flat_map(|group| group.tasks.iter().flatten()).map(|task| task.driver.as_str());
-        let refused: Vec<String> = drivers.filter(|driver| !namespace.allows_driver(driver)).map(|driver| format!("{driver:?}")).collect();
+        let refused: Vec<String> =
+            drivers.filter(|driver| !namespace.allows_driver(driver)).map(|driver| format!("{driver:?}")).collect();
         match refused.as_slice() {
             [] => Ok(()),
             [only] => Err(format!("used task driver {only} is not allowed in namespace \"{}\"", namespace.name)),
-            several => Err(format!("used task drivers [{}] are not allowed in namespace \"{}\"", several.join(" "), namespace.name)),
+            several => Err(format!(
+                "used task drivers [{}] are not allowed in namespace \"{}\"",
+                several.join(" "),
+                namespace.name
+            )),
         }
     }
 

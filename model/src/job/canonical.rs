@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Constraint, DEFAULT_NAMESPACE, Job, JobType, NetworkResource, ScalingPolicy, Service, ServiceCheck, Str, Task, TaskGroup};
+use crate::{
+    Constraint, DEFAULT_NAMESPACE, Job, JobType, NetworkResource, ScalingPolicy, Service, ServiceCheck, Str, Task,
+    TaskGroup,
+};
 
 impl Job {
     /// Brings the job into canonical form. Idempotent.
@@ -16,8 +19,12 @@ impl Job {
         if self.datacenters.as_ref().is_none_or(Vec::is_empty) {
             self.datacenters = Some(vec!["*".into()]);
         }
-        let around =
-            Around { namespace: self.namespace.0.clone(), job_id: self.id.0.clone(), job: self.name.clone(), kind: self.kind.clone() };
+        let around = Around {
+            namespace: self.namespace.0.clone(),
+            job_id: self.id.0.clone(),
+            job: self.name.clone(),
+            kind: self.kind.clone(),
+        };
         for group in self.task_groups.iter_mut().flatten() {
             group.canonicalize(&around);
         }
@@ -101,7 +108,8 @@ impl ScalingPolicy {
     /// Sets the policy's target, overwriting the author's.
     fn aim(&mut self, around: &Around, group: &Str, task: Option<&Str>) {
         let whole = [("Namespace", &around.namespace), ("Job", &around.job_id), ("Group", group)];
-        let mut target: BTreeMap<Str, Str> = whole.into_iter().map(|(key, value)| (key.into(), value.clone())).collect();
+        let mut target: BTreeMap<Str, Str> =
+            whole.into_iter().map(|(key, value)| (key.into(), value.clone())).collect();
         if let Some(task) = task {
             target.insert("Task".into(), task.clone());
         }

@@ -27,7 +27,8 @@ mod tests {
     use crate::{Dur, Job, JobStatus, ScalingPolicy, Str, TaskGroup};
 
     fn job() -> Job {
-        let scaling = ScalingPolicy { id: "p1".into(), kind: "horizontal".into(), max: 5, modify_index: 7, ..Default::default() };
+        let scaling =
+            ScalingPolicy { id: "p1".into(), kind: "horizontal".into(), max: 5, modify_index: 7, ..Default::default() };
         let group = TaskGroup { name: "g".into(), count: 1, scaling: Some(scaling), ..Default::default() };
         Job { id: "j".into(), task_groups: Some(vec![group]), ..Default::default() }
     }

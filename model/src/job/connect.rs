@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::implied::constraint;
 use crate::{
-    ConsulConnect, ConsulGateway, ConsulGatewayBindAddress, ConsulGatewayProxy, Dur, Job, LogConfig, Port, Resources, RestartPolicy,
-    Service, SidecarTask, Str, Task, TaskGroup, TaskLifecycleConfig,
+    ConsulConnect, ConsulGateway, ConsulGatewayBindAddress, ConsulGatewayProxy, Dur, Job, LogConfig, Port, Resources,
+    RestartPolicy, Service, SidecarTask, Str, Task, TaskGroup, TaskLifecycleConfig,
 };
 
 impl Job {
@@ -51,7 +51,9 @@ impl ConsulConnect {
     pub(super) fn validate(&self) -> Result<(), String> {
         let ways = [self.native, self.sidecar_service.is_some(), self.gateway.is_some()];
         if ways.into_iter().filter(|way| *way).count() != 1 {
-            return Err("Consul Connect must be exclusively native, make use of a sidecar, or represent a Gateway".into());
+            return Err(
+                "Consul Connect must be exclusively native, make use of a sidecar, or represent a Gateway".into()
+            );
         }
         self.gateway.as_ref().map_or(Ok(()), ConsulGateway::validate)
     }
@@ -117,7 +119,10 @@ impl crate::ConsulIngressListener {
             return Err("Consul Ingress Listener requires valid Port".into());
         }
         if !matches!(self.protocol.as_str(), "tcp" | "http" | "http2" | "grpc") {
-            return Err(format!("Consul Ingress Listener requires protocol of tcp, http, http2, grpc, got {:?}", self.protocol));
+            return Err(format!(
+                "Consul Ingress Listener requires protocol of tcp, http, http2, grpc, got {:?}",
+                self.protocol
+            ));
         }
         let Some(services) = self.services.as_ref().filter(|list| !list.is_empty()) else {
             return Err("Consul Ingress Listener requires one or more services".into());
@@ -135,7 +140,9 @@ impl crate::ConsulIngressListener {
                     return Err("Consul Ingress Service doesn't support associating hosts to a service for the \"tcp\" protocol".into());
                 }
             } else if service.name == "*" && hosts {
-                return Err("Consul Ingress Service with a wildcard \"*\" service name can not also specify hosts".into());
+                return Err(
+                    "Consul Ingress Service with a wildcard \"*\" service name can not also specify hosts".into()
+                );
             }
         }
         Ok(())
@@ -164,10 +171,17 @@ impl crate::ConsulLinkedService {
 fn validate_sidecar(group: &TaskGroup, service: &Service) -> Result<(), String> {
     let networks = group.networks.as_deref().unwrap_or_default();
     let [network] = networks else {
-        return Err(format!("Consul Connect sidecars require exactly 1 network, found {} in group {:?}", networks.len(), group.name));
+        return Err(format!(
+            "Consul Connect sidecars require exactly 1 network, found {} in group {:?}",
+            networks.len(),
+            group.name
+        ));
     };
     if network.mode != "bridge" {
-        return Err(format!("Consul Connect sidecar requires bridge network, found {:?} in group {:?}", network.mode, group.name));
+        return Err(format!(
+            "Consul Connect sidecar requires bridge network, found {:?} in group {:?}",
+            network.mode, group.name
+        ));
     }
     // The mesh lower-cases names in some places only, so capitals are refused.
     if service.name.contains(char::is_uppercase) {
@@ -177,7 +191,10 @@ fn validate_sidecar(group: &TaskGroup, service: &Service) -> Result<(), String> 
         ));
     }
     if group.name.contains(char::is_uppercase) {
-        return Err(format!("Consul Connect group {:?} with service {:?} must not contain uppercase characters", group.name, service.name));
+        return Err(format!(
+            "Consul Connect group {:?} with service {:?} must not contain uppercase characters",
+            group.name, service.name
+        ));
     }
     Ok(())
 }
@@ -198,10 +215,17 @@ fn validate_native(group: &TaskGroup, service: &Service) -> Result<(), String> {
 fn validate_gateway(group: &TaskGroup) -> Result<(), String> {
     let networks = group.networks.as_deref().unwrap_or_default();
     let [network] = networks else {
-        return Err(format!("Consul Connect gateways require exactly 1 network, found {} in group {:?}", networks.len(), group.name));
+        return Err(format!(
+            "Consul Connect gateways require exactly 1 network, found {} in group {:?}",
+            networks.len(),
+            group.name
+        ));
     };
     if !matches!(network.mode.as_str(), "bridge" | "host") {
-        return Err("Consul Connect Gateway service requires Task Group with network mode of type \"bridge\" or \"host\"".into());
+        return Err(
+            "Consul Connect Gateway service requires Task Group with network mode of type \"bridge\" or \"host\""
+                .into(),
+        );
     }
     Ok(())
 }
@@ -230,7 +254,11 @@ fn inject(job_id: &str, group: &mut TaskGroup, service: &mut Service) -> Result<
     let Some(connect) = &mut service.connect else { return Ok(()) };
     if let Some(sidecar) = &connect.sidecar_service {
         let kind = format!("connect-proxy:{}", service.name);
-        let label = if sidecar.port.is_empty() { Str::from(format!("connect-proxy-{}", service.name)) } else { sidecar.port.clone() };
+        let label = if sidecar.port.is_empty() {
+            Str::from(format!("connect-proxy-{}", service.name))
+        } else {
+            sidecar.port.clone()
+        };
         let tasks = group.tasks.get_or_insert_default();
         let at = tasks.iter().position(|task| task.kind == kind).unwrap_or_else(|| {
             let mut task = sidecar_task(&service.name);
@@ -281,10 +309,14 @@ fn native_task<'a>(group: &'a mut TaskGroup, service: &str, name: &str) -> Resul
     if name.is_empty() {
         return match tasks.as_mut_slice() {
             [only] => Ok(only),
-            _ => Err(format!("task for Consul Connect Native service {}->{service} is ambiguous and must be set", group.name)),
+            _ => Err(format!(
+                "task for Consul Connect Native service {}->{service} is ambiguous and must be set",
+                group.name
+            )),
         };
     }
-    let missing = || format!("task {name} named by Consul Connect Native service {}->{service} does not exist", group.name);
+    let missing =
+        || format!("task {name} named by Consul Connect Native service {}->{service} does not exist", group.name);
     tasks.iter_mut().find(|task| task.name == name).ok_or_else(missing)
 }
 
@@ -316,7 +348,10 @@ fn proxy_task(name: String, kind: String, image: &str, least_version: &str) -> T
         shutdown_delay: Dur::from_secs(5),
         log_config: Some(LogConfig { max_files: 2, max_file_size_mb: 2, disabled: false }),
         resources: Some(Resources { cpu: 250, memory_mb: 128, ..Default::default() }),
-        constraints: Some(vec![constraint("${attr.consul.version}", "semver", least_version), constraint("${attr.consul.grpc}", ">", "0")]),
+        constraints: Some(vec![
+            constraint("${attr.consul.version}", "semver", least_version),
+            constraint("${attr.consul.grpc}", ">", "0"),
+        ]),
         ..Default::default()
     }
 }
@@ -330,7 +365,12 @@ fn sidecar_task(service: &str) -> Task {
 }
 
 fn gateway_task(prefix: &str, service: &str, host: bool) -> Task {
-    let mut task = proxy_task(format!("{prefix}-{service}"), format!("{prefix}:{service}"), "${meta.connect.gateway_image}", ">= 1.8.0");
+    let mut task = proxy_task(
+        format!("{prefix}-{service}"),
+        format!("{prefix}:{service}"),
+        "${meta.connect.gateway_image}",
+        ">= 1.8.0",
+    );
     if host {
         task.config.get_or_insert_default().insert("network_mode".into(), "host".into());
     }
@@ -343,7 +383,9 @@ fn finish(task: &mut Task, given: Option<&SidecarTask>, restart: Option<&Restart
         task.restart_policy = restart.cloned();
     }
     let Some(given) = given else { return };
-    for (field, value) in [(&mut task.name, &given.name), (&mut task.user, &given.user), (&mut task.kill_signal, &given.kill_signal)] {
+    for (field, value) in
+        [(&mut task.name, &given.name), (&mut task.user, &given.user), (&mut task.kill_signal, &given.kill_signal)]
+    {
         if !value.is_empty() {
             *field = value.clone();
         }
@@ -381,7 +423,10 @@ fn finish(task: &mut Task, given: Option<&SidecarTask>, restart: Option<&Restart
 /// Proxy of a gateway in a network namespace: it listens on all addresses there, unless the author chose others.
 fn bridge_proxy(gateway: &ConsulGateway) -> ConsulGatewayProxy {
     let given = gateway.proxy.clone().unwrap_or_default();
-    if given.envoy_gateway_bind_addresses.is_some() || given.envoy_gateway_no_default_bind || given.envoy_gateway_bind_tagged_addresses {
+    if given.envoy_gateway_bind_addresses.is_some()
+        || given.envoy_gateway_no_default_bind
+        || given.envoy_gateway_bind_tagged_addresses
+    {
         return given;
     }
     let everywhere = |port| ConsulGatewayBindAddress { address: "0.0.0.0".into(), port };
@@ -389,7 +434,9 @@ fn bridge_proxy(gateway: &ConsulGateway) -> ConsulGatewayProxy {
     let addresses: BTreeMap<Str, ConsulGatewayBindAddress> = if let Some(ingress) = &gateway.ingress {
         let listeners = ingress.listeners.iter().flatten();
         listeners
-            .flat_map(|listener| listener.services.iter().flatten().map(|service| (service.name.clone(), everywhere(listener.port))))
+            .flat_map(|listener| {
+                listener.services.iter().flatten().map(|service| (service.name.clone(), everywhere(listener.port)))
+            })
             .collect()
     } else if gateway.terminating.is_some() {
         BTreeMap::from([("default".into(), later())])

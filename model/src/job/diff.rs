@@ -129,16 +129,19 @@ impl JobDiff {
         let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
         let mut objects = Vec::new();
         objects.extend(
-            set_of_texts("Datacenters", &before.datacenters, &after.datacenters, contextual).filter(|diff| diff.kind != DiffType::None),
+            set_of_texts("Datacenters", &before.datacenters, &after.datacenters, contextual)
+                .filter(|diff| diff.kind != DiffType::None),
         );
         objects.extend(set_of_objects("Constraint", &before.constraints, &after.constraints, contextual));
         objects.extend(set_of_objects("Affinity", &before.affinities, &after.affinities, contextual));
         let task_groups = group::groups(before, after, contextual);
-        objects.extend(object("Periodic", before.periodic.as_ref(), after.periodic.as_ref(), &[], contextual).map(|mut diff| {
-            let specs = |job: &Job| job.periodic.as_ref().and_then(|periodic| periodic.specs.clone());
-            diff.add_objects(set_of_texts("Specs", &specs(before), &specs(after), contextual));
-            diff
-        }));
+        objects.extend(object("Periodic", before.periodic.as_ref(), after.periodic.as_ref(), &[], contextual).map(
+            |mut diff| {
+                let specs = |job: &Job| job.periodic.as_ref().and_then(|periodic| periodic.specs.clone());
+                diff.add_objects(set_of_texts("Specs", &specs(before), &specs(after), contextual));
+                diff
+            },
+        ));
         objects.extend(parameterized(before, after, contextual));
         objects.extend(multiregion(before, after, contextual));
         let fields = flat::fields(&Flat::of(old, &NOT_SHOWN), &Flat::of(new, &NOT_SHOWN), false);
@@ -169,7 +172,10 @@ fn parameterized(before: &Job, after: &Job, contextual: bool) -> Option<ObjectDi
     }
     let mut diff = ObjectDiff::of("ParameterizedJob", old, new, &[], contextual);
     let (old, new) = (old.cloned().unwrap_or_default(), new.cloned().unwrap_or_default());
-    let lists = [("MetaOptional", &old.meta_optional, &new.meta_optional), ("MetaRequired", &old.meta_required, &new.meta_required)];
+    let lists = [
+        ("MetaOptional", &old.meta_optional, &new.meta_optional),
+        ("MetaRequired", &old.meta_required, &new.meta_required),
+    ];
     for (name, old, new) in lists {
         diff.add_objects(set_of_texts(name, old, new, contextual));
     }
@@ -190,7 +196,8 @@ fn multiregion(before: &Job, after: &Job, contextual: bool) -> Option<ObjectDiff
         |region| region.name.clone(),
         |old, new| {
             let mut diff = ObjectDiff::changed("Region", old, new, &[], contextual)?;
-            let datacenters = |region: Option<&crate::MultiregionRegion>| region.and_then(|region| region.datacenters.clone());
+            let datacenters =
+                |region: Option<&crate::MultiregionRegion>| region.and_then(|region| region.datacenters.clone());
             diff.add_objects(set_of_texts("Datacenters", &datacenters(old), &datacenters(new), contextual));
             Some(diff)
         },

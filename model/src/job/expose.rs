@@ -21,8 +21,13 @@ impl Job {
         for group in self.groups() {
             let exposed = |service: &Service| service.checks.iter().flatten().any(|check| check.expose);
             let services = || group.services.iter().flatten();
-            if services().any(exposed) && !matches!(group.networks.as_deref(), Some([network]) if network.mode == "bridge") {
-                return Err(format!("group {:?} must specify one bridge network for exposing service check(s)", group.name));
+            if services().any(exposed)
+                && !matches!(group.networks.as_deref(), Some([network]) if network.mode == "bridge")
+            {
+                return Err(format!(
+                    "group {:?} must specify one bridge network for exposing service check(s)",
+                    group.name
+                ));
             }
             for service in services().filter(|service| !has_builtin_proxy(service)) {
                 if let Some(check) = service.checks.iter().flatten().find(|check| check.expose) {
@@ -65,7 +70,10 @@ fn expose(group: &mut TaskGroup, service: &mut Service) -> Result<(), String> {
             add_port(group, &check.port_label);
         }
         let Some(port) = local_port(group, &port_label) else {
-            return Err(format!("unable to determine local service port for service check {}->{name}->{}", group.name, check.name));
+            return Err(format!(
+                "unable to determine local service port for service check {}->{name}->{}",
+                group.name, check.name
+            ));
         };
         paths.push(ConsulExposePath {
             path: check.path.clone(),

@@ -25,7 +25,8 @@ impl Job {
         self.validate_targets(languages, &mut errors);
         self.validate_groups(&mut errors);
         for group in self.groups() {
-            errors.nest_as(format_args!("Task group {} validation failed", group.name), group.validate(self, languages));
+            errors
+                .nest_as(format_args!("Task group {} validation failed", group.name), group.validate(self, languages));
         }
         self.validate_kind(languages, &mut errors);
         errors.into_result()
@@ -97,8 +98,10 @@ impl Job {
                 }
             }
             if self.kind == JobType::System && group.count > 1 {
-                errors
-                    .push(format!("Job task group {} has count {}. Count cannot exceed 1 with system scheduler", group.name, group.count));
+                errors.push(format!(
+                    "Job task group {} has count {}. Count cannot exceed 1 with system scheduler",
+                    group.name, group.count
+                ));
             }
         }
     }
@@ -160,9 +163,13 @@ impl ParameterizedJobConfig {
             errors.push(format!("Unknown payload requirement: {:?}", self.payload));
         }
         let required = self.meta_required.as_deref().unwrap_or_default();
-        let both: Vec<&str> = self.meta_optional.iter().flatten().filter(|key| required.contains(key)).map(|key| key.as_str()).collect();
+        let both: Vec<&str> =
+            self.meta_optional.iter().flatten().filter(|key| required.contains(key)).map(|key| key.as_str()).collect();
         if !both.is_empty() {
-            errors.push(format!("Required and optional meta keys should be disjoint. Following keys exist in both: [{}]", both.join(" ")));
+            errors.push(format!(
+                "Required and optional meta keys should be disjoint. Following keys exist in both: [{}]",
+                both.join(" ")
+            ));
         }
         errors.into_result()
     }
@@ -182,7 +189,10 @@ impl Multiregion {
                 errors.push(format!("Multiregion region {:?} must have datacenters", region.name));
             }
         }
-        let staged = self.strategy.as_ref().is_some_and(|strategy| strategy.max_parallel != 0 || !strategy.on_failure.is_empty());
+        let staged = self
+            .strategy
+            .as_ref()
+            .is_some_and(|strategy| strategy.max_parallel != 0 || !strategy.on_failure.is_empty());
         if staged && job.kind == JobType::Batch {
             errors.push("Multiregion batch jobs can't have an update strategy");
         }

@@ -37,7 +37,15 @@ mod tests {
 
     #[test]
     fn a_star_in_a_datacenter_stands_for_any_text() {
-        let yes = [("*", "dc1"), ("dc1", "dc1"), ("dc*", "dc1"), ("*1", "dc1"), ("d*1", "dc1"), ("a*b*c", "a1b2c"), ("*", "")];
+        let yes = [
+            ("*", "dc1"),
+            ("dc1", "dc1"),
+            ("dc*", "dc1"),
+            ("*1", "dc1"),
+            ("d*1", "dc1"),
+            ("a*b*c", "a1b2c"),
+            ("*", ""),
+        ];
         let no = [("dc2", "dc1"), ("dc*2", "dc1"), ("*x*", "dc1"), ("", "dc1"), ("dc1", "dc10"), ("a*b*c", "acb")];
         yes.iter().for_each(|(pattern, name)| assert!(fits(pattern, name), "{pattern} {name}"));
         no.iter().for_each(|(pattern, name)| assert!(!fits(pattern, name), "{pattern} {name}"));

@@ -83,7 +83,10 @@ fn canonicalize_ingress(ingress: &mut ConsulIngressConfigEntry) {
 
 impl ConsulGatewayProxy {
     fn into_row(self) -> crate::ConsulGatewayProxy {
-        let row = |address: ConsulGatewayBindAddress| crate::ConsulGatewayBindAddress { address: address.address, port: address.port };
+        let row = |address: ConsulGatewayBindAddress| crate::ConsulGatewayBindAddress {
+            address: address.address,
+            port: address.port,
+        };
         crate::ConsulGatewayProxy {
             connect_timeout: self.connect_timeout,
             envoy_gateway_bind_tagged_addresses: self.envoy_gateway_bind_tagged_addresses,

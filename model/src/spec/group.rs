@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Affinity, NetworkResource, Service, Spread, Surroundings, Task, affinity_rows, canonicalize_affinities, canonicalize_spreads,
-    non_empty, non_empty_map, nullable, rows, secs, spread_rows,
+    Affinity, NetworkResource, Service, Spread, Surroundings, Task, affinity_rows, canonicalize_affinities,
+    canonicalize_spreads, non_empty, non_empty_map, nullable, rows, secs, spread_rows,
 };
 use crate::{Constraint, Consul, Dur, JobType, Str, VolumeRequest};
 
@@ -129,7 +129,8 @@ impl TaskGroup {
         if self.migrate.is_some() || job.kind == JobType::Service {
             self.migrate = Some(self.migrate.take().unwrap_or_default().or(MigrateStrategy::defaults()));
         }
-        self.restart_policy = Some(self.restart_policy.take().unwrap_or_default().or(RestartPolicy::defaults(&job.kind)));
+        self.restart_policy =
+            Some(self.restart_policy.take().unwrap_or_default().or(RestartPolicy::defaults(&job.kind)));
     }
 
     pub(crate) fn into_row(self, vault_namespace: &str) -> crate::TaskGroup {
@@ -151,10 +152,9 @@ impl TaskGroup {
             consul: self.consul,
             services: rows(self.services, Service::into_row),
             // Requests of any other type are dropped silently, as clients expect.
-            volumes: non_empty_map(
-                self.volumes
-                    .map(|volumes| volumes.into_iter().filter(|(_, volume)| volume.kind == "host" || volume.kind == "csi").collect()),
-            ),
+            volumes: non_empty_map(self.volumes.map(|volumes| {
+                volumes.into_iter().filter(|(_, volume)| volume.kind == "host" || volume.kind == "csi").collect()
+            })),
             shutdown_delay: self.shutdown_delay,
             stop_after_client_disconnect: self.stop_after_client_disconnect,
             max_client_disconnect: self.max_client_disconnect,
@@ -180,7 +180,12 @@ impl UpdateStrategy {
 
 impl MigrateStrategy {
     fn defaults() -> Self {
-        Self { max_parallel: Some(1), health_check: Some("checks".into()), min_healthy_time: secs(10), healthy_deadline: secs(300) }
+        Self {
+            max_parallel: Some(1),
+            health_check: Some("checks".into()),
+            min_healthy_time: secs(10),
+            healthy_deadline: secs(300),
+        }
     }
 }
 
@@ -190,7 +195,13 @@ impl RestartPolicy {
             JobType::Service | JobType::System => (2, secs(1800)),
             JobType::Batch | JobType::SysBatch | JobType::Other(_) => (3, secs(86_400)),
         };
-        Self { attempts: Some(attempts), interval, delay: secs(15), mode: Some("fail".into()), render_templates: Some(false) }
+        Self {
+            attempts: Some(attempts),
+            interval,
+            delay: secs(15),
+            mode: Some("fail".into()),
+            render_templates: Some(false),
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Affinity, Resources, RestartPolicy, ScalingPolicy, Service, affinity_rows, canonicalize_affinities, non_empty, non_empty_map, nullable,
-    rows,
+    Affinity, Resources, RestartPolicy, ScalingPolicy, Service, affinity_rows, canonicalize_affinities, non_empty,
+    non_empty_map, nullable, rows,
 };
 use crate::{Constraint, DispatchPayloadConfig, Dur, Str, TaskLifecycleConfig, WaitConfig, WorkloadIdentity};
 

@@ -122,9 +122,13 @@ mod tests {
                 event("Restarting", |event| {
                     (event.start_delay, event.restart_reason) = (15_000_000_000, WITHIN_POLICY.into());
                 }),
-                event("Restarting", |event| (event.start_delay, event.restart_reason) = (1_500_000_000, "asked".into())),
+                event("Restarting", |event| {
+                    (event.start_delay, event.restart_reason) = (1_500_000_000, "asked".into())
+                }),
                 event("Sibling Task Failed", |event| event.failed_sibling = "db".into()),
-                event("Signaling", |event| (event.task_signal, event.task_signal_reason) = ("hangup".into(), "template".into())),
+                event("Signaling", |event| {
+                    (event.task_signal, event.task_signal_reason) = ("hangup".into(), "template".into())
+                }),
                 event("Alloc Unhealthy", |event| event.message = "deadline".into()),
             ],
             expect![[r#"

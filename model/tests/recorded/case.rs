@@ -73,8 +73,8 @@ impl Step {
     }
 }
 
-/// Every difference, by its path. A text in angle brackets stands for anything, as in the recordings; 1 and 1.0 are the same
-/// number here, because how numbers are written is decided by the encoder of answers.
+/// Every difference, by its path. A text in angle brackets stands for anything, as in the recordings; 1 and 1.0 are the
+/// same number here, because how numbers are written is decided by the encoder of answers.
 pub fn differences(expected: &Value, ours: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("$", expected, ours, &mut found);
@@ -113,7 +113,8 @@ pub fn go_names(job: &Value) -> Value {
         Value::Object(members) => {
             let mut renamed = Map::new();
             for (name, value) in members {
-                let known = NAMES.iter().find(|known| known.eq_ignore_ascii_case(name)).map_or(name.as_str(), |known| *known);
+                let known =
+                    NAMES.iter().find(|known| known.eq_ignore_ascii_case(name)).map_or(name.as_str(), |known| *known);
                 let nested = matches!(known, "TaskGroups" | "Tasks");
                 renamed.insert(known.to_owned(), if nested { go_names(value) } else { value.clone() });
             }

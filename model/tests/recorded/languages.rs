@@ -6,7 +6,11 @@ struct Recorded;
 
 impl Languages for Recorded {
     fn cron(&self, spec: &str) -> Result<(), String> {
-        if spec.starts_with('@') || spec.split_whitespace().count() >= 5 { Ok(()) } else { Err("missing field(s)".into()) }
+        if spec.starts_with('@') || spec.split_whitespace().count() >= 5 {
+            Ok(())
+        } else {
+            Err("missing field(s)".into())
+        }
     }
 
     fn time_zone(&self, name: &str) -> Result<(), String> {

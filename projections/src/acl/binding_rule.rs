@@ -55,7 +55,8 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertAclBindingRules) -> Result<(),
         if stored.is_some_and(|stored| stored.hash == rule.hash) {
             continue;
         }
-        let (create_index, create_time) = stored.map_or((tx.index(), rule.create_time), |stored| (stored.create_index, stored.create_time));
+        let (create_index, create_time) =
+            stored.map_or((tx.index(), rule.create_time), |stored| (stored.create_index, stored.create_time));
         let row = AclBindingRule { create_index, create_time, modify_index: tx.index(), ..rule.clone() };
         tx.put::<tables::AclBindingRules>(row);
     }

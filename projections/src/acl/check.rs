@@ -12,7 +12,10 @@ pub(crate) fn consistent(state: &State) {
     assert_eq!(names.len(), state.acl_roles().count(), "names of roles are unique");
     assert!(state.acl_auth_methods().filter(|row| row.default).count() <= 1, "at most one auth method is the default");
     for token in state.acl_tokens() {
-        assert!(token.role_links().iter().all(|link| link.name.is_empty() && !link.id.is_nil()), "a stored token has ids of roles alone");
+        assert!(
+            token.role_links().iter().all(|link| link.name.is_empty() && !link.id.is_nil()),
+            "a stored token has ids of roles alone"
+        );
         assert_eq!(state.acl_token_by_secret(&token.secret_id).map(|found| found.accessor_id), Some(token.accessor_id));
     }
     let tables = &state.tables;

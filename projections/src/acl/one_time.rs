@@ -49,7 +49,8 @@ pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertOneTimeToken) -> Result<(), Re
     }
     present("one-time token", "accessor ID", !token.accessor_id.is_nil())?;
     present("one-time token", "secret ID", !token.one_time_secret_id.is_none())?;
-    let create_index = tx.tables.one_time_token.get(&token.accessor_id).map_or(tx.index(), |stored| stored.create_index);
+    let create_index =
+        tx.tables.one_time_token.get(&token.accessor_id).map_or(tx.index(), |stored| stored.create_index);
     let row = OneTimeToken { create_index, modify_index: tx.index(), ..token.clone() };
     tx.put::<tables::OneTimeToken>(row);
     Ok(())

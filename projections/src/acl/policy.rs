@@ -19,7 +19,11 @@ impl Rules<Str, AclPolicy> for tables::AclPolicy {
     }
 
     fn reindex(state: &mut State, before: Option<&Arc<AclPolicy>>, after: Option<&Arc<AclPolicy>>) {
-        move_key(&mut state.by.acl.policies_by_job, before.and_then(|row| by_job(row)), after.and_then(|row| by_job(row)));
+        move_key(
+            &mut state.by.acl.policies_by_job,
+            before.and_then(|row| by_job(row)),
+            after.and_then(|row| by_job(row)),
+        );
     }
 }
 
@@ -43,23 +47,35 @@ impl State {
     /// The policies of a token, its own and those of its roles, without duplicates, by name. Names of missing policies
     /// are skipped.
     pub fn acl_policies_of_token(&self, token: &AclToken) -> Vec<Arc<AclPolicy>> {
-        let of_roles = token.role_links().iter().filter_map(|link| self.acl_role(link.id)).flat_map(|role| role.policy_names());
+        let of_roles =
+            token.role_links().iter().filter_map(|link| self.acl_role(link.id)).flat_map(|role| role.policy_names());
         let names: BTreeSet<&Str> = token.policy_names().iter().chain(of_roles).collect();
         names.into_iter().filter_map(|name| self.acl_policy(name)).cloned().collect()
     }
 
     /// The policies that a workload has without a token: those of its job, by the whole job id, and those of its
     /// namespace. For a child job the caller passes the parent's id.
-    pub fn acl_policies_of_workload(&self, namespace: &str, job_id: &str, group: &str, task: &str) -> Vec<Arc<AclPolicy>> {
+    pub fn acl_policies_of_workload(
+        &self,
+        namespace: &str,
+        job_id: &str,
+        group: &str,
+        task: &str,
+    ) -> Vec<Arc<AclPolicy>> {
         let of = |job_id: &str| {
             let (namespace, job_id) = (NamespaceName::from(namespace), JobId::from(job_id));
             let start = (namespace.clone(), job_id.clone(), Str::default());
-            self.by.acl.policies_by_job.range(start..).take_while(move |(of, job, _)| *of == namespace && *job == job_id)
+            self.by
+                .acl
+                .policies_by_job
+                .range(start..)
+                .take_while(move |(of, job, _)| *of == namespace && *job == job_id)
         };
         let of_namespace = (!job_id.is_empty()).then(|| of("")).into_iter().flatten();
         let names: BTreeSet<&Str> = of(job_id).chain(of_namespace).map(|(_, _, name)| name).collect();
         let policies = names.into_iter().filter_map(|name| self.acl_policy(name));
-        let covers = |row: &&Arc<AclPolicy>| row.job_acl.as_ref().is_some_and(|of| of.covers(namespace, job_id, group, task));
+        let covers =
+            |row: &&Arc<AclPolicy>| row.job_acl.as_ref().is_some_and(|of| of.covers(namespace, job_id, group, task));
         policies.filter(covers).cloned().collect()
     }
 }

@@ -209,7 +209,8 @@ fn expired_tokens_are_found_oldest_first_local_and_global_apart() {
 #[test]
 fn a_pass_takes_a_bounded_number_of_expired_tokens() {
     let tokens = |from: usize| (from..from + 2100).map(|n| format!(" t{n}")).collect::<String>();
-    let story = format!("acl token{} policies=p expires=50\nacl token{} policies=p expires=50", tokens(1000), tokens(4000));
+    let story =
+        format!("acl token{} policies=p expires=50\nacl token{} policies=p expires=50", tokens(1000), tokens(4000));
     let state = crate::story::state_after(&story);
     let expired = state.expired_acl_tokens(false, songline_model::Time::from_secs(51), u64::MAX).count();
     assert_eq!((state.acl_tokens().count(), expired), (4200, crate::EXPIRED_TOKENS_MAX));

@@ -77,7 +77,12 @@ impl State {
 
     /// The global or the local tokens that expired before `now`, in order of expiration; only those with a create
     /// index up to `created_max`, and at most `EXPIRED_TOKENS_MAX`.
-    pub fn expired_acl_tokens(&self, global: bool, now: Time, created_max: u64) -> impl Iterator<Item = &Arc<AclToken>> {
+    pub fn expired_acl_tokens(
+        &self,
+        global: bool,
+        now: Time,
+        created_max: u64,
+    ) -> impl Iterator<Item = &Arc<AclToken>> {
         let expired = (global, Time::from_nanos(i64::MIN), AccessorId::NIL)..(global, now, AccessorId::NIL);
         let rows = self.by.acl.tokens_by_expiry.range(expired).filter_map(|(_, _, id)| self.tables.acl_token.get(id));
         rows.filter(move |row| row.create_index <= created_max).take(EXPIRED_TOKENS_MAX)
@@ -90,7 +95,9 @@ impl State {
 
     fn with_current_roles(&self, row: &Arc<AclToken>) -> Arc<AclToken> {
         let Some(links) = &row.roles else { return Arc::clone(row) };
-        let named = |link: &AclTokenRoleLink| self.acl_role(link.id).map(|role| AclTokenRoleLink { id: link.id, name: role.name.clone() });
+        let named = |link: &AclTokenRoleLink| {
+            self.acl_role(link.id).map(|role| AclTokenRoleLink { id: link.id, name: role.name.clone() })
+        };
         Arc::new(AclToken { roles: Some(links.iter().filter_map(named).collect()), ..AclToken::clone(row) })
     }
 }
@@ -105,7 +112,12 @@ fn put(tx: &mut Tx<'_>, token: &AclToken) -> Result<(), Rejected> {
     present("token", "accessor ID", !token.accessor_id.is_nil())?;
     present("token", "hash", is_hash(token.hash.as_ref()))?;
     present("token", "role ID", token.role_links().iter().all(|link| !link.id.is_nil()))?;
-    let mut row = AclToken { create_index: tx.index(), modify_index: tx.index(), roles: ids_only(token.roles.as_ref()), ..token.clone() };
+    let mut row = AclToken {
+        create_index: tx.index(),
+        modify_index: tx.index(),
+        roles: ids_only(token.roles.as_ref()),
+        ..token.clone()
+    };
     if let Some(stored) = tx.tables.acl_token.get(&token.accessor_id) {
         row.secret_id = stored.secret_id;
         row.create_time = stored.create_time;

@@ -167,8 +167,12 @@ fn allocs_of_a_group_share_equal_resources_and_do_so_again_after_a_restart() {
     state.write_checkpoint(&mut bytes).expect("writes");
     let again = State::read_checkpoint(&mut bytes.as_slice()).expect("reads");
     for state in [&state, &again] {
-        let resources =
-            |name| state.alloc(AllocId::from_bytes(id(name))).and_then(|row| row.allocated_resources.clone()).expect("has some");
+        let resources = |name| {
+            state
+                .alloc(AllocId::from_bytes(id(name)))
+                .and_then(|row| row.allocated_resources.clone())
+                .expect("has some")
+        };
         assert!(Arc::ptr_eq(&resources("a1"), &resources("a2")));
         assert_eq!((resources("a3").shared.disk_mb, resources("a1").shared.disk_mb), (2, 1));
         assert!(!Arc::ptr_eq(&resources("a1"), &resources("a4")));

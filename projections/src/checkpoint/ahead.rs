@@ -98,16 +98,24 @@ impl EachTable for Decode<'_> {
         let mut decoded = Vec::new();
         let mut scratch = Vec::new();
         for row in rows(self.rows) {
-            let (job, stored) = row.and_then(|row| row.split_first_chunk()).ok_or_else(|| encoded.malformed("a row is cut off"))?;
+            let (job, stored) =
+                row.and_then(|row| row.split_first_chunk()).ok_or_else(|| encoded.malformed("a row is cut off"))?;
             let job = match u32::from_le_bytes(*job) {
                 NO_JOB => None,
-                id => {
-                    Some(Arc::clone(encoded.jobs.get(id as usize).ok_or_else(|| encoded.malformed("a row names a job that is not there"))?))
-                }
+                id => Some(Arc::clone(
+                    encoded
+                        .jobs
+                        .get(id as usize)
+                        .ok_or_else(|| encoded.malformed("a row names a job that is not there"))?,
+                )),
             };
             let table = T::TABLE.name();
             // A row with no bytes of its own consists of its job, which was migrated already.
-            let bytes = if stored.is_empty() { stored.into() } else { songline_migrations::row(table, encoded.schema, stored)? };
+            let bytes = if stored.is_empty() {
+                stored.into()
+            } else {
+                songline_migrations::row(table, encoded.schema, stored)?
+            };
             let row = T::load(&bytes, job).map_err(|source| CheckpointError::Row { table, source })?;
             let key = T::key(&row);
             let hash = digest::row::<T>(&key, &row, &mut scratch);
@@ -119,7 +127,11 @@ impl EachTable for Decode<'_> {
     }
 }
 
-fn put<T: TableType>(state: &mut State, decoded: Vec<(T::Key, Arc<T::Row>, Digest)>, frame: u64) -> Result<(), CheckpointError> {
+fn put<T: TableType>(
+    state: &mut State,
+    decoded: Vec<(T::Key, Arc<T::Row>, Digest)>,
+    frame: u64,
+) -> Result<(), CheckpointError> {
     for (key, row, hash) in decoded {
         state.digests[T::TABLE as usize] = state.digests[T::TABLE as usize].plus(hash);
         let row = T::share(state, row);

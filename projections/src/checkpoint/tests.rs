@@ -85,7 +85,11 @@ const FROZEN: &[(u16, &str)] = &[(1, STORY), (2, STORY), (3, STORY_3)];
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of the core may read its own fixtures")]
 fn the_checkpoint_of_every_schema_reads_as_what_its_log_gives_today() {
-    assert_eq!(FROZEN.last().map(|(schema, _)| *schema), Some(songline_migrations::SCHEMA), "every schema has a fixture");
+    assert_eq!(
+        FROZEN.last().map(|(schema, _)| *schema),
+        Some(songline_migrations::SCHEMA),
+        "every schema has a fixture"
+    );
     for &(schema, story) in FROZEN {
         let path = format!("{}/../migrations/fixtures/checkpoint-{schema}.bin", env!("CARGO_MANIFEST_DIR"));
         let live = state_after(story);
@@ -93,7 +97,8 @@ fn the_checkpoint_of_every_schema_reads_as_what_its_log_gives_today() {
         if newest && !std::path::Path::new(&path).exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&path, bytes(&live)).expect("writes a new fixture");
         }
-        let frozen = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}; UPDATE_GOLDEN=1 adds that of the newest schema"));
+        let frozen = std::fs::read(&path)
+            .unwrap_or_else(|error| panic!("{path}: {error}; UPDATE_GOLDEN=1 adds that of the newest schema"));
         let state = read(&frozen).expect("reads");
         crate::check::consistent(&state);
         // Migrated rows have the same digest as rows of a replayed log.
@@ -114,7 +119,8 @@ fn whatever_is_migrated_is_a_table_that_there_is() {
 fn each_distinct_job_is_written_once() {
     let size = |allocs: usize| {
         let placed: Vec<String> = (0..allocs).map(|n| format!("a{n}@n1:g")).collect();
-        bytes(&state_after(&format!("job register web groups=g\nplan job=web create=2 place={}", placed.join(",")))).len()
+        bytes(&state_after(&format!("job register web groups=g\nplan job=web create=2 place={}", placed.join(","))))
+            .len()
     };
     let (few, many) = (size(1), size(41));
     let per_alloc = (many - few) / 40;

@@ -46,7 +46,8 @@ pub(crate) fn delete(tx: &mut Tx<'_>, cmd: &DeleteCsiPlugin) -> Result<(), Rejec
 /// Records the instances that a node reports, and removes those that it no longer reports.
 pub(crate) fn node_registered(tx: &mut Tx<'_>, node: &Node) {
     tx.bump(Table::CsiPlugins);
-    let told = [(CsiPluginPart::Controller, &node.csi_controller_plugins), (CsiPluginPart::Node, &node.csi_node_plugins)];
+    let told =
+        [(CsiPluginPart::Controller, &node.csi_controller_plugins), (CsiPluginPart::Node, &node.csi_node_plugins)];
     for (part, instances) in told {
         for info in instances.iter().flatten().map(|(_, info)| info) {
             let id = CsiPluginId::from(&info.plugin_id);
@@ -73,8 +74,10 @@ pub(crate) fn node_registered(tx: &mut Tx<'_>, node: &Node) {
 
 /// Removes every instance on a node.
 pub(crate) fn node_deregistered(tx: &mut Tx<'_>, node: NodeId) {
-    let on_it = |plugin: &CsiPlugin| has(plugin, CsiPluginPart::Controller, node) || has(plugin, CsiPluginPart::Node, node);
-    let ids: Vec<CsiPluginId> = tx.csi_plugins().filter(|plugin| on_it(plugin)).map(|plugin| plugin.id.clone()).collect();
+    let on_it =
+        |plugin: &CsiPlugin| has(plugin, CsiPluginPart::Controller, node) || has(plugin, CsiPluginPart::Node, node);
+    let ids: Vec<CsiPluginId> =
+        tx.csi_plugins().filter(|plugin| on_it(plugin)).map(|plugin| plugin.id.clone()).collect();
     for id in ids {
         change(tx, &id, Missing::Skip, Keep::UnlessEmpty, |plugin| {
             plugin.drop_instance(CsiPluginPart::Controller, node);

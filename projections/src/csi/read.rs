@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, CsiHealth, CsiVolume, CsiVolumeKey, NodeId, VolumeRequest,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, CsiHealth, CsiVolume, CsiVolumeKey, NodeId,
+    VolumeRequest,
 };
 
 use crate::state::State;
@@ -53,8 +54,11 @@ impl State {
     /// The volumes that a node needs, by namespace and id: claimed from the node, or requested by an allocation that
     /// runs or should run on the node.
     pub fn csi_volumes_of_node(&self, node: NodeId) -> Vec<Arc<CsiVolume>> {
-        let mut keys: BTreeSet<CsiVolumeKey> =
-            self.csi_volumes().filter(|row| row.holders().any(|(_, claim)| claim.node_id == node)).map(|row| row.key()).collect();
+        let mut keys: BTreeSet<CsiVolumeKey> = self
+            .csi_volumes()
+            .filter(|row| row.holders().any(|(_, claim)| claim.node_id == node))
+            .map(|row| row.key())
+            .collect();
         for alloc in self.allocs_of_node(node).filter(|alloc| is_wanted(alloc)) {
             let group = alloc.job.as_ref().and_then(|job| job.group(&alloc.task_group));
             for asked in group.into_iter().flat_map(|group| group.volumes.iter().flatten()).map(|(_, asked)| asked) {

@@ -35,7 +35,11 @@ pub(crate) fn promote(tx: &mut Tx<'_>, cmd: &PromoteDeployment) -> Result<(), Re
     eval::upsert_rows(tx, cmd.eval.as_slice());
     for alloc in promotable {
         let status = alloc.deployment_status.as_ref().map(|status| {
-            Arc::new(AllocDeploymentStatus { canary: false, modify_index: tx.index(), ..AllocDeploymentStatus::clone(status) })
+            Arc::new(AllocDeploymentStatus {
+                canary: false,
+                modify_index: tx.index(),
+                ..AllocDeploymentStatus::clone(status)
+            })
         });
         let index = tx.index();
         // Bypasses the counters: the canary's health was counted when it was set.
@@ -57,18 +61,31 @@ fn is_asked(cmd: &PromoteDeployment, group: &Str) -> bool {
 /// The live, healthy canaries of the requested groups.
 fn promotable(tx: &Tx<'_>, deployment: &Deployment, cmd: &PromoteDeployment) -> Vec<Arc<Allocation>> {
     let groups = deployment.task_groups.iter().flatten();
-    let canaries: BTreeSet<AllocId> = groups.flat_map(|(_, group)| group.placed_canaries.iter().flatten().copied()).collect();
+    let canaries: BTreeSet<AllocId> =
+        groups.flat_map(|(_, group)| group.placed_canaries.iter().flatten().copied()).collect();
     let is_well = |alloc: &&Arc<Allocation>| !alloc.terminal() && alloc.health() == Some(true);
     let of_deployment = tx.allocs_of_deployment(deployment.id);
-    of_deployment.filter(|alloc| canaries.contains(&alloc.id) && is_asked(cmd, &alloc.task_group)).filter(is_well).cloned().collect()
+    of_deployment
+        .filter(|alloc| canaries.contains(&alloc.id) && is_asked(cmd, &alloc.task_group))
+        .filter(is_well)
+        .cloned()
+        .collect()
 }
 
-fn check_health(deployment: &Deployment, cmd: &PromoteDeployment, promotable: &[Arc<Allocation>]) -> Result<(), Rejected> {
+fn check_health(
+    deployment: &Deployment,
+    cmd: &PromoteDeployment,
+    promotable: &[Arc<Allocation>],
+) -> Result<(), Rejected> {
     let mut healthy: BTreeMap<&str, i64> = BTreeMap::new();
     for alloc in promotable {
         *healthy.entry(&alloc.task_group).or_default() += 1;
     }
-    let asked = deployment.task_groups.iter().flatten().filter(|(name, group)| group.desired_canaries > 0 && is_asked(cmd, name));
+    let asked = deployment
+        .task_groups
+        .iter()
+        .flatten()
+        .filter(|(name, group)| group.desired_canaries > 0 && is_asked(cmd, name));
     let groups: Vec<(Str, i64, i64)> = asked
         .map(|(name, group)| (name.clone(), healthy.get(name.as_str()).copied().unwrap_or(0), group.desired_canaries))
         .filter(|(_, healthy, wanted)| healthy < wanted)

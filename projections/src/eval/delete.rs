@@ -43,7 +43,10 @@ fn is_over(alloc: &Allocation) -> bool {
         AllocClientStatus::Failed => {
             let policy = alloc.group().and_then(|group| group.reschedule_policy.as_ref());
             let replaced = alloc.next_allocation.is_some()
-                && alloc.reschedule_tracker.as_ref().is_some_and(|tracker| tracker.events.iter().flatten().next().is_some());
+                && alloc
+                    .reschedule_tracker
+                    .as_ref()
+                    .is_some_and(|tracker| tracker.events.iter().flatten().next().is_some());
             match policy {
                 None => true,
                 Some(policy) if policy.attempts == 0 && !policy.unlimited => true,
@@ -72,7 +75,13 @@ pub(crate) struct Scan {
 impl Scan {
     /// Scans the evaluations after `after` with a create index up to `through`. An evaluation on which the filter
     /// fails is kept.
-    pub(crate) fn by_filter(tx: &mut Tx<'_>, slice: Slice, filter: &Filter, after: Option<(u64, EvalId)>, through: u64) -> Self {
+    pub(crate) fn by_filter(
+        tx: &mut Tx<'_>,
+        slice: Slice,
+        filter: &Filter,
+        after: Option<(u64, EvalId)>,
+        through: u64,
+    ) -> Self {
         let mut scan = Self::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let to = Bound::Excluded((through.saturating_add(1), EvalId::NIL));

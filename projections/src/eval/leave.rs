@@ -21,7 +21,8 @@ pub(super) fn all(by: &mut Indexes, gone: &[Arc<Evaluation>]) {
 }
 
 fn leave_orders(by: &mut Indexes, gone: &[Arc<Evaluation>]) {
-    let mut created: Vec<(Created, EvalStatus)> = gone.iter().map(|row| ((row.create_index, row.id), row.status)).collect();
+    let mut created: Vec<(Created, EvalStatus)> =
+        gone.iter().map(|row| ((row.create_index, row.id), row.status)).collect();
     created.sort_unstable_by_key(|(key, _)| *key);
     for &status in EvalStatus::ALL {
         let of_status: Vec<Created> = created.iter().filter(|(_, of)| *of == status).map(|(key, _)| *key).collect();
@@ -52,7 +53,10 @@ fn leave_jobs(by: &mut Indexes, gone: &[Arc<Evaluation>]) {
     let mut of_jobs: Vec<&Evaluation> = gone.iter().map(|row| &**row).collect();
     of_jobs.sort_by(|one, other| {
         let order = |row: &Evaluation| (row.create_index, row.id);
-        one.namespace.cmp(&other.namespace).then_with(|| one.job_id.cmp(&other.job_id)).then_with(|| order(one).cmp(&order(other)))
+        one.namespace
+            .cmp(&other.namespace)
+            .then_with(|| one.job_id.cmp(&other.job_id))
+            .then_with(|| order(one).cmp(&order(other)))
     });
     let mut keys = Vec::new();
     for of_job in of_jobs.chunk_by(|one, other| one.job_id == other.job_id && one.namespace == other.namespace) {

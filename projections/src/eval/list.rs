@@ -55,7 +55,16 @@ const NAMES: PlainNames<'_> = PlainNames {
         "BlockedEval",
         "QuotaLimitReached",
     ],
-    integers: &["Priority", "JobModifyIndex", "NodeModifyIndex", "SnapshotIndex", "CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"],
+    integers: &[
+        "Priority",
+        "JobModifyIndex",
+        "NodeModifyIndex",
+        "SnapshotIndex",
+        "CreateIndex",
+        "ModifyIndex",
+        "CreateTime",
+        "ModifyTime",
+    ],
 };
 
 /// Largest number of keys that are merged from several sets; beyond that, a walk through all rows is cheaper.
@@ -107,14 +116,20 @@ impl State {
             Source::All => walk(list, self.by.evals_by_create.range(range).map(|(key, packed)| (*key, packed))),
             Source::Keys(keys) => walk(list, keys.range(range).map(row)),
             Source::Runs(keys) => walk(list, keys.range(range).map(|(key, ())| row(key))),
-            Source::Merged(keys) => walk(list, keys.iter().filter(|key| std::ops::RangeBounds::contains(&range, *key)).map(row)),
+            Source::Merged(keys) => {
+                walk(list, keys.iter().filter(|key| std::ops::RangeBounds::contains(&range, *key)).map(row))
+            }
         }
     }
 
     /// The index with the fewest matching rows; all rows if it saves too little.
     fn narrowest(&self, list: &EvalList<'_>) -> Source<'_> {
         let mut demands = list.filter.map(|filter| filter.demands(NAMES)).unwrap_or_default();
-        demands.extend([("JobID", list.job), ("Status", list.status), ("Namespace", list.namespace.unwrap_or_default())]);
+        demands.extend([
+            ("JobID", list.job),
+            ("Status", list.status),
+            ("Namespace", list.namespace.unwrap_or_default()),
+        ]);
         demands.retain(|(_, literal)| !literal.is_empty());
         let namespace = demands.iter().find(|(field, _)| *field == "Namespace").map(|(_, literal)| *literal);
         let sources = demands.iter().filter_map(|(field, literal)| self.source(field, literal, namespace));
@@ -129,14 +144,21 @@ impl State {
     /// merged.
     fn source(&self, field: &str, literal: &str, namespace: Option<&str>) -> Option<Source<'_>> {
         match field {
-            "ID" => Some(match literal.parse::<EvalId>().ok().and_then(|id| Some((self.tables.evals.get(&id)?.create_index(), id))) {
-                Some(key) => Source::Merged(vec![key]),
-                None => Source::none(),
-            }),
+            "ID" => Some(
+                match literal
+                    .parse::<EvalId>()
+                    .ok()
+                    .and_then(|id| Some((self.tables.evals.get(&id)?.create_index(), id)))
+                {
+                    Some(key) => Source::Merged(vec![key]),
+                    None => Source::none(),
+                },
+            ),
             "NodeID" => match literal.parse::<NodeId>().ok().and_then(|node| self.by.evals_by_node.get(&node)) {
                 Some(ids) if ids.len() > MERGED_MAX => None,
                 Some(ids) => {
-                    let created = |id: &EvalId| self.tables.evals.get(id).expect("an index holds ids of rows").create_index();
+                    let created =
+                        |id: &EvalId| self.tables.evals.get(id).expect("an index holds ids of rows").create_index();
                     Some(Source::merged(ids.iter().map(|id| (created(id), *id)).collect()))
                 }
                 None => Some(Source::none()),
@@ -187,11 +209,17 @@ fn merge<'a>(sets: impl Iterator<Item = &'a KeySet<Key>>) -> Option<Source<'a>> 
     Some(Source::merged(keys))
 }
 
-fn walk<'a>(list: &EvalList<'_>, rows: impl DoubleEndedIterator<Item = (Key, &'a PackedEval)>) -> Result<Vec<Arc<Evaluation>>, EvalError> {
+fn walk<'a>(
+    list: &EvalList<'_>,
+    rows: impl DoubleEndedIterator<Item = (Key, &'a PackedEval)>,
+) -> Result<Vec<Arc<Evaluation>>, EvalError> {
     if list.reverse { walk_on(list, rows.rev()) } else { walk_on(list, rows) }
 }
 
-fn walk_on<'a>(list: &EvalList<'_>, rows: impl Iterator<Item = (Key, &'a PackedEval)>) -> Result<Vec<Arc<Evaluation>>, EvalError> {
+fn walk_on<'a>(
+    list: &EvalList<'_>,
+    rows: impl Iterator<Item = (Key, &'a PackedEval)>,
+) -> Result<Vec<Arc<Evaluation>>, EvalError> {
     let mut found = Vec::new();
     for ((created, id), packed) in rows {
         if (list.is_before)(created, id) || !is_meant(list, packed) {

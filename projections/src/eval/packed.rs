@@ -110,7 +110,8 @@ impl PackedEval {
     /// Packs a row. The job key is shared with other evaluations of the job.
     pub(crate) fn new(state: &State, row: &Evaluation) -> Self {
         let key = super::job_key(row);
-        let job = state.by.evals_by_job.get_key_value(&key).map_or_else(|| Arc::new(key), |(shared, _)| Arc::clone(shared));
+        let job =
+            state.by.evals_by_job.get_key_value(&key).map_or_else(|| Arc::new(key), |(shared, _)| Arc::clone(shared));
         Self(Arc::new(Packed::new(row, job)))
     }
 

@@ -183,7 +183,8 @@ fn a_flood_of_passed_on_writes_crowds_out_only_their_own_kind() {
     let mut state = State::new();
     let mut write = |key: String, forwarded: bool| {
         let namespace = songline_model::Namespace { name: "dev".into(), ..songline_model::Namespace::default() };
-        let mut envelope = Envelope::new(Time::from_secs(1), Actor::Anonymous, UpsertNamespaces { namespaces: vec![namespace] });
+        let mut envelope =
+            Envelope::new(Time::from_secs(1), Actor::Anonymous, UpsertNamespaces { namespaces: vec![namespace] });
         envelope.idempotency = Some(Idempotency { key: key.into(), body_hash: [0; 16], forwarded });
         let raft_index = state.raft_index() + 1;
         apply(&mut state, raft_index, &envelope).repeated

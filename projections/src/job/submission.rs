@@ -28,10 +28,17 @@ fn submissions_of(state: &State, key: &JobKey) -> Vec<Arc<JobSubmission>> {
 
 /// Stores the source of a new version. Without a submission, the source of version `written_as`, the target of the
 /// rollback, is copied. A version that has a source keeps it. Then drops the oldest sources beyond `versions_max`.
-pub(crate) fn register(tx: &mut Tx<'_>, job: &Job, submission: Option<&JobSubmission>, written_as: u64, versions_max: u64) {
+pub(crate) fn register(
+    tx: &mut Tx<'_>,
+    job: &Job,
+    submission: Option<&JobSubmission>,
+    written_as: u64,
+    versions_max: u64,
+) {
     let key = job.key();
-    let source =
-        submission.cloned().or_else(|| tx.tables.job_submission.get(&(key.clone(), written_as)).map(|row| JobSubmission::clone(row)));
+    let source = submission
+        .cloned()
+        .or_else(|| tx.tables.job_submission.get(&(key.clone(), written_as)).map(|row| JobSubmission::clone(row)));
     let Some(source) = source else {
         return;
     };

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_commands::ReconcileSummaries;
-use songline_model::{AllocClientStatus, Allocation, Job, JobChildrenSummary, JobKey, JobStatus, JobSummary, Str, TaskGroupSummary};
+use songline_model::{
+    AllocClientStatus, Allocation, Job, JobChildrenSummary, JobKey, JobStatus, JobSummary, Str, TaskGroupSummary,
+};
 
 use crate::csi;
 use crate::rejected::Rejected;
@@ -100,7 +102,10 @@ pub(crate) fn count_alloc(tx: &mut Tx<'_>, alloc: &Allocation, before: Option<&A
             match before.client_status {
                 // Failed and complete allocs stay counted.
                 AllocClientStatus::Failed | AllocClientStatus::Complete => {}
-                left @ (AllocClientStatus::Pending | AllocClientStatus::Running | AllocClientStatus::Lost | AllocClientStatus::Unknown) => {
+                left @ (AllocClientStatus::Pending
+                | AllocClientStatus::Running
+                | AllocClientStatus::Lost
+                | AllocClientStatus::Unknown) => {
                     let from = bucket(group, left);
                     *from = (*from - 1).max(0);
                 }
@@ -215,11 +220,17 @@ pub(crate) fn reconcile(tx: &mut Tx<'_>, cmd: &ReconcileSummaries) -> Result<(),
 }
 
 /// The counts of a job's groups from its existing allocs. Cumulative counts of collected allocs are lost.
-pub(crate) fn recount(state: &State, job: &Job, queued: Option<&BTreeMap<Str, i64>>) -> BTreeMap<Str, TaskGroupSummary> {
+pub(crate) fn recount(
+    state: &State,
+    job: &Job,
+    queued: Option<&BTreeMap<Str, i64>>,
+) -> BTreeMap<Str, TaskGroupSummary> {
     let queued_of = |group: &Str| queued.and_then(|queued| queued.get(group)).copied().unwrap_or(0);
     let mut groups: BTreeMap<Str, TaskGroupSummary> = job
         .groups()
-        .map(|group| (group.name.clone(), TaskGroupSummary { queued: queued_of(&group.name), ..TaskGroupSummary::default() }))
+        .map(|group| {
+            (group.name.clone(), TaskGroupSummary { queued: queued_of(&group.name), ..TaskGroupSummary::default() })
+        })
         .collect();
     for alloc in state.allocs_of_job(&job.namespace, &job.id) {
         if alloc.job.as_ref().is_some_and(|own| own.create_index == job.create_index) {

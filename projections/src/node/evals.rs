@@ -36,7 +36,13 @@ pub fn node_registration_needs_evals(before: Option<&Node>, after: &Node) -> boo
 ///
 /// A purged job gets an evaluation too, so that its remaining allocations are stopped; type and priority come from
 /// their copy of the job.
-pub fn node_evals(view: &State, node: &Node, index: u64, now: Time, mut fresh: impl FnMut() -> EvalId) -> Vec<Evaluation> {
+pub fn node_evals(
+    view: &State,
+    node: &Node,
+    index: u64,
+    now: Time,
+    mut fresh: impl FnMut() -> EvalId,
+) -> Vec<Evaluation> {
     let mut jobs: BTreeMap<JobKey, (JobType, i64)> = BTreeMap::new();
     for alloc in view.allocs_of_node(node.id) {
         jobs.entry(alloc.job_key()).or_insert_with_key(|key| {
@@ -70,7 +76,9 @@ const DEFAULT_PRIORITY: i64 = 50;
 fn drivers_differ(before: &Node, after: &Node) -> bool {
     let shape = |node: &Node| -> Vec<_> {
         let drivers = node.drivers.iter().flatten();
-        drivers.map(|(name, driver)| (name.clone(), driver.detected, driver.healthy, driver.attributes.clone())).collect()
+        drivers
+            .map(|(name, driver)| (name.clone(), driver.detected, driver.healthy, driver.attributes.clone()))
+            .collect()
     };
     shape(before) != shape(after)
 }

@@ -211,7 +211,11 @@ fn an_empty_word_is_not_history() {
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g",
     );
-    let stop = StopAlloc { id: AllocId::from_bytes(id("a1")), append_state: Some(AllocState::default()), ..StopAlloc::default() };
+    let stop = StopAlloc {
+        id: AllocId::from_bytes(id("a1")),
+        append_state: Some(AllocState::default()),
+        ..StopAlloc::default()
+    };
     let command = ApplyPlan { stopped: vec![stop], ..ApplyPlan::default() };
     let index = state.raft_index() + 1;
     apply(&mut state, index, &Envelope::new(Time::from_secs(9), Actor::Anonymous, command)).result.unwrap();

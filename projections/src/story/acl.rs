@@ -32,7 +32,8 @@ fn hash(words: &Words<'_>, computed: Blob) -> Option<Blob> {
 
 pub(super) fn command(words: &Words<'_>) -> Command {
     if words.plain[0] == "autopilot" {
-        let config = AutopilotConfig { max_trailing_logs: words.number("trailing").unwrap_or(0), ..AutopilotConfig::default() };
+        let config =
+            AutopilotConfig { max_trailing_logs: words.number("trailing").unwrap_or(0), ..AutopilotConfig::default() };
         return SetAutopilotConfig { config, cas: words.number("cas") }.into();
     }
     let listed = &words.plain[2..];
@@ -44,7 +45,10 @@ pub(super) fn command(words: &Words<'_>) -> Command {
             UpsertAclTokens { tokens: names.map(|name| token(words, name)).collect() }.into()
         }
         "token-delete" => DeleteAclTokens { accessor_ids: listed.iter().map(|name| accessor(name)).collect() }.into(),
-        "bootstrap" => BootstrapAclToken { token: token(words, words.plain[2]), reset_index: words.number("reset").unwrap_or(0) }.into(),
+        "bootstrap" => {
+            BootstrapAclToken { token: token(words, words.plain[2]), reset_index: words.number("reset").unwrap_or(0) }
+                .into()
+        }
         "once" => UpsertOneTimeToken {
             token: OneTimeToken {
                 one_time_secret_id: secret(words.get("secret").unwrap_or_default()),
@@ -65,7 +69,9 @@ pub(super) fn command(words: &Words<'_>) -> Command {
             allow_missing_policies: words.has("allow-missing"),
         }
         .into(),
-        "role-delete" => DeleteAclRoles { ids: listed.iter().map(|name| RoleId::from_bytes(id(name))).collect() }.into(),
+        "role-delete" => {
+            DeleteAclRoles { ids: listed.iter().map(|name| RoleId::from_bytes(id(name))).collect() }.into()
+        }
         // `acl method corp:default extra`
         "method" => UpsertAclAuthMethods {
             auth_methods: listed.iter().filter(|word| **word != "bare").map(|name| auth_method(words, name)).collect(),
@@ -77,7 +83,10 @@ pub(super) fn command(words: &Words<'_>) -> Command {
             allow_missing_auth_methods: words.has("allow-missing"),
         }
         .into(),
-        "rule-delete" => DeleteAclBindingRules { ids: listed.iter().map(|name| BindingRuleId::from_bytes(id(name))).collect() }.into(),
+        "rule-delete" => {
+            DeleteAclBindingRules { ids: listed.iter().map(|name| BindingRuleId::from_bytes(id(name))).collect() }
+                .into()
+        }
         other => panic!("no command acl {other}"),
     }
 }
@@ -116,7 +125,8 @@ fn token(words: &Words<'_>, name: &str) -> AclToken {
 
 fn role(words: &Words<'_>, place: &str) -> AclRole {
     let (role, name) = place.split_once(':').expect("role:name");
-    let policies = names(words, "policies").map(|names| names.into_iter().map(|name| AclRolePolicyLink { name }).collect());
+    let policies =
+        names(words, "policies").map(|names| names.into_iter().map(|name| AclRolePolicyLink { name }).collect());
     let mut row = AclRole { id: RoleId::from_bytes(id(role)), name: name.into(), policies, ..AclRole::default() };
     row.hash = hash(words, row.compute_hash());
     row
@@ -129,9 +139,10 @@ fn auth_method(words: &Words<'_>, place: &str) -> AclAuthMethod {
         name: name.into(),
         kind: AclAuthMethodKind::Oidc,
         default: flag == "default",
-        config: words
-            .get("client-secret")
-            .map(|secret| AclAuthMethodConfig { oidc_client_secret: Secret::new(secret), ..AclAuthMethodConfig::default() }),
+        config: words.get("client-secret").map(|secret| AclAuthMethodConfig {
+            oidc_client_secret: Secret::new(secret),
+            ..AclAuthMethodConfig::default()
+        }),
         create_time: created,
         modify_time: created,
         ..AclAuthMethod::default()
@@ -157,7 +168,8 @@ fn binding_rule(words: &Words<'_>, name: &str) -> AclBindingRule {
 
 /// Shows a token's links to roles and names of policies.
 fn show_token(row: &AclToken) -> String {
-    let roles: Vec<String> = row.role_links().iter().map(|link| format!("{}={}", name(link.id.as_bytes()), link.name)).collect();
+    let roles: Vec<String> =
+        row.role_links().iter().map(|link| format!("{}={}", name(link.id.as_bytes()), link.name)).collect();
     let expires = row.expiration_time.map_or_else(|| "never".to_owned(), |at| format!("{}s", at.secs()));
     format!(
         "token {}: {:?} {} roles={roles:?} global={} expires={expires} created={}s create={} modify={}",
@@ -173,19 +185,21 @@ fn show_token(row: &AclToken) -> String {
 
 pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
     let gone = || format!("{noun} {what}: none");
-    let listed = |names: Vec<String>| format!("{noun} {what}: {}", if names.is_empty() { "none".to_owned() } else { names.join(" ") });
+    let listed = |names: Vec<String>| {
+        format!("{noun} {what}: {}", if names.is_empty() { "none".to_owned() } else { names.join(" ") })
+    };
     match noun {
-        "policy" => state
-            .acl_policy(what)
-            .map_or_else(gone, |row| format!("policy {what}: rules={} create={} modify={}", row.rules, row.create_index, row.modify_index)),
+        "policy" => state.acl_policy(what).map_or_else(gone, |row| {
+            format!("policy {what}: rules={} create={} modify={}", row.rules, row.create_index, row.modify_index)
+        }),
         "token" => state.acl_token(accessor(what)).map_or_else(gone, |row| show_token(&row)),
         "stored" => {
             let row = state.acl_tokens().find(|row| row.accessor_id == accessor(what));
             row.map_or_else(gone, |row| show_token(row))
         }
-        "secret" => {
-            state.acl_token_by_secret(&secret(what)).map_or_else(gone, |row| format!("secret {what}: {}", name(row.accessor_id.as_bytes())))
-        }
+        "secret" => state
+            .acl_token_by_secret(&secret(what))
+            .map_or_else(gone, |row| format!("secret {what}: {}", name(row.accessor_id.as_bytes()))),
         "tokens" => listed(state.acl_tokens().map(|row| name(row.accessor_id.as_bytes())).collect()),
         "policies-of" => {
             let row = state.acl_token(accessor(what)).expect("the token is there");
@@ -209,24 +223,43 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
         }
         "bootstrap" => format!("bootstrap: {:?}", state.acl_bootstrap_index()),
         "once" => state.one_time_token_by_secret(&secret(what)).map_or_else(gone, |row| {
-            format!("once {what}: {} create={} modify={}", name(row.accessor_id.as_bytes()), row.create_index, row.modify_index)
+            format!(
+                "once {what}: {} create={} modify={}",
+                name(row.accessor_id.as_bytes()),
+                row.create_index,
+                row.modify_index
+            )
         }),
         "role" => state.acl_role(RoleId::from_bytes(id(what))).map_or_else(gone, |row| {
             let policies: Vec<&Str> = row.policy_names().collect();
-            format!("role {what}: {} policies={policies:?} create={} modify={}", row.name, row.create_index, row.modify_index)
+            format!(
+                "role {what}: {} policies={policies:?} create={} modify={}",
+                row.name, row.create_index, row.modify_index
+            )
         }),
-        "role-named" => state.acl_role_by_name(what).map_or_else(gone, |row| format!("role-named {what}: {}", name(row.id.as_bytes()))),
+        "role-named" => state
+            .acl_role_by_name(what)
+            .map_or_else(gone, |row| format!("role-named {what}: {}", name(row.id.as_bytes()))),
         "method" => state.acl_auth_method(what).map_or_else(gone, |row| {
             let times = (row.create_time.secs(), row.modify_time.secs());
-            format!("method {what}: default={} times={times:?} create={} modify={}", row.default, row.create_index, row.modify_index)
+            format!(
+                "method {what}: default={} times={times:?} create={} modify={}",
+                row.default, row.create_index, row.modify_index
+            )
         }),
         "rules-of" => listed(state.acl_binding_rules_of_method(what).map(|row| name(row.id.as_bytes())).collect()),
         "rule" => state.acl_binding_rule(BindingRuleId::from_bytes(id(what))).map_or_else(gone, |row| {
             let times = (row.create_time.secs(), row.modify_time.secs());
-            format!("rule {what}: method={} times={times:?} create={} modify={}", row.auth_method, row.create_index, row.modify_index)
+            format!(
+                "rule {what}: method={} times={times:?} create={} modify={}",
+                row.auth_method, row.create_index, row.modify_index
+            )
         }),
         "autopilot" => state.autopilot_config().map_or_else(gone, |row| {
-            format!("autopilot: trailing={} create={} modify={}", row.max_trailing_logs, row.create_index, row.modify_index)
+            format!(
+                "autopilot: trailing={} create={} modify={}",
+                row.max_trailing_logs, row.create_index, row.modify_index
+            )
         }),
         "launch" => {
             let key = job_key(what);

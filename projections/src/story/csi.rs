@@ -55,7 +55,8 @@ fn volume_key(name: &str) -> CsiVolumeKey {
 
 fn volume(words: &Words<'_>, name: &str) -> CsiVolume {
     let key = volume_key(name);
-    let capability = |text: &str| CsiVolumeCapability { access_mode: text.into(), attachment_mode: CsiAttachmentMode::FileSystem };
+    let capability =
+        |text: &str| CsiVolumeCapability { access_mode: text.into(), attachment_mode: CsiAttachmentMode::FileSystem };
     let capabilities: Vec<CsiVolumeCapability> = words.list("offers").map(capability).collect();
     CsiVolume {
         id: key.id,
@@ -99,15 +100,20 @@ fn claim(words: &Words<'_>, name: &str, alloc: &str) -> ClaimCsiVolume {
 pub(super) fn command(words: &Words<'_>) -> Command {
     let what = words.plain.get(2).copied().unwrap_or_default();
     match (words.plain[0], words.plain[1]) {
-        ("volume", "register") => RegisterCsiVolumes { volumes: words.plain[2..].iter().map(|name| volume(words, name)).collect() }.into(),
+        ("volume", "register") => {
+            RegisterCsiVolumes { volumes: words.plain[2..].iter().map(|name| volume(words, name)).collect() }.into()
+        }
         ("volume", "deregister") => {
             let force = words.has("force");
-            let keys: Vec<CsiVolumeKey> = words.plain[2..].iter().filter(|word| **word != "force").map(|name| volume_key(name)).collect();
+            let keys: Vec<CsiVolumeKey> =
+                words.plain[2..].iter().filter(|word| **word != "force").map(|name| volume_key(name)).collect();
             let namespace = keys.first().map(|key| key.namespace.clone()).unwrap_or_default();
             DeregisterCsiVolumes { namespace, ids: keys.into_iter().map(|key| key.id).collect(), force }.into()
         }
         ("volume", "claim") => claim(words, what, words.get("alloc").unwrap_or_default()).into(),
-        ("volume", "claims") => ClaimCsiVolumes { claims: words.list("allocs").map(|alloc| claim(words, what, alloc)).collect() }.into(),
+        ("volume", "claims") => {
+            ClaimCsiVolumes { claims: words.list("allocs").map(|alloc| claim(words, what, alloc)).collect() }.into()
+        }
         ("plugin", "delete") => DeleteCsiPlugin { id: what.into() }.into(),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }
@@ -138,18 +144,22 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
 
 fn show_volume(row: &CsiVolume) -> String {
     let mut told = format!("volume {}: create={} modify={}", row.id, row.create_index, row.modify_index);
-    for (name, word) in
-        [("provider", row.provider.as_str()), ("access", row.access_mode.as_str()), ("attach", row.attachment_mode.as_str())]
-    {
+    for (name, word) in [
+        ("provider", row.provider.as_str()),
+        ("access", row.access_mode.as_str()),
+        ("attach", row.attachment_mode.as_str()),
+    ] {
         if !word.is_empty() {
             write!(told, " {name}={word}").expect("writes");
         }
     }
     let offers: Vec<&str> = row.requested_capabilities.iter().flatten().map(|one| one.access_mode.as_str()).collect();
     write!(told, " offers={}", offers.join(",")).expect("writes");
-    for (name, claims, how) in
-        [("read", &row.read_claims, How::Short), ("write", &row.write_claims, How::Short), ("past", &row.past_claims, How::Long)]
-    {
+    for (name, claims, how) in [
+        ("read", &row.read_claims, How::Short),
+        ("write", &row.write_claims, How::Short),
+        ("past", &row.past_claims, How::Long),
+    ] {
         if !claims.is_empty() {
             write!(told, " {name}({})", show_claims(claims, how)).expect("writes");
         }
@@ -167,7 +177,8 @@ fn show_claims(claims: &BTreeMap<AllocId, CsiVolumeClaim>, how: How) -> String {
     let show = |claim: &CsiVolumeClaim| {
         let mut told = format!("{}@{}", name(claim.allocation_id.as_bytes()), name(claim.node_id.as_bytes()));
         if how == How::Long {
-            write!(told, " {:?} {:?} {} {}", claim.state, claim.mode, claim.access_mode, claim.attachment_mode).expect("writes");
+            write!(told, " {:?} {:?} {} {}", claim.state, claim.mode, claim.access_mode, claim.attachment_mode)
+                .expect("writes");
             if !claim.external_node_id.is_empty() {
                 write!(told, " on {}", claim.external_node_id).expect("writes");
             }
@@ -178,7 +189,13 @@ fn show_claims(claims: &BTreeMap<AllocId, CsiVolumeClaim>, how: How) -> String {
 }
 
 fn show_plugin(row: &CsiPlugin) -> String {
-    let mut told = format!("plugin {}: {:?} create={} modify={}", row.id, row.provider.as_str(), row.create_index, row.modify_index);
+    let mut told = format!(
+        "plugin {}: {:?} create={} modify={}",
+        row.id,
+        row.provider.as_str(),
+        row.create_index,
+        row.modify_index
+    );
     let parts = [
         ("controllers", &row.controllers, &row.controller_jobs, row.controllers_healthy, row.controllers_expected),
         ("nodes", &row.nodes, &row.node_jobs, row.nodes_healthy, row.nodes_expected),

@@ -2,8 +2,8 @@
 
 use songline_commands::{ApplyVariable, Command, DeleteRootKey, UpsertRootKey};
 use songline_model::{
-    DEFAULT_NAMESPACE, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Variable, VariableData, VariableKey,
-    VariableMetadata, VariableOp, WrappedKey,
+    DEFAULT_NAMESPACE, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Variable,
+    VariableData, VariableKey, VariableMetadata, VariableOp, WrappedKey,
 };
 
 use super::{Words, id, name};
@@ -24,7 +24,9 @@ fn variable_key(path: &str) -> VariableKey {
 /// `root active k1 rekey`, `root delete k1`.
 pub(super) fn command(words: &Words<'_>) -> Command {
     match (words.plain[0], words.plain[1]) {
-        ("var", op) => ApplyVariable { op: VariableOp::from_word(op).expect("an operation"), var: variable(words) }.into(),
+        ("var", op) => {
+            ApplyVariable { op: VariableOp::from_word(op).expect("an operation"), var: variable(words) }.into()
+        }
         (_, "delete") => DeleteRootKey { key_id: root_key(words.plain[2]), unused_only: words.has("unused") }.into(),
         (_, state) => UpsertRootKey {
             meta: RootKeyMeta {
@@ -34,7 +36,10 @@ pub(super) fn command(words: &Words<'_>) -> Command {
                 state: RootKeyState::from_word(state).expect("a state of keys"),
                 ..RootKeyMeta::default()
             },
-            wrapped: WrappedKey { wrapped_by: "kek".into(), material: Sealed(words.get("material").unwrap_or("secret").into()) },
+            wrapped: WrappedKey {
+                wrapped_by: "kek".into(),
+                material: Sealed(words.get("material").unwrap_or("secret").into()),
+            },
             rekey: words.has("rekey"),
         }
         .into(),
@@ -66,11 +71,14 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
         "var" => state.variable(&variable_key(what)).map_or_else(gone, |row| {
             let (meta, size) = (&row.meta, row.encrypted.data.len());
             let times = (meta.create_time, meta.modify_time);
-            format!("var {what}: {size} bytes create={} modify={} times={times:?}", meta.create_index, meta.modify_index)
+            format!(
+                "var {what}: {size} bytes create={} modify={} times={times:?}",
+                meta.create_index, meta.modify_index
+            )
         }),
-        "quota" => state
-            .variables_quota(what)
-            .map_or_else(gone, |row| format!("quota {what}: {} create={} modify={}", row.size, row.create_index, row.modify_index)),
+        "quota" => state.variables_quota(what).map_or_else(gone, |row| {
+            format!("quota {what}: {} create={} modify={}", row.size, row.create_index, row.modify_index)
+        }),
         _ => state.root_keys().map(|row| show_root(state, row)).collect::<Vec<_>>().join(" "),
     }
 }
@@ -78,7 +86,13 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
 fn show_root(state: &State, row: &RootKey) -> String {
     let meta = &row.meta;
     let used = if state.root_key_in_use(meta.key_id) { " used" } else { "" };
-    format!("{}({} create={} modify={}{used})", name(meta.key_id.as_bytes()), meta.state, meta.create_index, meta.modify_index)
+    format!(
+        "{}({} create={} modify={}{used})",
+        name(meta.key_id.as_bytes()),
+        meta.state,
+        meta.create_index,
+        meta.modify_index
+    )
 }
 
 pub(super) fn tell(outcome: &Outcome) -> String {

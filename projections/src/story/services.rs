@@ -15,7 +15,8 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
             let key = job_key(what);
             state.scaling_events(&key.namespace, &key.id).map_or_else(gone, |row| {
                 let of_group = row.scaling_events.iter().map(|(group, events)| {
-                    let events: Vec<String> = events.iter().map(|event| format!("{}@{}", event.message, event.create_index)).collect();
+                    let events: Vec<String> =
+                        events.iter().map(|event| format!("{}@{}", event.message, event.create_index)).collect();
                     format!(" {group}({})", events.join(" "))
                 });
                 format!("scalings {what}: modify={}{}", row.modify_index, of_group.collect::<String>())
@@ -23,7 +24,15 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
         }
         _ => {
             let rows = state.service_registrations().map(|row| {
-                format!(" {}/{}:{}[{}]@{}-{}", row.namespace, row.id, row.port, row.tags.join(","), row.create_index, row.modify_index)
+                format!(
+                    " {}/{}:{}[{}]@{}-{}",
+                    row.namespace,
+                    row.id,
+                    row.port,
+                    row.tags.join(","),
+                    row.create_index,
+                    row.modify_index
+                )
             });
             format!(
                 "services:{} of n1={} of a1={} of db={} of web={}",
@@ -54,7 +63,10 @@ pub(super) fn command(words: &Words<'_>, verb: &str, what: &str) -> Command {
         }
     };
     match verb {
-        "upsert" => UpsertServiceRegistrations { services: words.plain[2..].iter().map(|name_of| row(name_of)).collect() }.into(),
+        "upsert" => {
+            UpsertServiceRegistrations { services: words.plain[2..].iter().map(|name_of| row(name_of)).collect() }
+                .into()
+        }
         "delete" => DeleteServiceRegistration { namespace: row(what).namespace, id: row(what).id }.into(),
         "delete-node" => DeleteServiceRegistrationsOfNode { node_id: NodeId::from_bytes(id(what)) }.into(),
         other => panic!("no command service {other}"),

@@ -27,5 +27,10 @@ pub(super) fn show_summary(row: &JobSummary) -> String {
 }
 
 pub(super) fn nonzero(counts: &[(&str, i64)]) -> String {
-    counts.iter().filter(|(_, count)| *count != 0).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
+    counts
+        .iter()
+        .filter(|(_, count)| *count != 0)
+        .map(|(name, count)| format!("{name}={count}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -98,7 +98,8 @@ impl Dice {
             3 | 4 => UpsertAclTokens { tokens: (0..some).map(|_| self.acl_token()).collect() }.into(),
             5 => DeleteAclTokens { accessor_ids: vec![self.accessor()] }.into(),
             6 => {
-                let reset_index = if self.chance(50) { state.acl_bootstrap_index().unwrap_or(0) } else { self.below(3) };
+                let reset_index =
+                    if self.chance(50) { state.acl_bootstrap_index().unwrap_or(0) } else { self.below(3) };
                 BootstrapAclToken { token: self.acl_token(), reset_index }.into()
             }
             7 => {
@@ -119,9 +120,11 @@ impl Dice {
                 DeleteOneTimeTokens { accessor_ids, exchanged: self.chance(50).then(|| self.below(100)) }.into()
             }
             10 => ExpireOneTimeTokens { timestamp: Time::from_secs(self.below(90).cast_signed()) }.into(),
-            11 | 12 => {
-                UpsertAclRoles { roles: (0..some).map(|_| self.acl_role()).collect(), allow_missing_policies: self.chance(40) }.into()
+            11 | 12 => UpsertAclRoles {
+                roles: (0..some).map(|_| self.acl_role()).collect(),
+                allow_missing_policies: self.chance(40),
             }
+            .into(),
             13 => DeleteAclRoles { ids: vec![self.role_id()] }.into(),
             14 => UpsertAclAuthMethods { auth_methods: (0..some).map(|_| self.acl_auth_method()).collect() }.into(),
             15 => DeleteAclAuthMethods { names: self.names() }.into(),
@@ -130,7 +133,8 @@ impl Dice {
                 allow_missing_auth_methods: self.chance(40),
             }
             .into(),
-            _ => DeleteAclBindingRules { ids: vec![BindingRuleId::from_bytes(id(&format!("b{}", self.below(4))))] }.into(),
+            _ => DeleteAclBindingRules { ids: vec![BindingRuleId::from_bytes(id(&format!("b{}", self.below(4))))] }
+                .into(),
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::*;
 
 const PLUGINS: [&str; 2] = ["p", "q"];
-const ACCESS: [&str; 4] = ["single-node-writer", "multi-node-reader-only", "multi-node-single-writer", "multi-node-multi-writer"];
+const ACCESS: [&str; 4] =
+    ["single-node-writer", "multi-node-reader-only", "multi-node-single-writer", "multi-node-multi-writer"];
 
 /// Plugin instances that a node reports.
 pub(super) fn instances(dice: &mut Dice) -> Option<BTreeMap<Str, CsiInfo>> {
@@ -54,7 +55,8 @@ fn key(dice: &mut Dice) -> CsiVolumeKey {
 
 fn volume(dice: &mut Dice) -> CsiVolume {
     let key = key(dice);
-    let capability = CsiVolumeCapability { access_mode: dice.pick(&ACCESS).into(), attachment_mode: CsiAttachmentMode::FileSystem };
+    let capability =
+        CsiVolumeCapability { access_mode: dice.pick(&ACCESS).into(), attachment_mode: CsiAttachmentMode::FileSystem };
     CsiVolume {
         id: key.id,
         namespace: key.namespace,
@@ -67,9 +69,16 @@ fn volume(dice: &mut Dice) -> CsiVolume {
 
 fn claim(dice: &mut Dice, state: &State) -> ClaimCsiVolume {
     let known: Vec<AllocId> = state.allocs().map(|alloc| alloc.id).collect();
-    let allocation_id = if known.is_empty() || dice.chance(10) { dice.pick(&[AllocId::NIL, dice_alloc()]) } else { dice.pick(&known) };
+    let allocation_id =
+        if known.is_empty() || dice.chance(10) { dice.pick(&[AllocId::NIL, dice_alloc()]) } else { dice.pick(&known) };
     let taken = CsiClaimState::Taken;
-    let state = dice.pick(&[taken, taken, CsiClaimState::ReadyToFree, CsiClaimState::NodeDetached, CsiClaimState::Unpublishing]);
+    let state = dice.pick(&[
+        taken,
+        taken,
+        CsiClaimState::ReadyToFree,
+        CsiClaimState::NodeDetached,
+        CsiClaimState::Unpublishing,
+    ]);
     ClaimCsiVolume {
         volume: key(dice),
         claim: CsiVolumeClaim {

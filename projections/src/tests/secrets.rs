@@ -2,8 +2,8 @@
 
 use songline_commands::{ApplyVariable, Command, DeleteRootKey, UpsertRootKey};
 use songline_model::{
-    ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str, Variable, VariableData, VariableKey, VariableMetadata,
-    VariableOp, WrappedKey,
+    ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str, Variable, VariableData, VariableKey,
+    VariableMetadata, VariableOp, WrappedKey,
 };
 
 use super::Dice;
@@ -18,7 +18,12 @@ impl Dice {
         match self.below(8) {
             0 | 1 => {
                 let state = self.pick(RootKeyState::ALL);
-                let meta = RootKeyMeta { key_id: self.root_key(), algorithm: ROOT_KEY_ALGORITHM.into(), state, ..RootKeyMeta::default() };
+                let meta = RootKeyMeta {
+                    key_id: self.root_key(),
+                    algorithm: ROOT_KEY_ALGORITHM.into(),
+                    state,
+                    ..RootKeyMeta::default()
+                };
                 let wrapped = WrappedKey { wrapped_by: "kek".into(), material: Sealed(vec![1; 60]) };
                 UpsertRootKey { meta, wrapped, rekey: self.chance(30) }.into()
             }
@@ -31,11 +36,20 @@ impl Dice {
         let key = VariableKey::new(self.pick(&["default", "dev"]), Str::from(format!("p{}", self.below(5))));
         let known = state.variable(&key).map_or(0, |row| row.meta.modify_index);
         let modify_index = if self.chance(70) { known } else { self.below(20) };
-        let meta =
-            VariableMetadata { namespace: key.namespace, path: key.path, modify_index, modify_time: 3, ..VariableMetadata::default() };
+        let meta = VariableMetadata {
+            namespace: key.namespace,
+            path: key.path,
+            modify_index,
+            modify_time: 3,
+            ..VariableMetadata::default()
+        };
         let data = Sealed(vec![2; self.below(100) as usize]);
         // With an existing key, mostly: any other is refused.
-        let key_id = state.active_root_key().filter(|_| self.chance(90)).map_or_else(|| self.root_key(), |row| row.meta.key_id);
-        ApplyVariable { op: self.pick(VariableOp::ALL), var: Variable { meta, encrypted: VariableData { data, key_id } } }
+        let key_id =
+            state.active_root_key().filter(|_| self.chance(90)).map_or_else(|| self.root_key(), |row| row.meta.key_id);
+        ApplyVariable {
+            op: self.pick(VariableOp::ALL),
+            var: Variable { meta, encrypted: VariableData { data, key_id } },
+        }
     }
 }

@@ -27,10 +27,14 @@ impl Told {
         let msgpack::Tree::Map(fields) = tree else { panic!("{method} asks with a map") };
         let own = fields.into_iter().filter(|(key, value)| {
             let key = key.as_text().unwrap();
-            !["Region", "AuthToken"].contains(&key) && *value != msgpack::Tree::Int(0) && !matches!(value, msgpack::Tree::Bool(false))
+            !["Region", "AuthToken"].contains(&key)
+                && *value != msgpack::Tree::Int(0)
+                && !matches!(value, msgpack::Tree::Bool(false))
         });
-        let own: Vec<String> =
-            own.filter(|(_, value)| value.as_text() != Some("")).map(|(key, value)| format!("{key:?} {value:?}")).collect();
+        let own: Vec<String> = own
+            .filter(|(_, value)| value.as_text() != Some(""))
+            .map(|(key, value)| format!("{key:?} {value:?}"))
+            .collect();
         self.asked.lock().unwrap().push(format!("{method} {}", own.join(", ")));
     }
 }
@@ -54,7 +58,8 @@ impl Dispatch for Told {
         // An exec session is answered once its input has ended.
         let mut listening = method == AllocationsExec::METHOD;
         while listening {
-            let message: crate::message::ExecMessage = msgpack::from_slice(&channel.next().await.unwrap().unwrap()).unwrap();
+            let message: crate::message::ExecMessage =
+                msgpack::from_slice(&channel.next().await.unwrap().unwrap()).unwrap();
             self.asked.lock().unwrap().push(format!("{message:?}"));
             listening = message.stdin.is_none_or(|stdin| !stdin.close);
         }
@@ -70,8 +75,10 @@ fn node(told: Told) -> (RemoteAgent<Session>, Arc<Told>) {
     let session = Session::dialled(there, SessionLimits::default());
     let from: SocketAddr = ([127, 0, 0, 1], 1).into();
     tokio::spawn(serve_session(session, true, From::plain(from), told.clone()));
-    let caller = Caller { region: "global".into(), auth_token: songline_model::Secret::new("token"), ..Caller::default() };
-    let agent = RemoteAgent::new(Session::accepted(here, SessionLimits::default()), NodeId::from_bytes([7; 16]), caller);
+    let caller =
+        Caller { region: "global".into(), auth_token: songline_model::Secret::new("token"), ..Caller::default() };
+    let agent =
+        RemoteAgent::new(Session::accepted(here, SessionLimits::default()), NodeId::from_bytes([7; 16]), caller);
     (agent, told)
 }
 
@@ -147,10 +154,23 @@ async fn a_refusal_keeps_its_status() {
 
 #[tokio::test]
 async fn frames_come_until_the_node_ends_them() {
-    let (agent, told) = node(saying(&[r#"{"Data":"aGVs","File":"t.stdout.0","Offset":3}"#, "{}", r#"{"FileEvent":"truncated"}"#]));
-    let logs = ReadLogs { alloc: ALLOC, task: "t".into(), kind: "stdout".into(), origin: Origin::End, offset: 5, follow: true };
+    let (agent, told) =
+        node(saying(&[r#"{"Data":"aGVs","File":"t.stdout.0","Offset":3}"#, "{}", r#"{"FileEvent":"truncated"}"#]));
+    let logs = ReadLogs {
+        alloc: ALLOC,
+        task: "t".into(),
+        kind: "stdout".into(),
+        origin: Origin::End,
+        offset: 5,
+        follow: true,
+    };
     let frames = all(agent.fs_logs(logs).await.unwrap()).await;
-    let hel = StreamFrame { offset: 3, data: Bytes::from_static(b"hel"), file: "t.stdout.0".into(), ..StreamFrame::default() };
+    let hel = StreamFrame {
+        offset: 3,
+        data: Bytes::from_static(b"hel"),
+        file: "t.stdout.0".into(),
+        ..StreamFrame::default()
+    };
     let event = StreamFrame { file_event: "truncated".into(), ..StreamFrame::default() };
     assert_eq!(frames, [Ok(hel), Ok(StreamFrame::default()), Ok(event)]);
     asked(

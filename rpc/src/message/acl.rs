@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use songline_model::{
-    AccessorId, AclPolicy, AclRole, AclTokenKind, AclTokenRoleLink, AllocId, Blob, Dur, JobId, NamespaceName, NodeId, RoleId, Secret, Str,
-    Time,
+    AccessorId, AclPolicy, AclRole, AclTokenKind, AclTokenRoleLink, AllocId, Blob, Dur, JobId, NamespaceName, NodeId,
+    RoleId, Secret, Str, Time,
 };
 
 use super::message;

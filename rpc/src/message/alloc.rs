@@ -115,7 +115,8 @@ impl Serialize for WireAlloc {
         let tokens = row.signed_identities.as_ref().map(|all| all.iter().filter_map(token).collect());
         let bare = Allocation { signed_identities: None, ..Allocation::clone(row) };
         let legacy = Legacy::of(row.allocated_resources.as_deref());
-        let whole = msgpack::merged(&bare, &Tokens { signed_identities: tokens }).and_then(|row| msgpack::merged(&row, &legacy));
+        let whole = msgpack::merged(&bare, &Tokens { signed_identities: tokens })
+            .and_then(|row| msgpack::merged(&row, &legacy));
         whole.map_err(serde::ser::Error::custom)?.serialize(s)
     }
 }
@@ -125,7 +126,8 @@ impl<'de> Deserialize<'de> for WireAlloc {
         let value = RawValue::deserialize(d)?;
         let mut row: Allocation = value.read().map_err(serde::de::Error::custom)?;
         let identities: Identities = value.read().map_err(serde::de::Error::custom)?;
-        let signed = |(task, token): (Str, Secret)| Some(TaskIdentity { task, signature: Signature::of_token(token.reveal())? });
+        let signed =
+            |(task, token): (Str, Secret)| Some(TaskIdentity { task, signature: Signature::of_token(token.reveal())? });
         // Tokens with other signatures cannot be rebuilt from a row, so they are dropped.
         row.signed_identities = identities.signed_identities.map(|all| all.into_iter().filter_map(signed).collect());
         Ok(Self(Arc::new(row)))

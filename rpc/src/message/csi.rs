@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use songline_model::{
-    AllocId, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiClaimState, CsiHealth, CsiVolume, CsiVolumeClaim, CsiVolumeId, NodeId, Str,
+    AllocId, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiClaimState, CsiHealth, CsiVolume, CsiVolumeClaim,
+    CsiVolumeId, NodeId, Str,
 };
 
 use super::message;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DrainStrategy, Dur, EvalId, Node, NodeEvent, NodeId, Secret,
-    Str, TaskState,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DrainStrategy, Dur, EvalId, Node, NodeEvent,
+    NodeId, Secret, Str, TaskState,
 };
 
 use super::message;

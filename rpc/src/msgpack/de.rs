@@ -109,7 +109,13 @@ impl<'de> Reader<'de> {
         match self.head()? {
             Marker::Nil => Ok(&[]),
             Marker::Raw(len) | Marker::Bin(len) => self.take(len),
-            Marker::Bool(_) | Marker::Int(_) | Marker::UInt(_) | Marker::Float(_) | Marker::Ext(_) | Marker::Array(_) | Marker::Map(_) => {
+            Marker::Bool(_)
+            | Marker::Int(_)
+            | Marker::UInt(_)
+            | Marker::Float(_)
+            | Marker::Ext(_)
+            | Marker::Array(_)
+            | Marker::Map(_) => {
                 let text = format!("invalid byte descriptor for decoding bytes, got: {first:#x}");
                 Err(DecodeError { at: self.at, text: text.into() })
             }
@@ -139,9 +145,13 @@ impl<'de> Reader<'de> {
                 Some(nanos) => visitor.visit_i64(nanos),
                 None => Err(self.no_number(at)),
             },
-            Marker::Bool(_) | Marker::Float(_) | Marker::Raw(_) | Marker::Bin(_) | Marker::Ext(_) | Marker::Array(_) | Marker::Map(_) => {
-                Err(self.no_number(at))
-            }
+            Marker::Bool(_)
+            | Marker::Float(_)
+            | Marker::Raw(_)
+            | Marker::Bin(_)
+            | Marker::Ext(_)
+            | Marker::Array(_)
+            | Marker::Map(_) => Err(self.no_number(at)),
         }
     }
 
@@ -184,9 +194,13 @@ impl<'de> Reader<'de> {
             Marker::Map(len) => self.entries(len, name, visitor),
             Marker::Nil | Marker::Array(0) => self.entries(0, name, visitor),
             Marker::Array(_) => Err(DecodeError::at(self.at, "a struct as an array is not taken")),
-            Marker::Bool(_) | Marker::Int(_) | Marker::UInt(_) | Marker::Float(_) | Marker::Raw(_) | Marker::Bin(_) | Marker::Ext(_) => {
-                Err(DecodeError::at(self.at, "only encoded map or array can be decoded into a struct"))
-            }
+            Marker::Bool(_)
+            | Marker::Int(_)
+            | Marker::UInt(_)
+            | Marker::Float(_)
+            | Marker::Raw(_)
+            | Marker::Bin(_)
+            | Marker::Ext(_) => Err(DecodeError::at(self.at, "only encoded map or array can be decoded into a struct")),
         }
     }
 
@@ -400,7 +414,11 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
         self.deserialize_unit(visitor)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
         match name {
             form::ID => self.visit_text(visitor),
             RAW => {
@@ -431,7 +449,12 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
         self.deserialize_seq(visitor)
     }
 
-    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, visitor: V) -> Result<V::Value, DecodeError> {
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
         self.deserialize_seq(visitor)
     }
 

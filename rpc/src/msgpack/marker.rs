@@ -35,11 +35,14 @@ impl Head {
     /// Reads the head of the value at the start of `bytes`; `None` if the bytes end too early.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Reserved> {
         let Some((first, rest)) = bytes.split_first() else { return Ok(None) };
-        let number = |size: usize| rest.get(..size).map(|digits| digits.iter().fold(0u64, |sum, digit| sum << 8 | u64::from(*digit)));
+        let number = |size: usize| {
+            rest.get(..size).map(|digits| digits.iter().fold(0u64, |sum, digit| sum << 8 | u64::from(*digit)))
+        };
         let length = |size: usize, as_marker: fn(u32) -> Marker| number(size).map(|n| (as_marker(n as u32), size));
         let unsigned = |size: usize| number(size).map(|n| (Marker::UInt(n), size));
         // The sign is the highest bit of the `size` bytes.
-        let signed = |size: usize| number(size).map(|n| (Marker::Int((n << (64 - 8 * size)) as i64 >> (64 - 8 * size)), size));
+        let signed =
+            |size: usize| number(size).map(|n| (Marker::Int((n << (64 - 8 * size)) as i64 >> (64 - 8 * size)), size));
         let read = match *first {
             n @ 0x00..=0x7f => Some((Marker::UInt(n.into()), 0)),
             n @ 0x80..=0x8f => Some((Marker::Map((n & 0x0f).into()), 0)),

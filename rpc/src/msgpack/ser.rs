@@ -259,7 +259,13 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.serialize_seq(Some(len))
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, len: usize) -> Result<Open<'a>, EncodeError> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Open<'a>, EncodeError> {
         self.variant(variant);
         self.serialize_seq(Some(len))
     }
@@ -273,7 +279,13 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.serialize_map(Some(len))
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, len: usize) -> Result<Open<'a>, EncodeError> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Open<'a>, EncodeError> {
         self.variant(variant);
         self.serialize_map(Some(len))
     }

@@ -58,7 +58,9 @@ impl Scanner {
                 return Ok(Some(length));
             }
             let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) else { return Ok(None) };
-            let Some(Head { marker, size }) = Head::read(rest).map_err(|_| SkipError::Reserved { at: self.at })? else { return Ok(None) };
+            let Some(Head { marker, size }) = Head::read(rest).map_err(|_| SkipError::Reserved { at: self.at })? else {
+                return Ok(None);
+            };
             self.begun = true;
             let (body, values) = match marker {
                 Marker::Array(n) => (0, u64::from(n)),

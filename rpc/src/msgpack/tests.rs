@@ -69,15 +69,19 @@ fn check_written<T: Serialize>(value: &T, expected: &Expect) {
 
 #[test]
 fn numbers_are_written_in_the_shortest_form_of_their_sign() {
-    let unsigned: Vec<String> =
-        [0u64, 127, 128, 255, 256, 65_535, 65_536, u32::MAX.into(), 1 << 32].iter().map(|n| hex(&to_vec(n).unwrap())).collect();
+    let unsigned: Vec<String> = [0u64, 127, 128, 255, 256, 65_535, 65_536, u32::MAX.into(), 1 << 32]
+        .iter()
+        .map(|n| hex(&to_vec(n).unwrap()))
+        .collect();
     expect!["00 7f cc80 ccff cd0100 cdffff ce00010000 ceffffffff cf0000000100000000"].assert_eq(&unsigned.join(" "));
     let signed: Vec<String> = [127i64, 128, 255, 32_767, 32_768, 1 << 31, -1, -32, -33, -128, -129, -32_769, i64::MIN]
         .iter()
         .map(|n| hex(&to_vec(n).unwrap()))
         .collect();
-    expect!["7f d10080 d100ff d17fff d200008000 d30000000080000000 ff e0 d0df d080 d1ff7f d2ffff7fff d38000000000000000"]
-        .assert_eq(&signed.join(" "));
+    expect![
+        "7f d10080 d100ff d17fff d200008000 d30000000080000000 ff e0 d0df d080 d1ff7f d2ffff7fff d38000000000000000"
+    ]
+    .assert_eq(&signed.join(" "));
     check_written(&1.5f32, &expect!["cb3ff8000000000000"]);
 }
 
@@ -127,10 +131,12 @@ fn read<T: DeserializeOwned + std::fmt::Debug>(bytes: &[u8]) -> String {
 #[test]
 fn nothing_is_zero_and_what_is_unknown_is_skipped() {
     let zero = format!("{:?}", Row::default());
-    let nils =
-        to_vec(&BTreeMap::from(["Text", "Number", "Id", "Bytes", "List", "Plain", "StartedAt", "Status", "Yes"].map(|key| (key, ()))))
-            .unwrap();
-    for bytes in [b"\xc0".as_slice(), b"\x80", b"\x90", b"\x81\xa1z\x92\x01\x81\xa1a\xc0", b"\x81\xa4text\xa1x", &nils] {
+    let nils = to_vec(&BTreeMap::from(
+        ["Text", "Number", "Id", "Bytes", "List", "Plain", "StartedAt", "Status", "Yes"].map(|key| (key, ())),
+    ))
+    .unwrap();
+    for bytes in [b"\xc0".as_slice(), b"\x80", b"\x90", b"\x81\xa1z\x92\x01\x81\xa1a\xc0", b"\x81\xa4text\xa1x", &nils]
+    {
         assert_eq!(read::<Row>(bytes), zero, "{bytes:x?}");
     }
     let written = to_vec(&Row::default()).unwrap();
@@ -142,14 +148,25 @@ fn nothing_is_zero_and_what_is_unknown_is_skipped() {
 
 #[test]
 fn every_form_is_read() {
-    for bytes in
-        [b"\x05".as_slice(), b"\xcc\x05", b"\xd0\x05", b"\xcf\0\0\0\0\0\0\0\x05", b"\xd3\0\0\0\0\0\0\0\x05", b"\xcb\x40\x14\0\0\0\0\0\0"]
-    {
+    for bytes in [
+        b"\x05".as_slice(),
+        b"\xcc\x05",
+        b"\xd0\x05",
+        b"\xcf\0\0\0\0\0\0\0\x05",
+        b"\xd3\0\0\0\0\0\0\0\x05",
+        b"\xcb\x40\x14\0\0\0\0\0\0",
+    ] {
         assert_eq!((read::<i64>(bytes), read::<u8>(bytes)), ("5".to_owned(), "5".to_owned()), "{bytes:x?}");
         assert_eq!(read::<f64>(bytes), "5.0", "{bytes:x?}");
     }
-    for bytes in [b"\xa2ab".as_slice(), b"\xd9\x02ab", b"\xda\0\x02ab", b"\xdb\0\0\0\x02ab", b"\xc4\x02ab", b"\xc5\0\x02ab"] {
-        assert_eq!((read::<Str>(bytes), read::<Blob>(bytes)), ("\"ab\"".to_owned(), "Blob(2 bytes)".to_owned()), "{bytes:x?}");
+    for bytes in
+        [b"\xa2ab".as_slice(), b"\xd9\x02ab", b"\xda\0\x02ab", b"\xdb\0\0\0\x02ab", b"\xc4\x02ab", b"\xc5\0\x02ab"]
+    {
+        assert_eq!(
+            (read::<Str>(bytes), read::<Blob>(bytes)),
+            ("\"ab\"".to_owned(), "Blob(2 bytes)".to_owned()),
+            "{bytes:x?}"
+        );
     }
     assert_eq!(read::<Str>(b"\xa2a\xff"), "\"a\u{fffd}\"", "Go takes any bytes for a text");
     // The same moment in a zone an hour to the east, and in one whose offset has seconds.

@@ -83,7 +83,13 @@ impl Tree {
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Tree::Raw(bytes) => std::str::from_utf8(bytes).ok(),
-            Tree::Nil | Tree::Bool(_) | Tree::Int(_) | Tree::UInt(_) | Tree::Float(_) | Tree::Array(_) | Tree::Map(_) => None,
+            Tree::Nil
+            | Tree::Bool(_)
+            | Tree::Int(_)
+            | Tree::UInt(_)
+            | Tree::Float(_)
+            | Tree::Array(_)
+            | Tree::Map(_) => None,
         }
     }
 
@@ -93,7 +99,8 @@ impl Tree {
         match self {
             Tree::Array(values) => Tree::Array(values.into_iter().map(Tree::sorted).collect()),
             Tree::Map(entries) => {
-                let mut entries: Vec<_> = entries.into_iter().map(|(key, value)| (key.sorted(), value.sorted())).collect();
+                let mut entries: Vec<_> =
+                    entries.into_iter().map(|(key, value)| (key.sorted(), value.sorted())).collect();
                 entries.sort_by_cached_key(|(key, _)| match key {
                     Tree::Raw(bytes) => bytes.clone(),
                     other => other.to_bytes(),

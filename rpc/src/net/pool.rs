@@ -30,7 +30,12 @@ pub struct PoolLimits {
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        Self { idle_streams_max: 2, idle_session: Duration::from_mins(5), session: SessionLimits::default(), of_server: false }
+        Self {
+            idle_streams_max: 2,
+            idle_session: Duration::from_mins(5),
+            session: SessionLimits::default(),
+            of_server: false,
+        }
     }
 }
 
@@ -150,7 +155,8 @@ impl Pool {
         let conn = self.shared.dialer.connect(address, first).await?;
         let session = Session::dialled(conn, self.shared.limits.session.clone());
         let made = self.next_seq();
-        *lock(&peer.live) = Some(Live { made, session: session.clone(), idle: Vec::new(), in_use: 0, used: Instant::now() });
+        *lock(&peer.live) =
+            Some(Live { made, session: session.clone(), idle: Vec::new(), in_use: 0, used: Instant::now() });
         tokio::spawn(end_when_idle(Arc::downgrade(peer), made, self.shared.limits.idle_session));
         if let Some(on_session) = &self.shared.on_session {
             on_session(address, session.clone());

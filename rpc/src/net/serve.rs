@@ -102,7 +102,13 @@ async fn answer_calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) ->
 }
 
 /// Body of the answer; or the error text, with whether the connection is closed after it.
-async fn answer<D: Dispatch>(method: &str, body: Bytes, before: usize, caller: &Caller, dispatch: &D) -> Result<Bytes, (String, bool)> {
+async fn answer<D: Dispatch>(
+    method: &str,
+    body: Bytes,
+    before: usize,
+    caller: &Caller,
+    dispatch: &D,
+) -> Result<Bytes, (String, bool)> {
     if !method.contains('.') {
         return Err((format!("rpc: service/method request ill-formed: {method}"), true));
     }

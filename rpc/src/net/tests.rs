@@ -131,7 +131,8 @@ async fn odd_connections_are_answered_as_captured() {
         conn.read_exact(&mut answer).await.unwrap_or_else(|error| panic!("{case}: {error}"));
         assert_eq!(hex(&answer), received, "{case}");
         // An open connection sends nothing more; a closed one ends.
-        let more = tokio::time::timeout(Duration::from_millis(if end == "closed" { 5000 } else { 50 }), conn.read_u8()).await;
+        let more =
+            tokio::time::timeout(Duration::from_millis(if end == "closed" { 5000 } else { 50 }), conn.read_u8()).await;
         match (end, more) {
             ("closed", Ok(Err(_))) | ("open", Err(_)) => {}
             (_, more) => panic!("{case}: to be {end}, but then {more:?}"),

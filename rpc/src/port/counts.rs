@@ -84,7 +84,11 @@ impl Counted {
         let kind = match first {
             FirstByte::Streaming => Kind::Streaming,
             FirstByte::Peers | FirstByte::Http | FirstByte::HttpOfNodes | FirstByte::RpcOfServers => Kind::PassedOn,
-            FirstByte::Rpc | FirstByte::Multiplex | FirstByte::MultiplexV2 | FirstByte::Tls | FirstByte::RaftOfReference => return true,
+            FirstByte::Rpc
+            | FirstByte::Multiplex
+            | FirstByte::MultiplexV2
+            | FirstByte::Tls
+            | FirstByte::RaftOfReference => return true,
         };
         self.counts.give(self.from, self.kind);
         // Without room it keeps counting as its old kind until it is closed, which the caller does at once.

@@ -57,15 +57,25 @@ impl Dialer {
             }
             let servers = self.servers.as_ref().ok_or(Refused::NoServer)?;
             match self.connect_to_server(address, first, servers, servers.has_key()).await {
-                Err(error) if servers.may_dial_open(&error) => self.connect_to_server(address, first, servers, false).await,
+                Err(error) if servers.may_dial_open(&error) => {
+                    self.connect_to_server(address, first, servers, false).await
+                }
                 connected => connected,
             }
         };
-        let slow = |_| io::Error::new(io::ErrorKind::TimedOut, format!("{address} did not answer in {} s", DIAL_WITHIN.as_secs()));
+        let slow = |_| {
+            io::Error::new(io::ErrorKind::TimedOut, format!("{address} did not answer in {} s", DIAL_WITHIN.as_secs()))
+        };
         tokio::time::timeout(DIAL_WITHIN, connect).await.map_err(slow)?
     }
 
-    async fn connect_to_server(&self, address: &str, first: FirstByte, servers: &ServerTrust, sealed: bool) -> io::Result<Conn> {
+    async fn connect_to_server(
+        &self,
+        address: &str,
+        first: FirstByte,
+        servers: &ServerTrust,
+        sealed: bool,
+    ) -> io::Result<Conn> {
         let (conn, ip, names) = self.open(address).await?;
         servers.dial(first, conn, OtherEnd { ip, names: names.as_deref() }, sealed).await
     }

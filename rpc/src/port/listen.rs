@@ -56,7 +56,12 @@ pub trait Accept: Send + Sync + 'static {
 }
 
 /// Accepts connections until `closing` is cancelled, which also drops the connections still being served.
-pub async fn serve<A: Accept>(mut listener: impl Listener, limits: PortLimits, acceptor: Arc<A>, closing: CancellationToken) {
+pub async fn serve<A: Accept>(
+    mut listener: impl Listener,
+    limits: PortLimits,
+    acceptor: Arc<A>,
+    closing: CancellationToken,
+) {
     let counts = Counts::new(limits.connections_per_address_max);
     loop {
         let accepted = tokio::select! {
@@ -89,7 +94,13 @@ pub async fn serve<A: Accept>(mut listener: impl Listener, limits: PortLimits, a
     }
 }
 
-async fn welcome<A: Accept>(mut stream: Conn, from: SocketAddr, mut counted: Counted, limits: PortLimits, acceptor: Arc<A>) {
+async fn welcome<A: Accept>(
+    mut stream: Conn,
+    from: SocketAddr,
+    mut counted: Counted,
+    limits: PortLimits,
+    acceptor: Arc<A>,
+) {
     let Some(byte) = first_byte(&mut stream, limits.handshake_within).await else { return };
     match (FirstByte::of(byte), &limits.tls) {
         (Some(FirstByte::Tls), Some(tls)) => {
@@ -120,7 +131,13 @@ async fn welcome<A: Accept>(mut stream: Conn, from: SocketAddr, mut counted: Cou
 
 /// Has the other end prove that it is a server, if only servers use the first byte. `None`: it was refused, which is
 /// logged.
-async fn proven(first: FirstByte, conn: Conn, from: SocketAddr, names: Option<&[String]>, limits: &PortLimits) -> Option<Conn> {
+async fn proven(
+    first: FirstByte,
+    conn: Conn,
+    from: SocketAddr,
+    names: Option<&[String]>,
+    limits: &PortLimits,
+) -> Option<Conn> {
     if !first.is_of_servers() {
         return Some(conn);
     }

@@ -40,13 +40,18 @@ impl Handshake {
         Self::begin(key, prologue, |builder| builder.build_responder())
     }
 
-    fn begin(key: &ServerKey, prologue: &[u8], build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>) -> io::Result<Self> {
+    fn begin(
+        key: &ServerKey,
+        prologue: &[u8],
+        build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>,
+    ) -> io::Result<Self> {
         // ring lacks a Diffie-Hellman that Noise can use, so that comes from the default resolver; all else comes from
         // ring.
         let resolver = FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver));
         let pattern = PATTERN.parse().map_err(io::Error::other)?;
         let builder = Builder::with_resolver(pattern, Box::new(resolver));
-        let builder = builder.psk(0, key.reveal()).and_then(|builder| builder.prologue(prologue)).map_err(io::Error::other)?;
+        let builder =
+            builder.psk(0, key.reveal()).and_then(|builder| builder.prologue(prologue)).map_err(io::Error::other)?;
         Ok(Self(Box::new(build(builder).map_err(io::Error::other)?)))
     }
 
@@ -108,7 +113,8 @@ impl Incoming {
         }
         let sealed = &self.raw[LENGTH_BYTES..bytes];
         let opened = keys.read_message(sealed, &mut self.plain);
-        self.end = opened.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a frame of a server that was not sealed by it"))?;
+        self.end = opened
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a frame of a server that was not sealed by it"))?;
         self.at = 0;
         self.has_ended = self.end == 0;
         self.raw.advance(bytes);
@@ -146,7 +152,8 @@ impl<S: AsyncWrite + Unpin> Sealed<S> {
     fn put(&mut self, content: &[u8]) -> io::Result<()> {
         let at = self.waiting.len();
         self.waiting.resize(at + LENGTH_BYTES + content.len() + TAG_BYTES, 0);
-        let sealed = self.keys.write_message(content, &mut self.waiting[at + LENGTH_BYTES..]).map_err(io::Error::other)?;
+        let sealed =
+            self.keys.write_message(content, &mut self.waiting[at + LENGTH_BYTES..]).map_err(io::Error::other)?;
         let length = u16::try_from(sealed).map_err(io::Error::other)?;
         self.waiting[at..at + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
         Ok(())

@@ -90,7 +90,10 @@ async fn where_tls_is_required_nothing_else_is_spoken_but_while_upgrading_it_is(
     let upgrading = Tls::load(&TlsSettings { upgrade: true, ..settings("server") }).unwrap();
     let (address, _closing) = served(requires(upgrading)).await;
     assert_eq!(says(Dialer::plain(), &address, FirstByte::Rpc).await, "Rpc");
-    assert_eq!(says(Dialer::secured(tls("client")), &address, FirstByte::HttpOfNodes).await, "HttpOfNodes client.global.nomad");
+    assert_eq!(
+        says(Dialer::secured(tls("client")), &address, FirstByte::HttpOfNodes).await,
+        "HttpOfNodes client.global.nomad"
+    );
 }
 
 #[tokio::test]

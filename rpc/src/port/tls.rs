@@ -10,7 +10,10 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion, version};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion,
+    version,
+};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::link::Conn;
@@ -79,7 +82,9 @@ impl Tls {
         let roots = Arc::new(roots);
         let own = certificates(&settings.cert_file)?;
         let key = PrivateKeyDer::from_pem_file(&settings.key_file).map_err(|error| file(&settings.key_file, &error))?;
-        let name = |role: &str| ServerName::try_from(format!("{role}.{}.nomad", settings.region)).map_err(|error| unusable(&error));
+        let name = |role: &str| {
+            ServerName::try_from(format!("{role}.{}.nomad", settings.region)).map_err(|error| unusable(&error))
+        };
         let names = Names { server: name("server")?, client: name("client")? };
 
         let versions: &[&SupportedProtocolVersion] =
@@ -128,8 +133,11 @@ impl Tls {
 impl Names {
     /// The region's names in the first certificate of a chain.
     fn in_certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Arc<[String]> {
-        let parsed = chain.and_then(|chain| chain.first()).and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
-        let has = |name: &&ServerName<'static>| parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok());
+        let parsed =
+            chain.and_then(|chain| chain.first()).and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
+        let has = |name: &&ServerName<'static>| {
+            parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok())
+        };
         [&self.server, &self.client].into_iter().filter(has).map(|name| name.to_str().into_owned()).collect()
     }
 }

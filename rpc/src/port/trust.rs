@@ -82,7 +82,9 @@ pub enum Refused {
     #[error("the encrypt keys of the two servers differ")]
     KeyDiffers = 3,
     /// Neither side has a key or certificates, and they are not servers told of each other at loopback addresses.
-    #[error("without an encrypt key or certificates, only servers that were told of each other at loopback addresses talk to each other")]
+    #[error(
+        "without an encrypt key or certificates, only servers that were told of each other at loopback addresses talk to each other"
+    )]
     Unproven = 4,
     /// The other side speaks another version.
     #[error("the two servers speak different versions of the protocol between servers")]
@@ -94,7 +96,8 @@ pub enum Refused {
 
 impl Refused {
     fn of(code: u8) -> Option<Self> {
-        let all = [Self::Certificate, Self::KeyMissing, Self::KeyDiffers, Self::Unproven, Self::Version, Self::NoServer];
+        let all =
+            [Self::Certificate, Self::KeyMissing, Self::KeyDiffers, Self::Unproven, Self::Version, Self::NoServer];
         all.into_iter().find(|refused| *refused as u8 == code)
     }
 }
@@ -159,7 +162,13 @@ impl ServerTrust {
     }
 
     /// The dialler's side: sends the first byte, checks the other end, and proves this one.
-    pub(super) async fn dial(&self, first: FirstByte, mut conn: Conn, other: OtherEnd<'_>, sealed: bool) -> io::Result<Conn> {
+    pub(super) async fn dial(
+        &self,
+        first: FirstByte,
+        mut conn: Conn,
+        other: OtherEnd<'_>,
+        sealed: bool,
+    ) -> io::Result<Conn> {
         self.judge(other, sealed)?;
         let key = self.key.as_ref().filter(|_| sealed);
         let hello = [VERSION, u8::from(sealed)];
@@ -205,7 +214,12 @@ impl ServerTrust {
         }
     }
 
-    async fn welcome(&self, first: FirstByte, conn: &mut Conn, other: OtherEnd<'_>) -> io::Result<Result<Option<Handshake>, Refused>> {
+    async fn welcome(
+        &self,
+        first: FirstByte,
+        conn: &mut Conn,
+        other: OtherEnd<'_>,
+    ) -> io::Result<Result<Option<Handshake>, Refused>> {
         let mut hello = [0; 2];
         conn.read_exact(&mut hello).await?;
         let sealed = match hello {

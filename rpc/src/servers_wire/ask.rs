@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use songline_model::{AllocId, Allocation, NamespaceName, Node, NodeEvent, NodeStatus, Secret, ServiceRegistration, Str};
+use songline_model::{
+    AllocId, Allocation, NamespaceName, Node, NodeEvent, NodeStatus, Secret, ServiceRegistration, Str,
+};
 
 use super::RpcClient;
 use crate::message::{
-    AllocGetAllocs, AllocReport, Call, Caller, NodeEmitEvents, NodeGetClientAllocs, NodeRegister, NodeUpdate, NodeUpdateAlloc,
-    NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
+    AllocGetAllocs, AllocReport, Call, Caller, NodeEmitEvents, NodeGetClientAllocs, NodeRegister, NodeUpdate,
+    NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
 };
 use crate::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
@@ -56,14 +58,17 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
         match &answer {
             Ok(_) => self.registered.store(true, Ordering::Release),
             // Servers that have lost their state do not know the secret any more: register like a new node.
-            Err(error) if error.to_string().contains("Permission denied") => self.registered.store(false, Ordering::Release),
+            Err(error) if error.to_string().contains("Permission denied") => {
+                self.registered.store(false, Ordering::Release)
+            }
             Err(_) => {}
         }
         answer.map(update)
     }
 
     async fn node_update_status(&self, from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
-        let request = NodeUpdateStatus { node_id: from.id, status: status.as_str().into(), ..NodeUpdateStatus::default() };
+        let request =
+            NodeUpdateStatus { node_id: from.id, status: status.as_str().into(), ..NodeUpdateStatus::default() };
         self.ask(from, request).await.map(update)
     }
 
@@ -94,19 +99,29 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
         Ok(self.ask(from, request).await?.index)
     }
 
-    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+    async fn service_registration_upsert(
+        &self,
+        from: &NodeAuth,
+        services: Vec<ServiceRegistration>,
+    ) -> Result<u64, RpcError> {
         let request = ServiceUpsert { services: Some(services), ..ServiceUpsert::default() };
         Ok(self.ask(from, request).await?.index)
     }
 
-    async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    async fn service_registration_delete_by_id(
+        &self,
+        from: &NodeAuth,
+        namespace: NamespaceName,
+        id: Str,
+    ) -> Result<u64, RpcError> {
         let mut request = ServiceDelete { id, ..ServiceDelete::default() }.signed(&self.by(&from.secret));
         request.namespace = namespace;
         Ok(call(&self.client, &request).await?.index)
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {
-        let request = NodeEmitEvents { node_events: Some([(from.id, Some(events))].into()), ..NodeEmitEvents::default() };
+        let request =
+            NodeEmitEvents { node_events: Some([(from.id, Some(events))].into()), ..NodeEmitEvents::default() };
         Ok(self.ask(from, request).await?.index)
     }
 }

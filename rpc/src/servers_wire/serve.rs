@@ -8,8 +8,9 @@ use songline_model::{NodeId, NodeStatus, Secret};
 
 use super::{ServeError, ServerContext};
 use crate::message::{
-    AllocGetAllocs, AllocGetAllocsAnswer, AllocReport, Call, NodeClientAllocs, NodeEmitEvents, NodeGetClientAllocs, NodeRegister,
-    NodeServerInfo, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert, WireAlloc, Written,
+    AllocGetAllocs, AllocGetAllocsAnswer, AllocReport, Call, NodeClientAllocs, NodeEmitEvents, NodeGetClientAllocs,
+    NodeRegister, NodeServerInfo, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert,
+    WireAlloc, Written,
 };
 use crate::{AllocUpdate, BlockingQuery, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
@@ -54,12 +55,20 @@ fn encode(answer: impl Serialize) -> Result<Vec<u8>, ServeError> {
     msgpack::to_vec(&answer).map_err(|error| RpcError::remote(error.to_string()).into())
 }
 
-async fn register<S: Servers>(servers: &S, context: &impl ServerContext, request: NodeRegister) -> Result<NodeUpdate, RpcError> {
+async fn register<S: Servers>(
+    servers: &S,
+    context: &impl ServerContext,
+    request: NodeRegister,
+) -> Result<NodeUpdate, RpcError> {
     let node = request.node.ok_or_else(|| RpcError::remote("missing node for client registration"))?;
     Ok(update(context, servers.node_register(node).await?))
 }
 
-async fn update_status<S: Servers>(servers: &S, context: &impl ServerContext, request: NodeUpdateStatus) -> Result<NodeUpdate, RpcError> {
+async fn update_status<S: Servers>(
+    servers: &S,
+    context: &impl ServerContext,
+    request: NodeUpdateStatus,
+) -> Result<NodeUpdate, RpcError> {
     if request.node_id.is_nil() {
         return Err(RpcError::remote("missing node ID for client status update"));
     }
@@ -68,7 +77,10 @@ async fn update_status<S: Servers>(servers: &S, context: &impl ServerContext, re
     Ok(update(context, servers.node_update_status(&from, status).await?))
 }
 
-async fn get_client_allocs<S: Servers>(servers: &S, request: NodeGetClientAllocs) -> Result<NodeClientAllocs, RpcError> {
+async fn get_client_allocs<S: Servers>(
+    servers: &S,
+    request: NodeGetClientAllocs,
+) -> Result<NodeClientAllocs, RpcError> {
     if request.node_id.is_nil() {
         return Err(RpcError::remote("missing node ID"));
     }
@@ -121,13 +133,21 @@ async fn update_alloc<S: Servers>(servers: &S, request: NodeUpdateAlloc) -> Resu
     Ok(Written { index })
 }
 
-async fn upsert_services<S: Servers>(servers: &S, context: &impl ServerContext, request: ServiceUpsert) -> Result<Written, RpcError> {
+async fn upsert_services<S: Servers>(
+    servers: &S,
+    context: &impl ServerContext,
+    request: ServiceUpsert,
+) -> Result<Written, RpcError> {
     let from = by_secret(context, request.auth_token)?;
     let index = servers.service_registration_upsert(&from, request.services.unwrap_or_default()).await?;
     Ok(Written { index })
 }
 
-async fn delete_service<S: Servers>(servers: &S, context: &impl ServerContext, request: ServiceDelete) -> Result<Written, RpcError> {
+async fn delete_service<S: Servers>(
+    servers: &S,
+    context: &impl ServerContext,
+    request: ServiceDelete,
+) -> Result<Written, RpcError> {
     let from = by_secret(context, request.auth_token)?;
     let index = servers.service_registration_delete_by_id(&from, request.namespace, request.id).await?;
     Ok(Written { index })
@@ -155,7 +175,11 @@ fn by_secret(context: &impl ServerContext, secret: Secret) -> Result<NodeAuth, R
 
 fn update(context: &impl ServerContext, answer: NodeUpdateResponse) -> NodeUpdate {
     let datacenter = context.datacenter();
-    let server = |rpc_advertise_addr| NodeServerInfo { rpc_advertise_addr, datacenter: datacenter.clone(), ..NodeServerInfo::default() };
+    let server = |rpc_advertise_addr| NodeServerInfo {
+        rpc_advertise_addr,
+        datacenter: datacenter.clone(),
+        ..NodeServerInfo::default()
+    };
     NodeUpdate {
         heartbeat_ttl: answer.heartbeat_ttl,
         node_modify_index: answer.index,

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::{Expect, expect};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, Job, NamespaceName, Node,
-    NodeEvent, NodeId, NodeStatus, RootKeyId, SIGNATURE_BYTES, Secret, ServiceRegistration, Signature, Str, TaskIdentity, TaskState, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, Job,
+    NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RootKeyId, SIGNATURE_BYTES, Secret, ServiceRegistration,
+    Signature, Str, TaskIdentity, TaskState, Time,
 };
 
 use super::*;
@@ -81,11 +82,20 @@ impl Servers for Recorder {
         self.note(format!("{} says {allocs:?}", who(from)), 301)
     }
 
-    async fn service_registration_upsert(&self, from: &NodeAuth, services: Vec<ServiceRegistration>) -> Result<u64, RpcError> {
+    async fn service_registration_upsert(
+        &self,
+        from: &NodeAuth,
+        services: Vec<ServiceRegistration>,
+    ) -> Result<u64, RpcError> {
         self.note(format!("{} announces {services:?}", who(from)), 302)
     }
 
-    async fn service_registration_delete_by_id(&self, from: &NodeAuth, namespace: NamespaceName, id: Str) -> Result<u64, RpcError> {
+    async fn service_registration_delete_by_id(
+        &self,
+        from: &NodeAuth,
+        namespace: NamespaceName,
+        id: Str,
+    ) -> Result<u64, RpcError> {
         self.note(format!("{} takes back {id} of {namespace}", who(from)), 303)
     }
 
@@ -170,7 +180,14 @@ async fn allocations_arrive_with_the_identities_of_their_tasks() {
     let (servers, recorder) = remote(Recorder { allocs: vec![alloc()], ..Recorder::default() });
     let query = BlockingQuery { min_index: 5, max_wait: Dur::from_mins(5) };
     let known = servers.node_get_client_allocs(&from(), query).await.unwrap();
-    assert_eq!(known, ClientAllocs { allocs: [(alloc().id, 39)].into(), index: 77, migrate_tokens: [(alloc().id, "move".into())].into() });
+    assert_eq!(
+        known,
+        ClientAllocs {
+            allocs: [(alloc().id, 39)].into(),
+            index: 77,
+            migrate_tokens: [(alloc().id, "move".into())].into()
+        }
+    );
     let fetched = servers.alloc_get_allocs(&from(), vec![alloc().id]).await.unwrap();
     assert_eq!(fetched, [alloc()]);
     assert!(fetched[0].identity_token("web").is_some_and(|token| Some(token) == alloc().identity_token("web")));
@@ -197,7 +214,8 @@ async fn reports_services_and_events_arrive() {
         network_status: Some(AllocNetworkStatus::default()),
     };
     assert_eq!(servers.node_update_alloc(&from(), vec![update.clone()]).await, Ok(301));
-    let service = ServiceRegistration { id: "s".into(), tags: vec!["a".into()], port: 8080, ..ServiceRegistration::default() };
+    let service =
+        ServiceRegistration { id: "s".into(), tags: vec!["a".into()], port: 8080, ..ServiceRegistration::default() };
     assert_eq!(servers.service_registration_upsert(&from(), vec![service.clone()]).await, Ok(302));
     assert_eq!(servers.service_registration_delete_by_id(&from(), "default".into(), "s".into()).await, Ok(303));
     let event = NodeEvent { message: "m".into(), timestamp: Some(Time::from_secs(1)), ..NodeEvent::default() };
@@ -214,9 +232,11 @@ async fn reports_services_and_events_arrive() {
 
 #[tokio::test]
 async fn refusals_keep_their_text_and_their_status() {
-    for refusal in
-        [RpcError::remote("node not found"), RpcError::Coded { code: 404, text: "no such thing, really".into() }, RpcError::NoLeader]
-    {
+    for refusal in [
+        RpcError::remote("node not found"),
+        RpcError::Coded { code: 404, text: "no such thing, really".into() },
+        RpcError::NoLeader,
+    ] {
         let (servers, _) = remote(Recorder { refusal: Some(refusal.clone()), ..Recorder::default() });
         let told = servers.node_update_status(&from(), NodeStatus::Ready).await.unwrap_err();
         assert_eq!(told.wire_text(), refusal.wire_text());
@@ -228,6 +248,9 @@ async fn a_secret_that_no_node_has_opens_nothing() {
     let (servers, recorder) = remote(Recorder::default());
     let stranger = NodeAuth { id: node_id(), secret: Secret::new("another") };
     assert_eq!(servers.alloc_get_allocs(&stranger, vec![]).await, Err(RpcError::remote("Permission denied")));
-    assert_eq!(servers.service_registration_upsert(&stranger, vec![]).await, Err(RpcError::remote("Permission denied")));
+    assert_eq!(
+        servers.service_registration_upsert(&stranger, vec![]).await,
+        Err(RpcError::remote("Permission denied"))
+    );
     check(&recorder, &expect![""]);
 }

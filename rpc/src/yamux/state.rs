@@ -286,12 +286,17 @@ impl State {
             self.ping = self.ping.wrapping_add(1);
             self.asked = Some(now);
         }
-        if self.streams.values().any(|row| row.ours && !row.acknowledged && now >= row.since + self.limits.open_within) {
+        if self.streams.values().any(|row| row.ours && !row.acknowledged && now >= row.since + self.limits.open_within)
+        {
             return Err(Ended::NeverAcknowledged);
         }
         let close_within = self.limits.close_within;
-        let over: Vec<u32> =
-            self.streams.iter().filter(|(_, row)| row.let_go.is_some_and(|since| now >= since + close_within)).map(|(id, _)| *id).collect();
+        let over: Vec<u32> = self
+            .streams
+            .iter()
+            .filter(|(_, row)| row.let_go.is_some_and(|since| now >= since + close_within))
+            .map(|(id, _)| *id)
+            .collect();
         for id in over {
             self.streams.remove(&id);
             self.control.push_back(Header { kind: Kind::Window, flags: Flags::RST, stream: id, length: 0 });
@@ -396,7 +401,8 @@ impl State {
         {
             row.fin_sent = true;
             if !row.reset && self.ended.is_none() {
-                self.data.push_back((Header { kind: Kind::Window, flags: Flags::FIN, stream: id, length: 0 }, Bytes::new()));
+                self.data
+                    .push_back((Header { kind: Kind::Window, flags: Flags::FIN, stream: id, length: 0 }, Bytes::new()));
             }
         }
     }

@@ -58,8 +58,9 @@ fn captured_headers_are_read_and_written_alike() {
             other => panic!("{other}"),
         };
         let header = Header { kind, flags, stream: stream.parse().unwrap(), length: length.parse().unwrap() };
-        let bytes: [u8; HEADER_BYTES] =
-            std::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("the file has hex digits"));
+        let bytes: [u8; HEADER_BYTES] = std::array::from_fn(|at| {
+            u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("the file has hex digits")
+        });
         assert_eq!(header.encode(), bytes, "{line}");
         assert_eq!(Header::decode(&bytes).unwrap(), header, "{line}");
         seen += 1;
@@ -146,7 +147,9 @@ async fn a_stream_opens_carries_and_ends_as_the_reference_has_it() {
     let mut decoder = Decoder::default();
     while let Some(piece) = decoder.next(&mut rest).unwrap() {
         match piece {
-            Piece::Header(Header { kind, flags, stream, length }) => writeln!(shown, "{kind:?} {} of {stream}: {length}", flags.0).unwrap(),
+            Piece::Header(Header { kind, flags, stream, length }) => {
+                writeln!(shown, "{kind:?} {} of {stream}: {length}", flags.0).unwrap()
+            }
             Piece::Data(data) => writeln!(shown, "  {}", data.escape_ascii()).unwrap(),
         }
     }

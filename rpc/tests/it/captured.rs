@@ -151,7 +151,9 @@ fn captured_messages_are_read_and_written_as_what_they_are() {
                 continue;
             }
             let captured = bytes(&message.hex);
-            let again = types.get(&(capture.method.as_str(), message.what.as_str())).unwrap_or_else(|| panic!("{name} {}", message.what));
+            let again = types
+                .get(&(capture.method.as_str(), message.what.as_str()))
+                .unwrap_or_else(|| panic!("{name} {}", message.what));
             let ours = again(&captured).unwrap_or_else(|error| panic!("{name} {}: {error}", message.what));
             let (theirs, ours) = (Tree::read(&captured).unwrap().sorted(), Tree::read(&ours).unwrap().sorted());
             let differences = differences(&theirs, &ours);

@@ -68,7 +68,9 @@ pub fn differences(theirs: &Tree, ours: &Tree) -> Vec<String> {
 fn differ(path: &str, theirs: &Tree, ours: &Tree, found: &mut Vec<String>) {
     match (theirs, ours) {
         (Tree::Map(theirs), Tree::Map(ours)) => {
-            let get = |of: &[(Tree, Tree)], key: &Tree| of.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+            let get = |of: &[(Tree, Tree)], key: &Tree| {
+                of.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
+            };
             for (key, their) in theirs {
                 let path = format!("{path}.{}", name(key));
                 match get(ours, key) {

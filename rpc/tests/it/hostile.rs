@@ -83,7 +83,8 @@ fn trees() -> impl Strategy<Value = Tree> {
     leaf.prop_recursive(5, 200, 20, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..20).prop_map(Tree::Array),
-            prop::collection::vec(("[A-Z][a-z]{0,5}".prop_map(|key| Tree::text(&key)), inner), 0..20).prop_map(Tree::Map),
+            prop::collection::vec(("[A-Z][a-z]{0,5}".prop_map(|key| Tree::text(&key)), inner), 0..20)
+                .prop_map(Tree::Map),
         ]
     })
 }

@@ -16,9 +16,15 @@ fn check(story: &str, cpu: i64, all_at_once: bool, expected: Expect) {
     for (n, node) in cluster.state.nodes().enumerate() {
         let mut task = AllocatedTaskResources::default();
         task.cpu.cpu_shares = cpu;
-        let resources = AllocatedResources { tasks: Some([("t".into(), task)].into()), ..AllocatedResources::default() };
+        let resources =
+            AllocatedResources { tasks: Some([("t".into(), task)].into()), ..AllocatedResources::default() };
         let id = AllocId::from_bytes([n as u8 + 1; 16]);
-        let alloc = Allocation { id, node_id: Some(node.id), allocated_resources: Some(Arc::new(resources)), ..Allocation::default() };
+        let alloc = Allocation {
+            id,
+            node_id: Some(node.id),
+            allocated_resources: Some(Arc::new(resources)),
+            ..Allocation::default()
+        };
         plan.node_allocation.insert(node.id, vec![Arc::new(alloc)]);
     }
     let (result, refused) = evaluate(&cluster.state, &plan);

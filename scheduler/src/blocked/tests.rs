@@ -7,8 +7,11 @@ use super::*;
 fn eval(name: &str, job: &str, snapshot: u64, classes: &str) -> Arc<Evaluation> {
     let mut id = [0; 16];
     id[..name.len()].copy_from_slice(name.as_bytes());
-    let eligible: BTreeMap<Str, bool> =
-        classes.split(',').filter_map(|class| class.split_once('=')).map(|(class, fits)| (class.into(), fits == "y")).collect();
+    let eligible: BTreeMap<Str, bool> = classes
+        .split(',')
+        .filter_map(|class| class.split_once('='))
+        .map(|(class, fits)| (class.into(), fits == "y"))
+        .collect();
     Arc::new(Evaluation {
         id: EvalId::from_bytes(id),
         job_id: job.into(),
@@ -38,7 +41,9 @@ fn check(story: &str, expected: Expect) {
                 let wake = blocked.block(eval(id, job, snapshot.parse().unwrap(), classes), None);
                 wake.map_or("waits".into(), |(eval, _)| format!("runs {}", names([&eval])))
             }
-            ["class", class, index] => names(blocked.unblock(&class.into(), index.parse().unwrap()).iter().map(|(eval, _)| eval)),
+            ["class", class, index] => {
+                names(blocked.unblock(&class.into(), index.parse().unwrap()).iter().map(|(eval, _)| eval))
+            }
             ["done", job] => {
                 blocked.untrack(&JobKey::new("", job));
                 String::new()

@@ -52,14 +52,17 @@ fn check(story: &str, expected: Expect) {
             ["failed"] => match broker.dequeue_failed() {
                 Some(delivery) => {
                     tokens.insert(name(delivery.eval.id), (delivery.eval.id, delivery.token));
-                    let [failed, _] = give_up(&delivery.eval, delivery.eval.id, Dur::ZERO, delivery.panicked.as_ref(), now);
+                    let [failed, _] =
+                        give_up(&delivery.eval, delivery.eval.id, Dur::ZERO, delivery.panicked.as_ref(), now);
                     format!("{}: {}", name(delivery.eval.id), failed.status_description)
                 }
                 None => "nothing".into(),
             },
             ["panics", id] => {
                 let (id, token) = tokens[id];
-                broker.nack_panicked(id, token, "index out of bounds".into(), now).map_or_else(|e| e.to_string(), |()| "ok".into())
+                broker
+                    .nack_panicked(id, token, "index out of bounds".into(), now)
+                    .map_or_else(|e| e.to_string(), |()| "ok".into())
             }
             ["ack", id] => {
                 let (id, token) = tokens[id];

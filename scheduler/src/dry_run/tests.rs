@@ -33,7 +33,12 @@ fn check(story: &str, tried: &'static str, expected: &[&str]) {
         ));
     }
     told.extend(dry.failed.keys().map(|group| format!("{group} fails")));
-    told.extend(dry.queued.iter().filter(|(_, waiting)| **waiting > 0).map(|(group, waiting)| format!("{group} waits for {waiting}")));
+    told.extend(
+        dry.queued
+            .iter()
+            .filter(|(_, waiting)| **waiting > 0)
+            .map(|(group, waiting)| format!("{group} waits for {waiting}")),
+    );
     told.extend(dry.created_evals.iter().map(|eval| format!("eval {} {}", eval.triggered_by, eval.status)));
     assert_eq!(told, expected);
 }

@@ -27,7 +27,9 @@ impl Rule {
     pub fn new(constraint: &Constraint) -> Self {
         let literal = !constraint.r_target.starts_with("${");
         let ready = match constraint.operand.as_str() {
-            "regexp" if literal => Ready::Regexp(songline_lang::regexp::compile(&constraint.r_target).ok().map(Box::new)),
+            "regexp" if literal => {
+                Ready::Regexp(songline_lang::regexp::compile(&constraint.r_target).ok().map(Box::new))
+            }
             "version" if literal => Ready::Versions(Constraints::parse(&constraint.r_target, Dialect::Version).ok()),
             "semver" if literal => Ready::Versions(Constraints::parse(&constraint.r_target, Dialect::Semver).ok()),
             _ => Ready::Nothing,
@@ -39,7 +41,9 @@ impl Rule {
     pub fn holds(&self, node: &Node) -> bool {
         let left = resolve(&self.constraint.l_target, node);
         match &self.ready {
-            Ready::Regexp(expression) => left.zip(expression.as_ref()).is_some_and(|(left, expression)| expression.is_match(&left)),
+            Ready::Regexp(expression) => {
+                left.zip(expression.as_ref()).is_some_and(|(left, expression)| expression.is_match(&left))
+            }
             Ready::Versions(constraints) => {
                 let version = left.and_then(|left| Version::parse(&left).ok());
                 version.zip(constraints.as_ref()).is_some_and(|(version, constraints)| constraints.check(&version))
@@ -94,11 +98,15 @@ pub fn satisfied(operand: &str, left: Option<&str>, right: Option<&str>) -> bool
         ">=" => both.is_some_and(|(left, right)| order(left, right).is_some_and(Ordering::is_ge)),
         "version" => both.is_some_and(|(left, right)| version_holds(left, right, Dialect::Version)),
         "semver" => both.is_some_and(|(left, right)| version_holds(left, right, Dialect::Semver)),
-        "regexp" => both.is_some_and(|(left, right)| songline_lang::regexp::compile(right).is_ok_and(|regexp| regexp.is_match(left))),
+        "regexp" => both.is_some_and(|(left, right)| {
+            songline_lang::regexp::compile(right).is_ok_and(|regexp| regexp.is_match(left))
+        }),
         "set_contains" | "set_contains_all" => {
             both.is_some_and(|(left, right)| items(right).all(|item| items(left).any(|has| has == item)))
         }
-        "set_contains_any" => both.is_some_and(|(left, right)| items(right).any(|item| items(left).any(|has| has == item))),
+        "set_contains_any" => {
+            both.is_some_and(|(left, right)| items(right).any(|item| items(left).any(|has| has == item)))
+        }
         "is_set" => left.is_some(),
         "is_not_set" => left.is_none(),
         // These two depend on other allocations; `check_distinct` in `generic::stack` decides them.
@@ -123,6 +131,8 @@ fn order(left: &str, right: &str) -> Option<Ordering> {
 }
 
 fn version_holds(version: &str, constraints: &str, dialect: Dialect) -> bool {
-    let (Ok(version), Ok(constraints)) = (Version::parse(version), Constraints::parse(constraints, dialect)) else { return false };
+    let (Ok(version), Ok(constraints)) = (Version::parse(version), Constraints::parse(constraints, dialect)) else {
+        return false;
+    };
     constraints.check(&version)
 }

@@ -22,8 +22,28 @@ fn leak(text: &str) -> &'static str {
 
 #[test]
 fn equality_and_presence() {
-    check(true, &[("a", "=", "a"), ("a", "is", "a"), ("a", "!=", "b"), ("-", "!=", "foo"), ("a", "is_set", "-"), ("-", "is_not_set", "-")]);
-    check(false, &[("a", "=", "b"), ("-", "=", "-"), ("a", "not", "a"), ("-", "!=", "-"), ("-", "is_set", "-"), ("a", "nonsense", "a")]);
+    check(
+        true,
+        &[
+            ("a", "=", "a"),
+            ("a", "is", "a"),
+            ("a", "!=", "b"),
+            ("-", "!=", "foo"),
+            ("a", "is_set", "-"),
+            ("-", "is_not_set", "-"),
+        ],
+    );
+    check(
+        false,
+        &[
+            ("a", "=", "b"),
+            ("-", "=", "-"),
+            ("a", "not", "a"),
+            ("-", "!=", "-"),
+            ("-", "is_set", "-"),
+            ("a", "nonsense", "a"),
+        ],
+    );
 }
 
 #[test]
@@ -34,10 +54,22 @@ fn order_is_of_numbers_where_both_are_numbers() {
 
 #[test]
 fn versions() {
-    check(true, &[("1.2.3", "version", "~> 1.0"), ("1.3.0-beta1+ent", "version", "= 1.3.0-beta1"), ("1.3.0-beta1", "semver", ">= 0.6.1")]);
+    check(
+        true,
+        &[
+            ("1.2.3", "version", "~> 1.0"),
+            ("1.3.0-beta1+ent", "version", "= 1.3.0-beta1"),
+            ("1.3.0-beta1", "semver", ">= 0.6.1"),
+        ],
+    );
     check(
         false,
-        &[("2.0.1", "version", "~> 1.0"), ("1.3.0-beta1", "version", ">= 0.6.1"), ("1.2.3", "semver", "~> 1.0"), ("x", "version", "> 1")],
+        &[
+            ("2.0.1", "version", "~> 1.0"),
+            ("1.3.0-beta1", "version", ">= 0.6.1"),
+            ("1.2.3", "semver", "~> 1.0"),
+            ("x", "version", "> 1"),
+        ],
     );
 }
 
@@ -45,11 +77,20 @@ fn versions() {
 fn sets_and_expressions() {
     check(
         true,
-        &[("foo,bar,baz", "set_contains", "foo,  bar  "), ("a,b", "set_contains_any", "z,b"), ("linux-5", "regexp", "^lin.*[0-9]")],
+        &[
+            ("foo,bar,baz", "set_contains", "foo,  bar  "),
+            ("a,b", "set_contains_any", "z,b"),
+            ("linux-5", "regexp", "^lin.*[0-9]"),
+        ],
     );
     check(
         false,
-        &[("foo,bar,baz", "set_contains_all", "foo,bam"), ("a,b", "set_contains_any", "y,z"), ("a", "regexp", "("), ("-", "regexp", ".")],
+        &[
+            ("foo,bar,baz", "set_contains_all", "foo,bam"),
+            ("a,b", "set_contains_any", "y,z"),
+            ("a", "regexp", "("),
+            ("-", "regexp", "."),
+        ],
     );
 }
 
@@ -105,7 +146,9 @@ fn drivers_are_there_when_the_node_says_so() {
 #[test]
 fn a_class_is_eligible_when_any_group_can_use_it_and_the_job_allows_it() {
     let mut known = Eligibility::default();
-    for (group, class, eligible) in [("g", "a", true), ("h", "a", false), ("g", "b", false), ("h", "b", false), ("g", "c", true)] {
+    for (group, class, eligible) in
+        [("g", "a", true), ("h", "a", false), ("g", "b", false), ("h", "b", false), ("g", "c", true)]
+    {
         known.record_group(&group.into(), &class.into(), eligible);
     }
     known.record_job(&"c".into(), false);

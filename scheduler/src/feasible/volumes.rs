@@ -9,12 +9,17 @@ use songline_projections::{DenormalizedVolume, State};
 /// filter text.
 pub fn check(view: &State, job: &Job, group: &TaskGroup, alloc_name: &str, node: &Node) -> Result<(), Str> {
     let requests = || group.volumes.iter().flatten().map(|(_, request)| request);
-    if !requests().filter(|request| request.kind == "host").all(|request| has_host_volume(node, request, &source(request, alloc_name))) {
+    if !requests()
+        .filter(|request| request.kind == "host")
+        .all(|request| has_host_volume(node, request, &source(request, alloc_name)))
+    {
         return Err(Str::new_static("missing compatible host volumes"));
     }
     requests().filter(|request| request.kind == "csi").try_for_each(|request| {
         let source = source(request, alloc_name);
-        let volume = view.csi_volume(&job.namespace, &source).ok_or_else(|| Str::from(format!("missing CSI Volume {source}")))?;
+        let volume = view
+            .csi_volume(&job.namespace, &source)
+            .ok_or_else(|| Str::from(format!("missing CSI Volume {source}")))?;
         check_plugin(view, volume, node)?;
         check_claims(job, &view.denormalize(volume), request)
     })
@@ -58,7 +63,9 @@ fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -
     let (volume, id) = (&seen.volume, &seen.volume.id);
     if !offers(volume, request) {
         let (access, attachment) = (&request.access_mode, &request.attachment_mode);
-        return Err(format!("CSI volume {id} does not offer access mode {access} with attachment mode {attachment}").into());
+        return Err(
+            format!("CSI volume {id} does not offer access mode {access} with attachment mode {attachment}").into()
+        );
     }
     if request.read_only {
         if volume.read_schedulable(&seen.health) && volume.has_free_read_claim() {
@@ -94,7 +101,9 @@ fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -
 fn offers(volume: &CsiVolume, request: &VolumeRequest) -> bool {
     let mut offered = volume.requested_capabilities.iter().flatten().peekable();
     offered.peek().is_none()
-        || offered.any(|one| one.access_mode.as_str() == request.access_mode && one.attachment_mode.as_str() == request.attachment_mode)
+        || offered.any(|one| {
+            one.access_mode.as_str() == request.access_mode && one.attachment_mode.as_str() == request.attachment_mode
+        })
 }
 
 #[cfg(test)]

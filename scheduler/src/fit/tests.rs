@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocatedPortMapping, AllocatedResources, Allocation, Node, NodeResources, Str, Task, TaskGroup,
-    TaskLifecycleConfig,
+    AllocClientStatus, AllocDesiredStatus, AllocatedPortMapping, AllocatedResources, Allocation, Node, NodeResources,
+    Str, Task, TaskGroup, TaskLifecycleConfig,
 };
 
 use super::{Amount, allocs_fit, asked, resources_of_group};
@@ -29,7 +29,10 @@ fn tasks_that_do_not_run_together_share_their_room() {
 
 #[test]
 fn fixed_tasks_that_start_after_the_main_ones_count() {
-    assert_eq!(sum(&[("main", "", false, 500), ("poll", "poststart", true, 200), ("once", "poststart", false, 50)]), 750);
+    assert_eq!(
+        sum(&[("main", "", false, 500), ("poll", "poststart", true, 200), ("once", "poststart", false, 50)]),
+        750
+    );
 }
 
 fn node() -> Node {
@@ -46,8 +49,11 @@ fn alloc(cpu: i64, port: i64) -> Allocation {
     task.cpu.cpu_shares = cpu;
     resources.tasks = Some([("t".into(), task)].into());
     if port > 0 {
-        resources.shared.ports =
-            Some(vec![AllocatedPortMapping { value: port, host_ip: "10.0.0.1".into(), ..AllocatedPortMapping::default() }]);
+        resources.shared.ports = Some(vec![AllocatedPortMapping {
+            value: port,
+            host_ip: "10.0.0.1".into(),
+            ..AllocatedPortMapping::default()
+        }]);
     }
     Allocation { allocated_resources: Some(Arc::new(resources)), ..Allocation::default() }
 }

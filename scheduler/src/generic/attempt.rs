@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType, NodeStatus, Plan,
-    PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType,
+    NodeStatus, Plan, PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
 };
 use songline_projections::State;
 
@@ -67,7 +67,10 @@ pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
 
 /// Groups that use a feature which is not built, with the filter texts that name the features.
 fn missing_features(job: &Job) -> BTreeMap<Str, Vec<Str>> {
-    job.groups().map(|group| (group.name.clone(), unbuilt::missing(job, group))).filter(|(_, missing)| !missing.is_empty()).collect()
+    job.groups()
+        .map(|group| (group.name.clone(), unbuilt::missing(job, group)))
+        .filter(|(_, missing)| !missing.is_empty())
+        .collect()
 }
 
 struct Attempt<'a> {
@@ -110,8 +113,12 @@ impl Attempt<'_> {
     }
 
     fn carry_out(&mut self, mut found: Reconciled, latest: Option<&Deployment>) {
-        let ended: BTreeSet<_> =
-            found.deployment_updates.iter().filter(|update| !update.status.is_active()).map(|u| u.deployment_id).collect();
+        let ended: BTreeSet<_> = found
+            .deployment_updates
+            .iter()
+            .filter(|update| !update.status.is_active())
+            .map(|u| u.deployment_id)
+            .collect();
         // A deployment that this plan ends takes no more allocations.
         let current = found.deployment.as_ref().or_else(|| latest.filter(|latest| !ended.contains(&latest.id)));
         self.decision.deployment_id = current.or(latest).map(|deployment| deployment.id);
@@ -153,7 +160,13 @@ impl Attempt<'_> {
         }
     }
 
-    fn place(&mut self, job: &Arc<Job>, group: &TaskGroup, placement: Placement, names: &mut BTreeMap<Str, reconcile::NameIndex>) {
+    fn place(
+        &mut self,
+        job: &Arc<Job>,
+        group: &TaskGroup,
+        placement: Placement,
+        names: &mut BTreeMap<Str, reconcile::NameIndex>,
+    ) {
         if let Some(metric) = self.decision.failed.get_mut(&group.name) {
             metric.coalesced_failures += 1;
             exhaust_resources(metric, group);
@@ -170,7 +183,10 @@ impl Attempt<'_> {
         if let Some(previous) = gives_way {
             stack.stop(previous);
         }
-        let penalties = previous.filter(|_| placement.rescheduling).map(|previous| reschedule::penalty_nodes(previous)).unwrap_or_default();
+        let penalties = previous
+            .filter(|_| placement.rescheduling)
+            .map(|previous| reschedule::penalty_nodes(previous))
+            .unwrap_or_default();
         let selected = match stack.select(group, &penalties) {
             Ok(selected) => selected,
             Err(mut metric) => {
@@ -197,7 +213,14 @@ impl Attempt<'_> {
         self.write(alloc);
     }
 
-    fn new_alloc(&mut self, job: &Arc<Job>, group: &TaskGroup, placement: &Placement, name: Str, selected: Selected) -> Allocation {
+    fn new_alloc(
+        &mut self,
+        job: &Arc<Job>,
+        group: &TaskGroup,
+        placement: &Placement,
+        name: Str,
+        selected: Selected,
+    ) -> Allocation {
         let previous = placement.previous.as_deref();
         let tracker = previous.filter(|_| placement.rescheduling).map(|previous| {
             let policy = reschedule::policy(previous);
@@ -219,7 +242,11 @@ impl Attempt<'_> {
             desired_status: AllocDesiredStatus::Run,
             client_status: AllocClientStatus::Pending,
             previous_allocation: previous.map(|previous| previous.id),
-            deployment_id: self.deployment.as_ref().filter(|deployment| deployment.is_active()).map(|deployment| deployment.id),
+            deployment_id: self
+                .deployment
+                .as_ref()
+                .filter(|deployment| deployment.is_active())
+                .map(|deployment| deployment.id),
             deployment_status: placement
                 .canary
                 .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
@@ -258,7 +285,9 @@ impl Attempt<'_> {
     fn write(&mut self, mut alloc: Allocation) {
         // A row of the plan's own job version need not carry the job.
         let of_plan = alloc.job.as_ref().zip(self.decision.plan.job.as_ref()).is_some_and(|(own, job)| {
-            own.version == job.version && own.create_index == job.create_index && own.job_modify_index == job.job_modify_index
+            own.version == job.version
+                && own.create_index == job.create_index
+                && own.job_modify_index == job.job_modify_index
         });
         if of_plan {
             alloc.job = None;

@@ -11,7 +11,13 @@ const FAILED_PLACEMENTS: &str = "created to place remaining allocations";
 const PLACEMENT_CONFLICTS: &str = "created due to placement conflicts";
 
 /// Builds the blocked evaluation of `parent`. `trigger` is `MaxPlans` after too many plan conflicts.
-pub(super) fn create(parent: &Evaluation, decision: &Decision, seed: &mut Seed, now: Time, trigger: EvalTrigger) -> Evaluation {
+pub(super) fn create(
+    parent: &Evaluation,
+    decision: &Decision,
+    seed: &mut Seed,
+    now: Time,
+    trigger: EvalTrigger,
+) -> Evaluation {
     let conflicts = trigger == EvalTrigger::MaxPlans;
     Evaluation {
         id: seed.eval_id(),

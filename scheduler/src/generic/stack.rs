@@ -203,7 +203,13 @@ impl<'a> Stack<'a> {
     }
 
     /// The next node that may run the group and has room, in shuffled order. `None`: all nodes were seen.
-    fn draw(&mut self, ask: &Ask, penalties: &[NodeId], unseen: &mut usize, metrics: &mut Metrics) -> Option<Candidate> {
+    fn draw(
+        &mut self,
+        ask: &Ask,
+        penalties: &[NodeId],
+        unseen: &mut usize,
+        metrics: &mut Metrics,
+    ) -> Option<Candidate> {
         while *unseen > 0 {
             *unseen -= 1;
             let node = self.nodes[self.next].clone();
@@ -355,7 +361,9 @@ impl<'a> Stack<'a> {
         self.properties.entry(property_key(property, group)).or_insert_with(|| {
             let mut counts: BTreeMap<String, u64> = BTreeMap::new();
             for alloc in view.allocs_of_job(&job.namespace, &job.id) {
-                let counts_here = !alloc.terminal() && !stopped.contains(&alloc.id) && (property.whole_job || alloc.task_group == *group);
+                let counts_here = !alloc.terminal()
+                    && !stopped.contains(&alloc.id)
+                    && (property.whole_job || alloc.task_group == *group);
                 let node = alloc.node_id.filter(|_| counts_here).and_then(|id| view.node(id));
                 if let Some(value) = node.and_then(|node| resolve(&property.target, node)) {
                     *counts.entry(value.into_owned()).or_insert(0) += 1;
@@ -396,10 +404,12 @@ fn property_key(property: &DistinctProperty, group: &Str) -> (Str, Str) {
 
 /// The cluster's scheduler settings, overridden by those of the node pool.
 fn settings(view: &State, pool: &str) -> (SchedulerAlgorithm, bool) {
-    let (mut algorithm, mut oversubscribe) = view
-        .scheduler_config()
-        .map_or((SchedulerAlgorithm::default(), false), |config| (config.scheduler_algorithm, config.memory_oversubscription_enabled));
-    let of_pool: Option<&NodePoolSchedulerConfiguration> = view.node_pool(pool).and_then(|pool| pool.scheduler_configuration.as_ref());
+    let (mut algorithm, mut oversubscribe) =
+        view.scheduler_config().map_or((SchedulerAlgorithm::default(), false), |config| {
+            (config.scheduler_algorithm, config.memory_oversubscription_enabled)
+        });
+    let of_pool: Option<&NodePoolSchedulerConfiguration> =
+        view.node_pool(pool).and_then(|pool| pool.scheduler_configuration.as_ref());
     if let Some(of_pool) = of_pool {
         algorithm = SchedulerAlgorithm::from_word(&of_pool.scheduler_algorithm).unwrap_or(algorithm);
         oversubscribe = of_pool.memory_oversubscription_enabled.unwrap_or(oversubscribe);

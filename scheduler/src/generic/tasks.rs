@@ -57,7 +57,11 @@ fn networks_differ(was: &Option<Vec<NetworkResource>>, is: &Option<Vec<NetworkRe
     let (was, is) = (was.as_deref().unwrap_or_default(), is.as_deref().unwrap_or_default());
     was.len() != is.len()
         || was.iter().zip(is).any(|(was, is)| {
-            was.mode != is.mode || was.mbits != is.mbits || was.hostname != is.hostname || was.dns != is.dns || ports(was) != ports(is)
+            was.mode != is.mode
+                || was.mbits != is.mbits
+                || was.hostname != is.hostname
+                || was.dns != is.dns
+                || ports(was) != ports(is)
         })
 }
 

@@ -1,8 +1,8 @@
 //! Stories of the whole scheduler on a real state: see [`cluster::tell`].
 
-mod away;
 mod changes;
 pub(crate) mod cluster;
+mod disconnected;
 mod evals;
 mod fixed;
 mod placing;

@@ -25,7 +25,13 @@ pub(super) struct Usage {
 impl Usage {
     /// Counts the allocations of a node.
     pub fn count(view: &State, node: &Node, job: &Job, stopped: &BTreeSet<AllocId>) -> Self {
-        let mut usage = Self { capacity: fit::capacity(node), used: Amount::default(), of_job: 0, of_groups: BTreeMap::new(), ports: None };
+        let mut usage = Self {
+            capacity: fit::capacity(node),
+            used: Amount::default(),
+            of_job: 0,
+            of_groups: BTreeMap::new(),
+            ports: None,
+        };
         for alloc in view.allocs_of_node(node.id) {
             if !alloc.client_terminal() && !stopped.contains(&alloc.id) {
                 usage.add(alloc, job);
@@ -86,7 +92,9 @@ impl Usage {
     pub fn ports(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> Result<&Ports, String> {
         let ports = self.ports.get_or_insert_with(|| {
             let mut ports = Ports::of_node(node).map_err(|_| "network: invalid node".to_owned())?;
-            let there = || view.allocs_of_node(node.id).filter(|alloc| !alloc.client_terminal() && !stopped.contains(&alloc.id));
+            let there = || {
+                view.allocs_of_node(node.id).filter(|alloc| !alloc.client_terminal() && !stopped.contains(&alloc.id))
+            };
             for alloc in there().filter(|alloc| !alloc.server_terminal()) {
                 ports.take(alloc).map_err(|_| "network: port collision".to_owned())?;
             }

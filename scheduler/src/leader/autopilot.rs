@@ -87,7 +87,8 @@ impl Health {
     /// Number of voters that may fail before the cluster loses its quorum.
     pub fn failure_tolerance(&self) -> usize {
         let voters = self.servers.values().filter(|server| server.voter);
-        let (all, healthy) = voters.fold((0, 0), |(all, healthy), server| (all + 1, healthy + usize::from(server.healthy)));
+        let (all, healthy) =
+            voters.fold((0, 0), |(all, healthy), server| (all + 1, healthy + usize::from(server.healthy)));
         healthy.saturating_sub(quorum(all))
     }
 }
@@ -152,10 +153,9 @@ impl Autopilot {
 
     fn to_promote(&self, look: &Look, config: &AutopilotConfig) -> Option<Effect> {
         let is_stable = |id: &ServerId| {
-            self.health
-                .servers
-                .get(id)
-                .is_some_and(|server| server.healthy && look.now.since(server.since) >= config.server_stabilization_time)
+            self.health.servers.get(id).is_some_and(|server| {
+                server.healthy && look.now.since(server.since) >= config.server_stabilization_time
+            })
         };
         let candidates = look.peers.iter().filter(|(_, peer)| !peer.voter && peer.wants_vote);
         candidates.map(|(id, _)| *id).find(is_stable).map(Effect::Promote)
@@ -169,7 +169,8 @@ impl Autopilot {
             return None;
         }
         let servers = &self.health.servers;
-        let dead = |voter: bool| servers.iter().find(|(_, server)| !server.alive && server.voter == voter).map(|(id, _)| *id);
+        let dead =
+            |voter: bool| servers.iter().find(|(_, server)| !server.alive && server.voter == voter).map(|(id, _)| *id);
         let voters = servers.values().filter(|server| server.voter).count();
         let living_voters = servers.values().filter(|server| server.voter && server.alive).count();
         let living = servers.values().filter(|server| server.alive).count();

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use songline_commands::{Cause, Command, Kind, PromoteDeployment, SetDesiredTransitions, UpdateDeploymentStatus};
 use songline_model::{
-    AllocId, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, DesiredTransition, Dur, EvalId,
-    EvalStatus, EvalTrigger, Evaluation, Job, Time,
+    AllocId, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, DesiredTransition,
+    Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Time,
 };
 use songline_projections::{Change, State};
 use std::sync::Arc;
@@ -47,7 +47,9 @@ impl Effect {
     /// The deployment that the effect is about.
     pub fn deployment(&self) -> &Deployment {
         match self {
-            Self::Advance { deployment, .. } | Self::Promote { deployment } | Self::Fail { deployment, .. } => deployment,
+            Self::Advance { deployment, .. } | Self::Promote { deployment } | Self::Fail { deployment, .. } => {
+                deployment
+            }
         }
     }
 }
@@ -67,21 +69,27 @@ impl Deployments {
 
     /// Makes every active deployment due at once. A new leader calls this.
     pub fn restore(&mut self, view: &State, now: Time) {
-        self.due = view.deployments().filter(|deployment| deployment.is_active()).map(|deployment| (deployment.id, now)).collect();
+        self.due = view
+            .deployments()
+            .filter(|deployment| deployment.is_active())
+            .map(|deployment| (deployment.id, now))
+            .collect();
     }
 
     /// Notes the deployments that the changes concern.
     pub fn on_changes(&mut self, changes: &[Change], now: Time) {
         for change in changes {
             match change {
-                Change::Deployment { after: Some(deployment), .. } if deployment.is_active() => self.look(deployment.id, now),
+                Change::Deployment { after: Some(deployment), .. } if deployment.is_active() => {
+                    self.look(deployment.id, now)
+                }
                 Change::Deployment { before: Some(deployment), .. } => {
                     self.due.remove(&deployment.id);
                 }
                 Change::Alloc { before, after: Some(alloc) } => {
-                    let news = before
-                        .as_ref()
-                        .is_none_or(|before| before.health() != alloc.health() || before.client_status != alloc.client_status);
+                    let news = before.as_ref().is_none_or(|before| {
+                        before.health() != alloc.health() || before.client_status != alloc.client_status
+                    });
                     if let Some(id) = alloc.deployment_id.filter(|_| news) {
                         self.look(id, now);
                     }
@@ -174,7 +182,8 @@ pub fn rollback(view: &State, deployment: &Deployment, base: &str) -> (Option<Ar
     let current = view.job(&deployment.namespace, &deployment.job_id);
     let version = stable.version;
     if current.is_some_and(|current| !current.spec_changed(stable)) {
-        let text = format!("{base} - not rolling back to stable job version {version} as current job has same specification");
+        let text =
+            format!("{base} - not rolling back to stable job version {version} as current job has same specification");
         return (None, text);
     }
     (Some(Arc::clone(stable)), format!("{base} - rolling back to job version {version}"))
@@ -184,8 +193,12 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
     let Some(groups) = deployment.task_groups.as_ref().filter(|_| deployment.status != DeploymentStatus::Paused) else {
         return Vec::new();
     };
-    if let Some(group) = groups.iter().find(|(name, group)| deadline_missed(view, deployment, name, group, now)).map(|(name, _)| name) {
-        let revert = view.job(&deployment.namespace, &deployment.job_id).is_some_and(|job| job.group(group).is_some_and(auto_revert));
+    if let Some(group) =
+        groups.iter().find(|(name, group)| deadline_missed(view, deployment, name, group, now)).map(|(name, _)| name)
+    {
+        let revert = view
+            .job(&deployment.namespace, &deployment.job_id)
+            .is_some_and(|job| job.group(group).is_some_and(auto_revert));
         return vec![fail(view, deployment, "Failed due to progress deadline", revert)];
     }
     let latest = latest_eval_index(view, deployment);
@@ -197,9 +210,12 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
                 return vec![fail(view, deployment, "Failed due to unhealthy allocations", group.auto_revert)];
             }
             Some(false) if !alloc.desired_transition.should_reschedule() && !alloc.server_terminal() => {
-                transitions.insert(alloc.id, DesiredTransition { reschedule: Some(true), ..DesiredTransition::default() });
+                transitions
+                    .insert(alloc.id, DesiredTransition { reschedule: Some(true), ..DesiredTransition::default() });
             }
-            Some(true) => advance |= alloc.deployment_status.as_ref().is_some_and(|status| status.modify_index > latest),
+            Some(true) => {
+                advance |= alloc.deployment_status.as_ref().is_some_and(|status| status.modify_index > latest)
+            }
             Some(false) | None => {}
         }
     }
@@ -224,14 +240,18 @@ fn promotes_itself(view: &State, deployment: &Deployment) -> bool {
         let healthy = i64::try_from(placed.iter().filter(is_well).count()).unwrap_or(i64::MAX);
         group.auto_promote && healthy == group.desired_canaries
     };
-    let mut groups = deployment.task_groups.iter().flatten().map(|(_, group)| group).filter(|group| group.desired_canaries > 0);
+    let mut groups =
+        deployment.task_groups.iter().flatten().map(|(_, group)| group).filter(|group| group.desired_canaries > 0);
     deployment.status == DeploymentStatus::Running && deployment.requires_promotion() && groups.all(is_ready)
 }
 
 fn fail(view: &State, deployment: &Arc<Deployment>, base: &str, revert: bool) -> Effect {
     let (rollback, description) = if revert { rollback(view, deployment, base) } else { (None, base.to_owned()) };
-    let update =
-        DeploymentStatusUpdate { deployment_id: deployment.id, status: DeploymentStatus::Failed, status_description: description.into() };
+    let update = DeploymentStatusUpdate {
+        deployment_id: deployment.id,
+        status: DeploymentStatus::Failed,
+        status_description: description.into(),
+    };
     Effect::Fail { update, deployment: Arc::clone(deployment), rollback }
 }
 
@@ -247,8 +267,11 @@ fn is_done(group: &DeploymentState) -> bool {
 fn deadline_missed(view: &State, deployment: &Deployment, _name: &str, group: &DeploymentState, now: Time) -> bool {
     let due = group.require_progress_by.is_some_and(|by| by <= now);
     let waits_for_promotion = group.desired_canaries > 0 && !group.promoted;
-    let enough =
-        if waits_for_promotion { group.healthy_allocs >= group.desired_canaries } else { group.healthy_allocs >= group.desired_total };
+    let enough = if waits_for_promotion {
+        group.healthy_allocs >= group.desired_canaries
+    } else {
+        group.healthy_allocs >= group.desired_total
+    };
     due && !enough && view.job(&deployment.namespace, &deployment.job_id).is_some()
 }
 

@@ -30,7 +30,11 @@ impl Digests {
             schema: SCHEMA,
             through: view.applied_index(),
             total: blob(view.digest()),
-            tables: view.table_digests().into_iter().map(|(table, digest)| (table.name().into(), blob(digest))).collect(),
+            tables: view
+                .table_digests()
+                .into_iter()
+                .map(|(table, digest)| (table.name().into(), blob(digest)))
+                .collect(),
         })
     }
 }

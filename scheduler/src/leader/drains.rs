@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use songline_commands::{FinishNodeDrains, SetDesiredTransitions};
 use songline_model::{
-    AllocId, Allocation, DesiredTransition, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NodeEvent, NodeId, Str,
-    Time,
+    AllocId, Allocation, DesiredTransition, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType,
+    NodeEvent, NodeId, Str, Time,
 };
 use songline_projections::{Change, State};
 
@@ -90,7 +90,8 @@ impl Drains {
             return Vec::new();
         }
         self.look_at = None;
-        let nodes: Vec<_> = self.draining.iter().filter_map(|id| view.node(*id)).filter(|node| node.drain_strategy.is_some()).collect();
+        let nodes: Vec<_> =
+            self.draining.iter().filter_map(|id| view.node(*id)).filter(|node| node.drain_strategy.is_some()).collect();
         let mut moving = Moving::default();
         let mut ended = Vec::new();
         let mut open = BTreeSet::new();
@@ -98,7 +99,8 @@ impl Drains {
             let Some(strategy) = &node.drain_strategy else { continue };
             let forced = strategy.deadline < Dur::ZERO || strategy.force_deadline.is_some_and(|at| at <= now);
             let must_end = |alloc: &Allocation| !is_system(alloc);
-            let done = view.allocs_of_node(node.id).filter(|alloc| must_end(alloc)).all(|alloc| alloc.client_terminal());
+            let done =
+                view.allocs_of_node(node.id).filter(|alloc| must_end(alloc)).all(|alloc| alloc.client_terminal());
             if !forced && !done {
                 open.insert(node.id);
                 if let Some(deadline) = strategy.force_deadline {
@@ -108,7 +110,9 @@ impl Drains {
             }
             let leaving = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
             let marked = moving.allocs.len();
-            leaving.filter(|alloc| !(strategy.ignore_system_jobs && is_system(alloc))).for_each(|alloc| moving.add(alloc));
+            leaving
+                .filter(|alloc| !(strategy.ignore_system_jobs && is_system(alloc)))
+                .for_each(|alloc| moving.add(alloc));
             // The drain ends only once the marks are written, because a node whose drain has ended is not looked at any
             // more.
             if moving.allocs.len() == marked {
@@ -182,7 +186,13 @@ fn is_system(alloc: &Allocation) -> bool {
 
 fn end_event(deadline_reached: bool, now: Time) -> NodeEvent {
     let details = deadline_reached.then(|| [(Str::new("deadline_reached"), Str::new("true"))].into());
-    NodeEvent { message: "Node drain complete".into(), subsystem: "Drain".into(), details, timestamp: Some(now), create_index: 0 }
+    NodeEvent {
+        message: "Node drain complete".into(),
+        subsystem: "Drain".into(),
+        details,
+        timestamp: Some(now),
+        create_index: 0,
+    }
 }
 
 fn jobs_on(view: &State, nodes: &BTreeSet<NodeId>) -> BTreeSet<JobKey> {

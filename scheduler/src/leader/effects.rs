@@ -92,7 +92,9 @@ pub fn consequences(view: &State, over: &Over, now: Time, fresh: impl FnMut() ->
 
 /// Effect that writes the evaluations of a silent node's new status. `None` when there are none to write.
 fn after_miss(view: &State, id: NodeId, over: &Over, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
-    let (Deed::WriteStatus { before, .. }, Ending::Written(index)) = (&over.effect.deed, over.ending) else { return None };
+    let (Deed::WriteStatus { before, .. }, Ending::Written(index)) = (&over.effect.deed, over.ending) else {
+        return None;
+    };
     // Take the status from the row and not from the command: `apply` may have decided on another one.
     let node = view.node(id)?;
     let follows = node_transition_needs_evals(*before, node.status) || heartbeats::was_not_looked_at(view, node);
@@ -102,7 +104,11 @@ fn after_miss(view: &State, id: NodeId, over: &Over, now: Time, fresh: impl FnMu
 /// Effect that writes the missing evaluations of a node that is down or disconnected. `None` when none are missing or
 /// there is nothing to evaluate.
 pub fn look_if_overlooked(view: &State, node: &Node, now: Time, fresh: impl FnMut() -> EvalId) -> Option<Effect> {
-    if heartbeats::was_not_looked_at(view, node) { look_at_node(view, node.id, node.modify_index, now, fresh) } else { None }
+    if heartbeats::was_not_looked_at(view, node) {
+        look_at_node(view, node.id, node.modify_index, now, fresh)
+    } else {
+        None
+    }
 }
 
 /// Effect that writes the evaluations for the node's status that was written at `index`. `None` when no job is
@@ -112,7 +118,10 @@ fn look_at_node(view: &State, id: NodeId, index: u64, now: Time, fresh: impl FnM
     if evals.is_empty() {
         return None;
     }
-    let deed = Deed::Write { cause: Some(Cause::new(index, Kind::NodeUpdateStatus)), command: Box::new(UpdateEvals { evals }.into()) };
+    let deed = Deed::Write {
+        cause: Some(Cause::new(index, Kind::NodeUpdateStatus)),
+        command: Box::new(UpdateEvals { evals }.into()),
+    };
     Some(Effect { subject: Subject::NodeEvals(id), actor: Actor::Node(id), deed, basis: Basis::default() })
 }
 
@@ -150,5 +159,10 @@ pub fn compare(view: &State, digests: &mut digests::Digests) -> Option<Effect> {
 
 /// Deletes rows that are older than the cutoffs and no longer needed.
 pub fn collect_garbage(cutoffs: Cutoffs) -> Effect {
-    Effect { subject: Subject::Garbage, actor: Actor::Leader("gc".into()), deed: Deed::Collect(cutoffs), basis: Basis::default() }
+    Effect {
+        subject: Subject::Garbage,
+        actor: Actor::Leader("gc".into()),
+        deed: Deed::Collect(cutoffs),
+        basis: Basis::default(),
+    }
 }

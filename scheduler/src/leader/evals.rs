@@ -72,7 +72,8 @@ impl EvalQueues {
     pub fn on_time(&mut self, now: Time, written: Time) -> Tended {
         self.broker.on_time(now);
         let superseded = self.broker.take_cancelable(CANCELED_MAX).into_iter();
-        let superseded = superseded.map(|eval| canceled(&eval, "canceled after more recent eval was processed".into(), written));
+        let superseded =
+            superseded.map(|eval| canceled(&eval, "canceled after more recent eval was processed".into(), written));
         let duplicates = self.blocked.take_duplicates().into_iter().map(|eval| {
             let why = format!("existing blocked evaluation exists for job {:?}", eval.job_id.as_str());
             canceled(&eval, why, written)
@@ -115,7 +116,9 @@ impl EvalQueues {
             return;
         }
         let gained = before.is_none_or(|before| {
-            !before.is_ready() || before.computed_class != after.computed_class || before.node_resources != after.node_resources
+            !before.is_ready()
+                || before.computed_class != after.computed_class
+                || before.node_resources != after.node_resources
         });
         if gained {
             self.unblock(after, index, now);
@@ -139,5 +142,10 @@ impl EvalQueues {
 }
 
 fn canceled(eval: &Evaluation, why: String, now: Time) -> Evaluation {
-    Evaluation { status: EvalStatus::Canceled, status_description: why.into(), modify_time: now.nanos(), ..eval.clone() }
+    Evaluation {
+        status: EvalStatus::Canceled,
+        status_description: why.into(),
+        modify_time: now.nanos(),
+        ..eval.clone()
+    }
 }

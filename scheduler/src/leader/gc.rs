@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use songline_commands::{Command, DeleteDeployments, DeregisterJobs, DeregisterNodes, ReapEvals};
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, EvalId, Evaluation, Job, JobKey, JobStatus, JobType, NodeStatus, Time,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, EvalId, Evaluation, Job, JobKey, JobStatus,
+    JobType, NodeStatus, Time,
 };
 use songline_projections::State;
 
@@ -63,8 +64,14 @@ pub struct Cutoffs {
 
 impl Cutoffs {
     /// Every row is old enough: a forced collection.
-    pub const ALL: Cutoffs =
-        Cutoffs { eval: u64::MAX, batch_eval: u64::MAX, job: u64::MAX, node: u64::MAX, deployment: u64::MAX, acl_token: u64::MAX };
+    pub const ALL: Cutoffs = Cutoffs {
+        eval: u64::MAX,
+        batch_eval: u64::MAX,
+        job: u64::MAX,
+        node: u64::MAX,
+        deployment: u64::MAX,
+        acl_token: u64::MAX,
+    };
 }
 
 /// Maps times to indexes of the log.
@@ -125,7 +132,9 @@ pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64
     let purged: Vec<_> = found.jobs.into_iter().collect();
     for page in purged.chunks(ROWS_MAX) {
         let jobs = page.iter().cloned().map(|job| (job, true)).collect();
-        commands.push(DeregisterJobs { jobs, evals: Vec::new(), submit_time: now.nanos(), versions_max: job_versions_max }.into());
+        commands.push(
+            DeregisterJobs { jobs, evals: Vec::new(), submit_time: now.nanos(), versions_max: job_versions_max }.into(),
+        );
     }
     let old_deployments: Vec<_> = view
         .deployments()
@@ -205,7 +214,8 @@ fn eval_garbage(view: &State, eval: &Evaluation, cutoff: u64, with_job: bool, no
     let job = view.job(&eval.namespace, &eval.job_id);
     let allocs: Vec<_> = view.allocs_of_eval(eval.id).collect();
     // The latest allocations of a batch job that is still registered stay: without them the job would run again.
-    let keep_latest = eval.kind == JobType::Batch && job.is_some_and(|job| job.status != JobStatus::Dead || !(job.stop || with_job));
+    let keep_latest =
+        eval.kind == JobType::Batch && job.is_some_and(|job| job.status != JobStatus::Dead || !(job.stop || with_job));
     let old: Vec<_> = allocs
         .iter()
         .filter(|alloc| match job.filter(|_| keep_latest) {
@@ -225,11 +235,16 @@ fn alloc_may_go(alloc: &Allocation, job: Option<&Job>, cutoff: u64, now: Time) -
     if alloc.desired_status == AllocDesiredStatus::Stop || alloc.client_status != AllocClientStatus::Failed {
         return true;
     }
-    let Some(policy) = job.group(&alloc.task_group).and_then(|group| group.reschedule_policy.as_ref()) else { return true };
+    let Some(policy) = job.group(&alloc.task_group).and_then(|group| group.reschedule_policy.as_ref()) else {
+        return true;
+    };
     if (policy.attempts == 0 && !policy.unlimited) || alloc.next_allocation.is_some() {
         return true;
     }
-    let last = alloc.reschedule_tracker.as_ref().and_then(|tracker| tracker.events.as_ref()?.last().map(|event| event.reschedule_time));
+    let last = alloc
+        .reschedule_tracker
+        .as_ref()
+        .and_then(|tracker| tracker.events.as_ref()?.last().map(|event| event.reschedule_time));
     match last {
         Some(at) if !policy.unlimited => now.since(Time::from_nanos(at)) > policy.interval,
         _ => false,

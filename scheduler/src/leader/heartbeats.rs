@@ -21,7 +21,12 @@ pub struct HeartbeatLimits {
 
 impl Default for HeartbeatLimits {
     fn default() -> Self {
-        Self { min_ttl: Dur::from_secs(10), per_second_max: 50, grace: Dur::from_secs(10), failover_ttl: Dur::from_mins(5) }
+        Self {
+            min_ttl: Dur::from_secs(10),
+            per_second_max: 50,
+            grace: Dur::from_secs(10),
+            failover_ttl: Dur::from_mins(5),
+        }
     }
 }
 
@@ -115,11 +120,14 @@ pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
         return NodeStatus::Down;
     }
     let may_wait = view.allocs_of_node(node.id).any(|alloc| {
-        let Some(window) = alloc.group().and_then(|group| group.max_client_disconnect).filter(|window| *window > Dur::ZERO) else {
+        let Some(window) =
+            alloc.group().and_then(|group| group.max_client_disconnect).filter(|window| *window > Dur::ZERO)
+        else {
             return false;
         };
-        let expired =
-            alloc.last_unknown().is_some_and(|since| alloc.client_status == AllocClientStatus::Unknown && since.plus(window) <= now);
+        let expired = alloc
+            .last_unknown()
+            .is_some_and(|since| alloc.client_status == AllocClientStatus::Unknown && since.plus(window) <= now);
         alloc.desired_status == AllocDesiredStatus::Run && !expired
     });
     if may_wait { NodeStatus::Disconnected } else { NodeStatus::Down }

@@ -26,7 +26,13 @@ pub fn registration(view: &State, mut node: Node, now: Time) -> Result<(Register
 
 /// The entry that sets a node's status when `wanted` is requested, with `event` or else one that explains the status.
 /// `None` when neither status nor events would change.
-pub fn status_update(view: &State, node: &Node, wanted: NodeStatus, event: Option<NodeEvent>, now: Time) -> Option<UpdateNodeStatus> {
+pub fn status_update(
+    view: &State,
+    node: &Node,
+    wanted: NodeStatus,
+    event: Option<NodeEvent>,
+    now: Time,
+) -> Option<UpdateNodeStatus> {
     let (status, explanation) = next_status(view, node, wanted, now);
     let event = event.or(explanation);
     if status == node.status && event.is_none() {
@@ -44,7 +50,9 @@ pub fn missed_event(now: Time) -> NodeEvent {
 fn next_status(view: &State, node: &Node, wanted: NodeStatus, now: Time) -> (NodeStatus, Option<NodeEvent>) {
     let next = songline_projections::next_node_status(view, node, wanted);
     let event = match (node.status, wanted) {
-        (NodeStatus::Initializing, NodeStatus::Ready) if view.node_pool(&node.node_pool).is_none() => waits_for_pool(node, now),
+        (NodeStatus::Initializing, NodeStatus::Ready) if view.node_pool(&node.node_pool).is_none() => {
+            waits_for_pool(node, now)
+        }
         (NodeStatus::Down, NodeStatus::Ready) => Some(cluster_event("Node reregistered by heartbeat", now)),
         _ => None,
     };
@@ -81,7 +89,8 @@ fn check_registration(node: &Node) -> Result<(), String> {
     if node.node_pool == ALL_NODE_POOL {
         return Err("node is not allowed to register in node pool \"all\"".to_owned());
     }
-    let valid = node.node_pool.len() <= 128 && node.node_pool.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let valid = node.node_pool.len() <= 128
+        && node.node_pool.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if !valid {
         return Err(format!("invalid node pool: invalid name {:?}", node.node_pool.as_str()));
     }

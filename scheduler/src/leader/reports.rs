@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use songline_commands::{ClientAlloc, UpdateAllocsFromClient};
 use songline_model::{
-    AllocClientStatus, Allocation, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, Node, NodeId, NodeStatus, Time,
+    AllocClientStatus, Allocation, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, Node, NodeId,
+    NodeStatus, Time,
 };
 use songline_projections::State;
 
@@ -56,7 +57,12 @@ pub fn entry(
 }
 
 /// Trigger, job type and priority of the evaluation that follows from a report; `None`: none follows.
-fn trigger(view: &State, stored: &Allocation, said: AllocClientStatus, now: Time) -> Option<(EvalTrigger, JobType, i64)> {
+fn trigger(
+    view: &State,
+    stored: &Allocation,
+    said: AllocClientStatus,
+    now: Time,
+) -> Option<(EvalTrigger, JobType, i64)> {
     let returning = stored.client_status == AllocClientStatus::Unknown;
     if !said.is_terminal() && !returning {
         return None;

@@ -43,7 +43,9 @@ pub fn due(view: &State, ages: &RootKeyAges, now: Time) -> Vec<Effect> {
         let id = row.meta.key_id;
         match row.meta.state {
             RootKeyState::Active => {}
-            RootKeyState::Rekeying if view.variables_of_root_key(id).next().is_some() => effects.push(Effect::TakeOver(id)),
+            RootKeyState::Rekeying if view.variables_of_root_key(id).next().is_some() => {
+                effects.push(Effect::TakeOver(id))
+            }
             RootKeyState::Rekeying => effects.push(Effect::Retire(id)),
             RootKeyState::Inactive | RootKeyState::Deprecated => {
                 if age(row.meta.create_time) > ages.gc && !view.root_key_in_use(id) {

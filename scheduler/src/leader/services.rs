@@ -58,7 +58,9 @@ fn is_down(node: &Node) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use songline_commands::{Actor, Command, DeregisterNodes, Envelope, RegisterNode, UpdateNodeStatus, UpsertServiceRegistrations};
+    use songline_commands::{
+        Actor, Command, DeregisterNodes, Envelope, RegisterNode, UpdateNodeStatus, UpsertServiceRegistrations,
+    };
     use songline_model::{Node, NodeId, NodeStatus, ServiceRegistration, Time};
     use songline_projections::{State, apply};
 
@@ -79,7 +81,8 @@ mod tests {
         }
 
         fn announce(&mut self, node: NodeId) -> Vec<NodeId> {
-            let row = ServiceRegistration { id: format!("s-{node}").into(), node_id: node, ..ServiceRegistration::default() };
+            let row =
+                ServiceRegistration { id: format!("s-{node}").into(), node_id: node, ..ServiceRegistration::default() };
             self.apply(UpsertServiceRegistrations { services: vec![row] })
         }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 use songline_commands::{ClientAlloc, Command, UpdateAllocsFromClient, UpdateNodeDrain};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, EvalId, EvalStatus, Evaluation, NodeId, Time,
+    AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, EvalId, EvalStatus, Evaluation, NodeId,
+    Time,
 };
 
 use super::digests::Digests;
@@ -34,7 +35,8 @@ fn check(story: &str, expected: Expect) {
             ["empty", node, secs] => {
                 let node_id = node_of(&cluster, node);
                 let force_deadline = Some(at(secs));
-                let drain_strategy = Some(DrainStrategy { deadline: Dur::from_secs(1), force_deadline, ..DrainStrategy::default() });
+                let drain_strategy =
+                    Some(DrainStrategy { deadline: Dur::from_secs(1), force_deadline, ..DrainStrategy::default() });
                 cluster.commit(UpdateNodeDrain { node_id, drain_strategy, ..UpdateNodeDrain::default() });
                 continue;
             }
@@ -88,8 +90,11 @@ fn named(cluster: &Cluster, name: &str) -> std::sync::Arc<Allocation> {
 
 fn health(cluster: &mut Cluster, name: &str, healthy: bool, now: Time) {
     let alloc = named(cluster, name);
-    let deployment_status =
-        Some(AllocDeploymentStatus { healthy: Some(healthy), timestamp: Some(now), ..AllocDeploymentStatus::default() });
+    let deployment_status = Some(AllocDeploymentStatus {
+        healthy: Some(healthy),
+        timestamp: Some(now),
+        ..AllocDeploymentStatus::default()
+    });
     let said = ClientAlloc {
         id: alloc.id,
         node_id: alloc.node_id.unwrap(),
@@ -343,7 +348,11 @@ fn of_several_blocked_evaluations_of_a_job_the_newest_is_left_and_the_others_say
         queues.blocked.block(eval.into(), None);
     }
     let tended = queues.on_time(now, now);
-    let told: Vec<_> = tended.canceled.iter().map(|eval| (eval.id.as_bytes()[0], eval.status, eval.status_description.as_str())).collect();
+    let told: Vec<_> = tended
+        .canceled
+        .iter()
+        .map(|eval| (eval.id.as_bytes()[0], eval.status, eval.status_description.as_str()))
+        .collect();
     assert_eq!(told, [(1, EvalStatus::Canceled, "existing blocked evaluation exists for job \"web\"")]);
     assert!(tended.failed.is_empty());
 }

@@ -11,7 +11,8 @@ use songline_model::Time;
 pub fn collect(view: &State, created_max: u64, now: Time) -> Vec<Command> {
     let mut commands = Vec::new();
     for global in [false, true] {
-        let accessor_ids: Vec<_> = view.expired_acl_tokens(global, now, created_max).map(|row| row.accessor_id).collect();
+        let accessor_ids: Vec<_> =
+            view.expired_acl_tokens(global, now, created_max).map(|row| row.accessor_id).collect();
         if !accessor_ids.is_empty() {
             commands.push(DeleteAclTokens { accessor_ids }.into());
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use songline_model::{
-    AllocatedResources, NetworkResource, Node, NodeNetworkAddress, NodeNetworkResource, NodeReservedResources, NodeResources, Port,
+    AllocatedResources, NetworkResource, Node, NodeNetworkAddress, NodeNetworkResource, NodeReservedResources,
+    NodeResources, Port,
 };
 
 use super::{Ports, granted, parse_ports};
@@ -12,11 +13,20 @@ use crate::seed::Seed;
 
 /// A node with networks `default` on 10.0.0.1 and 10.0.0.2, and `public` on 1.2.3.4, that reserves port 22.
 fn node(low: i64, high: i64) -> Node {
-    let address = |alias: &str, address: &str| NodeNetworkAddress { alias: alias.into(), address: address.into(), ..Default::default() };
-    let addresses = Some(vec![address("default", "10.0.0.1"), address("default", "10.0.0.2"), address("public", "1.2.3.4")]);
+    let address = |alias: &str, address: &str| NodeNetworkAddress {
+        alias: alias.into(),
+        address: address.into(),
+        ..Default::default()
+    };
+    let addresses =
+        Some(vec![address("default", "10.0.0.1"), address("default", "10.0.0.2"), address("public", "1.2.3.4")]);
     let network = NodeNetworkResource { mode: "host".into(), addresses, ..NodeNetworkResource::default() };
-    let resources =
-        NodeResources { node_networks: Some(vec![network]), min_dynamic_port: low, max_dynamic_port: high, ..NodeResources::default() };
+    let resources = NodeResources {
+        node_networks: Some(vec![network]),
+        min_dynamic_port: low,
+        max_dynamic_port: high,
+        ..NodeResources::default()
+    };
     let mut kept = NodeReservedResources::default();
     kept.networks.reserved_host_ports = "22,9000-9001".into();
     Node { node_resources: Some(Arc::new(resources)), reserved_resources: Some(kept), ..Node::default() }

@@ -22,7 +22,8 @@ impl Run<'_, '_> {
         for deployment in self.old_deployment.as_ref().into_iter().chain(failed) {
             unneeded.extend(placed(deployment, |state| !state.promoted));
         }
-        let current: BTreeSet<AllocId> = self.deployment.iter().flat_map(|deployment| placed(deployment, |_| true)).collect();
+        let current: BTreeSet<AllocId> =
+            self.deployment.iter().flat_map(|deployment| placed(deployment, |_| true)).collect();
         let unneeded = all.clone().without(|alloc| !unneeded.contains(&alloc.id) || alloc.terminal());
         self.stop_all(&unneeded, None, why::NOT_NEEDED);
         all.minus(&unneeded);

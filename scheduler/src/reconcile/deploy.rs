@@ -43,7 +43,10 @@ impl Run<'_, '_> {
             DeploymentStatus::Failed => self.failed = true,
             DeploymentStatus::Paused | DeploymentStatus::Pending => self.paused = true,
             DeploymentStatus::Initializing => self.paused = true,
-            DeploymentStatus::Running | DeploymentStatus::Blocked | DeploymentStatus::Unblocking | DeploymentStatus::Cancelled => {}
+            DeploymentStatus::Running
+            | DeploymentStatus::Blocked
+            | DeploymentStatus::Unblocking
+            | DeploymentStatus::Cancelled => {}
         }
         self.deployment = Some(stored.clone());
     }
@@ -63,14 +66,15 @@ impl Run<'_, '_> {
             return;
         }
         let changes = destructive || !self.out.in_place.is_empty();
-        let had_running = all
-            .iter()
-            .any(|alloc| alloc.job.as_ref().is_some_and(|own| own.version == job.version && own.create_index == job.create_index));
+        let had_running = all.iter().any(|alloc| {
+            alloc.job.as_ref().is_some_and(|own| own.version == job.version && own.create_index == job.create_index)
+        });
         if had_running && !changes {
             return;
         }
         let is_new = self.deployment.is_none();
-        let initializing = self.deployment.as_ref().is_some_and(|deployment| deployment.status == DeploymentStatus::Initializing);
+        let initializing =
+            self.deployment.as_ref().is_some_and(|deployment| deployment.status == DeploymentStatus::Initializing);
         if is_new {
             self.deployment = Some(Deployment {
                 id: self.seed.deployment_id(),
@@ -103,7 +107,8 @@ impl Run<'_, '_> {
         let Some(deployment) = &self.deployment else { return false };
         let state = deployment.task_groups.as_ref().and_then(|groups| groups.get(group));
         state.is_none_or(|state| {
-            state.healthy_allocs >= state.desired_total.max(state.desired_canaries) && (state.desired_canaries == 0 || state.promoted)
+            state.healthy_allocs >= state.desired_total.max(state.desired_canaries)
+                && (state.desired_canaries == 0 || state.promoted)
         })
     }
 
@@ -145,8 +150,12 @@ impl Run<'_, '_> {
 
 /// Status description of a new deployment with canaries; `None` without canaries.
 fn promotion(deployment: &Deployment) -> Option<&'static str> {
-    let mut canaried =
-        deployment.task_groups.iter().flat_map(|groups| groups.values()).filter(|state| state.desired_canaries > 0).peekable();
+    let mut canaried = deployment
+        .task_groups
+        .iter()
+        .flat_map(|groups| groups.values())
+        .filter(|state| state.desired_canaries > 0)
+        .peekable();
     canaried.peek()?;
     Some(if canaried.all(|state| state.auto_promote) { PROMOTES_ITSELF } else { WAITS_FOR_PROMOTION })
 }

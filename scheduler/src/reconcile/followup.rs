@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use songline_model::{
-    AllocClientStatus, AllocId, AllocStateField, Allocation, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Str, TaskGroup, Time,
+    AllocClientStatus, AllocId, AllocStateField, Allocation, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Str,
+    TaskGroup, Time,
 };
 
 use super::set::{Later, Set, max_disconnect};
@@ -78,7 +79,12 @@ impl Run<'_, '_> {
     }
 
     /// Creates one evaluation for all follow-ups that are due within `BATCH_WINDOW` of the first.
-    fn batches(&mut self, mut later: Vec<Later>, trigger: EvalTrigger, description: &'static str) -> BTreeMap<AllocId, EvalId> {
+    fn batches(
+        &mut self,
+        mut later: Vec<Later>,
+        trigger: EvalTrigger,
+        description: &'static str,
+    ) -> BTreeMap<AllocId, EvalId> {
         later.sort_by_key(|later| (later.at, later.alloc.id));
         let mut followups = BTreeMap::new();
         let mut open: Option<(Time, EvalId)> = None;
@@ -128,6 +134,7 @@ fn stopped_by_client(alloc: &Allocation, group: &TaskGroup, now: Time) -> Option
         state.field == AllocStateField::ClientStatus && state.value == AllocClientStatus::Lost.as_str()
     };
     let since = alloc.alloc_states.iter().flatten().find(is_lost).map_or(now, |state| state.time);
-    let kill = asked.tasks.iter().flatten().map(|task| task.kill_timeout).max().unwrap_or_default().max(KILL_TIMEOUT_MIN);
+    let kill =
+        asked.tasks.iter().flatten().map(|task| task.kill_timeout).max().unwrap_or_default().max(KILL_TIMEOUT_MIN);
     Some(since.plus(after).plus(kill))
 }

@@ -40,15 +40,18 @@ impl Run<'_, '_> {
             let told = self.out.stop.len() - stops;
             stopped_count += told;
             ignored += stopped.len() - told;
-            for set in [&mut all, &mut sorted.untainted, &mut sorted.migrate, &mut sorted.lost, &mut sorted.disconnecting] {
+            for set in
+                [&mut all, &mut sorted.untainted, &mut sorted.migrate, &mut sorted.lost, &mut sorted.disconnecting]
+            {
                 set.minus(&stopped);
             }
             goes_on = on;
         }
         // A disconnected alloc that has a replacement neither counts towards `count` nor is updated: the replacement
         // has its place until it comes back.
-        let (away, untainted) = split(sorted.untainted, |alloc| is_away(alloc) && is_replaced(alloc, &all));
-        ignored += away.len();
+        let (disconnected, untainted) =
+            split(sorted.untainted, |alloc| is_disconnected(alloc) && is_replaced(alloc, &all));
+        ignored += disconnected.len();
         // Such an alloc is stopped when it has to migrate or is lost: it must not be replaced a second time.
         let (moved, migrate) = split(sorted.migrate, |alloc| is_replaced(alloc, &all));
         self.stop_all(&moved, None, why::NOT_NEEDED);
@@ -56,7 +59,8 @@ impl Run<'_, '_> {
         self.stop_all(&given_up, Some(AllocClientStatus::Lost), why::LOST);
         stopped_count += moved.len() + given_up.len();
 
-        let ByReschedule { untainted, now, mut later } = untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
+        let ByReschedule { untainted, now, mut later } =
+            untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
         let mut sets = Sets { all, untainted, migrate, lost, reschedule_now: now };
         sets.untainted.add(goes_on);
         if !sorted.disconnecting.is_empty() {
@@ -196,7 +200,9 @@ impl Run<'_, '_> {
         let highest = names.highest(surplus);
         let live: Vec<Arc<Allocation>> = sets.untainted.iter().filter(|alloc| !alloc.terminal()).cloned().collect();
         let (named, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|alloc| highest.contains(&alloc.name));
-        for (alloc, by_name) in named.into_iter().map(|alloc| (alloc, true)).chain(others.into_iter().map(|alloc| (alloc, false))) {
+        for (alloc, by_name) in
+            named.into_iter().map(|alloc| (alloc, true)).chain(others.into_iter().map(|alloc| (alloc, false)))
+        {
             if surplus == 0 {
                 break;
             }
@@ -217,8 +223,8 @@ impl Run<'_, '_> {
         for alloc in untainted.iter() {
             // A disconnect update of the same allocation is the base of the in-place update, because a plan writes each
             // row once.
-            let away = self.out.disconnect_updates.get(&alloc.id).map(|row| Arc::new(row.clone()));
-            match (self.update_of)(away.as_ref().unwrap_or(alloc), group) {
+            let update = self.out.disconnect_updates.get(&alloc.id).map(|row| Arc::new(row.clone()));
+            match (self.update_of)(update.as_ref().unwrap_or(alloc), group) {
                 Update::Ignore => ignored += 1,
                 Update::Destructive => destructive.insert(alloc.clone()),
                 Update::InPlace(changed) => {
@@ -239,7 +245,8 @@ impl Run<'_, '_> {
         for alloc in sets.reschedule_now.in_name_order() {
             // Disconnected allocations go on until their limit; failed ones are stopped when their replacement has a
             // node.
-            let waits = self.out.disconnect_updates.contains_key(&alloc.id) || alloc.client_status == AllocClientStatus::Unknown;
+            let waits = self.out.disconnect_updates.contains_key(&alloc.id)
+                || alloc.client_status == AllocClientStatus::Unknown;
             let stop_previous = if waits { None } else { Some(why::RESCHEDULED) };
             place.push(Placement { rescheduling: true, stop_previous, ..after(group, &alloc) });
         }
@@ -267,7 +274,8 @@ impl Run<'_, '_> {
     /// Adds the placements that are allowed now. Returns (number of placements, number of those that stop a failed
     /// allocation).
     fn replacements(&mut self, place: Vec<Placement>, ready: bool, at_once: &mut usize) -> (usize, usize) {
-        let failed_deployment = if self.failed { self.deployment.as_ref().map(|deployment| deployment.id) } else { None };
+        let failed_deployment =
+            if self.failed { self.deployment.as_ref().map(|deployment| deployment.id) } else { None };
         let mut allowed = place;
         if ready {
             *at_once -= allowed.len().min(*at_once);
@@ -352,7 +360,9 @@ fn after(group: &TaskGroup, previous: &Arc<Allocation>) -> Placement {
 /// the oldest.
 fn namesakes(set: &Set) -> Vec<Arc<Allocation>> {
     let mut allocs: Vec<Arc<Allocation>> = set.iter().filter(|alloc| !alloc.terminal()).cloned().collect();
-    allocs.sort_by_key(|alloc| (index_of(alloc), alloc.client_status != AllocClientStatus::Running, alloc.create_index, alloc.id));
+    allocs.sort_by_key(|alloc| {
+        (index_of(alloc), alloc.client_status != AllocClientStatus::Running, alloc.create_index, alloc.id)
+    });
     let mut last = None;
     allocs.retain(|alloc| last.replace(index_of(alloc)) == Some(index_of(alloc)));
     allocs
@@ -363,7 +373,7 @@ fn split(set: Set, holds: impl Fn(&Allocation) -> bool) -> (Set, Set) {
     (set.clone().without(|alloc| !holds(alloc)), set.without(|alloc| holds(alloc)))
 }
 
-fn is_away(alloc: &Allocation) -> bool {
+fn is_disconnected(alloc: &Allocation) -> bool {
     alloc.client_status == AllocClientStatus::Unknown
 }
 

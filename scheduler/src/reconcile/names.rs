@@ -17,7 +17,11 @@ pub struct NameIndex {
 impl NameIndex {
     /// The numbers that these allocations use, for a group with this `count`.
     pub fn new<'a>(job_id: &str, group: &str, count: i64, allocs: impl IntoIterator<Item = &'a Allocation>) -> Self {
-        let mut names = Self { prefix: format!("{job_id}.{group}"), count: u64::try_from(count).unwrap_or(0), used: BTreeMap::new() };
+        let mut names = Self {
+            prefix: format!("{job_id}.{group}"),
+            count: u64::try_from(count).unwrap_or(0),
+            used: BTreeMap::new(),
+        };
         for alloc in allocs {
             *names.used.entry(index_of(alloc)).or_insert(0) += 1;
         }
@@ -56,7 +60,8 @@ impl NameIndex {
     /// them; then free ones below the group's count; then those from the count up.
     pub(super) fn for_canaries(&mut self, n: usize, canaries: &Set, destructive: &Set) -> Vec<Str> {
         let had: BTreeSet<u64> = canaries.iter().map(|alloc| index_of(alloc)).collect();
-        let replaced: BTreeSet<u64> = destructive.iter().map(|alloc| index_of(alloc)).filter(|index| *index < self.count).collect();
+        let replaced: BTreeSet<u64> =
+            destructive.iter().map(|alloc| index_of(alloc)).filter(|index| *index < self.count).collect();
         let mut taken: Vec<u64> = replaced.difference(&had).copied().take(n).collect();
         let free = (0..self.count).filter(|index| !self.used.contains_key(index));
         let free: Vec<u64> = free.filter(|index| !taken.contains(index)).take(n - taken.len()).collect();
@@ -106,7 +111,8 @@ mod tests {
     use super::NameIndex;
 
     fn names(count: i64, used: &[u64]) -> NameIndex {
-        let alloc = |index: &u64| Arc::new(Allocation { name: format!("j.g[{index}]").into(), ..Allocation::default() });
+        let alloc =
+            |index: &u64| Arc::new(Allocation { name: format!("j.g[{index}]").into(), ..Allocation::default() });
         let allocs: Vec<_> = used.iter().map(alloc).collect();
         NameIndex::new("j", "g", count, allocs.iter().map(Arc::as_ref))
     }

@@ -52,7 +52,8 @@ impl Run<'_, '_> {
         // A returned allocation may itself be the replacement of another one that returned.
         goes_on.minus(&stopped);
         for alloc in goes_on.iter() {
-            let runs = alloc.desired_status == AllocDesiredStatus::Run && alloc.client_status == AllocClientStatus::Running;
+            let runs =
+                alloc.desired_status == AllocDesiredStatus::Run && alloc.client_status == AllocClientStatus::Running;
             if runs && !is_outdated(alloc, job) {
                 let mut update = (**alloc).clone();
                 update.alloc_states.get_or_insert_default().push(state_of(alloc.client_status, self.input.now));

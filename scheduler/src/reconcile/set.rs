@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Deployment, Dur, EvalId, Node, NodeId, NodeStatus, TaskRunState, Time,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Deployment, Dur, EvalId, Node, NodeId, NodeStatus,
+    TaskRunState, Time,
 };
 
 use super::Reconciler;
@@ -129,7 +130,12 @@ impl Set {
 
     /// Sorts by when allocations may be rescheduled. Allocations that were replaced or are over are in none of the
     /// sets.
-    pub(super) fn by_reschedule(&self, input: &Reconciler<'_>, deployment: Option<&Deployment>, disconnecting: bool) -> ByReschedule {
+    pub(super) fn by_reschedule(
+        &self,
+        input: &Reconciler<'_>,
+        deployment: Option<&Deployment>,
+        disconnecting: bool,
+    ) -> ByReschedule {
         let mut sorted = ByReschedule::default();
         for alloc in self.iter() {
             let waits = disconnecting && alloc.client_status == AllocClientStatus::Unknown;
@@ -216,7 +222,9 @@ fn past(alloc: &Allocation, batch: bool) -> (bool, bool) {
         (true, AllocDesiredStatus::Stop) if ran_successfully(alloc) => (true, false),
         (_, AllocDesiredStatus::Stop | AllocDesiredStatus::Evict) => (false, true),
         (true, AllocDesiredStatus::Run) => (alloc.client_status != AllocClientStatus::Failed, false),
-        (false, AllocDesiredStatus::Run) => (false, matches!(alloc.client_status, AllocClientStatus::Complete | AllocClientStatus::Lost)),
+        (false, AllocDesiredStatus::Run) => {
+            (false, matches!(alloc.client_status, AllocClientStatus::Complete | AllocClientStatus::Lost))
+        }
     }
 }
 
@@ -233,7 +241,8 @@ enum Due {
 }
 
 fn due(alloc: &Allocation, input: &Reconciler<'_>, deployment: Option<&Deployment>, disconnecting: bool) -> Due {
-    let of_deployment = deployment.is_some_and(|deployment| deployment.is_active() && alloc.deployment_id == Some(deployment.id));
+    let of_deployment =
+        deployment.is_some_and(|deployment| deployment.is_active() && alloc.deployment_id == Some(deployment.id));
     // The deployment's watcher ignores failures of allocations that were healthy before. So they are rescheduled here,
     // or nothing would replace them, not even at the end of the deployment.
     let was_healthy = alloc.client_status == AllocClientStatus::Failed && alloc.health() == Some(true);

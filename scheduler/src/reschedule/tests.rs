@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, Allocation, Dur, Job, NodeId, RescheduleEvent, ReschedulePolicy, RescheduleTracker, TaskGroup, TaskState, Time,
+    AllocClientStatus, Allocation, Dur, Job, NodeId, RescheduleEvent, ReschedulePolicy, RescheduleTracker, TaskGroup,
+    TaskState, Time,
 };
 
 use super::{at, may_reschedule, next_delay, next_tracker, penalty_nodes};
@@ -87,9 +88,11 @@ fn attempts_within_the_interval_count() {
 
 #[test]
 fn the_tracker_keeps_what_its_policy_still_needs() {
-    let count =
-        |policy: &ReschedulePolicy, events: &[(i64, i64)]| next_tracker(&failed(policy, events), Some(policy), NOW).events.unwrap().len();
-    let limited = ReschedulePolicy { unlimited: false, attempts: 3, interval: Dur(600 * SECOND), ..policy("constant", 5, 0) };
+    let count = |policy: &ReschedulePolicy, events: &[(i64, i64)]| {
+        next_tracker(&failed(policy, events), Some(policy), NOW).events.unwrap().len()
+    };
+    let limited =
+        ReschedulePolicy { unlimited: false, attempts: 3, interval: Dur(600 * SECOND), ..policy("constant", 5, 0) };
     assert_eq!(count(&limited, &[(700, 5), (30, 5)]), 2);
     assert_eq!(count(&policy("constant", 5, 0), &[(70, 5), (60, 5), (50, 5), (40, 5), (30, 5), (20, 5)]), 6);
 }

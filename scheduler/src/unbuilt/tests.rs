@@ -1,18 +1,22 @@
 //! Each feature of the list is detected in a job that uses it, and none in a plain job.
 
 use songline_model::{
-    Affinity, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig, PeriodicConfig,
-    RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy, Vault,
-    VolumeMount, VolumeRequest, WorkloadIdentity,
+    Affinity, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig,
+    PeriodicConfig, RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskCsiPluginConfig, TaskGroup,
+    Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
 
 fn seen(change: impl FnOnce(&mut Job, &mut TaskGroup, &mut Task)) -> Vec<String> {
     let mut job = Job { kind: JobType::Service, ..Job::default() };
-    let mut group = TaskGroup { update: Some(UpdateStrategy { max_parallel: 1, ..Default::default() }), ..TaskGroup::default() };
-    let mut task =
-        Task { identity: Some(WorkloadIdentity { env: true, file: true }), resources: Some(Resources::default()), ..Task::default() };
+    let mut group =
+        TaskGroup { update: Some(UpdateStrategy { max_parallel: 1, ..Default::default() }), ..TaskGroup::default() };
+    let mut task = Task {
+        identity: Some(WorkloadIdentity { env: true, file: true }),
+        resources: Some(Resources::default()),
+        ..Task::default()
+    };
     change(&mut job, &mut group, &mut task);
     group.tasks = Some(vec![task]);
     missing(&job, &group).iter().map(ToString::to_string).collect()
@@ -43,7 +47,12 @@ fn every_feature_is_seen_where_it_is_used() {
     let used: Vec<(&str, Vec<String>)> = vec![
         ("type system", seen(|job, _, _| job.kind = JobType::System)),
         ("type sysbatch", seen(|job, _, _| job.kind = JobType::SysBatch)),
-        ("multiregion", seen(|job, _, _| job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None }))),
+        (
+            "multiregion",
+            seen(|job, _, _| {
+                job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None })
+            }),
+        ),
         ("affinity", seen(|job, _, _| job.affinities = Some(vec![Affinity::default()]))),
         ("affinity", seen(|_, _, task| task.affinities = Some(vec![Affinity::default()]))),
         ("spread", seen(|_, group, _| group.spreads = Some(vec![Spread::default()]))),

@@ -1,5 +1,5 @@
-//! Every order of steps up to a depth, breadth first, so that the first failure is a shortest one. Worlds that are the same for all that
-//! can come are followed once.
+//! Every order of steps up to a depth, breadth first, so that the first failure is a shortest one. Worlds that are the
+//! same for all that can come are followed once.
 
 use std::collections::BTreeSet;
 
@@ -35,8 +35,9 @@ pub(crate) fn every_order(start: World, steps: &[Step], depth: usize) -> Explore
                 }
                 explored.states += 1;
                 let path: Vec<Step> = path.iter().copied().chain([step]).collect();
-                explored.failure =
-                    rest::fault_at_once(before, &world).or_else(|| rest::fault(world.clone())).map(|what| (path.clone(), what));
+                explored.failure = rest::fault_at_once(before, &world)
+                    .or_else(|| rest::fault(world.clone()))
+                    .map(|what| (path.clone(), what));
                 next.push((world, path));
             }
         }

@@ -1,5 +1,5 @@
-//! When two worlds are the same for all that can come: their rows without indexes, ids and absolute times. What both sides are done with
-//! is left out, except for whom it hands on to.
+//! When two worlds are the same for all that can come: their rows without indexes, ids and absolute times. What both
+//! sides are done with is left out, except for whom it hands on to.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -44,7 +44,10 @@ fn write_key(world: &World, key: &mut String) -> std::fmt::Result {
         let last = states.last();
         let left = alloc.last_unknown().map(|since| since.since(world.now));
         let followup = alloc.followup_eval_id.map(|id| numbers.get(&id));
-        let score = alloc.metrics.as_ref().and_then(|metrics| Some(metrics.score_meta_data.as_ref()?.first()?.norm_score.to_bits()));
+        let score = alloc
+            .metrics
+            .as_ref()
+            .and_then(|metrics| Some(metrics.score_meta_data.as_ref()?.first()?.norm_score.to_bits()));
         write!(
             key,
             "{} {} {} {} {} {} {last:?} {left:?} {followup:?} {score:?} {:?} {:?};",

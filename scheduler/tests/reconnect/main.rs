@@ -1,5 +1,6 @@
-//! A node goes away and comes back: everything that can be said meanwhile, in every order. The tables are the real ones, and so are the
-//! scheduler, the applier and the rules of node calls; only clients and the order of events are made up. See [`world`] for the steps.
+//! A node goes away and comes back: everything that can be said meanwhile, in every order. The tables are the real
+//! ones, and so are the scheduler, the applier and the rules of node calls; only clients and the order of events are
+//! made up. See [`world`] for the steps.
 
 mod explore;
 mod key;

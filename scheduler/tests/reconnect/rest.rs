@@ -9,13 +9,16 @@ use crate::world::{A, C, Step, World};
 /// More rounds than any world here needs.
 const ROUNDS_MAX: usize = 60;
 
-/// What no step may do, even if it were mended later: give two allocations one name, unless one stands in for the other; or take a node
-/// for ready that was away and has not told of its allocations. (One that was down is ready at once: what ran there is given up.)
+/// What no step may do, even if it were mended later: give two allocations one name, unless one stands in for the
+/// other; or take a node for ready that was away and has not told of its allocations. (One that was down is ready at
+/// once: what ran there is given up.)
 pub(crate) fn fault_at_once(before: &World, after: &World) -> Option<String> {
     let status = |world: &World| world.state.node(A).map(|node| node.status).unwrap_or_default();
-    let was_away = matches!(status(before), NodeStatus::Initializing | NodeStatus::Disconnected);
+    let was_disconnected = matches!(status(before), NodeStatus::Initializing | NodeStatus::Disconnected);
     let mut live = after.state.allocs_of_node(A).filter(|alloc| !alloc.terminal());
-    let stale = was_away && status(after) == NodeStatus::Ready && live.any(|alloc| alloc.client_status == AllocClientStatus::Unknown);
+    let stale = was_disconnected
+        && status(after) == NodeStatus::Ready
+        && live.any(|alloc| alloc.client_status == AllocClientStatus::Unknown);
     if let Some(name) = shared_name(after) {
         return Some(format!("two allocations are called {name}\n{}", told(after)));
     }
@@ -34,7 +37,8 @@ fn shared_name(world: &World) -> Option<String> {
     second.map(|alloc| alloc.name.to_string())
 }
 
-/// Lets clients do their work, heartbeats arrive and evaluations run until nothing changes; then tells what is wrong, if anything is.
+/// Lets clients do their work, heartbeats arrive and evaluations run until nothing changes; then tells what is wrong,
+/// if anything is.
 pub(crate) fn fault(mut world: World) -> Option<String> {
     let nodes: Vec<_> = world.state.nodes().map(|node| node.id).collect();
     // A client whose heartbeats did not get through says everything again.
@@ -98,6 +102,11 @@ fn told(world: &World) -> String {
         let version = alloc.job.as_ref().map_or(0, |job| job.version);
         lines.push(format!("  {} v{version} on {node}: {} {states:?} {wanted}", alloc.name, alloc.client_status));
     }
-    lines.extend(world.state.evals().map(|eval| format!("  eval {}: {} {}", eval.triggered_by, eval.status, eval.status_description)));
+    lines.extend(
+        world
+            .state
+            .evals()
+            .map(|eval| format!("  eval {}: {} {}", eval.triggered_by, eval.status, eval.status_description)),
+    );
     lines.join("\n")
 }

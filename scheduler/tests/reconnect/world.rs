@@ -1,16 +1,19 @@
-//! A cluster of three nodes with one job, and the steps that can be made in it. Node `a` is away at the start; `b` and `c` are well.
+//! A cluster of three nodes with one job, and the steps that can be made in it. Node `a` is away at the start; `b` and
+//! `c` are well.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use songline_commands::{
-    Actor, ClientAlloc, Command, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
+    Actor, ClientAlloc, Command, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions, UpdateEvals,
+    UpdateNodeDrain, UpdateNodeStatus,
 };
 use songline_model::{
-    AllocClientStatus, AllocId, Allocation, DesiredTransition, DrainStrategy, DriverInfo, Dur, EphemeralDisk, EvalId, EvalStatus,
-    EvalTrigger, Evaluation, Job, JobType, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, PlanResult,
-    ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState, Time,
+    AllocClientStatus, AllocId, Allocation, DesiredTransition, DrainStrategy, DriverInfo, Dur, EphemeralDisk, EvalId,
+    EvalStatus, EvalTrigger, Evaluation, Job, JobType, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
+    NodeResources, NodeStatus, PlanResult, ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState,
+    Time,
 };
 use songline_projections::{State, apply, node_evals, node_registration_needs_evals, node_transition_needs_evals};
 use songline_scheduler::leader::{drains, heartbeats, reports};
@@ -19,7 +22,7 @@ use songline_scheduler::{Done, Scheduler, Step as Stage, applier};
 pub(crate) const A: NodeId = NodeId::from_bytes([0xa; 16]);
 const B: NodeId = NodeId::from_bytes([0xb; 16]);
 pub(crate) const C: NodeId = NodeId::from_bytes([0xc; 16]);
-/// How long a node may be away.
+/// How long a node may be disconnected.
 pub(crate) const LIMIT: Dur = Dur::from_secs(300);
 
 /// What can happen next.
@@ -57,8 +60,16 @@ impl Step {
         &[Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work];
 
     /// While it comes and goes and has to be emptied.
-    pub(crate) const DRAIN: &[Step] =
-        &[Step::Heartbeat, Step::Report, Step::Timeout, Step::Update, Step::Work, Step::Miss, Step::LateReport, Step::Drain];
+    pub(crate) const DRAIN: &[Step] = &[
+        Step::Heartbeat,
+        Step::Report,
+        Step::Timeout,
+        Step::Update,
+        Step::Work,
+        Step::Miss,
+        Step::LateReport,
+        Step::Drain,
+    ];
 
     /// While it has to be emptied and another node comes and goes.
     pub(crate) const TWO: &[Step] = &[Step::Heartbeat, Step::Report, Step::Work, Step::Miss, Step::Drain, Step::Other];
@@ -113,8 +124,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A job of `count` runs on `a`, which has just missed its heartbeat; its evaluations are still to be worked off. Replacements come
-    /// `delay_secs` after that.
+    /// A job of `count` runs on `a`, which has just missed its heartbeat; its evaluations are still to be worked off.
+    /// Replacements come `delay_secs` after that.
     pub(crate) fn disconnected(count: usize, delay_secs: i64) -> World {
         let mut world = World {
             state: State::new(),
@@ -206,7 +217,13 @@ impl World {
     /// Asks for a status as a heartbeat does, or as the leader does when one was missed.
     fn status(&mut self, id: NodeId, wanted: NodeStatus) {
         let before = self.state.node(id).expect("the node is registered").status;
-        if before == songline_projections::next_node_status(&self.state, &self.state.node(id).expect("as above").clone(), wanted) {
+        if before
+            == songline_projections::next_node_status(
+                &self.state,
+                &self.state.node(id).expect("as above").clone(),
+                wanted,
+            )
+        {
             return;
         }
         self.commit(UpdateNodeStatus { node_id: id, status: wanted, ..UpdateNodeStatus::default() });
@@ -274,7 +291,9 @@ impl World {
     }
 
     fn timeout(&mut self) {
-        let Some(eval) = self.pending().find(|eval| eval.triggered_by == EvalTrigger::MaxDisconnectTimeout) else { return };
+        let Some(eval) = self.pending().find(|eval| eval.triggered_by == EvalTrigger::MaxDisconnectTimeout) else {
+            return;
+        };
         self.now = self.now.max(eval.wait_until.unwrap_or(self.now));
         self.evaluate(&eval);
     }
@@ -314,7 +333,9 @@ impl World {
             let (mut accepted, _) = applier::evaluate(&self.state, &plan);
             if !applier::is_no_op(&accepted) {
                 let placed = applier::placed(&plan, &accepted, self.now, |_| ());
-                let command = applier::command(&self.state, &plan, &accepted, placed, self.now, || unreachable!("nothing is preempted"));
+                let command = applier::command(&self.state, &plan, &accepted, placed, self.now, || {
+                    unreachable!("nothing is preempted")
+                });
                 self.commit(command);
                 accepted.alloc_index = self.state.applied_index();
             }
@@ -386,8 +407,9 @@ impl World {
     pub(crate) fn settle_clients(&mut self, nodes: &[NodeId]) {
         for node in nodes {
             self.pull(*node);
-            let differs =
-                |(id, status): (&AllocId, &AllocClientStatus)| self.state.alloc(*id).is_some_and(|alloc| alloc.client_status != *status);
+            let differs = |(id, status): (&AllocId, &AllocClientStatus)| {
+                self.state.alloc(*id).is_some_and(|alloc| alloc.client_status != *status)
+            };
             if self.clients[node].iter().any(differs) {
                 self.report(*node);
             }
@@ -423,13 +445,28 @@ impl World {
     fn drain(&mut self) {
         let node = self.state.node(A).expect("a is registered").clone();
         if node.drain_strategy.is_some() {
-            self.commit(UpdateNodeDrain { node_id: A, mark_eligible: true, updated_at: self.now.secs(), ..UpdateNodeDrain::default() });
+            self.commit(UpdateNodeDrain {
+                node_id: A,
+                mark_eligible: true,
+                updated_at: self.now.secs(),
+                ..UpdateNodeDrain::default()
+            });
             return self.node_evals(A);
         }
         let drain_strategy = Some(DrainStrategy { deadline: Dur::from_secs(-1), ..DrainStrategy::default() });
-        self.commit(UpdateNodeDrain { node_id: A, drain_strategy, updated_at: self.now.secs(), ..UpdateNodeDrain::default() });
+        self.commit(UpdateNodeDrain {
+            node_id: A,
+            drain_strategy,
+            updated_at: self.now.secs(),
+            ..UpdateNodeDrain::default()
+        });
         let migrate = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
-        let allocs = self.state.allocs_of_node(A).filter(|alloc| !alloc.terminal()).map(|alloc| (alloc.id, migrate.clone())).collect();
+        let allocs = self
+            .state
+            .allocs_of_node(A)
+            .filter(|alloc| !alloc.terminal())
+            .map(|alloc| (alloc.id, migrate.clone()))
+            .collect();
         let job = self.state.job("default", "j").expect("the job is registered").clone();
         let evals = vec![drains::evaluation(&job, self.fresh(), self.now)];
         self.commit(SetDesiredTransitions { allocs, evals });
@@ -458,8 +495,10 @@ fn node(id: NodeId) -> Node {
     resources.cpu.cpu_shares = 4000;
     resources.memory.memory_mb = 8000;
     resources.disk.disk_mb = 100_000;
-    let address = NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
-    let network = NodeNetworkResource { mode: "host".into(), addresses: Some(vec![address]), ..NodeNetworkResource::default() };
+    let address =
+        NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
+    let network =
+        NodeNetworkResource { mode: "host".into(), addresses: Some(vec![address]), ..NodeNetworkResource::default() };
     resources.node_networks = Some(vec![network]);
     let driver = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
     let mut node = Node {

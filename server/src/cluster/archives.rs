@@ -41,7 +41,8 @@ impl Core {
         if self.other_servers().is_empty() {
             return Ok(());
         }
-        let question = encode(&Question::Fetch { digest: digest.to_owned(), from: self.connections.cluster.address.clone() });
+        let question =
+            encode(&Question::Fetch { digest: digest.to_owned(), from: self.connections.cluster.address.clone() });
         if self.majority_answers(Topic::Archive, &question, FETCH_WITHIN).await {
             return Ok(());
         }
@@ -104,22 +105,27 @@ impl Core {
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         let (core, digest) = (Arc::clone(self), digest.to_owned());
         // A separate thread, because the caller may be a thread of the async runtime, which must not block on it.
-        let fetching = std::thread::spawn(move || runtime.block_on(async move { core.fetch_from_anybody(&digest).await }));
+        let fetching =
+            std::thread::spawn(move || runtime.block_on(async move { core.fetch_from_anybody(&digest).await }));
         fetching.join().ok()?
     }
 
     async fn fetch_from_anybody(&self, digest: &str) -> Option<()> {
         loop {
             // While the log is being opened the members are unknown; the configured addresses are asked.
-            let addresses = if self.log.get().is_some() { self.other_servers() } else { self.facts.config.join.addresses() };
-            let addresses: Vec<_> = addresses.into_iter().filter(|address| *address != self.connections.cluster.address).collect();
+            let addresses =
+                if self.log.get().is_some() { self.other_servers() } else { self.facts.config.join.addresses() };
+            let addresses: Vec<_> =
+                addresses.into_iter().filter(|address| *address != self.connections.cluster.address).collect();
             if addresses.is_empty() {
                 return None;
             }
             for address in &addresses {
                 match self.fetch_archive(digest, address).await {
                     Ok(()) => return Some(()),
-                    Err(error) => tracing::warn!(%address, digest, error, "an archive that the log names was not to be had"),
+                    Err(error) => {
+                        tracing::warn!(%address, digest, error, "an archive that the log names was not to be had")
+                    }
                 }
             }
             tokio::select! {

@@ -20,8 +20,15 @@ use crate::testing::{Settings, TestServer, http_client};
 use crate::{lock, trust};
 
 const WITHIN: Duration = Duration::from_secs(60);
-const TOPICS: [Topic; 7] =
-    [Topic::Consensus, Topic::Greeting, Topic::Join, Topic::Promise, Topic::KeyEncryptionKey, Topic::Archive, Topic::Leave];
+const TOPICS: [Topic; 7] = [
+    Topic::Consensus,
+    Topic::Greeting,
+    Topic::Join,
+    Topic::Promise,
+    Topic::KeyEncryptionKey,
+    Topic::Archive,
+    Topic::Leave,
+];
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../rpc/tests/tls").join(name)
@@ -39,13 +46,19 @@ fn tls(who: &str) -> TlsSettings {
 }
 
 fn settings(dir: &Path, own: usize) -> Settings {
-    Settings { name: format!("server-{own}"), data_dir: Some(dir.join(own.to_string())), acl: true, ..Settings::default() }
+    Settings {
+        name: format!("server-{own}"),
+        data_dir: Some(dir.join(own.to_string())),
+        acl: true,
+        ..Settings::default()
+    }
 }
 
 /// A dialer with this certificate and key. Without a key it accepts every other end.
 fn dialer(certificate: Option<&str>, key: Option<&ServerKey>) -> Dialer {
     let unproven = if key.is_some() { Unproven::Refused } else { Unproven::Anybody };
-    let dialer = certificate.map_or_else(Dialer::plain, |who| Dialer::secured(Tls::load(&tls(who)).expect("the files are there")));
+    let dialer = certificate
+        .map_or_else(Dialer::plain, |who| Dialer::secured(Tls::load(&tls(who)).expect("the files are there")));
     dialer.of_server(ServerTrust::new("global", certificate.is_some(), key.cloned(), unproven))
 }
 
@@ -53,7 +66,9 @@ fn dialer(certificate: Option<&str>, key: Option<&ServerKey>) -> Dialer {
 async fn tried(dialer: Dialer, address: &str) -> String {
     let mut said = Vec::new();
     for first in [FirstByte::Http, FirstByte::RpcOfServers] {
-        said.push(dialer.connect(address, first).await.map_or_else(|error| error.to_string(), |_| "is let in".to_owned()));
+        said.push(
+            dialer.connect(address, first).await.map_or_else(|error| error.to_string(), |_| "is let in".to_owned()),
+        );
     }
     let peers = Peers::new(dialer);
     for topic in TOPICS {
@@ -75,7 +90,7 @@ async fn no_topic_is_answered_to_anybody_but_servers() {
     let (own, other) = (trust::server_key(&key), ServerKey::new([7; 32]));
     let mut told = String::new();
     let mut check = async |what: &str, settings: Settings, diallers: &[(&str, Dialer)]| {
-        let server = TestServer::start(settings).await.expect("a lone server starts");
+        let server = TestServer::start(settings).await.expect("a single server starts");
         told.push_str(&format!("{what}\n"));
         for (who, dialer) in diallers {
             told.push_str(&format!("  {who}: {}\n", tried(dialer.clone(), server.core.cluster().address()).await));
@@ -83,13 +98,19 @@ async fn no_topic_is_answered_to_anybody_but_servers() {
         server.stop().await;
     };
     let with_tls = Settings { tls: Some(tls("server")), ..settings(dir.path(), 0) };
-    let of_certificates =
-        [("a node's certificate", dialer(Some("client"), None)), ("a server's certificate", dialer(Some("server"), None))];
+    let of_certificates = [
+        ("a node's certificate", dialer(Some("client"), None)),
+        ("a server's certificate", dialer(Some("server"), None)),
+    ];
     check("certificates", with_tls, &of_certificates).await;
 
     let mut with_key = settings(dir.path(), 1);
     with_key.server.encrypt = Some(key);
-    let of_keys = [("nobody", dialer(None, None)), ("another key", dialer(None, Some(&other))), ("the key", dialer(None, Some(&own)))];
+    let of_keys = [
+        ("nobody", dialer(None, None)),
+        ("another key", dialer(None, Some(&other))),
+        ("the key", dialer(None, Some(&own))),
+    ];
     check("key", with_key.clone(), &of_keys).await;
 
     with_key.tls = Some(tls("server"));
@@ -102,7 +123,12 @@ async fn no_topic_is_answered_to_anybody_but_servers() {
     ];
     check("certificates and key", with_key, &of_both).await;
 
-    check("neither, alone", settings(dir.path(), 3), &[("nobody", dialer(None, None)), ("a key", dialer(None, Some(&own)))]).await;
+    check(
+        "neither, alone",
+        settings(dir.path(), 3),
+        &[("nobody", dialer(None, None)), ("a key", dialer(None, Some(&own)))],
+    )
+    .await;
     expect![[r#"
         certificates
           a node's certificate: the certificate is not that of a server: it lacks the name server.<region>.nomad
@@ -192,7 +218,7 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
         listeners[own].to.set(SocketAddr::from(([127, 0, 0, 1], server.rpc_port))).expect("it is set once");
         servers.push(server);
     }
-    let leads = until("one leads", || servers.iter().position(|server| server.core.reign().is_some())).await;
+    let leads = until("one leads", || servers.iter().position(|server| server.core.term().is_some())).await;
     let follower = &servers[1 - leads];
     let kek_of = |server: usize| {
         let text = std::fs::read_to_string(dir.path().join(server.to_string()).join("server/keystore/kek")).ok()?;
@@ -206,7 +232,8 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
     let made = http.put(url("/v1/acl/bootstrap")).send().await.expect("the follower answers");
     let made: Value = made.json().await.expect("it is a token");
     let token = made["SecretID"].as_str().expect("it has a secret").to_owned();
-    let listed = http.get(url("/v1/acl/tokens")).header("X-Nomad-Token", &token).send().await.expect("the follower answers");
+    let listed =
+        http.get(url("/v1/acl/tokens")).header("X-Nomad-Token", &token).send().await.expect("the follower answers");
     assert_eq!(listed.status(), 200);
     // A token that does not exist is forwarded, too.
     let shown = "5ec2e700-0000-4000-8000-000000000001";
@@ -217,7 +244,11 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
     calls.close();
 
     let heard = |what: &[u8]| listeners.iter().any(|listener| listener.has_heard(what));
-    let secrets = [("the key-encryption key", &kek[..]), ("a token of HTTP", token.as_bytes()), ("a token of the RPC", shown.as_bytes())];
+    let secrets = [
+        ("the key-encryption key", &kek[..]),
+        ("a token of HTTP", token.as_bytes()),
+        ("a token of the RPC", shown.as_bytes()),
+    ];
     let read = secrets.into_iter().filter(|(_, secret)| heard(secret)).map(|(what, _)| what).collect();
     for server in servers {
         server.stop().await;
@@ -247,7 +278,8 @@ async fn a_server_whose_log_has_members_elsewhere_does_not_start_without_a_key()
         servers.push(TestServer::start(settings).await.expect("a server starts without the other"));
         first.get_or_insert_with(|| servers[0].core.cluster().address().to_owned());
     }
-    until("both are members", || servers.iter().all(|server| server.core.other_servers().len() == 1).then_some(())).await;
+    until("both are members", || servers.iter().all(|server| server.core.other_servers().len() == 1).then_some(()))
+        .await;
     for server in servers {
         server.stop().await;
     }
@@ -256,7 +288,11 @@ async fn a_server_whose_log_has_members_elsewhere_does_not_start_without_a_key()
     let server = TestServer::start(alone.clone()).await.expect("members at loopback addresses need no key");
     server.stop().await;
     let moved = Settings { advertise: Some("192.0.2.1:4647".to_owned()), ..alone };
-    let refused = TestServer::start(moved).await.map(|_| ()).expect_err("strangers could pass themselves off as the other").to_string();
+    let refused = TestServer::start(moved)
+        .await
+        .map(|_| ())
+        .expect_err("strangers could pass themselves off as the other")
+        .to_string();
     assert!(refused.contains("192.0.2.1:4647 is not a loopback address"), "{refused}");
     assert!(refused.contains("songline operator gossip keyring generate"), "{refused}");
 }

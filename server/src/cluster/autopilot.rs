@@ -8,19 +8,19 @@ use std::time::Duration;
 use songline_model::{AutopilotConfig, Dur};
 use songline_scheduler::leader::autopilot::{Autopilot, Effect, Look, Peer};
 
-use super::super::leadership::Reign;
+use super::super::leadership::LeadershipTerm;
 use super::super::{Core, lock};
 
 /// Interval of autopilot's checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs a first check and then one each interval until the leadership term ends.
-pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
+pub(crate) fn start(core: &Arc<Core>, term: &Arc<LeadershipTerm>) {
     let began = tokio::time::Instant::now();
     let mut autopilot = Autopilot::new();
     let mut effect = core.look_after_servers(&mut autopilot, began.elapsed());
     let core = Arc::clone(core);
-    reign.spawn(async move {
+    term.spawn(async move {
         loop {
             if let Some(effect) = effect {
                 core.carry_out(effect).await;
@@ -33,10 +33,10 @@ pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
 }
 
 impl Core {
-    fn look_after_servers(&self, autopilot: &mut Autopilot, reigned: Duration) -> Option<Effect> {
+    fn look_after_servers(&self, autopilot: &mut Autopilot, leading_for: Duration) -> Option<Effect> {
         let view = self.view();
         let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
-        let effect = autopilot.on_look(&self.look_at_servers(reigned), &config);
+        let effect = autopilot.on_look(&self.look_at_servers(leading_for), &config);
         lock(&self.leader.server_health).clone_from(autopilot.health());
         effect
     }
@@ -49,13 +49,15 @@ impl Core {
         }
         match self.log().finish_member_change().await {
             Ok(()) => tracing::info!(?voters, "a change of the voters that an earlier leader had begun is finished"),
-            Err(error) => tracing::warn!(%error, ?voters, "a change of the voters could not be finished; it is tried again"),
+            Err(error) => {
+                tracing::warn!(%error, ?voters, "a change of the voters could not be finished; it is tried again")
+            }
         }
     }
 
     /// Current progress of the servers. A server without contact in this term counts as silent since the term began
-    /// (`reigned`).
-    fn look_at_servers(&self, reigned: Duration) -> Look {
+    /// (`leading_for`).
+    fn look_at_servers(&self, leading_for: Duration) -> Look {
         let log = self.log();
         let members = log.members().borrow().clone();
         let progress = log.peers();
@@ -68,14 +70,20 @@ impl Core {
                     voter: members.voters.iter().any(|voters| voters.contains(id)),
                     // A server that was never heard of has not said whether it wants a vote.
                     wants_vote: known.get(id).is_some_and(|it| !it.greeting.non_voting),
-                    silence: Dur::from(seen.and_then(|peer| peer.last_heard).unwrap_or(reigned)),
+                    silence: Dur::from(seen.and_then(|peer| peer.last_heard).unwrap_or(leading_for)),
                     matched: seen.and_then(|peer| peer.matched).map_or(0, |position| position.index),
                 };
                 (*id, peer)
             })
             .collect();
         let last_index = log.applied().map_or(0, |position| position.index) + log.unapplied();
-        Look { now: self.pace(), leader: self.connections.cluster.id, last_index, peers, expected: self.facts.config.bootstrap_expect }
+        Look {
+            now: self.pace(),
+            leader: self.connections.cluster.id,
+            last_index,
+            peers,
+            expected: self.facts.config.bootstrap_expect,
+        }
     }
 
     async fn carry_out(&self, effect: Effect) {
@@ -85,7 +93,9 @@ impl Core {
         };
         let id = super::id_text(id);
         match (effect, done) {
-            (Effect::Promote(_), Ok(())) => tracing::info!(server = id, "a server has been well for long enough and votes from now on"),
+            (Effect::Promote(_), Ok(())) => {
+                tracing::info!(server = id, "a server has been well for long enough and votes from now on")
+            }
             (Effect::Remove(_), Ok(())) => tracing::info!(server = id, "a dead server was taken out of the cluster"),
             (Effect::Promote(_) | Effect::Remove(_), Err(error)) => {
                 tracing::warn!(server = id, ?effect, %error, "the membership could not be changed; it is tried again");

@@ -54,7 +54,9 @@ impl Core {
         if self.keyring.has_kek(wanted) || self.other_servers().is_empty() {
             return;
         }
-        for answer in self.ask_all(Topic::KeyEncryptionKey, &encode(&Question::Tell(wanted.to_owned())), ANSWER_WITHIN).await {
+        for answer in
+            self.ask_all(Topic::KeyEncryptionKey, &encode(&Question::Tell(wanted.to_owned())), ANSWER_WITHIN).await
+        {
             let taken = decode::<HandedOut>(&answer)
                 .and_then(HandedOut::key)
                 .and_then(|key| self.keyring.take(&key, wanted, &view).map_err(|error| error.to_string()));

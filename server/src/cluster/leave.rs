@@ -74,7 +74,12 @@ impl Core {
         let mut address = self.leader_address().ok_or("nobody leads")?;
         // A former leader may name its successor. A longer chain of referrals means that no server knows the leader.
         for _ in 0..3 {
-            let asked = self.connections.cluster.peers.ask(&address, Topic::Leave, &encode(&LeaveRequest { id }), JOIN_WITHIN).await;
+            let asked = self
+                .connections
+                .cluster
+                .peers
+                .ask(&address, Topic::Leave, &encode(&LeaveRequest { id }), JOIN_WITHIN)
+                .await;
             match decode(&asked.map_err(|error| error.to_string())?)? {
                 LeaveAnswer::Goodbye => return Ok(()),
                 LeaveAnswer::Ask(leader) => address = leader,

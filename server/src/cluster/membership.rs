@@ -98,7 +98,11 @@ impl Core {
             let health = MemberHealth {
                 healthy: server.healthy && !(broken && *id == self.connections.cluster.id),
                 last_contact: server.silence.to_std(),
-                last_term: if *id == self.connections.cluster.id { term } else { position.map_or(0, |position| position.term) },
+                last_term: if *id == self.connections.cluster.id {
+                    term
+                } else {
+                    position.map_or(0, |position| position.term)
+                },
                 last_index: server.matched + base,
                 stable_since: server.since,
             };
@@ -113,13 +117,15 @@ impl Core {
 
     /// Greets the server at an address and records its answer.
     pub(crate) async fn meet(&self, address: &str) -> Result<(), String> {
-        let asked = self.connections.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
+        let asked =
+            self.connections.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
         let theirs: Greeting = decode(&asked.map_err(|error| error.to_string())?)?;
         if theirs.region != self.facts.info.region {
             return Err(format!("member {:?} is part of region {:?}", theirs.name, theirs.region));
         }
         let ours = self.log().members().borrow().addresses.clone();
-        let strangers = !ours.is_empty() && !theirs.members.is_empty() && !theirs.members.keys().any(|id| ours.contains_key(id));
+        let strangers =
+            !ours.is_empty() && !theirs.members.is_empty() && !theirs.members.keys().any(|id| ours.contains_key(id));
         if strangers {
             return Err("both servers belong to a cluster, and not to the same".to_owned());
         }
@@ -138,7 +144,9 @@ impl Core {
     pub(crate) async fn hand_over(&self, id: Option<&str>) -> Result<(), ProposeError> {
         let to = match id {
             None => None,
-            Some(text) => Some(id_of(text).ok_or_else(|| ProposeError::Unavailable(format!("{text:?} is no server's id")))?),
+            Some(text) => {
+                Some(id_of(text).ok_or_else(|| ProposeError::Unavailable(format!("{text:?} is no server's id")))?)
+            }
         };
         self.log().transfer_leadership(to).await.map_err(member_error)
     }
@@ -147,13 +155,19 @@ impl Core {
     pub(crate) fn other_servers(&self) -> Vec<String> {
         let members = self.log().members();
         let members = members.borrow();
-        members.addresses.iter().filter(|(id, _)| **id != self.connections.cluster.id).map(|(_, address)| address.clone()).collect()
+        members
+            .addresses
+            .iter()
+            .filter(|(id, _)| **id != self.connections.cluster.id)
+            .map(|(_, address)| address.clone())
+            .collect()
     }
 
     /// Asks all other servers the same question, and returns the answers that arrive in time.
     pub(crate) async fn ask_all(&self, topic: Topic, question: &[u8], within: Duration) -> Vec<bytes::Bytes> {
         let addresses = self.other_servers();
-        let asked = addresses.iter().map(|address| self.connections.cluster.peers.ask(address, topic, question, within));
+        let asked =
+            addresses.iter().map(|address| self.connections.cluster.peers.ask(address, topic, question, within));
         let answers = futures_util::future::join_all(asked).await;
         let told = answers.into_iter().zip(&addresses).filter_map(|(answer, address)| match answer {
             Ok(answer) => Some(answer),
@@ -170,10 +184,13 @@ impl Core {
     pub(crate) async fn majority_answers(&self, topic: Topic, question: &[u8], within: Duration) -> bool {
         let members = self.log().members().borrow().clone();
         let mut answered = BTreeSet::from([self.connections.cluster.id]);
-        let voters: BTreeSet<_> = members.voters.iter().flatten().copied().filter(|id| *id != self.connections.cluster.id).collect();
+        let voters: BTreeSet<_> =
+            members.voters.iter().flatten().copied().filter(|id| *id != self.connections.cluster.id).collect();
         let others = voters.into_iter().filter_map(|id| Some((id, members.addresses.get(&id)?)));
         let mut asked: FuturesUnordered<_> = others
-            .map(|(id, address)| async move { (id, self.connections.cluster.peers.ask(address, topic, question, within).await) })
+            .map(|(id, address)| async move {
+                (id, self.connections.cluster.peers.ask(address, topic, question, within).await)
+            })
             .collect();
         while !members.has_majority(&answered) {
             match asked.next().await {

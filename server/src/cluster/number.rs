@@ -34,7 +34,9 @@ pub fn identity(dir: &Path, disk: &dyn Disk, world: &dyn World) -> io::Result<Se
     match disk.read(&path) {
         Ok(text) => {
             let text = String::from_utf8_lossy(&text);
-            let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{} does not hold a server's id", path.display()));
+            let wrong = || {
+                io::Error::new(io::ErrorKind::InvalidData, format!("{} does not hold a server's id", path.display()))
+            };
             return id_of(text.trim()).ok_or_else(wrong);
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

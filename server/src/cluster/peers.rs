@@ -44,7 +44,15 @@ pub(crate) enum Topic {
 
 impl Topic {
     fn of(byte: u8) -> Option<Self> {
-        let all = [Self::Consensus, Self::Greeting, Self::Join, Self::Promise, Self::KeyEncryptionKey, Self::Archive, Self::Leave];
+        let all = [
+            Self::Consensus,
+            Self::Greeting,
+            Self::Join,
+            Self::Promise,
+            Self::KeyEncryptionKey,
+            Self::Archive,
+            Self::Leave,
+        ];
         all.into_iter().find(|topic| *topic as u8 == byte)
     }
 }
@@ -82,7 +90,13 @@ impl Peers {
     }
 
     /// Asks the server at `address`. `within` bounds connecting and the answer.
-    pub(crate) async fn ask(&self, address: &str, topic: Topic, question: &[u8], within: Duration) -> Result<Bytes, AskError> {
+    pub(crate) async fn ask(
+        &self,
+        address: &str,
+        topic: Topic,
+        question: &[u8],
+        within: Duration,
+    ) -> Result<Bytes, AskError> {
         let asked = async {
             // A kept connection may have been closed meanwhile: a question that fails on it before an answer begins
             // is repeated on a new one. Every question may safely be asked twice.
@@ -97,7 +111,9 @@ impl Peers {
                 .connect(address, FirstByte::Peers)
                 .await
                 .map_err(|error| AskError::Unreachable(format!("{address}: {error}")))?;
-            let answer = exchange(&mut conn, topic, question).await.map_err(|error| AskError::Lost(format!("{address}: {error}")))?;
+            let answer = exchange(&mut conn, topic, question)
+                .await
+                .map_err(|error| AskError::Lost(format!("{address}: {error}")))?;
             self.keep(address, conn);
             answer
         };
@@ -135,7 +151,13 @@ pub(crate) async fn serve<A: Answers>(mut conn: Conn, answers: &A) -> io::Result
 }
 
 impl Transport for Peers {
-    fn send<'a>(&'a self, _: NodeId, address: &'a str, message: Bytes, within: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
+    fn send<'a>(
+        &'a self,
+        _: NodeId,
+        address: &'a str,
+        message: Bytes,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
             self.ask(address, Topic::Consensus, &message, within).await.map_err(|error| match error {
                 AskError::Unreachable(why) | AskError::Refused(why) => TransportError::Unreachable(why),

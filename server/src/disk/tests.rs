@@ -70,7 +70,8 @@ impl Servers {
     /// Number of a server that leads and is not in `none`.
     async fn leader_but(&self, none: &[usize]) -> anyhow::Result<usize> {
         self.until("somebody leads", |it| {
-            let leads = |n: &usize| !none.contains(n) && it.core(*n).leader() == Leader::Here && it.core(*n).reign().is_some();
+            let leads =
+                |n: &usize| !none.contains(n) && it.core(*n).leader() == Leader::Here && it.core(*n).term().is_some();
             (0..it.servers.len()).find(leads)
         })
         .await
@@ -109,14 +110,22 @@ impl Servers {
         let (status, rows) = self.get(asked, &format!("/v1/namespaces?{how}")).await?;
         ensure!(status == 200, "{status} {rows}");
         let rows = rows.as_array().context("a list")?.clone();
-        Ok(rows.iter().filter_map(|row| row["Name"].as_str().map(str::to_owned)).filter(|name| name != "default").collect())
+        Ok(rows
+            .iter()
+            .filter_map(|row| row["Name"].as_str().map(str::to_owned))
+            .filter(|name| name != "default")
+            .collect())
     }
 
     /// Value of a server's gauge.
     async fn gauge(&self, asked: usize, name: &str) -> anyhow::Result<f64> {
         let (_, metrics) = self.get(asked, "/v1/metrics").await?;
         let gauges = metrics["Gauges"].as_array().context("gauges")?;
-        gauges.iter().find(|gauge| gauge["Name"] == name).and_then(|gauge| gauge["Value"].as_f64()).context("is measured")
+        gauges
+            .iter()
+            .find(|gauge| gauge["Name"] == name)
+            .and_then(|gauge| gauge["Value"].as_f64())
+            .context("is measured")
     }
 
     /// Indexes of all entries with events up to `last`, as a stream of this server has them.
@@ -196,7 +205,8 @@ async fn a_server_alone_whose_disk_fails_says_so_serves_reads_and_comes_back_by_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn three_servers_go_on_without_one_whose_disk_failed_which_passes_requests_on_and_catches_up() -> anyhow::Result<()> {
+async fn three_servers_go_on_without_one_whose_disk_failed_which_passes_requests_on_and_catches_up()
+-> anyhow::Result<()> {
     let servers = Servers::start(3).await?;
     let mut written = Vec::new();
     for round in 0..2 {
@@ -220,7 +230,11 @@ async fn three_servers_go_on_without_one_whose_disk_failed_which_passes_requests
         servers.failed(victim).await?;
         let next = servers.leader_but(&[victim]).await?;
         let told = servers.core(next).cluster().address().to_owned();
-        servers.until("it has heard who leads", |it| (it.core(victim).leader_address() == Some(told.clone())).then_some(())).await?;
+        servers
+            .until("it has heard who leads", |it| {
+                (it.core(victim).leader_address() == Some(told.clone())).then_some(())
+            })
+            .await?;
         let name = format!("passed-on-{round}");
         servers.write(victim, &name).await?;
         written.push(name);
@@ -240,7 +254,9 @@ async fn three_servers_go_on_without_one_whose_disk_failed_which_passes_requests
         assert_eq!(servers.streamed(victim, last).await?, others, "no hole, and nothing twice");
     }
     let index = servers.write(0, "the-end").await?;
-    servers.until("all have all", |it| (0..3).all(|n| it.core(n).view().applied_index() >= index).then_some(())).await?;
+    servers
+        .until("all have all", |it| (0..3).all(|n| it.core(n).view().applied_index() >= index).then_some(()))
+        .await?;
     let digests: Vec<_> = (0..3).map(|n| servers.core(n).view().digest()).collect();
     assert!(digests.windows(2).all(|pair| pair[0] == pair[1]));
     servers.stop().await;

@@ -27,7 +27,9 @@ impl Three {
     /// Number of the leader, once there is one.
     async fn leader(&self) -> usize {
         loop {
-            if let Some(found) = self.servers.iter().position(|it| it.core.leader() == Leader::Here && it.core.reign().is_some()) {
+            if let Some(found) =
+                self.servers.iter().position(|it| it.core.leader() == Leader::Here && it.core.term().is_some())
+            {
                 return found;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -48,14 +50,16 @@ impl Three {
         let response = self.http.get(url).send().await?;
         let contact = response.headers()["x-nomad-lastcontact"].to_str()?.parse()?;
         let rows: Vec<serde_json::Value> = response.json().await?;
-        let names = rows.iter().filter_map(|row| row["Name"].as_str().map(str::to_owned)).filter(|name| name != "default");
+        let names =
+            rows.iter().filter_map(|row| row["Name"].as_str().map(str::to_owned)).filter(|name| name != "default");
         Ok((names.collect(), contact))
     }
 
     /// Indexes of the entries after `after` up to `last`, as this server's stream has them.
     async fn streamed(&self, asked: usize, after: u64, last: u64) -> Vec<u64> {
         let interest = Interest::parse("*", std::iter::empty()).expect("is valid");
-        let subscription = self.servers[asked].core.events().subscribe(interest, Format::Json, Dialect::Full, Start::After(after));
+        let subscription =
+            self.servers[asked].core.events().subscribe(interest, Format::Json, Dialect::Full, Start::After(after));
         let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
         let mut indexes = Vec::new();
         while indexes.last().is_none_or(|index| *index < last) {
@@ -119,7 +123,10 @@ async fn any_server_answers_also_while_the_leader_changes() -> anyhow::Result<()
     }
     three.servers.push(alone);
     let refused = three.put(0, "too-late").await.expect_err("there is no majority").to_string();
-    assert!(refused.contains("500") && (refused.contains("No cluster leader") || refused.contains("outcome")), "{refused}");
+    assert!(
+        refused.contains("500") && (refused.contains("No cluster leader") || refused.contains("outcome")),
+        "{refused}"
+    );
     let (names, contact) = three.names(0, "stale").await?;
     assert_eq!(names, written);
     assert!(contact > 0, "it has been a while since a leader was heard");

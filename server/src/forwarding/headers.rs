@@ -16,7 +16,8 @@ const OF_A_CONNECTION: [HeaderName; 6] = [
 
 /// Turns a received request into one that can be sent, and takes the caller's pending upgrade out of it.
 pub(super) fn for_sending(request: &mut Request<Body>) -> Option<OnUpgrade> {
-    let upgrade = request.extensions_mut().remove::<OnUpgrade>().filter(|_| request.headers().contains_key(header::UPGRADE));
+    let upgrade =
+        request.extensions_mut().remove::<OnUpgrade>().filter(|_| request.headers().contains_key(header::UPGRADE));
     *request.version_mut() = Version::HTTP_11;
     if request.uri().scheme().is_some() {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());

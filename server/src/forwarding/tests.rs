@@ -36,7 +36,10 @@ impl Accept for Echo {
             let last = nth >= self.requests_per_connection;
             async move { Ok::<_, std::convert::Infallible>(echo(request, last).await) }
         });
-        let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(conn), service).with_upgrades().await;
+        let _ = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(conn), service)
+            .with_upgrades()
+            .await;
     }
 }
 
@@ -125,7 +128,9 @@ async fn what_was_not_sent_comes_back_whole_and_what_may_have_been_is_lost() {
     let forwarder = Forwarder::of_node(Dialer::plain());
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let request = || Request::put("/v1/jobs").body(Body::from("job")).unwrap();
-    let Err(ForwardError::NotSent { request: back, .. }) = forwarder.pass(&closed, request()).await else { panic!("nobody listens there") };
+    let Err(ForwardError::NotSent { request: back, .. }) = forwarder.pass(&closed, request()).await else {
+        panic!("nobody listens there")
+    };
     assert_eq!(to_bytes(back.into_body(), 10).await.unwrap(), "job");
 
     let (_, hangs_up) = started(0).await;
@@ -141,10 +146,16 @@ async fn an_upgraded_connection_is_joined_with_the_callers() {
         let (forwarder, address) = (forwarder.clone(), address.clone());
         async move { Ok::<_, std::convert::Infallible>(forwarder.pass(&address, request.map(Body::new)).await.unwrap()) }
     });
-    tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(ours), service).with_upgrades());
+    tokio::spawn(
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(ours), service).with_upgrades(),
+    );
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(caller)).await.unwrap();
     tokio::spawn(connection.with_upgrades());
-    let request = Request::get("/exec").header("connection", "upgrade").header("upgrade", "backwards").body(Body::empty()).unwrap();
+    let request = Request::get("/exec")
+        .header("connection", "upgrade")
+        .header("upgrade", "backwards")
+        .body(Body::empty())
+        .unwrap();
     let mut response = sender.send_request(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     let mut io = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());

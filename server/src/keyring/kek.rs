@@ -41,14 +41,23 @@ impl Kek {
     }
 
     /// Wraps a root key's material for the log.
-    pub(super) fn wrap_key(&self, world: &dyn World, id: RootKeyId, key: &[u8; KEY_BYTES]) -> Result<Sealed, KeyringError> {
+    pub(super) fn wrap_key(
+        &self,
+        world: &dyn World,
+        id: RootKeyId,
+        key: &[u8; KEY_BYTES],
+    ) -> Result<Sealed, KeyringError> {
         material::seal(world, &self.key, id, key)
     }
 
     /// Unwraps a root key that was wrapped by this key.
     pub(super) fn unwrap_key(&self, id: RootKeyId, wrapped: &WrappedKey) -> Result<Material, KeyringError> {
         if wrapped.wrapped_by != self.fingerprint {
-            return Err(KeyringError::WrongKek { key: id, wanted: wrapped.wrapped_by.to_string(), found: self.fingerprint.clone() });
+            return Err(KeyringError::WrongKek {
+                key: id,
+                wanted: wrapped.wrapped_by.to_string(),
+                found: self.fingerprint.clone(),
+            });
         }
         let key = material::open(&self.key, id, &wrapped.material).ok_or(KeyringError::Damaged(id))?;
         key.try_into().ok().and_then(|key| Material::new(&key)).ok_or(KeyringError::Damaged(id))
@@ -87,7 +96,9 @@ impl KekFile {
         let path = self.dir.join(FILE);
         let text = match self.disk.read(&path) {
             Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(KeyringError::KekMissing(path.display().to_string())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(KeyringError::KekMissing(path.display().to_string()));
+            }
             Err(error) => return Err(self.unusable(error.to_string())),
         };
         unhex(text.trim()).map(Kek::new).ok_or_else(|| self.unusable("it is not 64 hexadecimal digits".to_owned()))

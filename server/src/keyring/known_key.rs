@@ -29,10 +29,8 @@ impl KnownKey {
 
     /// Claims of a token that this key signed, verified as by a server with this key only.
     pub fn verify(&self, token: &str, now_secs: i64) -> Result<IdentityClaims, KeyringError> {
-        material::verify(
-            token,
-            now_secs,
-            |id| if id == self.id { Ok(Arc::clone(&self.material)) } else { Err(KeyringError::NoSuchKey(id)) },
-        )
+        material::verify(token, now_secs, |id| {
+            if id == self.id { Ok(Arc::clone(&self.material)) } else { Err(KeyringError::NoSuchKey(id)) }
+        })
     }
 }

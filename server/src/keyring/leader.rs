@@ -12,7 +12,7 @@ use songline_model::{RootKeyId, RootKeyMeta, RootKeyState, Variable, VariableMet
 use songline_scheduler::leader::root_keys::{self, Effect};
 
 use super::super::Core;
-use super::super::leadership::Reign;
+use super::super::leadership::LeadershipTerm;
 
 /// Delay before another attempt after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(2);
@@ -29,15 +29,15 @@ enum CareError {
 }
 
 /// Starts the loop; it ends with the leadership term.
-pub(crate) fn start(core: &Arc<Core>, reign: &Arc<Reign>) {
-    let (core, under) = (Arc::clone(core), Arc::clone(reign));
-    reign.spawn(async move { run(&core, &under).await });
+pub(crate) fn start(core: &Arc<Core>, term: &Arc<LeadershipTerm>) {
+    let (core, under) = (Arc::clone(core), Arc::clone(term));
+    term.spawn(async move { run(&core, &under).await });
 }
 
-async fn run(core: &Core, reign: &Reign) {
+async fn run(core: &Core, term: &LeadershipTerm) {
     let mut told = String::new();
     loop {
-        let result = core.care_for_root_keys(reign).await;
+        let result = core.care_for_root_keys(term).await;
         let mut wait = core.facts.config.root_key_gc_interval.to_std();
         match result {
             Ok(()) => told.clear(),
@@ -57,7 +57,7 @@ async fn run(core: &Core, reign: &Reign) {
 }
 
 impl Core {
-    async fn care_for_root_keys(&self, reign: &Reign) -> Result<(), CareError> {
+    async fn care_for_root_keys(&self, term: &LeadershipTerm) -> Result<(), CareError> {
         let view = self.view();
         // An unreadable key is reported before it is needed.
         if let Some(active) = view.active_root_key() {
@@ -68,14 +68,17 @@ impl Core {
                 Effect::Rotate => {
                     self.share_first_kek().await?;
                     let fresh = self.keyring.fresh_key(&view, self.now().nanos(), false)?;
-                    self.write_as_keyring(reign, fresh).await?;
+                    self.write_as_keyring(term, fresh).await?;
                 }
-                Effect::Delete(key_id) => self.write_as_keyring(reign, DeleteRootKey { key_id, unused_only: true }).await?,
-                Effect::TakeOver(key) => self.take_over(reign, key).await?,
+                Effect::Delete(key_id) => {
+                    self.write_as_keyring(term, DeleteRootKey { key_id, unused_only: true }).await?
+                }
+                Effect::TakeOver(key) => self.take_over(term, key).await?,
                 Effect::Retire(key) => {
                     if let Some(row) = view.root_key(key) {
                         let meta = RootKeyMeta { state: RootKeyState::Inactive, ..row.meta.clone() };
-                        self.write_as_keyring(reign, UpsertRootKey { meta, wrapped: row.wrapped.clone(), rekey: false }).await?;
+                        self.write_as_keyring(term, UpsertRootKey { meta, wrapped: row.wrapped.clone(), rekey: false })
+                            .await?;
                     }
                 }
             }
@@ -84,7 +87,7 @@ impl Core {
     }
 
     /// Re-encrypts all variables of an old key with the active key. A concurrent write of a variable wins.
-    async fn take_over(&self, reign: &Reign, old: RootKeyId) -> Result<(), CareError> {
+    async fn take_over(&self, term: &LeadershipTerm, old: RootKeyId) -> Result<(), CareError> {
         let view = self.view();
         for row in view.variables_of_root_key(old) {
             let plain = match self.decrypt(old, &row.encrypted.data) {
@@ -98,7 +101,7 @@ impl Core {
             };
             let meta = VariableMetadata { modify_time: self.now().nanos(), ..row.meta.clone() };
             let var = Variable { meta, encrypted: self.encrypt(&plain)? };
-            self.write_as_keyring(reign, ApplyVariable { op: VariableOp::Cas, var }).await?;
+            self.write_as_keyring(term, ApplyVariable { op: VariableOp::Cas, var }).await?;
             tokio::time::sleep(REKEY_PAUSE).await;
         }
         // The old key is unused now and can be removed. If a variable was skipped, the next round tries again.
@@ -108,9 +111,14 @@ impl Core {
         Ok(())
     }
 
-    async fn write_as_keyring(&self, reign: &Reign, command: impl Into<Command>) -> Result<(), ProposeError> {
-        let proposal = Proposal { actor: Actor::Leader("keyring".into()), cause: None, idempotency: None, command: command.into() };
-        self.write_under(reign, proposal).await?;
+    async fn write_as_keyring(&self, term: &LeadershipTerm, command: impl Into<Command>) -> Result<(), ProposeError> {
+        let proposal = Proposal {
+            actor: Actor::Leader("keyring".into()),
+            cause: None,
+            idempotency: None,
+            command: command.into(),
+        };
+        self.write_under(term, proposal).await?;
         Ok(())
     }
 }

@@ -59,7 +59,12 @@ pub(super) fn random<const BYTES: usize>(world: &dyn World) -> Result<[u8; BYTES
 }
 
 /// Encrypts with bare key bytes.
-pub(super) fn seal(world: &dyn World, key: &[u8; KEY_BYTES], id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
+pub(super) fn seal(
+    world: &dyn World,
+    key: &[u8; KEY_BYTES],
+    id: RootKeyId,
+    plain: &[u8],
+) -> Result<Sealed, KeyringError> {
     seal_with(&cipher(key).ok_or(KeyringError::Damaged(id))?, random(world)?, id, plain)
 }
 
@@ -68,7 +73,12 @@ pub(super) fn open(key: &[u8; KEY_BYTES], id: RootKeyId, sealed: &Sealed) -> Opt
     open_with(&cipher(key)?, id, sealed)
 }
 
-fn seal_with(cipher: &LessSafeKey, nonce: [u8; NONCE_LEN], id: RootKeyId, plain: &[u8]) -> Result<Sealed, KeyringError> {
+fn seal_with(
+    cipher: &LessSafeKey,
+    nonce: [u8; NONCE_LEN],
+    id: RootKeyId,
+    plain: &[u8],
+) -> Result<Sealed, KeyringError> {
     let mut out = Vec::with_capacity(NONCE_LEN + plain.len() + AES_256_GCM.tag_len());
     out.extend_from_slice(&nonce);
     out.extend_from_slice(plain);
@@ -83,7 +93,8 @@ fn seal_with(cipher: &LessSafeKey, nonce: [u8; NONCE_LEN], id: RootKeyId, plain:
 fn open_with(cipher: &LessSafeKey, id: RootKeyId, sealed: &Sealed) -> Option<Vec<u8>> {
     let (nonce, text) = sealed.0.split_first_chunk::<NONCE_LEN>()?;
     let mut text = text.to_vec();
-    let length = cipher.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(id.to_string()), &mut text).ok()?.len();
+    let length =
+        cipher.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(id.to_string()), &mut text).ok()?.len();
     text.truncate(length);
     Some(text)
 }

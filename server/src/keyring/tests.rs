@@ -93,7 +93,8 @@ fn defect_22_tokens_of_others_and_odd_ones_are_refused_in_words() {
     let token = row.identity_token("web").unwrap();
     let (header, rest) = token.reveal().split_once('.').unwrap();
     let refused = |token: &str, now: i64| {
-        let key = |id: RootKeyId| if id == known_id() { Ok(Arc::new(known_key())) } else { Err(KeyringError::NoSuchKey(id)) };
+        let key =
+            |id: RootKeyId| if id == known_id() { Ok(Arc::new(known_key())) } else { Err(KeyringError::NoSuchKey(id)) };
         material::verify(token, now, key).unwrap_err().to_string()
     };
     let with_header = |json: &str| {
@@ -194,7 +195,8 @@ fn a_deleted_key_is_forgotten() {
     let old = state.root_keys().find(|row| !row.meta.is_active()).unwrap().meta.key_id;
     let command = songline_commands::DeleteRootKey { key_id: old, unused_only: true };
     let raft_index = state.raft_index() + 1;
-    keyring.follow(&apply(&mut state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).changes);
+    keyring
+        .follow(&apply(&mut state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).changes);
     assert_eq!(keyring.unwrapped.read().unwrap().len(), 1);
 }
 
@@ -209,7 +211,9 @@ fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
     let wanted = row.wrapped.wrapped_by.as_str();
     // Another cluster's key is rejected and changes nothing.
     let strange = third.first_kek(&State::new()).unwrap();
-    assert!(matches!(second.take(&strange, wanted, &state), Err(KeyringError::WrongKek { .. })) && !second.has_kek(wanted));
+    assert!(
+        matches!(second.take(&strange, wanted, &state), Err(KeyringError::WrongKek { .. })) && !second.has_kek(wanted)
+    );
     assert!(matches!(third.hand_out(wanted), Err(KeyringError::WrongKek { .. })));
 
     let key = first.hand_out(wanted).unwrap();

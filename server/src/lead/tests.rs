@@ -42,7 +42,8 @@ impl Alone {
             "Name": "group", "Count": 2,
             "Tasks": [{"Name": "task", "Driver": "raw_exec", "Config": {"command": "/bin/true"}, "Resources": {"CPU": 20, "MemoryMB": 16}}],
         }]}});
-        let sent = self.http.put(format!("{}/v1/jobs", self.server.http_addr())).json(&job).send().await.expect("it answers");
+        let sent =
+            self.http.put(format!("{}/v1/jobs", self.server.http_addr())).json(&job).send().await.expect("it answers");
         assert!(sent.status().is_success(), "{:?}", sent.text().await);
     }
 
@@ -85,15 +86,20 @@ async fn a_migration_whose_write_was_lost_is_written_later_once() {
     alone.core().hooks.lost_effects.store(3, Ordering::Relaxed);
     let node_id = NodeId::from_bytes([7; 16]);
     let force_deadline = Some(alone.core().now());
-    let drain_strategy = Some(DrainStrategy { deadline: Dur::from_secs(1), force_deadline, ..DrainStrategy::default() });
+    let drain_strategy =
+        Some(DrainStrategy { deadline: Dur::from_secs(1), force_deadline, ..DrainStrategy::default() });
     let drain = UpdateNodeDrain { node_id, drain_strategy, ..UpdateNodeDrain::default() };
     alone.core().propose_as(Actor::Anonymous, None, drain).await.expect("it is written");
 
-    let marked = |it: &Alone| it.core().view().allocs_of_job("default", "web").all(|alloc| alloc.desired_transition.should_migrate());
+    let marked = |it: &Alone| {
+        it.core().view().allocs_of_job("default", "web").all(|alloc| alloc.desired_transition.should_migrate())
+    };
     alone.until("its allocations are to move", |it| marked(it).then_some(())).await;
     assert!(alone.has_lost(|subject| *subject == Subject::Migration));
     alone
-        .until("the drain is over", |it| it.core().view().node(node_id).is_some_and(|node| node.drain_strategy.is_none()).then_some(()))
+        .until("the drain is over", |it| {
+            it.core().view().node(node_id).is_some_and(|node| node.drain_strategy.is_none()).then_some(())
+        })
         .await;
     let drained = alone.evals("web").iter().filter(|eval| eval.triggered_by == EvalTrigger::NodeDrain).count();
     assert_eq!(drained, 1, "{:?}", alone.evals("web"));

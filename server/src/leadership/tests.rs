@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use songline_api::Server as _;
 use songline_api::keyring::Keyring as _;
 use songline_model::{
-    DriverInfo, Node, NodeCpuResources, NodeDiskResources, NodeId, NodeMemoryResources, NodeResources, NodeStatus, Secret, Str,
+    DriverInfo, Node, NodeCpuResources, NodeDiskResources, NodeId, NodeMemoryResources, NodeResources, NodeStatus,
+    Secret, Str,
 };
 use songline_rpc::{NodeAuth, Servers as _};
 
@@ -38,7 +39,9 @@ impl Cluster {
         let mut first = None;
         for at in 0..3 {
             let dir = tempfile::tempdir().expect("a directory can be made");
-            let server = TestServer::start(config(dir.path(), at, first.clone())).await.expect("a server starts without a leader");
+            let server = TestServer::start(config(dir.path(), at, first.clone()))
+                .await
+                .expect("a server starts without a leader");
             first.get_or_insert_with(|| server.core.cluster().address().to_owned());
             cluster.servers.insert(at, server);
             cluster._dirs.push(dir);
@@ -64,8 +67,10 @@ impl Cluster {
 
     /// The server that leads and is ready to lead.
     async fn leader(&self) -> (usize, Arc<Core>) {
-        self.until("somebody leads", |it| it.cores().find(|(_, core)| core.reign().is_some()).map(|(at, core)| (at, Arc::clone(core))))
-            .await
+        self.until("somebody leads", |it| {
+            it.cores().find(|(_, core)| core.term().is_some()).map(|(at, core)| (at, Arc::clone(core)))
+        })
+        .await
     }
 
     /// Registers a job through a server, and retries until it succeeds.
@@ -76,9 +81,11 @@ impl Cluster {
         }]}});
         let registered = async {
             loop {
-                let through = if self.servers.contains_key(&at) { at } else { *self.servers.keys().next().expect("one is left") };
+                let through =
+                    if self.servers.contains_key(&at) { at } else { *self.servers.keys().next().expect("one is left") };
                 let url = format!("{}/v1/jobs", self.servers[&through].http_addr());
-                let sent = self.http.put(url).header("Idempotency-Key", format!("register-{n}")).json(&job).send().await;
+                let sent =
+                    self.http.put(url).header("Idempotency-Key", format!("register-{n}")).json(&job).send().await;
                 if sent.is_ok_and(|answer| answer.status().is_success()) {
                     return;
                 }
@@ -135,7 +142,8 @@ fn fault(core: &Core, n: usize) -> Option<String> {
     let evals: Vec<_> = view.evals_of_job("default", &id).map(|eval| eval.status).collect();
     let allocs = view.allocs_of_job("default", &id).count();
     let open = evals.iter().filter(|status| !status.is_terminal()).count();
-    (evals.is_empty() || open > 0 || allocs != 2).then(|| format!("job {n}: evaluations {evals:?}, {allocs} allocations"))
+    (evals.is_empty() || open > 0 || allocs != 2)
+        .then(|| format!("job {n}: evaluations {evals:?}, {allocs} allocations"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -144,7 +152,7 @@ async fn what_was_begun_under_one_leader_goes_on_under_the_next_once() {
     let (first, leader) = cluster.leader().await;
     register_node(&leader).await;
     let follower = (first + 1) % 3;
-    assert!(cluster.servers[&follower].core.reign().is_none(), "one leads");
+    assert!(cluster.servers[&follower].core.term().is_none(), "one leads");
 
     for n in 0..6 {
         cluster.register((first + n) % 3, n).await;
@@ -157,7 +165,9 @@ async fn what_was_begun_under_one_leader_goes_on_under_the_next_once() {
     }
     let (second, _) = cluster.leader().await;
     assert_ne!(first, second);
-    assert!(leader.reign().is_none() && leader.queues().broker.stats() == songline_scheduler::broker::BrokerStats::default());
+    assert!(
+        leader.term().is_none() && leader.queues().broker.stats() == songline_scheduler::broker::BrokerStats::default()
+    );
     // .. and its leader stops.
     cluster.stop(second).await;
     for n in 12..18 {
@@ -170,14 +180,19 @@ async fn what_was_begun_under_one_leader_goes_on_under_the_next_once() {
     cluster.until("every job has what it wants", |_| (0..18).all(|n| fault(&leader, n).is_none()).then_some(())).await;
     // All servers have the same state, and can decrypt its keys.
     let index = leader.view().applied_index();
-    cluster.until("all have applied it", |it| it.cores().all(|(_, core)| core.view().applied_index() >= index).then_some(())).await;
+    cluster
+        .until("all have applied it", |it| {
+            it.cores().all(|(_, core)| core.view().applied_index() >= index).then_some(())
+        })
+        .await;
     for (at, core) in cluster.cores() {
         let faults: Vec<_> = (0..18).filter_map(|n| fault(core, n)).collect();
         assert!(faults.is_empty(), "server {at}: {faults:?}");
     }
     let sealed = leader.keyring().encrypt(b"plain").expect("the leader encrypts");
     for (at, core) in cluster.cores() {
-        let read = cluster.until("the key is there", |_| core.keyring().decrypt(sealed.key_id, &sealed.data).ok()).await;
+        let read =
+            cluster.until("the key is there", |_| core.keyring().decrypt(sealed.key_id, &sealed.data).ok()).await;
         assert_eq!(read, b"plain", "server {at}");
     }
 

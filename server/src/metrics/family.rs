@@ -72,12 +72,20 @@ fn escape_label(value: &str, out: &mut String) {
 
 impl Family {
     /// A counter without labels.
-    pub(super) fn counter(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
+    pub(super) fn counter(
+        name: impl Into<Cow<'static, str>>,
+        help: impl Into<Cow<'static, str>>,
+        told: Measurement,
+    ) -> Self {
         Self { name: name.into(), help: help.into(), rows: Rows::Counters(vec![(Labels::none(), told)]) }
     }
 
     /// A summary without labels.
-    pub(super) fn summary(name: impl Into<Cow<'static, str>>, help: impl Into<Cow<'static, str>>, told: Measurement) -> Self {
+    pub(super) fn summary(
+        name: impl Into<Cow<'static, str>>,
+        help: impl Into<Cow<'static, str>>,
+        told: Measurement,
+    ) -> Self {
         Self { name: name.into(), help: help.into(), rows: Rows::Summaries(vec![(Labels::none(), told)]) }
     }
 
@@ -92,7 +100,12 @@ impl Family {
     }
 
     /// Gauges that are distinguished by one label.
-    pub(super) fn by<'a>(name: &'static str, help: &'static str, label: &str, rows: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
+    pub(super) fn by<'a>(
+        name: &'static str,
+        help: &'static str,
+        label: &str,
+        rows: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Self {
         let rows = rows.into_iter().map(|(value, count)| (Labels::new(&[(label, value)]), count as f64)).collect();
         Self::gauges(name, help, rows)
     }

@@ -1,4 +1,5 @@
-//! The reference's JSON form: the measurements of one interval. As in the reference, a series without values in it is left out.
+//! The reference's JSON form: the measurements of one interval. As in the reference, a series without values in it is
+//! left out.
 
 use std::fmt::Write as _;
 

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use songline_model::{AllocClientStatus, Allocation, Job, JobKey, JobStatus, JobSummary, Node, NodeId, NodeStatus, Str, TaskGroupSummary};
+use songline_model::{
+    AllocClientStatus, Allocation, Job, JobKey, JobStatus, JobSummary, Node, NodeId, NodeStatus, Str, TaskGroupSummary,
+};
 use songline_projections::{Change, State};
 
 use super::super::lock;
@@ -88,7 +90,8 @@ impl Kept {
         let tallies = lock(&self.tallies);
         let nodes = NodeStatus::ALL.iter().map(|status| (status.as_str(), tallies.node_status[*status as usize]));
         out.push(Family::by("songline.nodes", "Nodes by status.", "status", nodes));
-        let allocs = AllocClientStatus::ALL.iter().map(|status| (status.as_str(), tallies.alloc_status[*status as usize]));
+        let allocs =
+            AllocClientStatus::ALL.iter().map(|status| (status.as_str(), tallies.alloc_status[*status as usize]));
         out.push(Family::by("songline.allocs", "Allocations by client status.", "client_status", allocs));
     }
 
@@ -97,7 +100,11 @@ impl Kept {
         let (job_status, nodes, summaries) = {
             let tallies = lock(&self.tallies);
             let told = tallies.nodes.values().filter_map(|node| Some((Arc::clone(node.labels.as_ref()?), node.allocs)));
-            (tallies.job_status, told.collect::<Vec<_>>(), tallies.summaries.values().map(Arc::clone).collect::<Vec<_>>())
+            (
+                tallies.job_status,
+                told.collect::<Vec<_>>(),
+                tallies.summaries.values().map(Arc::clone).collect::<Vec<_>>(),
+            )
         };
         for (status, name) in [
             (JobStatus::Pending, "nomad.nomad.job_status.pending"),
@@ -108,10 +115,18 @@ impl Kept {
         }
         for (nth, (name, help, _)) in SUMMARY.iter().enumerate() {
             let rows = summaries.iter().flat_map(|groups| groups.iter());
-            out.push(Family::gauges(name, help, rows.map(|group| (Arc::clone(&group.labels), group.counts[nth] as f64)).collect()));
+            out.push(Family::gauges(
+                name,
+                help,
+                rows.map(|group| (Arc::clone(&group.labels), group.counts[nth] as f64)).collect(),
+            ));
         }
         for (name, help, statuses) in [
-            ("nomad.client.allocations.pending", "Allocations of a node that have not started.", &[AllocClientStatus::Pending][..]),
+            (
+                "nomad.client.allocations.pending",
+                "Allocations of a node that have not started.",
+                &[AllocClientStatus::Pending][..],
+            ),
             ("nomad.client.allocations.running", "Allocations of a node that run.", &[AllocClientStatus::Running]),
             (
                 "nomad.client.allocations.terminal",
@@ -120,8 +135,13 @@ impl Kept {
             ),
             ("nomad.client.allocations.unknown", "Allocations of a disconnected node.", &[AllocClientStatus::Unknown]),
         ] {
-            let count = |allocs: &[u64; ALLOC_STATUSES]| statuses.iter().map(|status| allocs[*status as usize]).sum::<u64>();
-            out.push(Family::gauges(name, help, nodes.iter().map(|(labels, allocs)| (Arc::clone(labels), count(allocs) as f64)).collect()));
+            let count =
+                |allocs: &[u64; ALLOC_STATUSES]| statuses.iter().map(|status| allocs[*status as usize]).sum::<u64>();
+            out.push(Family::gauges(
+                name,
+                help,
+                nodes.iter().map(|(labels, allocs)| (Arc::clone(labels), count(allocs) as f64)).collect(),
+            ));
         }
     }
 }
@@ -225,7 +245,12 @@ fn shift(counts: &mut [u64], left: Option<usize>, entered: Option<usize>) {
 fn node_labels(node: &Node) -> Arc<Labels> {
     let class = if node.node_class.is_empty() { "none" } else { node.node_class.as_str() };
     let id = node.id.to_string();
-    Labels::new(&[("node_id", &id), ("datacenter", &node.datacenter), ("node_class", class), ("node_pool", &node.node_pool)])
+    Labels::new(&[
+        ("node_id", &id),
+        ("datacenter", &node.datacenter),
+        ("node_class", class),
+        ("node_pool", &node.node_pool),
+    ])
 }
 
 /// Separates the parent's id from the rest in the id of a dispatched job.

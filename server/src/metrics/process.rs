@@ -8,10 +8,22 @@ use super::series::Measurement;
 /// Adds the families of the process. A value that `/proc` lacks is left out.
 pub(super) fn tell(out: &mut Vec<Family>) {
     if let Some(stat) = std::fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(Stat::of) {
-        out.push(Family::gauge("process_resident_memory_bytes", "Memory of this process, in bytes.", stat.resident_bytes));
-        out.push(Family::gauge("process_virtual_memory_bytes", "Address space of this process, in bytes.", stat.virtual_bytes));
+        out.push(Family::gauge(
+            "process_resident_memory_bytes",
+            "Memory of this process, in bytes.",
+            stat.resident_bytes,
+        ));
+        out.push(Family::gauge(
+            "process_virtual_memory_bytes",
+            "Address space of this process, in bytes.",
+            stat.virtual_bytes,
+        ));
         let processor = Measurement::total(stat.processor_seconds);
-        out.push(Family::counter("process_cpu_seconds_total", "Processor time of this process, in seconds.", processor));
+        out.push(Family::counter(
+            "process_cpu_seconds_total",
+            "Processor time of this process, in seconds.",
+            processor,
+        ));
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         out.push(Family::gauge("process_open_fds", "Open file descriptors.", open.count() as f64));

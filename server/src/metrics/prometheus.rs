@@ -22,10 +22,16 @@ pub(super) fn text(families: &[Family]) -> String {
             Rows::Summaries(_) => "summary",
         };
         // Writing to a String does not fail, here and below.
-        let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", family.help.replace('\\', "\\\\").replace('\n', "\\n"));
+        let _ = writeln!(
+            out,
+            "# HELP {name} {}\n# TYPE {name} {kind}",
+            family.help.replace('\\', "\\\\").replace('\n', "\\n")
+        );
         match &family.rows {
             Rows::Gauges(rows) => rows.iter().for_each(|(labels, value)| line(&mut out, &name, "", labels, "", *value)),
-            Rows::Counters(rows) => rows.iter().for_each(|(labels, told)| line(&mut out, &name, "", labels, "", told.sum)),
+            Rows::Counters(rows) => {
+                rows.iter().for_each(|(labels, told)| line(&mut out, &name, "", labels, "", told.sum))
+            }
             Rows::Summaries(rows) => rows.iter().for_each(|(labels, told)| summary(&mut out, &name, labels, told)),
         }
     }
@@ -72,7 +78,10 @@ fn number(out: &mut String, value: f64) {
 /// The name with `_` for each character that Prometheus does not allow.
 fn legal(name: &str) -> String {
     let allowed = |(nth, character): (usize, char)| {
-        let ok = character.is_ascii_alphabetic() || character == '_' || character == ':' || (nth > 0 && character.is_ascii_digit());
+        let ok = character.is_ascii_alphabetic()
+            || character == '_'
+            || character == ':'
+            || (nth > 0 && character.is_ascii_digit());
         if ok { character } else { '_' }
     };
     name.chars().enumerate().map(allowed).collect()

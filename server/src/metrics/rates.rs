@@ -67,14 +67,17 @@ impl Rates {
 
     /// Adds one family for each endpoint and operation.
     pub(super) fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
-        let endpoints: Vec<_> = read(&self.endpoints).iter().map(|(key, endpoint)| (*key, Arc::clone(endpoint))).collect();
+        let endpoints: Vec<_> =
+            read(&self.endpoints).iter().map(|(key, endpoint)| (*key, Arc::clone(endpoint))).collect();
         for ((name, op), endpoint) in endpoints {
             let unnamed = endpoint.unnamed.read(shown);
             let mut rows = Vec::new();
             if unnamed.count > 0 {
                 rows.push((Labels::none(), unnamed));
             }
-            rows.extend(read(&endpoint.by_caller).values().map(|(labels, counter)| (Arc::clone(labels), counter.read(shown))));
+            rows.extend(
+                read(&endpoint.by_caller).values().map(|(labels, counter)| (Arc::clone(labels), counter.read(shown))),
+            );
             out.push(Family {
                 name: format!("nomad.nomad.rpc.{name}.{op}").into(),
                 help: format!("Calls of `{name}` that {op}, whatever came of them.").into(),

@@ -106,7 +106,12 @@ impl Marks {
             Shown::Current => total.saturating_sub(self.begun.load(Ordering::Relaxed)),
             Shown::Finished => self.finished.load(Ordering::Relaxed),
         };
-        Measurement { count: total, sum: total as f64, window: Window::ones(during), quantiles: [f64::NAN; QUANTILES.len()] }
+        Measurement {
+            count: total,
+            sum: total as f64,
+            window: Window::ones(during),
+            quantiles: [f64::NAN; QUANTILES.len()],
+        }
     }
 }
 

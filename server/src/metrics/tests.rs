@@ -11,7 +11,9 @@ use songline_commands::{
     Actor, ApplyPlan, ClientAlloc, Command, DeregisterJob, DeregisterNodes, Envelope, Kind, RegisterJob, RegisterNode,
     UpdateAllocsFromClient, UpdateNodeStatus,
 };
-use songline_model::{AllocClientStatus, AllocId, Allocation, EvalId, Job, JobKey, Node, NodeId, NodeStatus, TaskGroup, Time};
+use songline_model::{
+    AllocClientStatus, AllocId, Allocation, EvalId, Job, JobKey, Node, NodeId, NodeStatus, TaskGroup, Time,
+};
 use songline_projections::{State, apply};
 
 use super::family::{Family, Labels, Rows};
@@ -38,7 +40,11 @@ impl World {
         let command = command.into();
         let kind = command.kind();
         let raft_index = self.state.raft_index().max(1) + 1;
-        let applied = apply(&mut self.state, raft_index, &Envelope::new(Time::from_secs(1_700_000_000), Actor::Anonymous, command));
+        let applied = apply(
+            &mut self.state,
+            raft_index,
+            &Envelope::new(Time::from_secs(1_700_000_000), Actor::Anonymous, command),
+        );
         applied.result.unwrap();
         let batch = [Reaction { index: applied.index, kind, changes: Arc::new(applied.changes) }];
         self.metrics.follow(&self.state, &batch);
@@ -154,7 +160,10 @@ fn a_scrape_reads_no_table() {
         let labels = [("node_id", &*id), ("datacenter", "dc1"), ("node_class", "none"), ("node_pool", "default")];
         told.value(&format!("nomad_client_allocations_{what}"), &labels)
     };
-    assert_eq!([on(1, "pending"), on(1, "running"), on(1, "terminal"), on(1, "unknown")], [Some(4.0), Some(1.0), Some(1.0), Some(0.0)]);
+    assert_eq!(
+        [on(1, "pending"), on(1, "running"), on(1, "terminal"), on(1, "unknown")],
+        [Some(4.0), Some(1.0), Some(1.0), Some(0.0)]
+    );
     assert_eq!([on(2, "pending"), on(2, "running"), on(2, "terminal")], [Some(3.0), Some(1.0), Some(2.0)]);
     assert_eq!(on(3, "pending"), None, "the node is gone");
 }
@@ -162,23 +171,33 @@ fn a_scrape_reads_no_table() {
 #[test]
 fn children_of_a_job_tell_their_parent_and_dispatched_ones_can_be_left_out() {
     let World { state, metrics } = World::story();
-    let labels = |kind, id| [("job", "c/dispatch-1-2"), ("task_group", "web"), ("namespace", "default"), ("parent_id", "c"), (kind, id)];
+    let labels = |kind, id| {
+        [("job", "c/dispatch-1-2"), ("task_group", "web"), ("namespace", "default"), ("parent_id", "c"), (kind, id)]
+    };
     let name = "nomad_nomad_job_summary_starting";
     assert!(scrape(&metrics).value(name, &labels("dispatch_id", "1-2")).is_some());
     let without = Metrics::new(false);
     without.replaced(&state);
     let told = scrape(&without);
     assert_eq!(told.value(name, &labels("dispatch_id", "1-2")), None);
-    let periodic = [("job", "d/periodic-17"), ("task_group", "web"), ("namespace", "default"), ("parent_id", "d"), ("periodic_id", "17")];
+    let periodic = [
+        ("job", "d/periodic-17"),
+        ("task_group", "web"),
+        ("namespace", "default"),
+        ("parent_id", "d"),
+        ("periodic_id", "17"),
+    ];
     assert_eq!(told.value(name, &periodic), Some(0.0));
 }
 
 #[test]
 fn what_only_the_leader_tells_is_not_told_by_others() {
     let World { metrics, .. } = World::story();
-    let names = |leads| families(&metrics, leads).into_iter().map(|family| family.name.into_owned()).collect::<BTreeSet<_>>();
+    let names =
+        |leads| families(&metrics, leads).into_iter().map(|family| family.name.into_owned()).collect::<BTreeSet<_>>();
     let of_leader: Vec<_> = names(true).difference(&names(false)).cloned().collect();
-    let expected = |name: &String| ["nomad.client.allocations.", "nomad.nomad.job_s"].iter().any(|start| name.starts_with(start));
+    let expected =
+        |name: &String| ["nomad.client.allocations.", "nomad.nomad.job_s"].iter().any(|start| name.starts_with(start));
     assert!(of_leader.len() == 14 && of_leader.iter().all(expected), "{of_leader:?}");
 }
 
@@ -207,8 +226,11 @@ fn every_family_has_one_name_and_is_valid_text() {
 fn names_and_values_that_need_care_are_written_as_the_form_wants() {
     let labels = Labels::new(&[("a", "\\ \" \n ä")]);
     let rows = [f64::INFINITY, f64::NEG_INFINITY, 0.1, -3.0, 1e300].into_iter();
-    let rows = rows.enumerate().map(|(n, value)| (if n == 0 { Arc::clone(&labels) } else { Labels::new(&[("n", &n.to_string())]) }, value));
-    let family = Family { name: "9.odd-name%".into(), help: "Two\nlines and a \\.".into(), rows: Rows::Gauges(rows.collect()) };
+    let rows = rows
+        .enumerate()
+        .map(|(n, value)| (if n == 0 { Arc::clone(&labels) } else { Labels::new(&[("n", &n.to_string())]) }, value));
+    let family =
+        Family { name: "9.odd-name%".into(), help: "Two\nlines and a \\.".into(), rows: Rows::Gauges(rows.collect()) };
     let empty = Family { name: "empty".into(), help: "Nothing.".into(), rows: Rows::Counters(Vec::new()) };
     let told = Exposition::read(&prometheus::text(&[family, empty])).unwrap();
     assert_eq!(told.families.len(), 1);
@@ -226,7 +248,8 @@ fn json_tells_one_interval_and_only_what_came_in_it() {
     let told = |metrics: &Metrics| -> serde_json::Value {
         serde_json::from_str(&json::object(&families(metrics, true), "2026-11-21 20:00:00 +0000 UTC", 10.0)).unwrap()
     };
-    let find = |list: &serde_json::Value, name: &str| list.as_array().unwrap().iter().find(|row| row["Name"] == name).cloned();
+    let find =
+        |list: &serde_json::Value, name: &str| list.as_array().unwrap().iter().find(|row| row["Name"] == name).cloned();
     metrics.rotate(Time::from_secs(1_700_000_010), [0; FOLLOWED]);
     metrics.at.plan_apply.record(Duration::from_secs(100));
     let first = told(&metrics);
@@ -260,8 +283,12 @@ fn callers_beyond_the_bound_count_without_their_names() {
         metrics.count_served(Served { endpoint: "node", op: RateOp::Write, identity: Some(format!("client:{n}")) });
     }
     let told = scrape(&metrics);
-    let rows: Vec<f64> =
-        told.samples.iter().filter(|((name, _), _)| name == "nomad_nomad_rpc_node_write").map(|(_, value)| *value).collect();
+    let rows: Vec<f64> = told
+        .samples
+        .iter()
+        .filter(|((name, _), _)| name == "nomad_nomad_rpc_node_write")
+        .map(|(_, value)| *value)
+        .collect();
     assert_eq!((rows.len(), rows.iter().sum::<f64>()), (4097, 5000.0));
     assert_eq!(told.value("nomad_nomad_rpc_node_write", &[]), Some(904.0));
 }
@@ -275,7 +302,11 @@ fn what_is_measured_from_many_threads_is_counted_whole() {
             scope.spawn(move || {
                 for n in 0..1_000 {
                     metrics.measure_proposal(Duration::from_micros(n), Duration::ZERO);
-                    metrics.count_served(Served { endpoint: "job", op: RateOp::Read, identity: Some(format!("token:{}", n % 7)) });
+                    metrics.count_served(Served {
+                        endpoint: "job",
+                        op: RateOp::Read,
+                        identity: Some(format!("token:{}", n % 7)),
+                    });
                     if thread == 0 && n % 100 == 0 {
                         metrics.rotate(Time::from_secs(1_700_000_000), [0; FOLLOWED]);
                     }
@@ -286,7 +317,8 @@ fn what_is_measured_from_many_threads_is_counted_whole() {
     let told = scrape(&metrics);
     assert_eq!(told.value("nomad_raft_apply", &[]), Some(4000.0));
     assert_eq!(told.value("nomad_raft_commitTime_count", &[]), Some(4000.0));
-    let sum: f64 = (0..7).filter_map(|n| told.value("nomad_nomad_rpc_job_read", &[("identity", &format!("token:{n}"))])).sum();
+    let sum: f64 =
+        (0..7).filter_map(|n| told.value("nomad_nomad_rpc_job_read", &[("identity", &format!("token:{n}"))])).sum();
     assert_eq!(sum, 4000.0);
 }
 

@@ -69,7 +69,8 @@ impl Timers {
             let help = format!("Time of a call `{name}`, in milliseconds; of one that waits, with its wait.");
             out.push(Family::summary(format!("nomad.nomad.{name}"), help, timer.read(shown)));
         }
-        let routes = read(&self.routes).values().map(|(labels, timer)| (Arc::clone(labels), timer.read(shown))).collect();
+        let routes =
+            read(&self.routes).values().map(|(labels, timer)| (Arc::clone(labels), timer.read(shown))).collect();
         out.push(Family {
             name: "songline.http.request".into(),
             help: "Time until the answer to a request of HTTP that this server answered, in milliseconds.".into(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use songline_api::{Proposal, Server as _};
 use songline_commands::{Actor, Idempotency, UpsertNodePools};
 use songline_events::hub::{Dialect, Format, Interest, Start};
-use songline_events::touches::{Object, ObjectKind, Order};
+use songline_events::object_history::{Object, ObjectKind, Order};
 use songline_model::NodePool;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,8 @@ pub(super) fn is_interrupted(dir: &Path, raft_index: u64) -> bool {
 }
 
 async fn start(dir: &Path) -> anyhow::Result<TestServer> {
-    let server = ServerConfig { log_retention_bytes: 64 << 20, log_retention_entries_min: 10, ..ServerConfig::default() };
+    let server =
+        ServerConfig { log_retention_bytes: 64 << 20, log_retention_entries_min: 10, ..ServerConfig::default() };
     TestServer::start(Settings { data_dir: Some(dir.to_owned()), server, ..Settings::default() }).await
 }
 
@@ -58,14 +59,14 @@ async fn read(server: &TestServer, last: u64) -> (String, Option<u64>) {
 
 /// The changes of node pools, and the result of each entry.
 async fn touched(server: &TestServer, names: &[&str], last: u64) -> String {
-    let touches = Arc::clone(server.core.touches());
-    assert!(touches.reach(last, std::time::Duration::from_secs(60)).await);
+    let object_history = Arc::clone(server.core.object_history());
+    assert!(object_history.reach(last, std::time::Duration::from_secs(60)).await);
     let of = |name: &str| {
         let object = Object { kind: ObjectKind::NodePool, namespace: "".into(), id: name.into() };
-        let found = touches.of_object(&object, 0, Order::OldestFirst, 100).expect("reads");
+        let found = object_history.of_object(&object, 0, Order::OldestFirst, 100).expect("reads");
         found.iter().map(|touch| format!("{name}@{} ", touch.index)).collect::<String>()
     };
-    let entries: Vec<_> = (1..=last).filter_map(|index| touches.entry(index).expect("reads")).collect();
+    let entries: Vec<_> = (1..=last).filter_map(|index| object_history.entry(index).expect("reads")).collect();
     format!("{} {entries:?}", names.iter().map(|name| of(name)).collect::<String>())
 }
 
@@ -107,7 +108,7 @@ async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruptio
     // Readers get the available part and a gap.
     let (partly, gap) = read(&server, last).await;
     assert!(gap.is_some_and(|oldest| oldest > 50) && !partly.contains("before-30"), "{gap:?} {partly}");
-    assert!(server.core.touches().oldest() > 50);
+    assert!(server.core.object_history().oldest() > 50);
     assert!(!touched(&server, &names, last).await.contains("before-0@"));
     server.stop().await;
 
@@ -127,7 +128,8 @@ async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruptio
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_checkpoint_and_say_so() -> anyhow::Result<()> {
+async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_checkpoint_and_say_so()
+-> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = start(dir.path()).await?;
     let mut checkpoints = Vec::new();
@@ -153,7 +155,7 @@ async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_ch
     let server = start(dir.path()).await?;
     whole(&server).await;
     let (_, gap) = read(&server, last).await;
-    assert_eq!((gap, server.core.touches().oldest()), (Some(oldest), oldest));
+    assert_eq!((gap, server.core.object_history().oldest()), (Some(oldest), oldest));
     server.stop().await;
     Ok(())
 }
@@ -171,7 +173,7 @@ async fn stores_that_are_lost_after_a_restored_archive_begin_with_it() -> anyhow
     let last = write(&server, "newest").await?;
     let names = ["in-the-archive", "forgotten", "new", "newest"];
     let (told, touched_before) = (read(&server, last).await, touched(&server, &names, last).await);
-    let (oldest, floor) = (server.core.touches().oldest(), server.core.touches().floor());
+    let (oldest, floor) = (server.core.object_history().oldest(), server.core.object_history().floor());
     assert!(told.0.contains("newest") && !told.0.contains("forgotten") && floor > 0, "{told:?}");
     server.stop().await;
     lose(dir.path());
@@ -180,7 +182,7 @@ async fn stores_that_are_lost_after_a_restored_archive_begin_with_it() -> anyhow
     whole(&server).await;
     assert_eq!(read(&server, last).await, told);
     assert_eq!(touched(&server, &names, last).await, touched_before);
-    assert_eq!((server.core.touches().oldest(), server.core.touches().floor()), (oldest, floor));
+    assert_eq!((server.core.object_history().oldest(), server.core.object_history().floor()), (oldest, floor));
     server.stop().await;
     Ok(())
 }

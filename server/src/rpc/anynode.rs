@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use songline_model::{AllocId, NodeId, Secret, Str};
 use songline_rpc::{
-    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs, RpcError,
-    StreamFrame,
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
+    RpcError, StreamFrame,
 };
 use tokio::sync::mpsc;
 
@@ -30,7 +30,8 @@ impl Core {
             return Some(Arc::new(AnyNode::Local(Arc::clone(local))));
         }
         // Another server may have a session with the node; the call itself finds out.
-        let reachable = self.connections.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
+        let reachable =
+            self.connections.sessions.newest(id).is_some() || self.log().members().borrow().addresses.len() > 1;
         let known = reachable && self.view().node(id).is_some();
         known.then(|| Arc::new(AnyNode::Remote(remote_node(self, id, token))))
     }

@@ -9,7 +9,8 @@ use songline_api::caller::Callers;
 use songline_api::{Api, Leader, Server as _, Shared};
 use songline_model::{AllocId, NodeId, Secret, Str};
 use songline_rpc::message::{
-    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, ServiceDelete, StreamCall, StreamErrWrapper,
+    Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, ServiceDelete, StreamCall,
+    StreamErrWrapper,
 };
 use songline_rpc::msgpack::{Tree, from_slice, to_vec};
 use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
@@ -46,7 +47,13 @@ impl NodeRpc {
         }
     }
 
-    async fn of_leader(&self, method: &str, body: Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
+    async fn of_leader(
+        &self,
+        method: &str,
+        body: Bytes,
+        meta: &RequestMeta,
+        caller: &Caller,
+    ) -> Result<Bytes, Refusal> {
         self.check_names(method, caller)?;
         let passed_on = match meta.allow_stale {
             true => None,
@@ -55,7 +62,9 @@ impl NodeRpc {
         self.remember_poller(method, &body, meta, caller);
         let answer = match passed_on {
             Some(answer) => answer,
-            None => self.served(method, &meta.auth_token, caller, Box::pin(self.here(method, &body, meta, caller))).await?,
+            None => {
+                self.served(method, &meta.auth_token, caller, Box::pin(self.here(method, &body, meta, caller))).await?
+            }
         };
         self.remember(method, &body, meta, caller);
         Ok(answer)
@@ -64,7 +73,8 @@ impl NodeRpc {
     /// Refuses callers without a node's or server's certificate for methods that are reserved to them, if
     /// certificates are checked.
     fn check_names(&self, method: &str, caller: &Caller) -> Result<(), RpcError> {
-        const FOR_NODES: [&str; 4] = ["Node.UpdateAlloc", "Node.EmitEvents", "Alloc.GetAllocs", "ServiceRegistration.Upsert"];
+        const FOR_NODES: [&str; 4] =
+            ["Node.UpdateAlloc", "Node.EmitEvents", "Alloc.GetAllocs", "ServiceRegistration.Upsert"];
         if !self.core.connections.verify_names || !FOR_NODES.contains(&method) {
             return Ok(());
         }
@@ -81,7 +91,7 @@ impl NodeRpc {
     /// The leader's answer, when another server leads; `None` when this server leads.
     async fn leaders_answer(&self, method: &str, body: &Bytes, meta: &RequestMeta) -> Result<Option<Bytes>, Refusal> {
         let deadline = tokio::time::Instant::now() + HOLD;
-        let mut reigns = self.core.leader.reign.subscribe();
+        let mut terms = self.core.leader.term.subscribe();
         loop {
             let leader = self.core.leader();
             if let Leader::At(address) = &leader
@@ -95,14 +105,14 @@ impl NodeRpc {
                     other => return Ok(Some(other?)),
                 }
             }
-            if self.core.reign().is_some() {
+            if self.core.term().is_some() {
                 return Ok(None);
             }
             let moved = async {
                 tokio::select! {
                     () = self.core.leader_other_than(&leader) => {}
-                    // A reign begins some time after the raft term is won.
-                    Ok(()) = reigns.changed() => {}
+                    // A term begins some time after the raft term is won.
+                    Ok(()) = terms.changed() => {}
                     () = tokio::time::sleep(Duration::from_millis(200)) => {}
                 }
             };
@@ -164,7 +174,9 @@ impl NodeRpc {
 
     /// Like `remember`, for an authenticated node that is about to wait for an answer.
     fn remember_poller(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) {
-        let (Some(session), NodeGetClientAllocs::METHOD, false) = (&caller.session, method, meta.forwarded) else { return };
+        let (Some(session), NodeGetClientAllocs::METHOD, false) = (&caller.session, method, meta.forwarded) else {
+            return;
+        };
         if let Ok(NodeGetClientAllocs { node_id, secret_id, .. }) = from_slice(body)
             && self.core.view().node(node_id).is_some_and(|node| node.secret_id == secret_id)
         {
@@ -179,7 +191,8 @@ impl NodeRpc {
             true => None,
             false => {
                 let id: Option<AllocId> = request.alloc_id.parse().ok();
-                let unknown = || RpcError::Coded { code: 404, text: format!("Unknown allocation \"{}\"", request.alloc_id) };
+                let unknown =
+                    || RpcError::Coded { code: 404, text: format!("Unknown allocation \"{}\"", request.alloc_id) };
                 Some(id.and_then(|id| view.alloc(id)).ok_or_else(unknown)?)
             }
         };
@@ -187,10 +200,15 @@ impl NodeRpc {
         if !by_server {
             let denied = || RpcError::remote("Permission denied");
             let caller = self.callers.authenticate(&*self.core, request.auth_token.reveal()).map_err(|_| denied())?;
-            let in_namespace = |capability| alloc.is_some_and(|alloc| caller.acl().namespace(&alloc.namespace, capability));
+            let in_namespace =
+                |capability| alloc.is_some_and(|alloc| caller.acl().namespace(&alloc.namespace, capability));
             let may = match right {
-                Right::Any(capabilities) => alloc.is_none() || capabilities.iter().any(|capability| in_namespace(*capability)),
-                Right::All(capabilities) => alloc.is_none() || capabilities.iter().all(|capability| in_namespace(*capability)),
+                Right::Any(capabilities) => {
+                    alloc.is_none() || capabilities.iter().any(|capability| in_namespace(*capability))
+                }
+                Right::All(capabilities) => {
+                    alloc.is_none() || capabilities.iter().all(|capability| in_namespace(*capability))
+                }
                 Right::Node(access) => caller.acl().node(access),
                 Right::Agent(access) => caller.acl().agent(access),
                 Right::Server => false,
@@ -219,7 +237,9 @@ impl NodeRpc {
         let on_node = methods::on_nodes(method);
         match self.core.path_to(node, !by_server).await? {
             Path::Here(local) => local.call(&on_node, body, caller).await,
-            Path::Session(session) => Ok(net::call_over(&session, self.core.connections.pool.next_seq(), &on_node, &body).await?),
+            Path::Session(session) => {
+                Ok(net::call_over(&session, self.core.connections.pool.next_seq(), &on_node, &body).await?)
+            }
             Path::Server(_) => Ok(self.core.call_node(node, &on_node, &body).await?),
         }
     }

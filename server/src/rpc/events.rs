@@ -36,11 +36,13 @@ impl NodeRpc {
         self.check_region(&ask.region)?;
         self.count_stream(EventStream::METHOD, &ask.auth_token, caller).await;
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
-        let request = Request::builder().uri(uri(&ask)).header("x-nomad-token", ask.auth_token.reveal()).extension(Counted);
+        let request =
+            Request::builder().uri(uri(&ask)).header("x-nomad-token", ask.auth_token.reveal()).extension(Counted);
         let response = self.api.answer(request.body(Body::empty()).map_err(|error| failed(&error))?).await;
         let status = response.status();
         if status != StatusCode::OK {
-            let body = axum::body::to_bytes(response.into_body(), REFUSAL_BYTES_MAX).await.map_err(|error| failed(&error))?;
+            let body =
+                axum::body::to_bytes(response.into_body(), REFUSAL_BYTES_MAX).await.map_err(|error| failed(&error))?;
             return Err(RpcError::Coded { code: status.as_u16(), text: String::from_utf8_lossy(&body).into_owned() });
         }
         let mut frames = response.into_body().into_data_stream();
@@ -73,7 +75,9 @@ fn uri(ask: &EventStream) -> String {
         let keys = keys.as_deref().filter(|keys| !keys.is_empty());
         match keys {
             None => uri.push_str(&format!("&topic={}", escape(topic))),
-            Some(keys) => keys.iter().for_each(|key| uri.push_str(&format!("&topic={}:{}", escape(topic), escape(key)))),
+            Some(keys) => {
+                keys.iter().for_each(|key| uri.push_str(&format!("&topic={}:{}", escape(topic), escape(key))))
+            }
         }
     }
     uri

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use songline_model::{AllocId, Str};
 use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
 use songline_rpc::{
-    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs, RpcError,
-    StreamFrame,
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
+    RpcError, StreamFrame,
 };
 use tokio::sync::mpsc;
 

@@ -1,7 +1,9 @@
 //! The methods of the node RPC, and the parties that answer them.
 
 use songline_lang::acl::Access;
-use songline_lang::acl::NamespaceCapability::{self, AllocExec, AllocLifecycle, AllocNodeExec, ReadFs, ReadJob, ReadLogs, SubmitJob};
+use songline_lang::acl::NamespaceCapability::{
+    self, AllocExec, AllocLifecycle, AllocNodeExec, ReadFs, ReadJob, ReadLogs, SubmitJob,
+};
 
 /// The party that answers a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

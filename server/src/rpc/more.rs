@@ -16,8 +16,9 @@ use songline_lang::acl::{Access, NamespaceCapability};
 use songline_model::{DEFAULT_NAMESPACE, Job, Str, UpdateStrategy};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
-    JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer, JobList, JobListAnswer, JobRegister, JobRegisterAnswer,
-    NodeUpdateDrain, NodeUpdateDrainAnswer, RequestMeta, ServiceDelete, VariableDecrypted, VariablesApply, VariablesApplyAnswer, Written,
+    JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer, JobList, JobListAnswer, JobRegister,
+    JobRegisterAnswer, NodeUpdateDrain, NodeUpdateDrainAnswer, RequestMeta, ServiceDelete, VariableDecrypted,
+    VariablesApply, VariablesApplyAnswer, Written,
 };
 use songline_rpc::msgpack::{RawValue, from_slice};
 use songline_rpc::net::Refusal;
@@ -65,7 +66,12 @@ impl NodeRpc {
                 let ask: JobEvaluations = from_slice(body)?;
                 let found = self.ask(&format!("/v1/job/{}/evaluations", escape(&ask.job_id)), &[], meta).await?;
                 let evaluations = Some(read(&found)?);
-                encode(&JobEvaluationsAnswer { evaluations, index: found.index, known_leader: true, ..JobEvaluationsAnswer::default() })
+                encode(&JobEvaluationsAnswer {
+                    evaluations,
+                    index: found.index,
+                    known_leader: true,
+                    ..JobEvaluationsAnswer::default()
+                })
             }
             _ => {
                 let ask: JobList = from_slice(body)?;
@@ -82,7 +88,13 @@ impl NodeRpc {
                 let stubs: Value = read(&found)?;
                 let jobs = RawValue::of(&stubs).map_err(|error| RpcError::remote(error.to_string()))?;
                 let next_token = found.next.as_str().into();
-                encode(&JobListAnswer { jobs, index: found.index, known_leader: true, next_token, ..JobListAnswer::default() })
+                encode(&JobListAnswer {
+                    jobs,
+                    index: found.index,
+                    known_leader: true,
+                    next_token,
+                    ..JobListAnswer::default()
+                })
             }
         }
     }
@@ -193,7 +205,8 @@ impl NodeRpc {
         };
         let deletes = method == Method::DELETE;
         // HTTP needs the items only. They are secrets, and shown nowhere else.
-        let items: BTreeMap<&str, &str> = var.items.iter().flatten().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+        let items: BTreeMap<&str, &str> =
+            var.items.iter().flatten().map(|(name, value)| (name.as_str(), value.reveal())).collect();
         let done = self.send(method, &path, cas, &json!({ "Items": items }), meta).await?;
         let mut answer = VariablesApplyAnswer {
             op: ask.op,
@@ -216,11 +229,22 @@ impl NodeRpc {
     }
 
     /// Writes through HTTP, in the caller's name.
-    async fn send(&self, method: Method, path: &str, query: &str, body: &impl Serialize, meta: &RequestMeta) -> Result<Done, RpcError> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        query: &str,
+        body: &impl Serialize,
+        meta: &RequestMeta,
+    ) -> Result<Done, RpcError> {
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
         let body = serde_json::to_vec(body).map_err(|error| failed(&error))?;
         let uri = format!("{path}?namespace={}{query}", escape(namespace(meta)));
-        let request = Request::builder().method(method).uri(uri).header("x-nomad-token", meta.auth_token.reveal()).extension(Counted);
+        let request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header("x-nomad-token", meta.auth_token.reveal())
+            .extension(Counted);
         let response = self.api.answer(request.body(Body::from(body)).map_err(|error| failed(&error))?).await;
         let status = response.status();
         let body = to_bytes(response.into_body(), ANSWER_BYTES_MAX).await.map_err(|error| failed(&error))?;

@@ -73,7 +73,13 @@ const RATES: &[(&str, &str, RateOp, &str)] = &[
 
 impl NodeRpc {
     /// Counts a call before the rights of its caller are checked, and times its answer.
-    pub(super) async fn served<T>(&self, method: &str, token: &Secret, caller: &Caller, work: impl Future<Output = T>) -> T {
+    pub(super) async fn served<T>(
+        &self,
+        method: &str,
+        token: &Secret,
+        caller: &Caller,
+        work: impl Future<Output = T>,
+    ) -> T {
         // Calls of nodes to servers are counted where they are answered, because a node in this process calls without
         // the wire.
         if SERVED.contains(&method) {
@@ -99,7 +105,8 @@ impl NodeRpc {
     }
 }
 
-/// The node RPC with its counters. A call that the leader serves is counted later, once it is known that this server serves it.
+/// The node RPC with its counters. A call that the leader serves is counted later, once it is known that this server
+/// serves it.
 pub(super) struct Measured(pub(super) Arc<NodeRpc>);
 
 impl Dispatch for Measured {

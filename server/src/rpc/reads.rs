@@ -15,10 +15,10 @@ use songline_lang::acl::Access;
 use songline_model::{AclPolicy, Blob, Node, Time};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
-    AclGetPolicies, AclGetRolesById, AclPolicies, AclRoles, AclWhoAmIAnswer, AllocGetAlloc, AllocGetAllocAnswer, AuthenticatedIdentity,
-    NodeGetNode, NodeGetNodeAnswer, RequestMeta, ServerMember, ServiceGet, ServiceGetAnswer, StatusHasNodeConn, StatusHasNodeConnAnswer,
-    StatusMembersAnswer, StatusPing, StatusRaftStatsAnswer, VariablesList, VariablesListAnswer, VariablesRead, VariablesReadAnswer,
-    WireAlloc, WireClaims, WireToken,
+    AclGetPolicies, AclGetRolesById, AclPolicies, AclRoles, AclWhoAmIAnswer, AllocGetAlloc, AllocGetAllocAnswer,
+    AuthenticatedIdentity, NodeGetNode, NodeGetNodeAnswer, RequestMeta, ServerMember, ServiceGet, ServiceGetAnswer,
+    StatusHasNodeConn, StatusHasNodeConnAnswer, StatusMembersAnswer, StatusPing, StatusRaftStatsAnswer, VariablesList,
+    VariablesListAnswer, VariablesRead, VariablesReadAnswer, WireAlloc, WireClaims, WireToken,
 };
 use songline_rpc::msgpack::{from_slice, to_vec};
 use songline_rpc::net::{Caller, Refusal};
@@ -38,7 +38,13 @@ pub(super) struct Found {
 
 impl NodeRpc {
     /// Answers calls that any server can answer.
-    pub(super) fn asked(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
+    pub(super) fn asked(
+        &self,
+        method: &str,
+        body: &[u8],
+        meta: &RequestMeta,
+        caller: &Caller,
+    ) -> Result<Bytes, Refusal> {
         let core = &self.core;
         self.may_ask(method, meta, caller)?;
         match method {
@@ -47,7 +53,9 @@ impl NodeRpc {
             "Status.Members" => {
                 let info = core.info();
                 encode(&StatusMembersAnswer {
-                    members: Some(core.members().into_iter().filter(|member| !member.name.is_empty()).map(shown).collect()),
+                    members: Some(
+                        core.members().into_iter().filter(|member| !member.name.is_empty()).map(shown).collect(),
+                    ),
                     server_name: info.name.rsplit_once('.').map_or(info.name.as_str(), |(host, _)| host).into(),
                     server_region: info.region.as_str().into(),
                     server_dc: info.datacenter.as_str().into(),
@@ -71,7 +79,8 @@ impl NodeRpc {
                     Some(ago) if !log.is_leader() => format!("{}ms", ago.as_millis()),
                     Some(_) | None => "0".to_owned(),
                 };
-                let (term, index) = (log.leadership().borrow().term, log.applied().map_or(0, |at| at.index) + log.unapplied());
+                let (term, index) =
+                    (log.leadership().borrow().term, log.applied().map_or(0, |at| at.index) + log.unapplied());
                 encode(&StatusRaftStatsAnswer { last_contact: last_contact.into(), last_term: term, last_index: index })
             }
             _ => {
@@ -95,7 +104,13 @@ impl NodeRpc {
     }
 
     /// Answers a read.
-    pub(super) async fn read(&self, method: &str, body: &[u8], meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
+    pub(super) async fn read(
+        &self,
+        method: &str,
+        body: &[u8],
+        meta: &RequestMeta,
+        caller: &Caller,
+    ) -> Result<Bytes, Refusal> {
         tokio::select! {
             answer = self.read_now(method, body, meta, caller) => answer,
             () = caller.gone() => Err(RpcError::Lost("the caller has gone".into()).into()),
@@ -109,7 +124,12 @@ impl NodeRpc {
                 let found = self.ask(&format!("/v1/node/{}", ask.node_id), &[], meta).await?;
                 let row = found.body.and_then(|_| self.core.view().node(ask.node_id).cloned());
                 let node = row.map(|row| Node { secret_id: Default::default(), ..Node::clone(&row) });
-                encode(&NodeGetNodeAnswer { node, index: found.index, known_leader: true, ..NodeGetNodeAnswer::default() })
+                encode(&NodeGetNodeAnswer {
+                    node,
+                    index: found.index,
+                    known_leader: true,
+                    ..NodeGetNodeAnswer::default()
+                })
             }
             "Node.List" => {
                 let found = self.ask("/v1/nodes", &[], meta).await?;
@@ -122,29 +142,54 @@ impl NodeRpc {
                 let ask: AllocGetAlloc = from_slice(body)?;
                 let found = self.ask(&format!("/v1/allocation/{}", ask.alloc_id), &[], meta).await?;
                 let alloc = found.body.and_then(|_| self.core.view().alloc(ask.alloc_id).cloned()).map(WireAlloc);
-                encode(&AllocGetAllocAnswer { alloc, index: found.index, known_leader: true, ..AllocGetAllocAnswer::default() })
+                encode(&AllocGetAllocAnswer {
+                    alloc,
+                    index: found.index,
+                    known_leader: true,
+                    ..AllocGetAllocAnswer::default()
+                })
             }
             "ServiceRegistration.GetService" => {
                 let ask: ServiceGet = from_slice(body)?;
                 let path = format!("/v1/service/{}", escape(&ask.service_name));
                 let found = self.ask(&path, &[("choose", &ask.choose), ("filter", &ask.filter)], meta).await?;
                 let services = Some(read(&found)?);
-                encode(&ServiceGetAnswer { services, index: found.index, known_leader: true, ..ServiceGetAnswer::default() })
+                encode(&ServiceGetAnswer {
+                    services,
+                    index: found.index,
+                    known_leader: true,
+                    ..ServiceGetAnswer::default()
+                })
             }
             "Variables.Read" => {
                 let ask: VariablesRead = from_slice(body)?;
                 let found = self.ask(&format!("/v1/var/{}", escape(&ask.path)), &[], meta).await?;
                 let data = found.body.is_some().then(|| read(&found)).transpose()?;
-                encode(&VariablesReadAnswer { data, index: found.index, known_leader: true, ..VariablesReadAnswer::default() })
+                encode(&VariablesReadAnswer {
+                    data,
+                    index: found.index,
+                    known_leader: true,
+                    ..VariablesReadAnswer::default()
+                })
             }
             "Variables.List" => {
                 let ask: VariablesList = from_slice(body)?;
                 let per_page = ask.per_page.to_string();
-                let query =
-                    [("prefix", &*ask.prefix), ("filter", &*ask.filter), ("per_page", &*per_page), ("next_token", &*ask.next_token)];
+                let query = [
+                    ("prefix", &*ask.prefix),
+                    ("filter", &*ask.filter),
+                    ("per_page", &*per_page),
+                    ("next_token", &*ask.next_token),
+                ];
                 let found = self.ask("/v1/vars", &query, meta).await?;
                 let (data, next_token) = (Some(read(&found)?), found.next.as_str().into());
-                encode(&VariablesListAnswer { data, index: found.index, known_leader: true, next_token, ..VariablesListAnswer::default() })
+                encode(&VariablesListAnswer {
+                    data,
+                    index: found.index,
+                    known_leader: true,
+                    next_token,
+                    ..VariablesListAnswer::default()
+                })
             }
             "ACL.WhoAmI" => self.who_am_i(meta, caller),
             "Job.GetJob" | "Job.Evaluations" | "Job.List" => self.of_jobs(method, body, meta).await,
@@ -156,12 +201,21 @@ impl NodeRpc {
         let known = self.callers.authenticate(&*self.core, meta.auth_token.reveal());
         let known = known.map_err(|error| RpcError::remote(error.to_string()))?;
         let remote_ip = Some(Blob(octets(caller.from.ip())));
-        let tls_name = caller.names.iter().flat_map(|names| names.first()).next().map(|name| name.as_str().into()).unwrap_or_default();
+        let tls_name = caller
+            .names
+            .iter()
+            .flat_map(|names| names.first())
+            .next()
+            .map(|name| name.as_str().into())
+            .unwrap_or_default();
         let identity = match known.identity() {
             Identity::AclsOff => AuthenticatedIdentity::default(),
-            Identity::Anonymous => {
-                AuthenticatedIdentity { acl_token: Some(WireToken::anonymous()), tls_name, remote_ip, ..AuthenticatedIdentity::default() }
-            }
+            Identity::Anonymous => AuthenticatedIdentity {
+                acl_token: Some(WireToken::anonymous()),
+                tls_name,
+                remote_ip,
+                ..AuthenticatedIdentity::default()
+            },
             Identity::Token(token) => {
                 AuthenticatedIdentity { acl_token: Some(WireToken::from(&**token)), ..AuthenticatedIdentity::default() }
             }
@@ -176,7 +230,9 @@ impl NodeRpc {
                 };
                 AuthenticatedIdentity { claims: Some(claims), ..AuthenticatedIdentity::default() }
             }
-            Identity::Node(node) => AuthenticatedIdentity { client_id: Some(*node), ..AuthenticatedIdentity::default() },
+            Identity::Node(node) => {
+                AuthenticatedIdentity { client_id: Some(*node), ..AuthenticatedIdentity::default() }
+            }
         };
         let index = self.core.view().applied_index();
         encode(&AclWhoAmIAnswer { identity: Some(identity), index, known_leader: true, ..AclWhoAmIAnswer::default() })
@@ -193,7 +249,8 @@ impl NodeRpc {
         let index = view.applied_index();
         let token = known.token();
         let by_name = |policies: Vec<std::sync::Arc<AclPolicy>>| {
-            let policies = policies.into_iter().map(|policy| (policy.name.clone(), AclPolicy::clone(&policy))).collect();
+            let policies =
+                policies.into_iter().map(|policy| (policy.name.clone(), AclPolicy::clone(&policy))).collect();
             AclPolicies { policies: Some(policies), index, known_leader: true, ..AclPolicies::default() }
         };
         match method {
@@ -217,12 +274,18 @@ impl NodeRpc {
             "ACL.GetClaimPolicies" => {
                 let Identity::Workload(workload) = known.identity() else { return Err(denied().into()) };
                 let (claims, alloc) = (&workload.claims, &workload.alloc);
-                encode(&by_name(view.acl_policies_of_workload(&claims.namespace, &claims.job_id, &alloc.task_group, &claims.task)))
+                encode(&by_name(view.acl_policies_of_workload(
+                    &claims.namespace,
+                    &claims.job_id,
+                    &alloc.task_group,
+                    &claims.task,
+                )))
             }
             _ => {
                 let ask: AclGetRolesById = from_slice(body)?;
                 let ids = ask.acl_role_ids.unwrap_or_default();
-                let own: Vec<_> = token.iter().flat_map(|token| token.roles.iter().flatten()).map(|link| link.id).collect();
+                let own: Vec<_> =
+                    token.iter().flat_map(|token| token.roles.iter().flatten()).map(|link| link.id).collect();
                 if !known.acl().is_management() && !ids.iter().all(|id| own.contains(id)) {
                     return Err(denied().into());
                 }
@@ -236,7 +299,8 @@ impl NodeRpc {
     pub(super) async fn ask(&self, path: &str, query: &[(&str, &str)], meta: &RequestMeta) -> Result<Found, RpcError> {
         let mut uri = format!("{path}?");
         let namespace = if meta.namespace.is_empty() { "default" } else { meta.namespace.as_str() };
-        let (index, wait) = (meta.min_query_index.to_string(), format!("{}ms", meta.max_query_time.nanos() / 1_000_000));
+        let (index, wait) =
+            (meta.min_query_index.to_string(), format!("{}ms", meta.max_query_time.nanos() / 1_000_000));
         let mut put = |name: &str, value: &str| {
             if !value.is_empty() {
                 uri.push_str(&format!("{name}={}&", escape(value)));
@@ -254,11 +318,14 @@ impl NodeRpc {
             put("stale", "true");
         }
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
-        let request =
-            Request::builder().uri(uri.trim_end_matches('&')).header("x-nomad-token", meta.auth_token.reveal()).extension(Counted);
+        let request = Request::builder()
+            .uri(uri.trim_end_matches('&'))
+            .header("x-nomad-token", meta.auth_token.reveal())
+            .extension(Counted);
         let response = self.api.answer(request.body(Body::empty()).map_err(|error| failed(&error))?).await;
         let (parts, body) = response.into_parts();
-        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let header =
+            |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let (index, next) = (header("x-nomad-index").parse().unwrap_or_default(), header("x-nomad-nexttoken"));
         let body = to_bytes(body, ANSWER_BYTES_MAX).await.map_err(|error| failed(&error))?;
         let text = || String::from_utf8_lossy(&body).into_owned();

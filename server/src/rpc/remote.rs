@@ -24,7 +24,11 @@ pub struct ByServers {
 /// The node, for a caller that was authorized before. The node authorizes the token again.
 pub(super) fn remote_node(core: &Core, node: NodeId, token: Secret) -> RemoteNode {
     let region = core.facts.info.region.as_str().into();
-    RemoteAgent::new(ByServers { core: Weak::clone(&core.own), node }, node, Caller { region, auth_token: token, ..Caller::default() })
+    RemoteAgent::new(
+        ByServers { core: Weak::clone(&core.own), node },
+        node,
+        Caller { region, auth_token: token, ..Caller::default() },
+    )
 }
 
 fn going() -> RpcError {

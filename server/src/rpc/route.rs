@@ -60,7 +60,11 @@ impl Core {
     }
 
     async fn is_connected_at(&self, address: &str, node: NodeId) -> Option<Time> {
-        let ask = StatusHasNodeConn { node_id: node, region: self.facts.info.region.as_str().into(), ..StatusHasNodeConn::default() };
+        let ask = StatusHasNodeConn {
+            node_id: node,
+            region: self.facts.info.region.as_str().into(),
+            ..StatusHasNodeConn::default()
+        };
         let answer = self.connections.pool.call(address, StatusHasNodeConn::METHOD, &to_vec(&ask).ok()?).await.ok()?;
         let answer: Connection = from_slice(&answer).ok()?;
         answer.connected.then(|| answer.established.unwrap_or_default())

@@ -154,7 +154,9 @@ struct FarNode;
 impl Dispatch for FarNode {
     async fn call(&self, method: &str, _: Bytes, _: &Caller) -> Result<Bytes, Refusal> {
         match method {
-            "ClientStats.Stats" => Ok(to_vec(&json!({ "HostStats": { "Uptime": 7, "Memory": { "Used": 1.5 } } })).unwrap().into()),
+            "ClientStats.Stats" => {
+                Ok(to_vec(&json!({ "HostStats": { "Uptime": 7, "Memory": { "Used": 1.5 } } })).unwrap().into())
+            }
             "FileSystem.List" => Err(RpcError::Coded { code: 404, text: "no such directory".into() }.into()),
             _ => Err(Refusal::NoMethod),
         }
@@ -189,7 +191,8 @@ async fn a_node_is_called_back_over_the_session_that_it_has_registered_with() {
     let refused = far.fs_list(Default::default(), "/").await.unwrap_err();
     assert_eq!(refused, RpcError::Coded { code: 404, text: "no such directory".into() });
     // The same call over another client's connection to the server.
-    let by_rpc = call(&self::pool(), &address, "ClientStats.Stats", json!({ "Region": "global", "NodeID": NODE })).await;
+    let by_rpc =
+        call(&self::pool(), &address, "ClientStats.Stats", json!({ "Region": "global", "NodeID": NODE })).await;
     assert!(by_rpc.contains("\"Uptime\":7"), "{by_rpc}");
 
     // A wrong secret does not register a session as the node's.

@@ -101,7 +101,8 @@ impl Pool {
     /// The pool's current state for the API.
     pub(crate) fn shown(&self) -> SchedulerPool {
         let inner = self.inner();
-        let word = |doing: u8| WORDS.iter().find(|(known, _)| *known as u8 == doing).map_or("UnknownStatus", |(_, word)| word);
+        let word =
+            |doing: u8| WORDS.iter().find(|(known, _)| *known as u8 == doing).map_or("UnknownStatus", |(_, word)| word);
         let workers = inner.workers.iter().map(|worker| SchedulerWorker {
             id: worker.id,
             started: worker.started,

@@ -42,7 +42,9 @@ impl Digests {
             Entry::Occupied(known) if known.get().0 == digest => Ok(()),
             Entry::Occupied(known) => {
                 let (other, by) = known.get();
-                Err(format!("after index {index} server {by} has digest {other:032x} and server {server} {digest:032x}"))
+                Err(format!(
+                    "after index {index} server {by} has digest {other:032x} and server {server} {digest:032x}"
+                ))
             }
         }
     }

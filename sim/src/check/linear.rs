@@ -114,7 +114,14 @@ fn without_unseen(calls: Vec<&Call>) -> Vec<&Call> {
     let seen = |call: &&Call| match (&call.operation, &call.returned) {
         (Operation::Set { value } | Operation::Cas { value, .. }, None) => guessed || values.contains(value),
         (Operation::Get, None) => false,
-        (Operation::Get | Operation::Set { .. } | Operation::Cas { .. } | Operation::Delete | Operation::DeleteCas { .. }, _) => true,
+        (
+            Operation::Get
+            | Operation::Set { .. }
+            | Operation::Cas { .. }
+            | Operation::Delete
+            | Operation::DeleteCas { .. },
+            _,
+        ) => true,
     };
     calls.into_iter().filter(seen).collect()
 }

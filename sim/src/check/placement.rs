@@ -153,7 +153,9 @@ pub fn placements_are_sound(placements: &Placements) -> Result<(), PlacementErro
         }
         match nodes.iter().find(|there| there.node == node) {
             None => return Err(PlacementError::Nowhere { alloc: name, node }),
-            Some(there) if !there.runs.contains(&alloc.id) => return Err(PlacementError::Missing { alloc: name, node }),
+            Some(there) if !there.runs.contains(&alloc.id) => {
+                return Err(PlacementError::Missing { alloc: name, node });
+            }
             Some(_) => {}
         }
     }

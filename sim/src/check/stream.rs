@@ -60,10 +60,16 @@ pub fn stream_equals_log(after: u64, frames: &[Frame], log: &[Frame]) -> Result<
             return Err(StreamError::Backwards { index, after: cursor });
         }
         match entries.next() {
-            Some(entry) if entry.index < index => return Err(StreamError::Hole { index: entry.index, after: cursor, before: index }),
+            Some(entry) if entry.index < index => {
+                return Err(StreamError::Hole { index: entry.index, after: cursor, before: index });
+            }
             Some(entry) if entry.index == index && entry.content == frame.content => {}
             Some(entry) if entry.index == index => {
-                return Err(StreamError::Different { index, got: frame.content.clone(), wanted: entry.content.clone() });
+                return Err(StreamError::Different {
+                    index,
+                    got: frame.content.clone(),
+                    wanted: entry.content.clone(),
+                });
             }
             Some(_) | None => return Err(StreamError::Invented { index }),
         }

@@ -83,7 +83,9 @@ pub fn writes_are_in_the_log(writes: &[Write], log: impl IntoIterator<Item = (u6
     for write in writes {
         let id = write.id;
         match (write.outcome, places.remove(&id)) {
-            (Outcome::Acknowledged(index), Some(found)) if found != index => return Err(WriteError::Moved { id, index, found }),
+            (Outcome::Acknowledged(index), Some(found)) if found != index => {
+                return Err(WriteError::Moved { id, index, found });
+            }
             (Outcome::Acknowledged(index), None) => return Err(WriteError::Lost { id, index }),
             (Outcome::Refused, Some(found)) => return Err(WriteError::Kept { id, found }),
             (Outcome::Acknowledged(_) | Outcome::Unknown, Some(_)) | (Outcome::Unknown | Outcome::Refused, None) => {}

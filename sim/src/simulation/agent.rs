@@ -14,8 +14,8 @@ use rand::{RngExt, SeedableRng};
 use songline_client::NetServers;
 use songline_client::core::{AllocSync, Heartbeats, Jitter, NextCall, TaskRecord};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
-    NodeResources, NodeStatus, Secret, Str, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeId, NodeNetworkAddress,
+    NodeNetworkResource, NodeResources, NodeStatus, Secret, Str, Time,
 };
 use songline_rpc::port::Dialer;
 use songline_rpc::{AllocUpdate, NodeAuth, RpcError, Servers};
@@ -130,8 +130,13 @@ impl NodeMachine {
         resources.cpu.cpu_shares = CPU_SHARES;
         resources.memory.memory_mb = 8000;
         resources.disk.disk_mb = 100_000;
-        let address = NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
-        let network = NodeNetworkResource { mode: "host".into(), addresses: Some(vec![address]), ..NodeNetworkResource::default() };
+        let address =
+            NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
+        let network = NodeNetworkResource {
+            mode: "host".into(),
+            addresses: Some(vec![address]),
+            ..NodeNetworkResource::default()
+        };
         resources.node_networks = Some(vec![network]);
         let driver = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
         Node {
@@ -202,7 +207,10 @@ impl Agent {
     }
 
     /// Makes a call, and repeats it while there is no leader, for at most `RPC_HOLD`.
-    async fn call<T, F: Future<Output = Result<T, RpcError>>>(&self, mut make: impl FnMut() -> F) -> Result<T, RpcError> {
+    async fn call<T, F: Future<Output = Result<T, RpcError>>>(
+        &self,
+        mut make: impl FnMut() -> F,
+    ) -> Result<T, RpcError> {
         let until = self.now().plus(RPC_HOLD);
         loop {
             match make().await {
@@ -240,7 +248,8 @@ impl Agent {
                 self.machine.record.note(&format!("{} is registered", self.machine.name()));
             }
             Err(error) => {
-                let away = matches!(error, RpcError::NoLeader | RpcError::Lost(_)) || error.to_string().contains("no servers");
+                let away =
+                    matches!(error, RpcError::NoLeader | RpcError::Lost(_)) || error.to_string().contains("no servers");
                 beats.on_register_failed(self.now(), away);
             }
         }
@@ -264,7 +273,8 @@ impl Agent {
     /// Reports all running allocations again: the servers may know their status, but requested it.
     fn say_again(&self) {
         let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
-        let known: Vec<AllocUpdate> = locked(&self.runners).values().map(|runner| runner.view().update).filter(runs).collect();
+        let known: Vec<AllocUpdate> =
+            locked(&self.runners).values().map(|runner| runner.view().update).filter(runs).collect();
         locked(&self.sync).say_again(self.now(), known);
         self.sync_wake.notify_one();
     }

@@ -21,7 +21,7 @@ use crate::check::linear::{Answer, Call, Held, Operation};
 use crate::check::{Outcome, Write};
 
 /// Timeout of one answer.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// Number of attempts before a client gives up an operation.
 const ATTEMPTS_MAX: u32 = 6;
 
@@ -58,7 +58,19 @@ impl Client {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (keys, pause_ms) = (4, rng.random_range(100..1500));
         let (hosts, network, record) = (hosts.to_vec(), Arc::clone(network), Arc::clone(record));
-        Self { number, rng, hosts, network, record, keys, pause_ms, leader: None, known: vec![0; 4], next: 0, enough: Arc::default() }
+        Self {
+            number,
+            rng,
+            hosts,
+            network,
+            record,
+            keys,
+            pause_ms,
+            leader: None,
+            known: vec![0; 4],
+            next: 0,
+            enough: Arc::default(),
+        }
     }
 
     /// Flag that, once set, makes the client begin no further operation.
@@ -112,7 +124,9 @@ impl Client {
         };
         match &answer {
             Some((_, Answer::Wrote(version))) => self.known[at] = *version,
-            Some((_, Answer::Held(held) | Answer::Conflict(held))) => self.known[at] = held.map_or(0, |held| held.version),
+            Some((_, Answer::Held(held) | Answer::Conflict(held))) => {
+                self.known[at] = held.map_or(0, |held| held.version)
+            }
             // The value of the conflict has been removed since.
             Some((_, Answer::Deleted | Answer::ConflictAt(_))) => self.known[at] = 0,
             None => {}
@@ -150,9 +164,10 @@ impl Client {
 
     async fn attempt(&mut self, to: u64, id: u64, key: &str, operation: Operation) -> Attempt {
         let Some(host) = self.hosts.iter().find(|host| host.machine() == to) else { return Attempt::Refused(None) };
-        let asked = ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
+        let asked =
+            ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
         // The server continues when the client has stopped waiting.
-        match tokio::time::timeout(PATIENCE, tokio::spawn(asked)).await {
+        match tokio::time::timeout(TIMEOUT, tokio::spawn(asked)).await {
             Ok(Ok(Some(attempt))) => attempt,
             Ok(Ok(None) | Err(_)) | Err(_) => Attempt::Unknown,
         }
@@ -160,7 +175,14 @@ impl Client {
 }
 
 /// One request and its answer; `None` when either was lost.
-async fn ask(network: Arc<Network>, host: Arc<Host>, id: u64, key: String, operation: Operation, by_lease: bool) -> Option<Attempt> {
+async fn ask(
+    network: Arc<Network>,
+    host: Arc<Host>,
+    id: u64,
+    key: String,
+    operation: Operation,
+    by_lease: bool,
+) -> Option<Attempt> {
     tokio::time::sleep(network.passage()?).await;
     let Some(life) = host.life() else { return Some(Attempt::Refused(None)) };
     let attempt = serve(&host, &life, id, &key, operation, by_lease).await;
@@ -193,7 +215,12 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
         Operation::DeleteCas { expected } => (VariableOp::DeleteCas, 0, expected),
         Operation::Get => unreachable!("answered above"),
     };
-    let meta = VariableMetadata { namespace: "default".into(), path: key.into(), modify_index: expected, ..VariableMetadata::default() };
+    let meta = VariableMetadata {
+        namespace: "default".into(),
+        path: key.into(),
+        modify_index: expected,
+        ..VariableMetadata::default()
+    };
     // Rows name a root key of the cluster; these are not encrypted, so that the checkers can read them.
     let Some(key_id) = life.view().active_root_key().map(|key| key.meta.key_id) else { return Attempt::Refused(None) };
     let encrypted = VariableData { data: Sealed(value.to_be_bytes().to_vec()), key_id };

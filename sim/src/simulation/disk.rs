@@ -219,7 +219,11 @@ impl SimDisk {
     /// Locks the disk for reading. Fails when the machine is dead.
     fn look(&self) -> io::Result<MutexGuard<'_, Platter>> {
         let platter = lock(&self.platter);
-        if platter.life != self.life || platter.dies_after == Some(0) { Err(io::Error::other("the machine is dead")) } else { Ok(platter) }
+        if platter.life != self.life || platter.dies_after == Some(0) {
+            Err(io::Error::other("the machine is dead"))
+        } else {
+            Ok(platter)
+        }
     }
 
     /// Locks the disk for a change. Fails when the machine is dead or the disk has a fault.
@@ -357,7 +361,8 @@ impl DiskFile for SimFile {
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.with(&mut *self.disk.look()?, |file| {
             let from = size(offset);
-            let there = file.now.get(from..from + bytes.len()).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+            let there =
+                file.now.get(from..from + bytes.len()).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
             bytes.copy_from_slice(there);
             Ok(())
         })

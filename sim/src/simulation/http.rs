@@ -1,5 +1,5 @@
-//! HTTP requests to simulated servers. They go to the API as they would over a connection; what travels is late, or lost
-//! with the server.
+//! HTTP requests to simulated servers. They go to the API as they would over a connection; what travels is late, or
+//! lost with the server.
 
 use std::time::Duration;
 

@@ -34,7 +34,13 @@ pub struct User {
 
 impl User {
     /// Creates a user who knows these nodes and the machines of servers.
-    pub fn new(seed: u64, hosts: &[Arc<Host>], nodes: Vec<NodeId>, network: &Arc<Network>, record: &Arc<Record>) -> Self {
+    pub fn new(
+        seed: u64,
+        hosts: &[Arc<Host>],
+        nodes: Vec<NodeId>,
+        network: &Arc<Network>,
+        record: &Arc<Record>,
+    ) -> Self {
         let (rng, hosts) = (SmallRng::seed_from_u64(seed), hosts.to_vec());
         Self { rng, hosts, network: Arc::clone(network), nodes, record: Arc::clone(record), enough: Arc::default() }
     }
@@ -71,7 +77,8 @@ impl User {
         }
     }
 
-    /// Asks any server until one answers. Returns whether the answer is that it was done, or that there is no such object.
+    /// Asks any server until one answers. Returns whether the answer is that it was done, or that there is no such
+    /// object.
     async fn ask(&mut self, what: &str, method: &str, path: &str, body: Value) -> bool {
         let mut answer = None;
         for _ in 0..ATTEMPTS_MAX {
@@ -83,7 +90,9 @@ impl User {
             let pause = self.rng.random_range(100..1500);
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
-        let told = answer.as_ref().map_or_else(|| "no answer".to_owned(), |(status, body)| format!("{status} {}", shown(*status, body)));
+        let told = answer
+            .as_ref()
+            .map_or_else(|| "no answer".to_owned(), |(status, body)| format!("{status} {}", shown(*status, body)));
         self.record.note(&format!("user: {what}: {told}"));
         answer.is_some_and(|(status, _)| status == 200 || status == 404)
     }

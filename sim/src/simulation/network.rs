@@ -1,5 +1,5 @@
-//! The network between simulated machines: messages of consensus are delayed, lost, duplicated, reordered, or cut off by
-//! a partition; connections carry everything else.
+//! The network between simulated machines: messages of consensus are delayed, lost, duplicated, reordered, or cut off
+//! by a partition; connections carry everything else.
 
 mod tcp;
 
@@ -175,10 +175,18 @@ pub struct SimTransport {
 }
 
 impl Transport for SimTransport {
-    fn send<'a>(&'a self, _: NodeId, address: &'a str, message: Bytes, within: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
+    fn send<'a>(
+        &'a self,
+        _: NodeId,
+        address: &'a str,
+        message: Bytes,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
             let lost = || TransportError::Lost("no answer".to_owned());
-            let Some(to) = machine_at(address) else { return Err(TransportError::Unreachable(format!("nothing is at {address}"))) };
+            let Some(to) = machine_at(address) else {
+                return Err(TransportError::Unreachable(format!("nothing is at {address}")));
+            };
             let round_trip = self.round_trip(to, message);
             match tokio::time::timeout(within, round_trip).await {
                 Ok(Some(answer)) => answer,

@@ -35,8 +35,12 @@ impl Watcher {
         let term = committed.position.term;
         let (bytes, kind, applied) = match (&committed.payload, applied) {
             (Payload::Command(bytes), Some((kind, applied))) => (bytes, kind, applied),
-            (Payload::Membership(members), _) => return Entry { term, content: format!("{members:?}"), frame: None, write: None },
-            (Payload::Blank | Payload::Command(_), _) => return Entry { term, content: "blank".to_owned(), frame: None, write: None },
+            (Payload::Membership(members), _) => {
+                return Entry { term, content: format!("{members:?}"), frame: None, write: None };
+            }
+            (Payload::Blank | Payload::Command(_), _) => {
+                return Entry { term, content: "blank".to_owned(), frame: None, write: None };
+            }
         };
         let envelope = Envelope::decode(bytes).expect("the server has decoded it");
         let wrote = matches!(applied.result, Ok(Outcome::VariableWritten(_))) && !applied.repeated;
@@ -44,10 +48,18 @@ impl Watcher {
         let mut content = blake3::hash(bytes).to_hex()[..16].to_owned();
         content.push_str(&summary(applied));
         if let Ok(Outcome::DigestDiffers { .. }) = &applied.result {
-            let why = format!("the state of server {} at index {} is not the leader's", self.machine, committed.position.index);
+            let why = format!(
+                "the state of server {} at index {} is not the leader's",
+                self.machine, committed.position.index
+            );
             self.record.found(Violation::Disagreement(why));
         }
-        Entry { term, content, frame: stream::frame_of(applied.index, kind, &applied.changes), write: key.filter(|_| wrote) }
+        Entry {
+            term,
+            content,
+            frame: stream::frame_of(applied.index, kind, &applied.changes),
+            write: key.filter(|_| wrote),
+        }
     }
 }
 
@@ -64,7 +76,12 @@ fn summary(applied: &Applied) -> String {
         Ok(_) => "done".to_owned(),
         Err(rejected) => rejected.to_string(),
     };
-    format!(" @{} {result} {} changes{}", applied.index, applied.changes.len(), if applied.repeated { " repeated" } else { "" })
+    format!(
+        " @{} {result} {} changes{}",
+        applied.index,
+        applied.changes.len(),
+        if applied.repeated { " repeated" } else { "" }
+    )
 }
 
 impl Observer for Watcher {

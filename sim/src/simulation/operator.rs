@@ -1,6 +1,6 @@
-//! The operator of a simulated cluster: demotes servers, adds and removes machines, and replaces disks that servers refuse
-//! to start with, as docs/operations.md says. The servers themselves join, promote and remove each other. At most one
-//! server's data is lost at a time.
+//! The operator of a simulated cluster: demotes servers, adds and removes machines, and replaces disks that servers
+//! refuse to start with, as docs/operations.md says. The servers themselves join, promote and remove each other. At
+//! most one server's data is lost at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,7 +103,10 @@ impl Operator {
             match leaves.life() {
                 Some(life) => {
                     life.core.leave().await;
-                    if self.leader().is_some_and(|life| !life.log().members().borrow().addresses.contains_key(&leaves.id())) {
+                    if self
+                        .leader()
+                        .is_some_and(|life| !life.log().members().borrow().addresses.contains_key(&leaves.id()))
+                    {
                         break;
                     }
                 }
@@ -130,7 +133,11 @@ impl Operator {
             tokio::time::sleep(LOOK_EVERY).await;
             if told.elapsed() >= TELL_EVERY {
                 told = tokio::time::Instant::now();
-                self.record.note(&format!("after {} s the operator still waits: {}", since.elapsed().as_secs(), self.shown()));
+                self.record.note(&format!(
+                    "after {} s the operator still waits: {}",
+                    since.elapsed().as_secs(),
+                    self.shown()
+                ));
             }
         }
         self.record.count(|counts| counts.memberships += 1);
@@ -139,7 +146,8 @@ impl Operator {
     /// The membership as it is and as it should be.
     fn shown(&self) -> String {
         let members = self.leader().map(|life| life.log().members().borrow().clone());
-        let wanted: Vec<_> = self.hosts.iter().filter(|host| host.is_wanted()).map(|host| (host.machine(), host.id())).collect();
+        let wanted: Vec<_> =
+            self.hosts.iter().filter(|host| host.is_wanted()).map(|host| (host.machine(), host.id())).collect();
         format!("{members:?}, wanted are {wanted:?}")
     }
 

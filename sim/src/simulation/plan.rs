@@ -145,7 +145,11 @@ impl Plan {
 impl What {
     fn is_of_nodes(&self) -> bool {
         match self {
-            Self::CutNode(_) | Self::CutNodeFrom(..) | Self::CutNodesFrom(_) | Self::StopAgent(_) | Self::KillNode(_) => true,
+            Self::CutNode(_)
+            | Self::CutNodeFrom(..)
+            | Self::CutNodesFrom(_)
+            | Self::StopAgent(_)
+            | Self::KillNode(_) => true,
             Self::Crash(_)
             | Self::CrashWriting(..)
             | Self::Blackout

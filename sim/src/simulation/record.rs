@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::plan::Sabotage;
 use crate::check::linear::{Call, NotLinearizable};
 use crate::check::{
-    Digests, Frame, Leaders, PlacementError, StreamError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log,
+    Digests, Frame, Leaders, PlacementError, StreamError, Write, WriteError, linearizable, stream_equals_log,
+    writes_are_in_the_log,
 };
 
 /// Number of the last lines that are kept for the story.
@@ -285,8 +286,10 @@ impl Record {
         let mut kept = self.kept();
         keep(&mut kept.call_lines, now, &line, CALLS_KEPT);
         kept.counts.answered += u64::from(call.returned.is_some());
-        kept.counts.acknowledged +=
-            u64::from(matches!(write.as_ref().map(|write| write.outcome), Some(crate::check::Outcome::Acknowledged(_))));
+        kept.counts.acknowledged += u64::from(matches!(
+            write.as_ref().map(|write| write.outcome),
+            Some(crate::check::Outcome::Acknowledged(_))
+        ));
         kept.calls.push(call);
         kept.writes.extend(write);
     }

@@ -50,7 +50,9 @@ fn placed(alloc: &Allocation) -> Placed {
 pub fn told(view: &State, nodes: &[Arc<NodeMachine>]) -> Vec<String> {
     let mut lines = Vec::new();
     for machine in nodes {
-        let status = view.node(machine.auth.id).map(|node| (node.status, node.scheduling_eligibility, node.drain_strategy.is_some()));
+        let status = view
+            .node(machine.auth.id)
+            .map(|node| (node.status, node.scheduling_eligibility, node.drain_strategy.is_some()));
         lines.push(format!("  {} {status:?} runs {:?}", machine.name(), machine.processes.alive()));
     }
     for alloc in view.allocs() {
@@ -70,11 +72,18 @@ pub fn told(view: &State, nodes: &[Arc<NodeMachine>]) -> Vec<String> {
     for eval in view.evals() {
         lines.push(format!(
             "  eval {} of {} at {}: {} {} {} wait {:?}",
-            eval.id, eval.job_id, eval.modify_index, eval.triggered_by, eval.status, eval.status_description, eval.wait_until
+            eval.id,
+            eval.job_id,
+            eval.modify_index,
+            eval.triggered_by,
+            eval.status,
+            eval.status_description,
+            eval.wait_until
         ));
     }
     for deployment in view.deployments() {
-        let (id, job, version, status) = (deployment.id, &deployment.job_id, deployment.job_version, &deployment.status);
+        let (id, job, version, status) =
+            (deployment.id, &deployment.job_id, deployment.job_version, &deployment.status);
         lines.push(format!(
             "  deployment {id} of {job} v{version} at {}: {status} {}",
             deployment.modify_index, deployment.status_description

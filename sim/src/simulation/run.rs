@@ -148,8 +148,9 @@ impl Cluster {
             self.record.found(Violation::Stuck("the user of jobs gets no answer".to_owned()));
         }
         if tokio::time::timeout(QUIET_AT_LAST, self.operator.at_rest()).await.is_err() {
-            self.record
-                .found(Violation::Stuck("nothing is wrong any more, and yet the membership does not become what it should".to_owned()));
+            self.record.found(Violation::Stuck(
+                "nothing is wrong any more, and yet the membership does not become what it should".to_owned(),
+            ));
         }
         self.quiesce(seed(900)).await;
         for (enough, client) in clients {
@@ -188,9 +189,15 @@ impl Cluster {
             What::Isolate(whom) => self.cut(fault.lasts, self.host(*whom).machine(), true, true),
             What::Mute(whom) => self.cut(fault.lasts, self.host(*whom).machine(), true, false),
             What::Deaf(whom) => self.cut(fault.lasts, self.host(*whom).machine(), false, true),
-            What::OneWay(from, to) => self.cut_directions(fault.lasts, vec![(self.hosts[*from].machine(), self.hosts[*to].machine())]),
+            What::OneWay(from, to) => {
+                self.cut_directions(fault.lasts, vec![(self.hosts[*from].machine(), self.hosts[*to].machine())])
+            }
             What::Storm { delay_ms, lost_of_1000, doubled_of_1000 } => {
-                self.network.weather(Weather { delay_ms: *delay_ms, lost_of_1000: *lost_of_1000, doubled_of_1000: *doubled_of_1000 });
+                self.network.weather(Weather {
+                    delay_ms: *delay_ms,
+                    lost_of_1000: *lost_of_1000,
+                    doubled_of_1000: *doubled_of_1000,
+                });
                 let network = Arc::clone(&self.network);
                 later(fault.lasts, move || network.weather(Weather::default()));
             }
@@ -208,7 +215,10 @@ impl Cluster {
             What::Clock(whom, skew_ms) => self.host(*whom).set_clock(*skew_ms),
             What::Demote(at) => {
                 let lasts = fault.lasts;
-                self.operate(Whom::Server(*at), move |operator, host| async move { operator.demote(&host, lasts).await });
+                self.operate(
+                    Whom::Server(*at),
+                    move |operator, host| async move { operator.demote(&host, lasts).await },
+                );
             }
             What::Flip(whom, bits) => {
                 let bits = *bits;
@@ -222,7 +232,9 @@ impl Cluster {
                 self.operate(*whom, move |operator, host| async move { operator.exchange(&host, lasts).await });
             }
             What::CutNode(node) => self.cut_nodes(fault.lasts, &[*node], &self.hosts),
-            What::CutNodeFrom(node, whom) => self.cut_nodes(fault.lasts, &[*node], std::slice::from_ref(self.host(*whom))),
+            What::CutNodeFrom(node, whom) => {
+                self.cut_nodes(fault.lasts, &[*node], std::slice::from_ref(self.host(*whom)))
+            }
             What::CutNodesFrom(whom) => {
                 let nodes: Vec<usize> = (0..self.nodes.len()).collect();
                 self.cut_nodes(fault.lasts, &nodes, std::slice::from_ref(self.host(*whom)));
@@ -314,8 +326,10 @@ impl Cluster {
             }
         };
         if tokio::time::timeout(QUIET_AT_LAST, same).await.is_err() {
-            let last: Vec<_> = wanted().map(|host| (host.machine(), host.life().and_then(|life| life.log().applied()))).collect();
-            self.record.found(Violation::Stuck(format!("nothing is wrong any more, and yet servers stay behind: {last:?}")));
+            let last: Vec<_> =
+                wanted().map(|host| (host.machine(), host.life().and_then(|life| life.log().applied()))).collect();
+            self.record
+                .found(Violation::Stuck(format!("nothing is wrong any more, and yet servers stay behind: {last:?}")));
         }
     }
 

@@ -36,8 +36,12 @@ const RESTART_WAIT: Duration = Duration::from_secs(2);
 /// Time within which the restart of a dead machine begins. No message of the machine arrives meanwhile.
 const DEATH_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 /// Heartbeat TTLs: shorter than real ones, so that more happens in ten minutes.
-const HEARTBEATS: HeartbeatLimits =
-    HeartbeatLimits { min_ttl: Dur::from_secs(5), per_second_max: 50, grace: Dur::from_secs(8), failover_ttl: Dur::from_secs(20) };
+const HEARTBEATS: HeartbeatLimits = HeartbeatLimits {
+    min_ttl: Dur::from_secs(5),
+    per_second_max: 50,
+    grace: Dur::from_secs(8),
+    failover_ttl: Dur::from_secs(20),
+};
 /// Number of entries in a hub's memory: few, so that subscribers read from the history.
 const TAIL_BATCHES_MAX: usize = 20;
 /// Number of versions that are kept of a job.
@@ -221,7 +225,8 @@ impl Host {
             return;
         }
         if locked(&self.platter).is_well() {
-            self.record.found(Violation::Failed { server: machine, why: format!("it cannot start: {}", with_sources(error)) });
+            self.record
+                .found(Violation::Failed { server: machine, why: format!("it cannot start: {}", with_sources(error)) });
         }
     }
 
@@ -286,14 +291,23 @@ impl Host {
         // shortened instead.
         let Timing { heartbeat, election_min, election_max } = Timing::default();
         let really = |counted| self.clock.really(counted);
-        let skips: Option<fn(u64) -> bool> = self.is_sabotaged(Sabotage::SkippedFrames).then_some(|index| index.is_multiple_of(100));
-        let [history, touches] = self.folders.clone().map(Folder::Memory);
+        let skips: Option<fn(u64) -> bool> =
+            self.is_sabotaged(Sabotage::SkippedFrames).then_some(|index| index.is_multiple_of(100));
+        let [history, object_history] = self.folders.clone().map(Folder::Memory);
         Surroundings {
             world: Arc::new(SimWorld::new(self.clock.clone(), seed)),
             history: Some(history),
-            touches: Some(touches),
-            transport: Some(Arc::new(SimTransport { from: self.machine, disk: disk.clone(), network: Arc::clone(&self.network) })),
-            timing: Timing { heartbeat: really(heartbeat), election_min: really(election_min), election_max: really(election_max) },
+            object_history: Some(object_history),
+            transport: Some(Arc::new(SimTransport {
+                from: self.machine,
+                disk: disk.clone(),
+                network: Arc::clone(&self.network),
+            })),
+            timing: Timing {
+                heartbeat: really(heartbeat),
+                election_min: really(election_min),
+                election_max: really(election_max),
+            },
             store: StoreConfig { segment_bytes: 64 << 10, cache_bytes: 32 << 10, ..StoreConfig::default() },
             retention: Some(Retention { age: Duration::from_secs(120), bytes_max: 256 << 10, entries_min: 100 }),
             keeping: Keeping { look_every: Duration::from_secs(9), entries_max: 100, age_max: Duration::from_secs(15) },

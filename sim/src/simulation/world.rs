@@ -1,5 +1,5 @@
-//! A simulated machine as the servers and agents on it see it: clocks that differ from those of other machines, randomness
-//! from the seed, and one thread.
+//! A simulated machine as the servers and agents on it see it: clocks that differ from those of other machines,
+//! randomness from the seed, and one thread.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;

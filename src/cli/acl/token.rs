@@ -179,7 +179,10 @@ fn list(tokens: &Value) {
     let row = |token: &Value| {
         let cells = [&token["Name"], &token["Type"]].map(|cell| text(cell).to_owned());
         let ends = token["ExpirationTime"].as_str().unwrap_or("<none>").to_owned();
-        cells.into_iter().chain([token["Global"].to_string(), text(&token["AccessorID"]).to_owned(), ends]).collect::<Vec<_>>()
+        cells
+            .into_iter()
+            .chain([token["Global"].to_string(), text(&token["AccessorID"]).to_owned(), ends])
+            .collect::<Vec<_>>()
     };
     let rows: Vec<_> = tokens.as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() {

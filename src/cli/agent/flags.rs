@@ -1,5 +1,5 @@
-//! Flags of `agent` that say what a key of a configuration file says: they become such a document, read after the files.
-//! Not here: flags that no file has.
+//! Flags of `agent` that say what a key of a configuration file says: they become such a document, read after the
+//! files. Not here: flags that no file has.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -177,12 +177,16 @@ mod tests {
     fn no_flag_asks_for_nothing() {
         let error = agent("").expect_err("neither server nor node");
         assert_eq!(error.to_string(), "Must specify either server, client or dev mode for the agent.");
-        assert!(agent("--meta=rack --server").is_err_and(|error| error.to_string().contains("Error parsing Client.Meta value")));
+        assert!(
+            agent("--meta=rack --server")
+                .is_err_and(|error| error.to_string().contains("Error parsing Client.Meta value"))
+        );
     }
 
     #[test]
     fn servers_and_whom_to_join_are_told_by_flags() {
-        let config = agent("--client --data-dir=/srv/x --servers=a,b:1 --retry-join=c --retry-interval=3s").expect("is a configuration");
+        let config = agent("--client --data-dir=/srv/x --servers=a,b:1 --retry-join=c --retry-interval=3s")
+            .expect("is a configuration");
         assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);
         let line = "--server --data-dir=/srv/x --bootstrap-expect=3 --retry-join=a --join=b --encrypt=AAAAAAAAAAAAAAAAAAAAAA== --rejoin";
         let server = agent(line).expect("is a configuration").server.expect("a server is asked for");

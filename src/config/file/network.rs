@@ -62,7 +62,9 @@ pub(super) fn tls(value: &Value, told: &mut TlsConfig, seen: &mut Seen) -> anyho
                 }
             }
             // All cipher suites that are offered are safe; the peer's preference among them is followed.
-            "tls_cipher_suites" | "tls_prefer_server_cipher_suites" => seen.without_effect(&format!("tls.{key}"), value),
+            "tls_cipher_suites" | "tls_prefer_server_cipher_suites" => {
+                seen.without_effect(&format!("tls.{key}"), value)
+            }
             other => bail!("tls unexpected keys {other}"),
         }
         Ok(())

@@ -34,7 +34,9 @@ fn heard(net: &Net, sockets: &[UdpSocket]) -> Result<String> {
     let mut lines = String::new();
     for (from, sender) in sockets.iter().enumerate() {
         for (to, receiver) in sockets.iter().enumerate().filter(|(to, _)| *to != from) {
-            sender.send_to(b"x", (inside(to), PORT)).with_context(|| format!("sending through {:?}", net.address(from, PORT)))?;
+            sender
+                .send_to(b"x", (inside(to), PORT))
+                .with_context(|| format!("sending through {:?}", net.address(from, PORT)))?;
             let mut space = [0; 16];
             if receiver.recv_from(&mut space).is_ok() {
                 lines.push_str(&format!("{from}>{to} "));

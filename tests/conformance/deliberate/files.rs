@@ -18,7 +18,8 @@ fn ended() -> Result<(World, String)> {
 fn errors_have_their_status(route: &str, more: &str) -> Result<()> {
     let (world, alloc) = ended()?;
     let ask = |token: &str, query: &str| -> Result<(u16, String)> {
-        let (status, _, said) = world.ask(token, &format!("GET /v1/client/fs/{route}/{alloc}?{query}{more}"), Value::Null)?;
+        let (status, _, said) =
+            world.ask(token, &format!("GET /v1/client/fs/{route}/{alloc}?{query}{more}"), Value::Null)?;
         Ok((status, said.as_str().map_or_else(|| said.to_string(), str::to_owned)))
     };
     let read = ask(TOKEN, "path=t/local/f")?;

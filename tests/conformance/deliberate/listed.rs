@@ -39,7 +39,10 @@ fn a_defect_is_listed_once_and_its_recording_is_not_among_the_cases() -> Result<
     let masks = lists::read_masks(&folder.join("deliberate.txt"))?;
     for case in lists::read(&folder.join("defects.txt"))?.into_keys() {
         ensure!(!masks.contains_key(&case), "{case} is in both lists");
-        ensure!(!folder.join("cases").join(format!("{case}.json")).exists(), "{case} can be replayed: mask its steps in deliberate.txt");
+        ensure!(
+            !folder.join("cases").join(format!("{case}.json")).exists(),
+            "{case} can be replayed: mask its steps in deliberate.txt"
+        );
     }
     Ok(())
 }

@@ -10,7 +10,12 @@ fn jobs_stop() -> Result<()> {
     let world = World::start(false)?;
     let update = json!({"HealthCheck": "task_states", "MinHealthyTime": 10_000_000, "HealthyDeadline": 60_000_000_000u64,
         "ProgressDeadline": 120_000_000_000u64});
-    world.run("stops", "service", json!({ "Update": update }), json!({"Driver": "mock_driver", "Config": {"run_for": "300s"}}))?;
+    world.run(
+        "stops",
+        "service",
+        json!({ "Update": update }),
+        json!({"Driver": "mock_driver", "Config": {"run_for": "300s"}}),
+    )?;
     // The recording stops the job earlier, because the reference reports health later.
     world.until("/v1/job/stops/deployment", |deployment| (deployment["Status"] == "successful").then_some(()))?;
     world.until("/v1/job/stops", |job| (job["Stable"] == true).then_some(()))?;

@@ -77,7 +77,8 @@ impl Provider {
     /// Simulates a user who follows an address and logs in. Returns the state and the code that the browser is
     /// redirected with.
     pub fn visit(&self, auth_url: &str) -> Result<(String, String)> {
-        let query = auth_url.strip_prefix(&self.url("/authorize?")).with_context(|| format!("{auth_url} is elsewhere"))?;
+        let query =
+            auth_url.strip_prefix(&self.url("/authorize?")).with_context(|| format!("{auth_url} is elsewhere"))?;
         let sent = pairs(query);
         let state = sent.get("state").cloned().context("a state")?;
         let mut codes = self.state.codes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +113,9 @@ impl State {
                 Some(tokens) => (200, "", tokens),
                 None => (400, "", json!({"error": "invalid_grant"})),
             },
-            "/user" if head.contains("authorization: Bearer access") => (200, "", json!({"sub": "ann", "groups": ["ops", "dev"]})),
+            "/user" if head.contains("authorization: Bearer access") => {
+                (200, "", json!({"sub": "ann", "groups": ["ops", "dev"]}))
+            }
             "/moved" => (302, "/keys", json!({})),
             _ => (404, "", json!({})),
         };
@@ -143,7 +146,9 @@ impl State {
     fn exchange(&self, head: &str, body: &str) -> Result<Option<Value>> {
         let form = pairs(body);
         let given = |name: &str| form.get(name).cloned().unwrap_or_default();
-        let Some(began) = self.codes.lock().unwrap_or_else(PoisonError::into_inner).remove(&given("code")) else { return Ok(None) };
+        let Some(began) = self.codes.lock().unwrap_or_else(PoisonError::into_inner).remove(&given("code")) else {
+            return Ok(None);
+        };
         let began = |name: &str| began.get(name).cloned().unwrap_or_default();
         let basic = STANDARD.encode(format!("{}:{}", CLIENT.0, CLIENT.1.replace('&', "%26")));
         let challenge = URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(given("code_verifier")));
@@ -165,7 +170,8 @@ impl State {
             claims[name] = value.clone();
         }
         let header = json!({"alg": "ES256", "kid": "only"});
-        let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let signed =
+            format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
         match self.key.sign(&SystemRandom::new(), signed.as_bytes()) {
             Ok(signature) => Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))),
             Err(_) => bail!("nothing was signed"),
@@ -185,7 +191,8 @@ fn read_request(stream: &mut impl Read) -> Result<(String, String)> {
         bytes.extend_from_slice(&piece[..size]);
         let text = String::from_utf8_lossy(&bytes);
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(Ok(0), str::parse::<usize>)?;
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(Ok(0), str::parse::<usize>)?;
         if body.len() >= length {
             return Ok((head.to_owned(), body.to_owned()));
         }
@@ -194,7 +201,10 @@ fn read_request(stream: &mut impl Read) -> Result<(String, String)> {
 
 /// The pairs of a query or a form, decoded.
 fn pairs(text: &str) -> BTreeMap<String, String> {
-    text.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (decoded(name), decoded(value))).collect()
+    text.split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, value)| (decoded(name), decoded(value)))
+        .collect()
 }
 
 fn decoded(text: &str) -> String {

@@ -62,7 +62,12 @@ fn told(story: &Story, accessor: &str) -> Result<Vec<(String, Vec<u8>)>> {
         ensure!(head.status == 200, "the stream: {}", head.status);
         // The secrets were written before this policy, so once its event has arrived theirs have.
         let last = format!("end-of-{}", query.replace(['=', '&', '_'], "-"));
-        asked(story, "PUT", &format!("/v1/acl/policy/{last}"), &json!({"Name": last, "Rules": "node { policy = \"read\" }"}))?;
+        asked(
+            story,
+            "PUT",
+            &format!("/v1/acl/policy/{last}"),
+            &json!({"Name": last, "Rules": "node { policy = \"read\" }"}),
+        )?;
         let mut told = Vec::new();
         while !find(&told, &last) {
             told.extend_from_slice(&stream.read_some(deadline)?.context("the stream goes on")?);
@@ -77,7 +82,8 @@ fn what_callers_show_is_told_nobody_else() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let story = Story { agent: Agent::start_talkative(&Setup { acl: true, data_dir: Some(data_dir.clone()) })? };
-    let first = story.call(&Request::new("POST", "/v1/acl/bootstrap").json(&json!({"BootstrapSecret": FIRST})))?.json()?;
+    let first =
+        story.call(&Request::new("POST", "/v1/acl/bootstrap").json(&json!({"BootstrapSecret": FIRST})))?.json()?;
     ensure!(first["SecretID"] == FIRST, "the first token has the secret that was asked for");
 
     asked(&story, "PUT", "/v1/acl/policy/reads", &json!({"Name": "reads", "Rules": "node { policy = \"read\" }"}))?;
@@ -90,7 +96,8 @@ fn what_callers_show_is_told_nobody_else() -> Result<()> {
         "OIDCDiscoveryURL": "https://127.0.0.1:1", "OIDCClientID": "id", "OIDCClientSecret": CLIENT_SECRET,
         "AllowedRedirectURIs": ["http://127.0.0.1:4649/oidc/callback"],
     });
-    let method = json!({"Name": "corp", "Type": "OIDC", "TokenLocality": "local", "MaxTokenTTL": "10m", "Config": config});
+    let method =
+        json!({"Name": "corp", "Type": "OIDC", "TokenLocality": "local", "MaxTokenTTL": "10m", "Config": config});
     asked(&story, "PUT", "/v1/acl/auth-method", &method)?;
     let key = json!({"JWTValidationPubKeys": [include_str!("../../../identity/src/jwt/tests/rsa.pem")]});
     let method = json!({"Name": "keys", "Type": "JWT", "TokenLocality": "local", "MaxTokenTTL": "10m", "Config": key});

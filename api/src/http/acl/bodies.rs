@@ -76,9 +76,13 @@ impl AclToken {
     pub(super) fn ttl(&self) -> Result<Dur, ApiError> {
         match &self.expiration_ttl {
             Value::String(text) if text.is_empty() => Ok(Dur::ZERO),
-            Value::String(text) => duration::parse(text).map(Dur).map_err(|error| ApiError::bad_request(error.to_string())),
+            Value::String(text) => {
+                duration::parse(text).map(Dur).map_err(|error| ApiError::bad_request(error.to_string()))
+            }
             // A float that is too large saturates.
-            Value::Number(number) => Ok(Dur(number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).unwrap_or(0))),
+            Value::Number(number) => {
+                Ok(Dur(number.as_i64().or_else(|| number.as_f64().map(|float| float as i64)).unwrap_or(0)))
+            }
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Ok(Dur::ZERO),
         }
     }
@@ -91,7 +95,8 @@ impl AclToken {
 
 /// Entries of a list, none of which may be null.
 pub(super) fn entries<'a, T>(what: &str, list: Option<&'a Vec<Option<T>>>) -> Result<Vec<&'a T>, ApiError> {
-    let entry = |entry: &'a Option<T>| entry.as_ref().ok_or_else(|| ApiError::bad_request(format!("{what} must not be null")));
+    let entry =
+        |entry: &'a Option<T>| entry.as_ref().ok_or_else(|| ApiError::bad_request(format!("{what} must not be null")));
     list.into_iter().flatten().map(entry).collect()
 }
 
@@ -108,6 +113,8 @@ pub(super) async fn json<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> 
 pub(super) fn go_text(error: &go_json::Error) -> String {
     match error {
         go_json::Error::Type { .. } => error.to_string().replace("Acl", "ACL"),
-        go_json::Error::Eof | go_json::Error::UnexpectedEof | go_json::Error::Syntax(_) | go_json::Error::Custom(_) => error.to_string(),
+        go_json::Error::Eof | go_json::Error::UnexpectedEof | go_json::Error::Syntax(_) | go_json::Error::Custom(_) => {
+            error.to_string()
+        }
     }
 }

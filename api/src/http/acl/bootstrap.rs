@@ -33,7 +33,8 @@ async fn bootstrap<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: AclTokenBootstrapRequest = if body.is_empty() {
         AclTokenBootstrapRequest::default()
     } else {
-        go_json::from_slice(&body).map_err(|error| ApiError::bad_request(format!("failed to decode request body: {}", go_text(&error))))?
+        go_json::from_slice(&body)
+            .map_err(|error| ApiError::bad_request(format!("failed to decode request body: {}", go_text(&error))))?
     };
     let reset_index = match call.view().acl_bootstrap_index() {
         None => 0,
@@ -48,9 +49,11 @@ async fn bootstrap<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     };
     let secret_id = match request.bootstrap_secret.as_str() {
         "" => call.server.fresh_uuid().into(),
-        text => {
-            text.parse::<SecretId>().ok().filter(|secret| !secret.is_none()).ok_or_else(|| ApiError::bad_request("invalid acl token"))?
-        }
+        text => text
+            .parse::<SecretId>()
+            .ok()
+            .filter(|secret| !secret.is_none())
+            .ok_or_else(|| ApiError::bad_request("invalid acl token"))?,
     };
     let mut token = AclToken {
         accessor_id: call.fresh_uuid().into(),

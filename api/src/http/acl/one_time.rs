@@ -20,7 +20,9 @@ use super::own::{shown, unexpired};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/acl/token/onetime", "", Capability::Possession, |call| Box::pin(create(call)));
-    mux.add(Methods::Write, "/v1/acl/token/onetime/exchange", "", Capability::Possession, |call| Box::pin(exchange(call)));
+    mux.add(Methods::Write, "/v1/acl/token/onetime/exchange", "", Capability::Possession, |call| {
+        Box::pin(exchange(call))
+    });
 }
 
 /// `OneTimeTokenExchangeRequest`. It holds a secret, so it does not print.
@@ -43,8 +45,12 @@ async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let view = call.view_after(written.index).await;
     // Race: a newer one-time token may have replaced the row already. A repeated write finds the row of the first
     // write.
-    let row = view.one_time_token(token.accessor_id).filter(|row| row.modify_index == written.index).ok_or_else(denied)?;
-    call.written(written.index, &OneTimeTokenUpsertResponse { one_time_token: OneTimeTokenView::new(row), index: written.index })
+    let row =
+        view.one_time_token(token.accessor_id).filter(|row| row.modify_index == written.index).ok_or_else(denied)?;
+    call.written(
+        written.index,
+        &OneTimeTokenUpsertResponse { one_time_token: OneTimeTokenView::new(row), index: written.index },
+    )
 }
 
 async fn exchange<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -63,6 +69,12 @@ async fn exchange<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     unexpired(&call, &token)?;
     let command = DeleteOneTimeTokens { accessor_ids: vec![row.accessor_id], exchanged: Some(row.modify_index) };
     // Apply refuses the exchange when another caller was faster.
-    let written = call.propose(command).await.map_err(|error| if error.code == StatusCode::FORBIDDEN { denied() } else { error })?;
-    call.written(written.index, &OneTimeTokenExchangeResponse { token: TokenView::revealed(&token), index: written.index })
+    let written = call
+        .propose(command)
+        .await
+        .map_err(|error| if error.code == StatusCode::FORBIDDEN { denied() } else { error })?;
+    call.written(
+        written.index,
+        &OneTimeTokenExchangeResponse { token: TokenView::revealed(&token), index: written.index },
+    )
 }

@@ -1,4 +1,4 @@
-//! What callers of ACL routes may see: their own token, policies and roles.
+//! The token, policies and roles that a caller of the ACL routes may see: its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,9 @@ impl Own {
     pub(super) fn of(view: &State, caller: &Caller) -> Result<Self, ApiError> {
         let token = match caller.identity() {
             Identity::AclsOff => return Ok(Own::All),
-            Identity::Anonymous => return Ok(Own::Only { policies: [Str::new_static(ANONYMOUS_POLICY)].into(), roles: BTreeSet::new() }),
+            Identity::Anonymous => {
+                return Ok(Own::Only { policies: [Str::new_static(ANONYMOUS_POLICY)].into(), roles: BTreeSet::new() });
+            }
             Identity::Token(token) if token.is_management() => return Ok(Own::All),
             Identity::Token(token) => token,
             // As in the reference, the identity of a task is looked up as if it were a secret id, which fails.
@@ -69,7 +71,9 @@ pub(super) fn shown<S: Server>(call: &Call<S>) -> Result<Option<Arc<AclToken>>, 
         return Err(lookup_failed("missing secret id"));
     }
     let secret = ids::exact(text).map_err(|error| lookup_failed(format!("index error: {error}")))?;
-    let Some(token) = secret.and_then(|secret| call.server.view().acl_token_by_secret(&SecretId::from(secret))) else { return Ok(None) };
+    let Some(token) = secret.and_then(|secret| call.server.view().acl_token_by_secret(&SecretId::from(secret))) else {
+        return Ok(None);
+    };
     unexpired(call, &token)?;
     Ok(Some(token))
 }

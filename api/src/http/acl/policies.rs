@@ -22,7 +22,8 @@ use super::bodies::json;
 use super::own::Own;
 
 /// Tables that determine a caller's own policies.
-const KEYS: [WatchKey; 3] = [WatchKey::Table(Table::AclPolicy), WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
+const KEYS: [WatchKey; 3] =
+    [WatchKey::Table(Table::AclPolicy), WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/policies", "", Capability::Filtered, |call| Box::pin(list(call)));

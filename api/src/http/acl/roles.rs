@@ -35,8 +35,11 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let own = Own::of(view, &call.caller()?)?;
-        let rows: Vec<Arc<AclRole>> =
-            view.acl_roles().filter(|row| row.id.to_string().starts_with(&params.prefix) && own.has_role(row.id)).cloned().collect();
+        let rows: Vec<Arc<AclRole>> = view
+            .acl_roles()
+            .filter(|row| row.id.to_string().starts_with(&params.prefix) && own.has_role(row.id))
+            .cloned()
+            .collect();
         Ok(At { index: view.table_index(Table::AclRoles).max(1), value: rows })
     })
     .await?;
@@ -57,7 +60,10 @@ async fn read_named<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     answer(&call, |view| view.acl_role_by_name(&name)).await
 }
 
-async fn answer<S: Server>(call: &Call<S>, find: impl Fn(&State) -> Option<&Arc<AclRole>>) -> Result<Response, ApiError> {
+async fn answer<S: Server>(
+    call: &Call<S>,
+    find: impl Fn(&State) -> Option<&Arc<AclRole>>,
+) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(call, &params, &KEYS, |view| {
         let own = Own::of(view, &call.caller()?)?;
@@ -98,8 +104,12 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
             policies.push(AclRolePolicyLink { name: link.name.clone() });
         }
     }
-    let mut role =
-        AclRole { name: body.name.clone(), description: body.description.clone(), policies: Some(policies), ..AclRole::default() };
+    let mut role = AclRole {
+        name: body.name.clone(),
+        description: body.description.clone(),
+        policies: Some(policies),
+        ..AclRole::default()
+    };
     role.validate().map_err(|errors| ApiError::bad_request(format!("role 0 invalid: {errors}")))?;
     if body.id.is_empty() {
         if view.acl_role_by_name(&role.name).is_some() {

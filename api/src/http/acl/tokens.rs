@@ -93,7 +93,9 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         // Only this route reports why authentication failed.
         let caller = call.authenticated().map_err(|error| match error {
             AuthError::Unknown => denied(),
-            AuthError::Expired | AuthError::BadIdentity(_) | AuthError::BadPolicy(_) => ApiError::internal(error.to_string()),
+            AuthError::Expired | AuthError::BadIdentity(_) | AuthError::BadPolicy(_) => {
+                ApiError::internal(error.to_string())
+            }
         })?;
         let row = find(view, call.id()).map_err(|error| lookup_failed(format!("index error: {error}")))?;
         let is_own = match (caller.identity(), &row) {
@@ -139,8 +141,10 @@ async fn token_body<S: Server>(call: &mut Call<S>) -> Result<bodies::AclToken, A
     json(call).await.map_err(|error: ApiError| {
         let text = error.text.replace("struct field ACLToken.", "struct field .Alias.");
         let text = text.replace("struct field ACLTokenRoleLink.", "struct field ACLTokenRoleLink.Alias.");
-        let text =
-            text.replace("Go value of type structs.ACLToken", "Go value of type struct { ExpirationTTL interface {}; *structs.Alias }");
+        let text = text.replace(
+            "Go value of type structs.ACLToken",
+            "Go value of type struct { ExpirationTTL interface {}; *structs.Alias }",
+        );
         ApiError { text: text.into(), ..error }
     })
 }
@@ -167,7 +171,8 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Res
         }
         None
     } else {
-        let failed = |error| ApiError::internal(format!("token lookup failed: acl token lookup failed: index error: {error}"));
+        let failed =
+            |error| ApiError::internal(format!("token lookup failed: acl token lookup failed: index error: {error}"));
         let stored = find(&view, &body.accessor_id).map_err(failed)?;
         let stored = stored.ok_or_else(|| ApiError::bad_request(format!("cannot find token {}", body.accessor_id)))?;
         token.accessor_id = stored.accessor_id;
@@ -212,7 +217,8 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if accessor.is_empty() {
         return Err(ApiError::bad_request("Missing Token Accessor"));
     }
-    let failed = |error| ApiError::bad_request(format!("token lookup failed: acl token lookup failed: index error: {error}"));
+    let failed =
+        |error| ApiError::bad_request(format!("token lookup failed: acl token lookup failed: index error: {error}"));
     let Some(token) = find(&call.view(), accessor).map_err(failed)? else {
         return Err(ApiError::bad_request(format!("Cannot delete nonexistent tokens: {accessor}")));
     };

@@ -8,7 +8,9 @@ use crate::http::params::Query;
 
 fn apply(state: &mut State, command: impl Into<Command>) {
     let raft_index = state.raft_index() + 1;
-    songline_projections::apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).result.expect("is done");
+    songline_projections::apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command))
+        .result
+        .expect("is done");
 }
 
 fn state() -> State {
@@ -16,13 +18,36 @@ fn state() -> State {
     for id in ["web", "db"] {
         let task = Task { name: "t".into(), driver: "mock_driver".into(), ..Task::default() };
         let group = TaskGroup { name: "g".into(), count: 1, tasks: Some(vec![task]), ..TaskGroup::default() };
-        let job = Job { id: id.into(), name: id.into(), namespace: "default".into(), task_groups: Some(vec![group]), ..Job::default() };
+        let job = Job {
+            id: id.into(),
+            name: id.into(),
+            namespace: "default".into(),
+            task_groups: Some(vec![group]),
+            ..Job::default()
+        };
         apply(&mut state, RegisterJob { job: Arc::new(job), versions_max: 6, ..RegisterJob::default() });
     }
     for entry in 0_u8..30 {
         let job = state.job("default", if entry.is_multiple_of(3) { "web" } else { "db" }).cloned().expect("is there");
         let alloc = |n: u8| Allocation {
-            id: AllocId::from_bytes([n.wrapping_mul(83).wrapping_add(entry), n, 3, 4, 5, 6, 7, 8, 9, entry, 1, 2, 3, 4, 5, 6]),
+            id: AllocId::from_bytes([
+                n.wrapping_mul(83).wrapping_add(entry),
+                n,
+                3,
+                4,
+                5,
+                6,
+                7,
+                8,
+                9,
+                entry,
+                1,
+                2,
+                3,
+                4,
+                5,
+                6,
+            ]),
             namespace: "default".into(),
             job_id: job.id.clone(),
             eval_id: Some(EvalId::from_bytes([entry / 4 + 1; 16])),
@@ -56,7 +81,8 @@ fn a_narrowed_list_is_that_of_a_walk_through_all_rows() {
         for (namespace, reverse) in [("*", false), ("default", true), ("dev", false)] {
             for per_page in [0, 4, 100] {
                 for token in ["", "12.", "14.5a", "x"] {
-                    let query = format!("namespace={namespace}&reverse={reverse}&per_page={per_page}&next_token={token}");
+                    let query =
+                        format!("namespace={namespace}&reverse={reverse}&per_page={per_page}&next_token={token}");
                     let mut params = ReadParams::parse(Query(&query), "global").expect("these are parameters");
                     params.filter = filter.to_owned();
                     let page = |rows: Box<dyn Iterator<Item = Arc<Allocation>> + '_>| {
@@ -65,7 +91,11 @@ fn a_narrowed_list_is_that_of_a_walk_through_all_rows() {
                         page.map(|page| (page.rows.iter().map(|row| row.id).collect::<Vec<_>>(), page.next_token))
                             .map_err(|error| error.text.to_string())
                     };
-                    let all = if reverse { page(Box::new(view.allocs().rev().cloned())) } else { page(Box::new(view.allocs().cloned())) };
+                    let all = if reverse {
+                        page(Box::new(view.allocs().rev().cloned()))
+                    } else {
+                        page(Box::new(view.allocs().cloned()))
+                    };
                     assert_eq!(page(rows(&view, &params).expect("is a list")), all, "{filter} {query}");
                 }
             }

@@ -29,7 +29,8 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::CsiPlugins)], |view| {
-        let rows: Vec<Arc<CsiPlugin>> = view.csi_plugins().filter(|row| row.id.starts_with(&params.prefix)).cloned().collect();
+        let rows: Vec<Arc<CsiPlugin>> =
+            view.csi_plugins().filter(|row| row.id.starts_with(&params.prefix)).cloned().collect();
         Ok(At { index: view.table_index(Table::CsiPlugins), value: rows })
     })
     .await?;
@@ -51,9 +52,16 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let caller = call.caller()?;
         // All allocations that the caller may read; with ACLs disabled, those of all namespaces.
         let aimed = |alloc: &Allocation| !call.server.info().acl.enabled || params.in_namespace(&alloc.namespace);
-        let shown = |alloc: &&Arc<Allocation>| aimed(alloc) && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob);
-        let allocs: Vec<Arc<Allocation>> =
-            row.iter().flat_map(|row| row.allocs()).filter_map(|alloc| view.alloc(alloc)).filter(shown).cloned().collect();
+        let shown = |alloc: &&Arc<Allocation>| {
+            aimed(alloc) && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob)
+        };
+        let allocs: Vec<Arc<Allocation>> = row
+            .iter()
+            .flat_map(|row| row.allocs())
+            .filter_map(|alloc| view.alloc(alloc))
+            .filter(shown)
+            .cloned()
+            .collect();
         // The reference has no index for a missing plugin.
         let index = row.as_ref().map_or(0, |_| view.table_index(Table::CsiPlugins));
         Ok(At { index, value: (row, allocs) })

@@ -50,21 +50,35 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     };
     // Without a controller no volume can be deleted. The reference answers as if the plugin were missing.
     if !view.csi_plugin(&volume.plugin_id).is_some_and(|plugin| plugin.controller_required) {
-        return Err(ApiError::internal(format!("plugin {} for volume {} not found", quote(&volume.plugin_id), quote(&id))));
+        return Err(ApiError::internal(format!(
+            "plugin {} for volume {} not found",
+            quote(&volume.plugin_id),
+            quote(&id)
+        )));
     }
     Err(call_controller(&call, RateOp::Write))
 }
 
 pub(super) async fn list_external<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
-    check(&call.server.view(), &call.query().text("plugin_id"), |can| can.supports_list_volumes, "unimplemented for this plugin")?;
+    check(
+        &call.server.view(),
+        &call.query().text("plugin_id"),
+        |can| can.supports_list_volumes,
+        "unimplemented for this plugin",
+    )?;
     Err(call_controller(&call, RateOp::List))
 }
 
 pub(super) async fn list_snapshots<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
     let plugin = call.query().text("plugin_id");
-    check(&call.server.view(), &plugin, |can| can.supports_list_snapshots, "plugin does not support listing snapshots")?;
+    check(
+        &call.server.view(),
+        &plugin,
+        |can| can.supports_list_snapshots,
+        "plugin does not support listing snapshots",
+    )?;
     Err(call_controller(&call, RateOp::List))
 }
 
@@ -106,7 +120,12 @@ pub(super) async fn create_snapshots<S: Server>(mut call: Call<S>) -> Result<Res
 }
 
 /// Refuses a missing plugin, and one without a healthy controller that has the capability.
-fn check(view: &State, id: &str, can: impl Fn(&CsiControllerInfo) -> bool, refusal: &'static str) -> Result<(), ApiError> {
+fn check(
+    view: &State,
+    id: &str,
+    can: impl Fn(&CsiControllerInfo) -> bool,
+    refusal: &'static str,
+) -> Result<(), ApiError> {
     match view.csi_plugin(id) {
         None => Err(ApiError::internal("no such plugin")),
         Some(plugin) if !plugin.has_controller_capability(can) => Err(ApiError::internal(refusal)),

@@ -8,14 +8,33 @@ use crate::http::params::Query;
 
 fn apply(state: &mut State, command: impl Into<Command>) {
     let raft_index = state.raft_index() + 1;
-    songline_projections::apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).result.expect("is done");
+    songline_projections::apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command))
+        .result
+        .expect("is done");
 }
 
 fn state() -> State {
     let mut state = State::new();
     for entry in 0_u8..40 {
         let eval = |n: u8| Evaluation {
-            id: EvalId::from_bytes([n.wrapping_mul(83).wrapping_add(entry), n, 3, 4, 5, 6, 7, 8, 9, entry, 1, 2, 3, 4, 5, 6]),
+            id: EvalId::from_bytes([
+                n.wrapping_mul(83).wrapping_add(entry),
+                n,
+                3,
+                4,
+                5,
+                6,
+                7,
+                8,
+                9,
+                entry,
+                1,
+                2,
+                3,
+                4,
+                5,
+                6,
+            ]),
             namespace: if n == 3 { "dev" } else { "default" }.into(),
             job_id: if entry.is_multiple_of(9) { "web" } else { "db" }.into(),
             node_id: Some(NodeId::from_bytes([n; 16])).filter(|_| entry.is_multiple_of(7)),
@@ -29,7 +48,8 @@ fn state() -> State {
 
 /// One page, or its error.
 fn told(page: Result<Page<Arc<Evaluation>>, ApiError>) -> Result<(Vec<EvalId>, Option<String>), String> {
-    page.map(|page| (page.rows.iter().map(|row| row.id).collect(), page.next_token)).map_err(|error| error.text.to_string())
+    page.map(|page| (page.rows.iter().map(|row| row.id).collect(), page.next_token))
+        .map_err(|error| error.text.to_string())
 }
 
 fn walked(view: &State, params: &ReadParams) -> Result<Page<Arc<Evaluation>>, ApiError> {
@@ -60,7 +80,8 @@ fn pages_and_their_tokens_are_those_of_a_walk_through_all_rows() {
                 for start in ["", "8", "8.", "8.7", "20.ffffffff-0000", "x.y", "99999.", "+9.b"] {
                     let mut token = start.to_owned();
                     loop {
-                        let query = format!("namespace={namespace}&reverse={reverse}&per_page={per_page}&next_token={token}");
+                        let query =
+                            format!("namespace={namespace}&reverse={reverse}&per_page={per_page}&next_token={token}");
                         let mut params = ReadParams::parse(Query(&query), "global").expect("these are parameters");
                         params.filter = filter.to_owned();
                         let found = told(page(&view, Asked { params: &params, acl: &acl, status: "", job: "" }));

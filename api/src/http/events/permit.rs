@@ -53,7 +53,9 @@ impl<S: Server> Permit for TokenPermit<S> {
         *seen = now;
         match self.credentials.authenticate(&*self.server, &self.token) {
             Ok(caller) if self.interest.is_still_readable_by(&caller.shared_acl()) => None,
-            Ok(_) | Err(AuthError::Unknown | AuthError::BadIdentity(_) | AuthError::BadPolicy(_)) => Some(CLOSED.to_owned()),
+            Ok(_) | Err(AuthError::Unknown | AuthError::BadIdentity(_) | AuthError::BadPolicy(_)) => {
+                Some(CLOSED.to_owned())
+            }
             Err(error @ AuthError::Expired) => Some(error.to_string()),
         }
     }

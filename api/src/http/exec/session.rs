@@ -151,7 +151,12 @@ mod tests {
 
     #[test]
     fn only_a_fault_of_the_server_is_told_apart() {
-        let codes = [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::NOT_IMPLEMENTED];
+        let codes = [
+            StatusCode::INTERNAL_SERVER_ERROR,
+            StatusCode::BAD_REQUEST,
+            StatusCode::NOT_FOUND,
+            StatusCode::NOT_IMPLEMENTED,
+        ];
         assert_eq!(codes.map(code_of), [1011, 1008, 1008, 1008]);
     }
 }

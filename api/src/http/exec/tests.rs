@@ -10,9 +10,12 @@ fn refusals(requests: &[(&Method, &str)], expected: Expect) {
     for (method, lines) in requests {
         let pairs = lines.split('|').filter_map(|line| line.split_once(": "));
         let headers: HeaderMap = pairs
-            .map(|(name, value)| (HeaderName::try_from(name).expect("a name"), HeaderValue::try_from(value).expect("a value")))
+            .map(|(name, value)| {
+                (HeaderName::try_from(name).expect("a name"), HeaderValue::try_from(value).expect("a value"))
+            })
             .collect();
-        let answer = fault(method, &headers).map_or("upgraded".to_owned(), |(code, why)| format!("{} {why}", code.as_u16()));
+        let answer =
+            fault(method, &headers).map_or("upgraded".to_owned(), |(code, why)| format!("{} {why}", code.as_u16()));
         shown.push_str(&format!("{method} {lines}\n    {answer}\n"));
     }
     expected.assert_eq(&shown);
@@ -28,7 +31,10 @@ fn only_a_proper_handshake_of_the_own_origin_is_upgraded() {
             (&Method::POST, "connection: upgrade|upgrade: websocket"),
             (get, "connection: upgrade|upgrade: websocket|sec-websocket-version: 8"),
             (get, "connection: upgrade|upgrade: websocket|sec-websocket-version: 13|sec-websocket-key: short"),
-            (get, "connection: upgrade|upgrade: websocket|sec-websocket-version: 13|sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA=="),
+            (
+                get,
+                "connection: upgrade|upgrade: websocket|sec-websocket-version: 13|sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==",
+            ),
             (
                 get,
                 "connection: upgrade|upgrade: websocket|sec-websocket-version: 13|sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==|host: \

@@ -1,23 +1,23 @@
 //! The steps of an explanation: from an allocation to the entries that changed it, from these to the evaluations
 //! behind them, and from there to the node, the job or the caller that started it. All facts come from the record of
-//! touches and from the log.
+//! object history and from the log.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::Serialize;
 use songline_commands::{Command, Kind};
+use songline_events::object_history::{FieldChange, Object, ObjectChange, ObjectDiff, ObjectKind, Order};
 use songline_events::past::{LoggedCommand, Past, PastError};
-use songline_events::touches::{FieldChange, Object, ObjectKind, Order, Touch, TouchChange};
 use songline_model::{AllocId, Allocation, EvalId, Evaluation, JobKey, NodeId, Time};
 use songline_projections::State;
 
 use super::words::{self, Words};
-use crate::http::history::{command_at, touches_of};
+use crate::http::history::{changes_of, command_at};
 use crate::http::shown::Shown;
 
 /// Largest number of changes that are read of one object.
-const TOUCHES_MAX: usize = 256;
+const CHANGES_MAX: usize = 256;
 /// Largest number of evaluations and neighbouring allocations that are followed: chains of retries can be long, and
 /// their beginning explains little.
 const FOLLOWED_MAX: usize = 48;
@@ -101,9 +101,9 @@ impl<'a> Chain<'a> {
             return Ok(Some(Arc::clone(row)));
         }
         let object = Object::new(ObjectKind::Allocation, id);
-        let last = touches_of(self.past, object, self.until, Order::NewestFirst, 1).await?.pop();
+        let last = changes_of(self.past, object, self.until, Order::NewestFirst, 1).await?.pop();
         match last {
-            Some(Touch { index, change: TouchChange::Deleted, .. }) => {
+            Some(ObjectChange { index, diff: ObjectDiff::Deleted, .. }) => {
                 Ok(self.past.state_at(index.saturating_sub(1)).await?.alloc(id).cloned())
             }
             Some(_) | None => Ok(None),
@@ -129,7 +129,9 @@ impl<'a> Chain<'a> {
             match todo {
                 Todo::Whole(id) => self.follow_alloc(id, |_| true).await?,
                 Todo::Left(id) => self.follow_alloc(id, is_end).await?,
-                Todo::Placed(id) => self.follow_alloc(id, |touch| matches!(touch.change, TouchChange::Created(_))).await?,
+                Todo::Placed(id) => {
+                    self.follow_alloc(id, |change| matches!(change.diff, ObjectDiff::Created(_))).await?
+                }
                 Todo::Evaluation(id) => self.follow_eval(id).await?,
                 Todo::Entry(index) => self.tell_entry(index).await?,
             }
@@ -137,10 +139,10 @@ impl<'a> Chain<'a> {
         Ok(self.steps.into_values().collect())
     }
 
-    async fn touches(&self, kind: ObjectKind, id: impl std::fmt::Display) -> Result<Vec<Touch>, PastError> {
-        let mut touches = touches_of(self.past, Object::new(kind, id), 0, Order::OldestFirst, TOUCHES_MAX).await?;
-        touches.retain(|touch| touch.index <= self.until);
-        Ok(touches)
+    async fn changes(&self, kind: ObjectKind, id: impl std::fmt::Display) -> Result<Vec<ObjectChange>, PastError> {
+        let mut changes = changes_of(self.past, Object::new(kind, id), 0, Order::OldestFirst, CHANGES_MAX).await?;
+        changes.retain(|change| change.index <= self.until);
+        Ok(changes)
     }
 
     async fn command(&mut self, index: u64) -> Result<Option<(LoggedCommand, Time)>, PastError> {
@@ -153,7 +155,15 @@ impl<'a> Chain<'a> {
     }
 
     /// Adds a step, or a further half-sentence to an existing step.
-    fn tell(&mut self, index: u64, kind: Kind, entry: Option<&(LoggedCommand, Time)>, about: About, id: String, text: String) {
+    fn tell(
+        &mut self,
+        index: u64,
+        kind: Kind,
+        entry: Option<&(LoggedCommand, Time)>,
+        about: About,
+        id: String,
+        text: String,
+    ) {
         let made = || Step {
             index,
             time: entry.map(|(_, at)| *at),
@@ -178,18 +188,20 @@ impl<'a> Chain<'a> {
         self.steps.insert((index, about, id), step);
     }
 
-    async fn follow_alloc(&mut self, id: AllocId, wanted: fn(&Touch) -> bool) -> Result<(), PastError> {
-        let touches = self.touches(ObjectKind::Allocation, id).await?;
-        for touch in touches.into_iter().filter(wanted) {
-            let entry = self.command(touch.index).await?;
+    async fn follow_alloc(&mut self, id: AllocId, wanted: fn(&ObjectChange) -> bool) -> Result<(), PastError> {
+        let changes = self.changes(ObjectKind::Allocation, id).await?;
+        for change in changes.into_iter().filter(wanted) {
+            let entry = self.command(change.index).await?;
             let what = self.words.alloc(id);
-            let (fields, is_new) = match &touch.change {
-                TouchChange::Created(fields) => (fields.as_slice(), true),
-                TouchChange::Updated(fields) => (fields.as_slice(), false),
-                TouchChange::Deleted => {
-                    let who = entry.as_ref().map_or_else(|| "it".to_owned(), |(command, _)| self.words.actor(&command.envelope.actor));
+            let (fields, is_new) = match &change.diff {
+                ObjectDiff::Created(fields) => (fields.as_slice(), true),
+                ObjectDiff::Updated(fields) => (fields.as_slice(), false),
+                ObjectDiff::Deleted => {
+                    let who = entry
+                        .as_ref()
+                        .map_or_else(|| "it".to_owned(), |(command, _)| self.words.actor(&command.envelope.actor));
                     let text = format!("{who} dropped the row of {what}: nobody needed it any more");
-                    self.tell(touch.index, touch.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
+                    self.tell(change.index, change.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
                     continue;
                 }
             };
@@ -199,19 +211,19 @@ impl<'a> Chain<'a> {
                     let parts = self.plan_parts(&what, fields, is_new);
                     for part in parts {
                         let text = format!("{} {part}", words::plan(eval));
-                        self.tell_plan(&touch, entry.as_ref(), eval, text, part);
+                        self.tell_plan(&change, entry.as_ref(), eval, text, part);
                     }
                     self.todo.push_back(Todo::Evaluation(eval));
                 }
                 _ if is_new => {
                     let text = format!("{what} was placed{}", self.on_node(fields));
-                    self.tell(touch.index, touch.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
+                    self.tell(change.index, change.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
                 }
                 found => {
                     let by = entry.as_ref().map(|(command, _)| command.envelope.actor.clone()).unwrap_or_default();
                     let asked = matches!(found, Some(Command::AllocUpdateDesiredTransition(_)));
                     if let Some(text) = update_text(&what, &self.words.actor(&by), fields) {
-                        self.tell(touch.index, touch.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
+                        self.tell(change.index, change.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
                     }
                     if asked && let Some(cause) = entry.as_ref().and_then(|(command, _)| command.envelope.cause) {
                         self.todo.push_back(Todo::Entry(cause.index));
@@ -223,10 +235,17 @@ impl<'a> Chain<'a> {
     }
 
     /// Adds one step for everything that a plan did, with one half-sentence per fact.
-    fn tell_plan(&mut self, touch: &Touch, entry: Option<&(LoggedCommand, Time)>, eval: EvalId, first: String, further: String) {
-        let is_told = self.steps.contains_key(&(touch.index, About::Plan, eval.to_string()));
+    fn tell_plan(
+        &mut self,
+        change: &ObjectChange,
+        entry: Option<&(LoggedCommand, Time)>,
+        eval: EvalId,
+        first: String,
+        further: String,
+    ) {
+        let is_told = self.steps.contains_key(&(change.index, About::Plan, eval.to_string()));
         let text = if is_told { further } else { first };
-        self.tell(touch.index, touch.kind, entry, About::Plan, eval.to_string(), text);
+        self.tell(change.index, change.kind, entry, About::Plan, eval.to_string(), text);
     }
 
     fn plan_parts(&self, what: &str, fields: &[FieldChange], is_new: bool) -> Vec<String> {
@@ -261,8 +280,11 @@ impl<'a> Chain<'a> {
         if !self.evals.insert(id) {
             return Ok(());
         }
-        let touches = self.touches(ObjectKind::Evaluation, id).await?;
-        let Some(Touch { index, kind, change: TouchChange::Created(fields), .. }) = touches.into_iter().next() else { return Ok(()) };
+        let changes = self.changes(ObjectKind::Evaluation, id).await?;
+        let Some(ObjectChange { index, kind, diff: ObjectDiff::Created(fields), .. }) = changes.into_iter().next()
+        else {
+            return Ok(());
+        };
         let Some(eval) = evaluation(fields) else { return Ok(()) };
         let entry = self.command(index).await?;
         if !self.words.shown.jobs_in(&eval.namespace) {
@@ -300,8 +322,8 @@ impl<'a> Chain<'a> {
 }
 
 /// Whether a change ends an allocation or makes it move.
-fn is_end(touch: &Touch) -> bool {
-    let TouchChange::Updated(fields) = &touch.change else { return false };
+fn is_end(change: &ObjectChange) -> bool {
+    let ObjectDiff::Updated(fields) = &change.diff else { return false };
     let over = |status: &str| matches!(status, "failed" | "lost" | "unknown");
     field(fields, "DesiredStatus").is_some()
         || text_field(fields, "ClientStatus").is_some_and(over)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use songline_commands::{Actor, Command};
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, EvalId, EvalTrigger, Evaluation, JobKey, NodeId, NodeStatus,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, EvalId, EvalTrigger, Evaluation, JobKey, NodeId,
+    NodeStatus,
 };
 use songline_projections::State;
 
@@ -109,7 +110,8 @@ impl Words {
         match command {
             Command::NodeUpdateStatus(cmd) => {
                 let what = self.node(cmd.node_id);
-                let missed = matches!(by, Actor::Leader(_)) && matches!(cmd.status, NodeStatus::Down | NodeStatus::Disconnected);
+                let missed =
+                    matches!(by, Actor::Leader(_)) && matches!(cmd.status, NodeStatus::Down | NodeStatus::Disconnected);
                 let note = cmd.event.as_ref().map(|event| format!(" ({})", event.message)).unwrap_or_default();
                 let text = if missed {
                     format!("{what} missed its heartbeat and was marked {}", cmd.status)
@@ -118,17 +120,23 @@ impl Words {
                 };
                 (About::Node, cmd.node_id.to_string(), text)
             }
-            Command::NodeRegister(cmd) => {
-                (About::Node, cmd.node.id.to_string(), format!("node {} ({}) registered", cmd.node.name, short(cmd.node.id)))
-            }
+            Command::NodeRegister(cmd) => (
+                About::Node,
+                cmd.node.id.to_string(),
+                format!("node {} ({}) registered", cmd.node.name, short(cmd.node.id)),
+            ),
             Command::NodeUpdateDrain(cmd) => {
                 let verb = if cmd.drain_strategy.is_some() { "began to drain" } else { "called off the drain of" };
                 (About::Node, cmd.node_id.to_string(), format!("{who} {verb} {}", self.node(cmd.node_id)))
             }
-            Command::NodeUpdateEligibility(cmd) => {
-                (About::Node, cmd.node_id.to_string(), format!("{who} made {} {}", self.node(cmd.node_id), cmd.eligibility))
+            Command::NodeUpdateEligibility(cmd) => (
+                About::Node,
+                cmd.node_id.to_string(),
+                format!("{who} made {} {}", self.node(cmd.node_id), cmd.eligibility),
+            ),
+            Command::NodeDeregister(cmd) => {
+                (About::Node, cmd.node_id.to_string(), format!("{who} removed {}", self.node(cmd.node_id)))
             }
-            Command::NodeDeregister(cmd) => (About::Node, cmd.node_id.to_string(), format!("{who} removed {}", self.node(cmd.node_id))),
             Command::JobRegister(cmd) => (
                 About::Job,
                 cmd.job.id.to_string(),
@@ -141,13 +149,20 @@ impl Words {
             Command::AllocUpdateDesiredTransition(cmd) => {
                 let moved: Vec<AllocId> = cmd.allocs.keys().copied().filter(|id| self.is_of(*id, job)).collect();
                 let named: Vec<String> = moved.iter().take(LISTED_MAX).map(|id| self.alloc(*id)).collect();
-                let more = if moved.len() > LISTED_MAX { format!(" and {} more", moved.len() - LISTED_MAX) } else { String::new() };
+                let more = if moved.len() > LISTED_MAX {
+                    format!(" and {} more", moved.len() - LISTED_MAX)
+                } else {
+                    String::new()
+                };
                 (About::Allocation, String::new(), format!("{who} asked to move or replace {}{more}", named.join(", ")))
             }
             Command::AllocClientUpdate(cmd) => {
-                let over = cmd.allocs.iter().filter(|update| update.client_status.is_terminal() && self.is_of(update.id, job));
-                let over: Vec<String> =
-                    over.take(LISTED_MAX).map(|update| format!("{} is {}", self.alloc(update.id), update.client_status)).collect();
+                let over =
+                    cmd.allocs.iter().filter(|update| update.client_status.is_terminal() && self.is_of(update.id, job));
+                let over: Vec<String> = over
+                    .take(LISTED_MAX)
+                    .map(|update| format!("{} is {}", self.alloc(update.id), update.client_status))
+                    .collect();
                 let text = match over.as_slice() {
                     [] => "nodes reported how their allocs fare".to_owned(),
                     over => format!("nodes reported that {}", over.join(", ")),
@@ -156,7 +171,12 @@ impl Words {
             }
             Command::DeploymentStatusUpdate(cmd) => {
                 let id = cmd.update.deployment_id;
-                let text = format!("deployment {} became {} ({})", short(id), cmd.update.status, cmd.update.status_description);
+                let text = format!(
+                    "deployment {} became {} ({})",
+                    short(id),
+                    cmd.update.status,
+                    cmd.update.status_description
+                );
                 (About::Deployment, id.to_string(), text)
             }
             other => (About::Command, String::new(), format!("{who} wrote {}", other.kind().name())),
@@ -170,7 +190,13 @@ impl Words {
 
 /// Sentence about the creation of an evaluation.
 pub(super) fn made_evaluation(eval: &Evaluation) -> String {
-    format!("evaluation {} ({}) of job {} was made {}", short(eval.id), eval.triggered_by, eval.job_id.as_str(), why(eval.triggered_by))
+    format!(
+        "evaluation {} ({}) of job {} was made {}",
+        short(eval.id),
+        eval.triggered_by,
+        eval.job_id.as_str(),
+        why(eval.triggered_by)
+    )
 }
 
 /// Sentence about an evaluation of a job that the caller may not read.

@@ -13,7 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::{HEARTBEAT, RECHECK, frame_stream, media_type};
 
 fn piece(text: &'static str, offset: i64) -> StreamFrame {
-    StreamFrame { offset, data: Bytes::from_static(text.as_bytes()), file: "alloc/logs/t.stdout.0".into(), ..StreamFrame::default() }
+    StreamFrame {
+        offset,
+        data: Bytes::from_static(text.as_bytes()),
+        file: "alloc/logs/t.stdout.0".into(),
+        ..StreamFrame::default()
+    }
 }
 
 /// The body of a stream with these frames.
@@ -31,7 +36,8 @@ async fn body(frames: Vec<Result<StreamFrame, RpcError>>, plain: bool) -> String
 async fn frames_stand_back_to_back_without_what_is_empty() {
     let deleted = StreamFrame { file: "a".into(), file_event: "file deleted".into(), ..StreamFrame::default() };
     let frames = vec![Ok(piece("one\n", 3)), Ok(StreamFrame::default()), Ok(deleted)];
-    let expected = r#"{"Data":"b25lCg==","File":"alloc/logs/t.stdout.0","Offset":7}{}{"File":"a","FileEvent":"file deleted"}"#;
+    let expected =
+        r#"{"Data":"b25lCg==","File":"alloc/logs/t.stdout.0","Offset":7}{}{"File":"a","FileEvent":"file deleted"}"#;
     assert_eq!(body(frames.clone(), false).await, expected);
     assert_eq!(body(frames, true).await, "one\n");
 }
@@ -52,7 +58,8 @@ async fn a_quiet_stream_beats_unless_it_is_plain() {
             tokio::time::sleep(2 * HEARTBEAT + Duration::from_millis(1)).await;
             end.cancel();
         });
-        let seen: Vec<Bytes> = frame_stream(from, plain, shutdown, || true).map(|piece| piece.expect("never fails")).collect().await;
+        let seen: Vec<Bytes> =
+            frame_stream(from, plain, shutdown, || true).map(|piece| piece.expect("never fails")).collect().await;
         assert_eq!(seen, expected);
     }
 }
@@ -64,7 +71,8 @@ async fn a_stream_ends_within_a_second_when_its_caller_may_no_longer_read() {
         to.send(Ok(piece("one", 3))).await.expect("has room");
         let may = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&may);
-        let mut pieces = Box::pin(frame_stream(from, plain, CancellationToken::new(), move || asked.load(Ordering::Relaxed)));
+        let mut pieces =
+            Box::pin(frame_stream(from, plain, CancellationToken::new(), move || asked.load(Ordering::Relaxed)));
         assert!(pieces.next().await.is_some());
         may.store(false, Ordering::Relaxed);
         let began = tokio::time::Instant::now();

@@ -15,7 +15,12 @@ use crate::http::call::Call;
 use crate::server::Server;
 
 /// Converts a submitted job to its stored form, in its namespace and region. Checks nothing else.
-pub fn stored_form<S: Server>(call: &Call<S>, mut job: spec::Job, namespace: &Str, in_body: &str) -> Result<Job, ApiError> {
+pub fn stored_form<S: Server>(
+    call: &Call<S>,
+    mut job: spec::Job,
+    namespace: &Str,
+    in_body: &str,
+) -> Result<Job, ApiError> {
     job.namespace = Some(namespace.clone());
     let own = &call.server.info().region;
     let asked = call.query().text("region");
@@ -79,7 +84,8 @@ pub fn check_rights<S: Server>(call: &Call<S>, job: &Job) -> Result<(), ApiError
         for task in group.tasks.iter().flatten() {
             // Mounts by the task in a bidirectional volume also appear on the host.
             for mount in task.volume_mounts.iter().flatten().filter(|mount| mount.propagation_mode == "bidirectional") {
-                let request = group.volumes.iter().flatten().find(|(name, _)| **name == mount.volume).map(|(_, request)| request);
+                let request =
+                    group.volumes.iter().flatten().find(|(name, _)| **name == mount.volume).map(|(_, request)| request);
                 if let Some(request) = request.filter(|request| request.kind == "host") {
                     call.require(|acl| acl.host_volume(&request.source, HostVolumeCapability::MountReadwrite))?;
                 }
@@ -106,7 +112,10 @@ pub fn check_update(old: Option<&Job>, new: &Job) -> Result<(), ApiError> {
     if old.kind != new.kind {
         return refuse(format!("cannot update job from type {:?} to {:?}", old.kind.as_str(), new.kind.as_str()));
     }
-    let kinds = [(old.is_periodic(), new.is_periodic(), "periodic"), (old.is_parameterized(), new.is_parameterized(), "parameterized")];
+    let kinds = [
+        (old.is_periodic(), new.is_periodic(), "periodic"),
+        (old.is_parameterized(), new.is_parameterized(), "parameterized"),
+    ];
     for (was, is, word) in kinds {
         match (was, is) {
             (true, false) => return refuse(format!("cannot update {word} job to being non-{word}")),

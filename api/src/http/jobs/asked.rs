@@ -1,5 +1,5 @@
-//! What requests about a job have in common: the namespace and the job that they name, and the evaluation that they
-//! ask for.
+//! Shared parts of requests about a job: the namespace and the job that they name, and the evaluation that they ask
+//! for.
 
 use songline_lang::go_json::Names;
 use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, Str};

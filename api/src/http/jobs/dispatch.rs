@@ -33,8 +33,9 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     let token = if in_query.is_empty() { request.idempotency_token.clone() } else { Str::new(in_query) };
     if !token.is_empty() {
         let prefix = format!("{}/", parent.id);
-        let earlier =
-            view.jobs_with_prefix(&namespace, &prefix).find(|job| job.parent_id == parent.id && job.dispatch_idempotency_token == token);
+        let earlier = view
+            .jobs_with_prefix(&namespace, &prefix)
+            .find(|job| job.parent_id == parent.id && job.dispatch_idempotency_token == token);
         if let Some(child) = earlier {
             let answer = JobDispatchResponse {
                 dispatched_job_id: child.id.0.clone(),
@@ -50,8 +51,12 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     let eval = (!child.is_periodic()).then(|| eval(&call, &child, child.priority, EvalTrigger::JobRegister));
     let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
     let has_eval = eval.is_some();
-    let command =
-        RegisterJob { job: Arc::new(child), eval, versions_max: call.server.info().job_tracked_versions, ..RegisterJob::default() };
+    let command = RegisterJob {
+        job: Arc::new(child),
+        eval,
+        versions_max: call.server.info().job_tracked_versions,
+        ..RegisterJob::default()
+    };
     let index = call.propose(command).await?.index;
     // A repeated dispatch answers with the child of the first one, whose id contains the time of that dispatch.
     let made = call.view_after(index).await.eval(eval_id).map(|eval| eval.job_id.0.clone());
@@ -68,7 +73,8 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
 fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, payload: Blob, token: Str) -> Job {
     let now = call.server.now();
     let random = call.fresh_uuid().simple().to_string();
-    let prefix = if request.id_prefix_template.is_empty() { String::new() } else { format!("{}-", request.id_prefix_template) };
+    let prefix =
+        if request.id_prefix_template.is_empty() { String::new() } else { format!("{}-", request.id_prefix_template) };
     let id = format!("{}/dispatch-{prefix}{}-{}", parent.id, now.secs(), &random[..8]);
     let mut meta: BTreeMap<Str, Str> = parent.meta.clone().unwrap_or_default();
     meta.extend(request.meta.into_iter().flatten());
@@ -104,7 +110,8 @@ fn check(parent: &Job, request: &JobDispatchRequest, payload: usize) -> Result<(
     if payload > PAYLOAD_BYTES_MAX {
         return refuse(format!("Payload exceeds maximum size; {payload} > {PAYLOAD_BYTES_MAX}"));
     }
-    let (required, optional) = (config.meta_required.as_deref().unwrap_or_default(), config.meta_optional.as_deref().unwrap_or_default());
+    let (required, optional) =
+        (config.meta_required.as_deref().unwrap_or_default(), config.meta_optional.as_deref().unwrap_or_default());
     let given: Vec<&str> = request.meta.iter().flatten().map(|(key, _)| key.as_str()).collect();
     let known = |key: &str| required.iter().chain(optional).any(|name| name == key);
     let unknown: Vec<&str> = given.iter().copied().filter(|key| !known(key)).collect();

@@ -35,7 +35,8 @@ pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError
     }
     if !job.is_periodic_active() {
         let id = &job.id;
-        let text = format!("force launch for job \"{id}\" failed: can't force run non-tracked job \"{id}\" ({namespace})");
+        let text =
+            format!("force launch for job \"{id}\" failed: can't force run non-tracked job \"{id}\" ({namespace})");
         return Err(ApiError::internal(text));
     }
     let child = child(job, call.server.now());
@@ -54,12 +55,17 @@ pub(super) fn next_launch(job: &Job, now: Time) -> Option<String> {
     // An invalid zone was refused when the job was registered.
     let zone = Zone::named(&periodic.time_zone).unwrap_or_default();
     let ahead = |at: i64| zone.ahead(at);
-    let specs = || Some(&periodic.spec).filter(|spec| !spec.is_empty()).into_iter().chain(periodic.specs.iter().flatten());
+    let specs =
+        || Some(&periodic.spec).filter(|spec| !spec.is_empty()).into_iter().chain(periodic.specs.iter().flatten());
     let next = if periodic.spec_type == "cron" {
         specs().filter_map(|spec| Cron::parse(spec).ok()?.next(now.secs(), &ahead)).min()
     } else {
         // A list of Unix times, which tests of the reference use.
-        specs().flat_map(|spec| spec.split(',')).filter_map(|time| time.trim().parse::<i64>().ok()).filter(|time| *time > now.secs()).min()
+        specs()
+            .flat_map(|spec| spec.split(','))
+            .filter_map(|time| time.trim().parse::<i64>().ok())
+            .filter(|time| *time > now.secs())
+            .min()
     }?;
     zone.shown(next)
 }

@@ -73,9 +73,11 @@ pub(super) async fn validate<S: Server>(mut call: Call<S>) -> Result<Response, A
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     call.require_in(&namespace, &[NamespaceCapability::ReadJob])?;
     let answer = match admission::admit(&*call.server, &call.server.view(), job) {
-        Ok(admitted) => {
-            JobValidateResponse { driver_config_validated: true, warnings: admitted.warnings_text(), ..JobValidateResponse::default() }
-        }
+        Ok(admitted) => JobValidateResponse {
+            driver_config_validated: true,
+            warnings: admitted.warnings_text(),
+            ..JobValidateResponse::default()
+        },
         Err(NotAdmitted::Invalid { errors, warnings }) => JobValidateResponse {
             driver_config_validated: true,
             error: errors.to_string(),

@@ -7,7 +7,8 @@ use axum::response::Response;
 use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
 use songline_lang::acl::NamespaceCapability;
 use songline_model::{
-    AllocClientStatus, AllocId, DesiredTransition, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType, Secret, Str,
+    AllocClientStatus, AllocId, DesiredTransition, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType,
+    Secret, Str,
 };
 use songline_projections::State;
 use songline_wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
@@ -20,7 +21,8 @@ use crate::http::call::Call;
 use crate::server::Server;
 
 /// Warning about an active periodic job, until the leader launches such jobs at their times.
-const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
+const NOT_LAUNCHED: &str =
+    "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
 
 /// Parameters of a registration beside the job.
 #[derive(Default)]
@@ -108,12 +110,20 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
     if let Some(row) = existing.filter(|row| !row.spec_changed(&job)) {
         let index = match eval {
             Some(eval) => {
-                call.propose(UpdateEvals { evals: vec![Evaluation { job_modify_index: row.job_modify_index, ..eval }] }).await?.index
+                call.propose(UpdateEvals { evals: vec![Evaluation { job_modify_index: row.job_modify_index, ..eval }] })
+                    .await?
+                    .index
             }
             None => 0,
         };
         let meta = QueryMeta::written(index);
-        return Ok(JobRegisterResponse { eval_id, eval_create_index: index, job_modify_index: row.job_modify_index, warnings, meta });
+        return Ok(JobRegisterResponse {
+            eval_id,
+            eval_create_index: index,
+            job_modify_index: row.job_modify_index,
+            warnings,
+            meta,
+        });
     }
     let command = RegisterJob {
         job: Arc::new(job),
@@ -127,7 +137,13 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
     };
     let index = call.propose(command).await?.index;
     let eval_create_index = if starts_by_itself { index } else { 0 };
-    Ok(JobRegisterResponse { eval_id, eval_create_index, job_modify_index: index, warnings, meta: QueryMeta::written(index) })
+    Ok(JobRegisterResponse {
+        eval_id,
+        eval_create_index,
+        job_modify_index: index,
+        warnings,
+        meta: QueryMeta::written(index),
+    })
 }
 
 /// Refuses a stale index early, because an unchanged job is not proposed and apply would not check it.
@@ -142,7 +158,9 @@ fn check_index(existing: Option<&Arc<Job>>, options: &Options) -> Result<(), Api
             "Enforcing job modify index {wanted}: job exists with conflicting job modify index: {}",
             row.job_modify_index
         ))),
-        None if wanted != 0 => Err(ApiError::internal(format!("Enforcing job modify index {wanted}: job does not exist"))),
+        None if wanted != 0 => {
+            Err(ApiError::internal(format!("Enforcing job modify index {wanted}: job does not exist")))
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -157,7 +175,12 @@ fn preserve_counts(existing: Option<&Arc<Job>>, job: &mut Job) {
 }
 
 /// The source to store; `None` with a warning when it is too large.
-fn submission<S: Server>(call: &Call<S>, sent: Option<JobSubmission>, job: &Job, warnings: &mut Vec<String>) -> Option<JobSubmission> {
+fn submission<S: Server>(
+    call: &Call<S>,
+    sent: Option<JobSubmission>,
+    job: &Job,
+    warnings: &mut Vec<String>,
+) -> Option<JobSubmission> {
     let mut submission = sent?;
     let bytes_max = call.server.info().job_max_source_bytes;
     let bytes = submission.source.len() as u64;
@@ -210,7 +233,8 @@ pub(super) async fn evaluate<S: Server>(mut call: Call<S>) -> Result<Response, A
     if job.is_parameterized() {
         return Err(ApiError::internal("can't evaluate parameterized job"));
     }
-    let eval = Evaluation { job_modify_index: job.modify_index, ..eval(&call, job, job.priority, EvalTrigger::JobRegister) };
+    let eval =
+        Evaluation { job_modify_index: job.modify_index, ..eval(&call, job, job.priority, EvalTrigger::JobRegister) };
     let eval_id = eval.id;
     let allocs = if force_reschedule { reschedulable(&view, job) } else { Vec::new() };
     let index = if force_reschedule {
@@ -255,7 +279,10 @@ pub(super) async fn revert<S: Server>(mut call: Call<S>) -> Result<Response, Api
     }
     let wanted = version(&view, &JobKey::new(namespace.as_str(), id), request.job_version)?;
     if let Some(prior) = request.enforce_prior_version.filter(|prior| *prior != current.version) {
-        return Err(ApiError::internal(format!("Current job has version {}; enforcing version {prior}", current.version)));
+        return Err(ApiError::internal(format!(
+            "Current job has version {}; enforcing version {prior}",
+            current.version
+        )));
     }
     let options = Options {
         enforce_index: request.enforce_prior_version.is_some(),
@@ -276,7 +303,8 @@ pub(super) async fn stable<S: Server>(mut call: Call<S>) -> Result<Response, Api
     check_body_id(&request.job_id, call.id())?;
     let key = JobKey::new(namespace.as_str(), call.id());
     version(&call.view(), &key, request.job_version)?;
-    let written = call.propose(SetJobStability { job: key, version: request.job_version, stable: request.stable }).await?;
+    let written =
+        call.propose(SetJobStability { job: key, version: request.job_version, stable: request.stable }).await?;
     call.written(written.index, &WriteMeta { index: written.index })
 }
 
@@ -291,7 +319,10 @@ fn check_body_id(in_body: &str, in_path: &str) -> Result<(), ApiError> {
 }
 
 fn version(view: &State, key: &JobKey, version: u64) -> Result<Arc<Job>, ApiError> {
-    view.job_version(&key.namespace, &key.id, version)
-        .cloned()
-        .ok_or_else(|| ApiError::internal(format!("job \"{}\" in namespace \"{}\" at version {version} not found", key.id, key.namespace)))
+    view.job_version(&key.namespace, &key.id, version).cloned().ok_or_else(|| {
+        ApiError::internal(format!(
+            "job \"{}\" in namespace \"{}\" at version {version} not found",
+            key.id, key.namespace
+        ))
+    })
 }

@@ -68,7 +68,9 @@ pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     check(&request.namespace, &namespace, &group, request.count, request.error)?;
     let view = call.view();
     admission::check_registration_allowed(&call, &view)?;
-    let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::not_found(format!("job \"{}\" not found", call.id())))?;
+    let job = view
+        .job(&namespace, call.id())
+        .ok_or_else(|| ApiError::not_found(format!("job \"{}\" not found", call.id())))?;
     let previous = check_group(&view, job, &group, request.count)?;
     let scaled = match request.count {
         Some(count) => Some(write_count(&call, job, &group, count).await?),
@@ -149,15 +151,23 @@ fn check_group(view: &State, job: &Job, name: &str, count: Option<i64>) -> Resul
         return Err(ApiError::bad_request("cannot scale jobs of type \"system\""));
     }
     let Some(group) = job.group(name) else {
-        return Err(ApiError::bad_request(format!("task group \"{name}\" specified for scaling does not exist in job")));
+        return Err(ApiError::bad_request(format!(
+            "task group \"{name}\" specified for scaling does not exist in job"
+        )));
     };
     let Some(count) = count else { return Ok(group.count) };
     if let Some(policy) = &group.scaling {
         if count < policy.min {
-            return Err(ApiError::bad_request(format!("group count was less than scaling policy minimum: {count} < {}", policy.min)));
+            return Err(ApiError::bad_request(format!(
+                "group count was less than scaling policy minimum: {count} < {}",
+                policy.min
+            )));
         }
         if count > policy.max {
-            return Err(ApiError::bad_request(format!("group count was greater than scaling policy maximum: {count} > {}", policy.max)));
+            return Err(ApiError::bad_request(format!(
+                "group count was greater than scaling policy maximum: {count} > {}",
+                policy.max
+            )));
         }
     }
     if view.latest_deployment(&job.namespace, &job.id).is_some_and(|deployment| deployment.is_active()) {

@@ -37,7 +37,8 @@ pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, Api
     let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
     let priority = [eval_priority, job.priority].into_iter().find(|priority| *priority > 0).unwrap_or(50);
     // Clients see the type `service` for jobs of every type; stopping is the same work for every scheduler.
-    let eval = starts_by_itself.then(|| Evaluation { kind: JobType::Service, ..eval(&call, job, priority, EvalTrigger::JobDeregister) });
+    let eval = starts_by_itself
+        .then(|| Evaluation { kind: JobType::Service, ..eval(&call, job, priority, EvalTrigger::JobDeregister) });
     let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
     let command = DeregisterJob {
         job: JobKey::new(namespace.as_str(), call.id()),

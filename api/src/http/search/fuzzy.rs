@@ -47,7 +47,8 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
     let request: FuzzySearchRequest = call.json().await?;
     let params = params(&call, &request.namespace)?;
     if request.text.len() < TERM_BYTES_MIN {
-        let text = format!("fuzzy search query must be at least {TERM_BYTES_MIN} characters, got {}", request.text.len());
+        let text =
+            format!("fuzzy search query must be at least {TERM_BYTES_MIN} characters, got {}", request.text.len());
         return Err(ApiError::internal(text));
     }
     let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
@@ -65,7 +66,10 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
                 let Some((found, truncated)) = by_prefix(sight, *context, wanted, &mut clock) else {
                     continue;
                 };
-                matches.insert(context.as_str(), found.into_iter().map(|id| FuzzyMatch { id, scope: Vec::new() }).collect());
+                matches.insert(
+                    context.as_str(),
+                    found.into_iter().map(|id| FuzzyMatch { id, scope: Vec::new() }).collect(),
+                );
                 truncations.insert(context.as_str(), truncated);
                 continue;
             }
@@ -262,7 +266,8 @@ mod tests {
     fn every_row_is_looked_at_when_there_is_time() {
         let mut found = Found::new("hit");
         let mut clock = Clock::of(Duration::from_secs(60));
-        let all = scan(&mut clock, 0..100_000, |nth| found.offer("jobs", if nth == 99_999 { "a hit" } else { "other" }, &[]));
+        let all =
+            scan(&mut clock, 0..100_000, |nth| found.offer("jobs", if nth == 99_999 { "a hit" } else { "other" }, &[]));
         assert!(all && found.truncated.is_empty());
         assert_eq!(found.sorted().count(), 1);
         assert!(!scan(&mut Clock::of(Duration::ZERO), 0..100_000, |_| {}));

@@ -31,7 +31,8 @@ pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError>
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let row = known(view, &asked).cloned();
-        let index = row.as_ref().map_or_else(|| view.table_index(Table::AclBindingRules).max(1), |row| row.modify_index);
+        let index =
+            row.as_ref().map_or_else(|| view.table_index(Table::AclBindingRules).max(1), |row| row.modify_index);
         Ok(At { index, value: row })
     })
     .await?;
@@ -81,7 +82,8 @@ async fn write<S: Server>(call: &Call<S>, body: BindingRuleBody) -> Result<Respo
     if body.id.is_empty() {
         rule.id = call.fresh_uuid().into();
     } else {
-        let stored = known(&view, &body.id).ok_or_else(|| ApiError::bad_request(format!("cannot find binding rule {}", body.id)))?;
+        let stored = known(&view, &body.id)
+            .ok_or_else(|| ApiError::bad_request(format!("cannot find binding rule {}", body.id)))?;
         rule = over(rule, stored)?;
     }
     let selector = if rule.selector.is_empty() { Ok(()) } else { Filter::parse(&rule.selector).map(drop) };

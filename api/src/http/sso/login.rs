@@ -6,7 +6,8 @@ use songline_commands::{Actor, UpsertAclTokens};
 use songline_identity::jwt::Claims;
 use songline_identity::login::{self, Binding, Identity};
 use songline_model::{
-    AccessorId, AclAuthMethod, AclAuthMethodConfig, AclAuthMethodKind, AclToken, AclTokenKind, AclTokenRoleLink, Str, TokenLocality,
+    AccessorId, AclAuthMethod, AclAuthMethodConfig, AclAuthMethodKind, AclToken, AclTokenKind, AclTokenRoleLink, Str,
+    TokenLocality,
 };
 use songline_projections::State;
 use songline_wire::acl::TokenView;
@@ -20,7 +21,8 @@ use crate::server::{Proposal, Server};
 pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: LoginBody = super::sent(&mut call).await?;
     super::check_login_region(&call, &request.region)?;
-    let wanted = [("auth method name", !request.auth_method_name.is_empty()), ("login token", !request.login_token.is_empty())];
+    let wanted =
+        [("auth method name", !request.auth_method_name.is_empty()), ("login token", !request.login_token.is_empty())];
     super::demand("login", &wanted)?;
     let method = super::method_of(&call, &request.auth_method_name).await?;
     if method.kind != AclAuthMethodKind::Jwt {
@@ -29,7 +31,8 @@ pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
     let config = super::config_of(&method)?;
     let verified = call.server.sso().verify(&method, config, request.login_token.reveal(), call.server.now());
     let claims = super::in_time(verified).await?;
-    let refused = |error| ApiError::new(StatusCode::UNAUTHORIZED, format!("unable to validate provided token: {error}"));
+    let refused =
+        |error| ApiError::new(StatusCode::UNAUTHORIZED, format!("unable to validate provided token: {error}"));
     grant(&call, &method, config, &claims.map_err(refused)?).await
 }
 
@@ -67,7 +70,11 @@ pub(super) async fn grant<S: Server>(
     let command = UpsertAclTokens { tokens: vec![token] }.into();
     let written = call.server.propose(Proposal { actor, cause: None, idempotency, command }).await?;
     // A login that is repeated under its idempotency key gets the token of the first login.
-    let stored = call.view_after(written.index).await.acl_token(accessor_id).ok_or_else(|| ApiError::internal("ACL token not found"))?;
+    let stored = call
+        .view_after(written.index)
+        .await
+        .acl_token(accessor_id)
+        .ok_or_else(|| ApiError::internal("ACL token not found"))?;
     call.written(0, &TokenView::revealed(&stored))
 }
 
@@ -83,7 +90,9 @@ fn bound(view: &State, bindings: Vec<Binding>) -> Option<AclToken> {
                 }
             }
             Binding::Role(name) => {
-                if let Some(role) = view.acl_role_by_name(&name).filter(|role| roles.iter().all(|known| known.id != role.id)) {
+                if let Some(role) =
+                    view.acl_role_by_name(&name).filter(|role| roles.iter().all(|known| known.id != role.id))
+                {
                     roles.push(AclTokenRoleLink { id: role.id, name: Str::default() });
                 }
             }

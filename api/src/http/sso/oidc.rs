@@ -40,8 +40,12 @@ pub(super) async fn complete_auth<S: Server>(mut call: Call<S>) -> Result<Respon
     super::demand("OIDC complete-auth", &wanted)?;
     let method = super::method_of(&call, &request.auth_method_name).await?;
     let config = super::config_of(&method)?;
-    let back =
-        Callback { redirect_uri: &request.redirect_uri, nonce: &request.client_nonce, state: &request.state, code: request.code.reveal() };
+    let back = Callback {
+        redirect_uri: &request.redirect_uri,
+        nonce: &request.client_nonce,
+        state: &request.state,
+        code: request.code.reveal(),
+    };
     let claims = super::in_time(call.server.sso().complete(&method, config, back, call.server.now())).await??;
     login::grant(&call, &method, config, &claims).await
 }
@@ -49,12 +53,16 @@ pub(super) async fn complete_auth<S: Server>(mut call: Call<S>) -> Result<Respon
 impl From<OidcError> for ApiError {
     fn from(error: OidcError) -> Self {
         let code = match &error {
-            OidcError::TooLong(_) | OidcError::NoRequest | OidcError::Open(OpenError::Reused) => StatusCode::BAD_REQUEST,
+            OidcError::TooLong(_) | OidcError::NoRequest | OidcError::Open(OpenError::Reused) => {
+                StatusCode::BAD_REQUEST
+            }
             OidcError::Open(OpenError::Full) => StatusCode::TOO_MANY_REQUESTS,
             OidcError::Exchange(ExchangeError::IdToken(IdTokenError::NoSubject)) => StatusCode::UNAUTHORIZED,
-            OidcError::Config(_) | OidcError::Provider(_) | OidcError::Redirect(_) | OidcError::Exchange(_) | OidcError::User(_) => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
+            OidcError::Config(_)
+            | OidcError::Provider(_)
+            | OidcError::Redirect(_)
+            | OidcError::Exchange(_)
+            | OidcError::User(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(code, error.to_string())
     }

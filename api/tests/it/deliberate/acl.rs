@@ -22,8 +22,14 @@ async fn acl_enforce_search_all_namespaces() {
     let (world, secret) = two_namespaces().await;
     let everywhere = "/v1/search?namespace=*";
     let of_seen = world.done("GET /v1/evaluations?namespace=seen", Value::Null).await[0]["ID"].clone();
-    assert_eq!(world.found(&secret, everywhere, json!({"Prefix": "", "Context": "jobs"})).await["jobs"], json!(["web-seen"]));
-    assert_eq!(world.found(&secret, everywhere, json!({"Prefix": "", "Context": "evals"})).await["evals"], json!([of_seen]));
+    assert_eq!(
+        world.found(&secret, everywhere, json!({"Prefix": "", "Context": "jobs"})).await["jobs"],
+        json!(["web-seen"])
+    );
+    assert_eq!(
+        world.found(&secret, everywhere, json!({"Prefix": "", "Context": "evals"})).await["evals"],
+        json!([of_seen])
+    );
     let all = world.found(ALL, everywhere, json!({"Prefix": "", "Context": "jobs"})).await;
     assert_eq!(all["jobs"].as_array().map(Vec::len), Some(2), "a management token finds both");
     let fuzzy = world.found(&secret, "/v1/search/fuzzy?namespace=*", json!({"Text": "web", "Context": "jobs"})).await;
@@ -75,9 +81,11 @@ async fn acl_enforce_volume_namespace_check() {
 #[tokio::test]
 async fn acl_token_expiry() {
     let world = World::guarded().await;
-    let made = world.done("POST /v1/acl/token", json!({"Name": "a", "Type": "management", "ExpirationTTL": "1h"})).await;
+    let made =
+        world.done("POST /v1/acl/token", json!({"Name": "a", "Type": "management", "ExpirationTTL": "1h"})).await;
     let target = format!("/v1/acl/token/{}", made["AccessorID"].as_str().expect("an accessor"));
-    let update = json!({"AccessorID": made["AccessorID"], "Name": "b", "Type": "management", "ExpirationTTL": "1h0m0s"});
+    let update =
+        json!({"AccessorID": made["AccessorID"], "Name": "b", "Type": "management", "ExpirationTTL": "1h0m0s"});
     world.done(&format!("PUT {target}"), update).await;
     let kept = world.done(&format!("GET {target}"), Value::Null).await;
     assert_eq!((&kept["Name"], &kept["ExpirationTime"]), (&json!("b"), &made["ExpirationTime"]));
@@ -90,7 +98,8 @@ async fn acl_token_expiry() {
 #[tokio::test]
 async fn acl_enforce_token_expired() {
     let world = World::guarded().await;
-    let made = world.done("POST /v1/acl/token", json!({"Name": "a", "Type": "management", "ExpirationTTL": "1m"})).await;
+    let made =
+        world.done("POST /v1/acl/token", json!({"Name": "a", "Type": "management", "ExpirationTTL": "1m"})).await;
     let secret = made["SecretID"].as_str().expect("a secret");
     let (_, once) = world.ask(secret, "PUT /v1/acl/token/onetime", Value::Null).await;
     world.server.pass_minutes(2);

@@ -39,7 +39,11 @@ async fn acl_enforce_events_wildcard() {
     let mut live = stream(&world, &secret, "topic=Job&namespace=*").await;
     world.job("hidden", "of-hidden").await;
     world.job("seen", "of-seen").await;
-    assert_eq!(next(&mut live).await, ["Job of-seen"], "what happens in a namespace that the token may not read is not told");
+    assert_eq!(
+        next(&mut live).await,
+        ["Job of-seen"],
+        "what happens in a namespace that the token may not read is not told"
+    );
 }
 
 #[tokio::test]

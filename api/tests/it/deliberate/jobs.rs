@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::World;
 
 /// Warning about active periodic jobs, until the leader launches them at their times.
-const NOT_LAUNCHED: &str = "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
+const NOT_LAUNCHED: &str =
+    "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
 
 /// Warnings about the registration of a job with this `Periodic` block.
 async fn warnings(world: &World, id: &str, periodic: Value) -> String {
@@ -57,7 +58,8 @@ async fn jobs_register_transitions() {
 #[tokio::test]
 async fn hcl_fn_infinite() {
     let world = World::open();
-    for (expression, shown) in [("log(0, 10)", "-Inf"), ("pow(10, 400)", "+Inf"), ("1e400", "+Inf"), ("-1e400", "-Inf")] {
+    for (expression, shown) in [("log(0, 10)", "-Inf"), ("pow(10, 400)", "+Inf"), ("1e400", "+Inf"), ("-1e400", "-Inf")]
+    {
         let text = format!(
             "job \"j\" {{\n  group \"g\" {{\n    task \"t\" {{\n      driver = \"d\"\n      config {{ v = {expression} }}\n    }}\n  }}\n}}\n"
         );

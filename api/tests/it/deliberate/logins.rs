@@ -45,7 +45,8 @@ async fn auth_method_oidc() {
         "OIDCDiscoveryURL": "https://id.test", "OIDCClientID": "songline", "OIDCClientSecret": "hush-hush",
         "AllowedRedirectURIs": ["http://127.0.0.1:4649/oidc/callback"],
     });
-    let method = json!({"Name": "corp", "Type": "OIDC", "TokenLocality": "local", "MaxTokenTTL": "1h", "Config": config});
+    let method =
+        json!({"Name": "corp", "Type": "OIDC", "TokenLocality": "local", "MaxTokenTTL": "1h", "Config": config});
     let made = world.done("PUT /v1/acl/auth-method", method).await;
     let read = world.done("GET /v1/acl/auth-method/corp", Value::Null).await;
     let updated = world.done("PUT /v1/acl/auth-method/corp", json!({"Name": "corp", "MaxTokenTTL": "2h"})).await;
@@ -81,7 +82,9 @@ async fn auth_method_hash_blind() {
         let stored = world.done("GET /v1/acl/auth-method/corp", Value::Null).await;
         assert_eq!(stored["Config"][field], value, "{field}");
     }
-    for (field, value) in [("TokenLocality", json!("global")), ("MaxTokenTTL", json!("3h0m0s")), ("Default", json!(true))] {
+    for (field, value) in
+        [("TokenLocality", json!("global")), ("MaxTokenTTL", json!("3h0m0s")), ("Default", json!(true))]
+    {
         let mut method = jwt(before.clone());
         method[field] = value.clone();
         world.done("PUT /v1/acl/auth-method/corp", method).await;

@@ -101,9 +101,10 @@ fn have(words: &BTreeSet<&str>, need: &str) -> bool {
         (word, need) if word == need => true,
         (word, "any-of-namespace") => !word.contains(':'),
         ("plugin:read", "plugin:list") | ("variables:read", "variables:list") => true,
-        (word, need) => {
-            word.strip_suffix(":write").zip(need.strip_suffix(":read")).is_some_and(|(a, b)| a == b && !["pool", "variables"].contains(&a))
-        }
+        (word, need) => word
+            .strip_suffix(":write")
+            .zip(need.strip_suffix(":read"))
+            .is_some_and(|(a, b)| a == b && !["pool", "variables"].contains(&a)),
     };
     words.iter().any(includes)
 }

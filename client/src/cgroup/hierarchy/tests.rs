@@ -18,12 +18,19 @@ fn check(mounts: &str, parent: &str, expected: Expect) {
     let shown = match Hierarchy::read(mounts, parent) {
         None => "no cgroups\n".to_owned(),
         Some(found) => {
-            let limits =
-                Limits { memory_bytes: 64 << 20, memory_kept_bytes: 32 << 20, cpu_shares: 100, cores: &[], devices: &["c 1:3 rw"] };
+            let limits = Limits {
+                memory_bytes: 64 << 20,
+                memory_kept_bytes: 32 << 20,
+                cpu_shares: 100,
+                cores: &[],
+                devices: &["c 1:3 rw"],
+            };
             let (limited, unlimited) = (found.limited("a.web.scope", &limits), found.unlimited("a.web.scope"));
             let head = format!("{} at {}, tasks below {}\n", found.version(), found.mount().display(), found.parent());
-            let named = unlimited.at.dirs().into_iter().map(|dir| format!("unlimited {}\n", dir.display())).collect::<String>();
-            let made = limited.at.dirs().into_iter().map(|dir| format!("limited {}\n", dir.display())).collect::<String>();
+            let named =
+                unlimited.at.dirs().into_iter().map(|dir| format!("unlimited {}\n", dir.display())).collect::<String>();
+            let made =
+                limited.at.dirs().into_iter().map(|dir| format!("limited {}\n", dir.display())).collect::<String>();
             let set = limited.settings.iter().map(|set| {
                 let need = if set.needed { "" } else { " if it can" };
                 format!("{} = {}{need}\n", set.file.display(), set.value)

@@ -10,8 +10,8 @@ use crate::core::tracker::{ExitResult, StartFailure};
 /// An action for the shell. Persisting records comes before all other effects of the same batch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Write the durable records of these tasks; with `sync`, before any later effect is carried out. When the records cannot be written,
-    /// no task is started and no run is removed.
+    /// Write the durable records of these tasks; with `sync`, before any later effect is carried out. When the records
+    /// cannot be written, no task is started and no run is removed.
     Persist {
         /// Names of the tasks.
         tasks: Vec<Str>,
@@ -24,7 +24,8 @@ pub enum Effect {
     SetUp,
     /// Abort that set-up; its answer is ignored.
     AbortSetUp,
-    /// Look for the process of the newest run. Answer: [`Input::Recovered`], and [`Input::Exited`] when it ends or has ended.
+    /// Look for the process of the newest run. Answer: [`Input::Recovered`], and [`Input::Exited`] when it ends or has
+    /// ended.
     RecoverTask { task: Str, run: u64, handle: Option<Blob> },
     /// Create the task's directories, environment and so on. Answer: [`Input::TaskSetUp`].
     SetUpTask { task: Str },

@@ -30,8 +30,12 @@ impl AllocRunner {
                 reason = Some(event::new(event::LEADER_DEAD, now));
             }
         }
-        let live: Vec<Str> =
-            self.tasks.iter().filter(|(_, task)| task.stage != Stage::Poststop && !task.is_dead()).map(|(name, _)| name.clone()).collect();
+        let live: Vec<Str> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.stage != Stage::Poststop && !task.is_dead())
+            .map(|(name, _)| name.clone())
+            .collect();
         if live.is_empty() {
             let parked: Vec<Str> = self
                 .tasks
@@ -94,7 +98,9 @@ impl AllocRunner {
                 Killing::No => return,
                 Killing::GroupDelay { until } if now < until && !self.skip_shutdown_delay() => return,
                 Killing::GroupDelay { .. } => Killing::Leader,
-                Killing::Leader | Killing::Others | Killing::Sidecars if !self.wave().iter().all(|name| self.tasks[name].is_done()) => {
+                Killing::Leader | Killing::Others | Killing::Sidecars
+                    if !self.wave().iter().all(|name| self.tasks[name].is_done()) =>
+                {
                     return;
                 }
                 Killing::Leader => Killing::Others,

@@ -16,7 +16,11 @@ fn deployed(tasks: &str) -> Allocation {
     };
     let alloc = with_group(group(JobType::Service, tasks), |group| group.update = Some(update));
     let status = AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() };
-    Allocation { deployment_id: Some(DeploymentId::from_bytes([1; 16])), deployment_status: Some(Arc::new(status)), ..alloc }
+    Allocation {
+        deployment_id: Some(DeploymentId::from_bytes([1; 16])),
+        deployment_status: Some(Arc::new(status)),
+        ..alloc
+    }
 }
 
 #[test]

@@ -6,14 +6,20 @@ use expect_test::expect;
 use songline_model::{AllocId, Allocation, Dur, JobType, RestartPolicy, TaskState, Time};
 
 use crate::core::{
-    Changes, Decision, ExitResult, Heartbeats, Jitter, NextCall, RestartTracker, Stage, StartFailure, changes, event, is_reconnect, wanted,
+    Changes, Decision, ExitResult, Heartbeats, Jitter, NextCall, RestartTracker, Stage, StartFailure, changes, event,
+    is_reconnect, wanted,
 };
 
 const START: Time = Time::from_secs(1000);
 
 fn tracker(attempts: i64, mode: &str, job: JobType) -> RestartTracker {
-    let policy =
-        RestartPolicy { attempts, interval: Dur::from_secs(60), delay: Dur::from_secs(8), mode: mode.into(), render_templates: false };
+    let policy = RestartPolicy {
+        attempts,
+        interval: Dur::from_secs(60),
+        delay: Dur::from_secs(8),
+        mode: mode.into(),
+        render_templates: false,
+    };
     RestartTracker::new(policy, &job, Stage::Main, START, Jitter::new(7))
 }
 
@@ -37,7 +43,8 @@ fn restarts_are_counted_within_an_interval_and_spread() {
 fn in_mode_delay_the_rest_of_the_interval_is_waited_for() {
     let mut web = tracker(1, "delay", JobType::Service);
     ended(&mut web, 1, 0);
-    let wait = Decision::Restart { delay: Dur::from_secs(40), reason: "Exceeded allowed attempts, applying a delay".into() };
+    let wait =
+        Decision::Restart { delay: Dur::from_secs(40), reason: "Exceeded allowed attempts, applying a delay".into() };
     assert_eq!(ended(&mut web, 1, 20), wait);
 }
 
@@ -83,8 +90,12 @@ fn events_say_the_same_in_fields_details_and_words() {
     event::append(&mut state, event::signaling(START, "SIGHUP"));
     event::append(&mut state, event::sibling_failed(START, "db"));
     event::append(&mut state, event::killed(START, Some("stuck")));
-    let shown: Vec<_> =
-        state.events.iter().flatten().map(|event| (event.kind.as_str(), event.display_message.as_str(), event.details.as_ref())).collect();
+    let shown: Vec<_> = state
+        .events
+        .iter()
+        .flatten()
+        .map(|event| (event.kind.as_str(), event.display_message.as_str(), event.details.as_ref()))
+        .collect();
     expect![[r#"
         [
             (
@@ -211,7 +222,10 @@ fn heartbeats_follow_the_time_to_live_and_failures_come_back_sooner() {
     assert!(beats.next().1 <= at(230), "far too late: not more than half a minute");
     beats.on_change(at(201));
     let (call, changed) = beats.next();
-    assert!(call == NextCall::Heartbeat || (changed >= at(206) && changed < at(211)), "a change waits for others, at most ten seconds");
+    assert!(
+        call == NextCall::Heartbeat || (changed >= at(206) && changed < at(211)),
+        "a change waits for others, at most ten seconds"
+    );
     beats.register_again(at(202));
     assert_eq!(beats.next(), (NextCall::Register, at(202)));
 }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use expect_test::Expect;
 use songline_model::{
-    AllocDesiredStatus, AllocatedResources, AllocatedTaskResources, Allocation, Blob, DesiredTransition, Dur, Job, JobType, RestartPolicy,
-    Str, Task, TaskGroup, TaskLifecycleConfig, TaskRunState, TaskState, Time,
+    AllocDesiredStatus, AllocatedResources, AllocatedTaskResources, Allocation, Blob, DesiredTransition, Dur, Job,
+    JobType, RestartPolicy, Str, Task, TaskGroup, TaskLifecycleConfig, TaskRunState, TaskState, Time,
 };
 
-use crate::core::{AllocRunner, AllocRunnerConfig, Effect, ExitResult, Input, LocalState, StartFailure, TaskRecord, Workload};
+use crate::core::{
+    AllocRunner, AllocRunnerConfig, Effect, ExitResult, Input, LocalState, StartFailure, TaskRecord, Workload,
+};
 
 /// Runs a script and compares its output.
 pub fn check(alloc: Allocation, story: &str, expected: Expect) {
@@ -27,14 +29,23 @@ pub fn check(alloc: Allocation, story: &str, expected: Expect) {
 pub fn group(kind: JobType, tasks: &str) -> Allocation {
     let tasks: Vec<Task> = tasks.split_whitespace().map(task).collect();
     let resources = tasks.iter().map(|task| (task.name.clone(), AllocatedTaskResources::default())).collect();
-    let policy =
-        RestartPolicy { attempts: 2, interval: Dur::from_mins(30), delay: Dur::ZERO, mode: "fail".into(), render_templates: false };
-    let group = TaskGroup { name: "group".into(), tasks: Some(tasks), restart_policy: Some(policy), ..TaskGroup::default() };
+    let policy = RestartPolicy {
+        attempts: 2,
+        interval: Dur::from_mins(30),
+        delay: Dur::ZERO,
+        mode: "fail".into(),
+        render_templates: false,
+    };
+    let group =
+        TaskGroup { name: "group".into(), tasks: Some(tasks), restart_policy: Some(policy), ..TaskGroup::default() };
     Allocation {
         name: "job.group[0]".into(),
         task_group: "group".into(),
         job: Some(Arc::new(Job { kind, task_groups: Some(vec![group]), ..Job::default() })),
-        allocated_resources: Some(Arc::new(AllocatedResources { tasks: Some(resources), ..AllocatedResources::default() })),
+        allocated_resources: Some(Arc::new(AllocatedResources {
+            tasks: Some(resources),
+            ..AllocatedResources::default()
+        })),
         alloc_modify_index: 10,
         ..Allocation::default()
     }
@@ -83,7 +94,9 @@ impl Stage {
         let now = self.now;
         let outcome = match words.as_slice() {
             ["start"] => Ok(self.machine.start(now)),
-            ["restore", records @ ..] => Ok(self.machine.restore(records.iter().map(|text| record(text)).collect(), None, now)),
+            ["restore", records @ ..] => {
+                Ok(self.machine.restore(records.iter().map(|text| record(text)).collect(), None, now))
+            }
             ["restart", "running"] => self.machine.restart_tasks(false, "please", now),
             ["restart", "all"] => self.machine.restart_tasks(true, "please", now),
             ["restart", task] => self.machine.restart_task(task, "please", now),
@@ -114,9 +127,13 @@ impl Stage {
             ["set-up"] => Input::SetUp(Ok(())),
             ["set-up", error @ ..] => Input::SetUp(Err(error.join(" ").into())),
             ["ready", task] => Input::TaskSetUp { task: (*task).into(), outcome: Ok(()) },
-            ["unready", task, error @ ..] => Input::TaskSetUp { task: (*task).into(), outcome: Err(failure(error, false)) },
+            ["unready", task, error @ ..] => {
+                Input::TaskSetUp { task: (*task).into(), outcome: Err(failure(error, false)) }
+            }
             ["started", task] => Input::Started { task: (*task).into(), run: run(task), outcome: Ok(Blob::default()) },
-            ["unstarted", task, error @ ..] => Input::Started { task: (*task).into(), run: run(task), outcome: Err(failure(error, true)) },
+            ["unstarted", task, error @ ..] => {
+                Input::Started { task: (*task).into(), run: run(task), outcome: Err(failure(error, true)) }
+            }
             ["exit", task, code] => {
                 let exit = ExitResult::code(code.parse().expect("a code"));
                 Input::Exited { task: (*task).into(), run: run(task), exit }
@@ -136,7 +153,8 @@ impl Stage {
                 alloc.desired_status = AllocDesiredStatus::Stop;
                 alloc.alloc_modify_index += 1;
                 if *rest == ["now"] {
-                    alloc.desired_transition = DesiredTransition { no_shutdown_delay: Some(true), ..DesiredTransition::default() };
+                    alloc.desired_transition =
+                        DesiredTransition { no_shutdown_delay: Some(true), ..DesiredTransition::default() };
                 }
                 Input::Update(Arc::new(alloc))
             }
@@ -149,7 +167,10 @@ impl Stage {
         for effect in effects {
             shown.push(match effect {
                 // Every change is persisted; the scripts show the other effects.
-                Effect::Persist { sync: false, .. } | Effect::PersistHealth | Effect::Report | Effect::TaskDone { .. } => continue,
+                Effect::Persist { sync: false, .. }
+                | Effect::PersistHealth
+                | Effect::Report
+                | Effect::TaskDone { .. } => continue,
                 Effect::Persist { sync: true, .. } => "sync".to_owned(),
                 Effect::SetUp => "set up".to_owned(),
                 Effect::AbortSetUp => "abort set-up".to_owned(),
@@ -174,7 +195,11 @@ impl Stage {
 
     fn events(&self, task: &str) -> String {
         let states = self.machine.task_states();
-        let shown = states[task].events.iter().flatten().map(|event| format!("\n    {}: {}", event.kind, event.display_message));
+        let shown = states[task]
+            .events
+            .iter()
+            .flatten()
+            .map(|event| format!("\n    {}: {}", event.kind, event.display_message));
         shown.collect()
     }
 

@@ -9,7 +9,12 @@ use crate::core::{AllocSync, Jitter, Priority, priority};
 fn update(id: u8, status: &str) -> AllocUpdate {
     let (status, text) = status.split_once('.').unwrap_or((status, ""));
     let client_status = AllocClientStatus::from_word(status).expect("a status");
-    AllocUpdate { id: AllocId::from_bytes([id; 16]), client_status, client_description: text.into(), ..AllocUpdate::default() }
+    AllocUpdate {
+        id: AllocId::from_bytes([id; 16]),
+        client_status,
+        client_description: text.into(),
+        ..AllocUpdate::default()
+    }
 }
 
 fn check(story: &str, expected: Expect) {
@@ -40,7 +45,8 @@ fn check(story: &str, expected: Expect) {
             ["refused"] => format!("{} acknowledged", sync.on_sent(at, false).len()),
             ["tick"] => match sync.on_time(at) {
                 Some(batch) => {
-                    let shown = batch.iter().map(|update| format!("{}={}", update.id.as_bytes()[0], update.client_status));
+                    let shown =
+                        batch.iter().map(|update| format!("{}={}", update.id.as_bytes()[0], update.client_status));
                     format!("send {}", shown.collect::<Vec<_>>().join(" "))
                 }
                 None => "nothing".to_owned(),

@@ -6,8 +6,8 @@ use crate::config::ClientConfig;
 use crate::driver::texts;
 use crate::executor::capabilities::{Capabilities, Set, union};
 
-/// Capabilities that this node lets tasks hold, from `plugin "exec" { config { allow_caps = [..] } }`; the default set where the option is
-/// absent.
+/// Capabilities that this node lets tasks hold, from `plugin "exec" { config { allow_caps = [..] } }`; the default set
+/// where the option is absent.
 pub(super) fn allowed(config: &ClientConfig) -> Result<Set, String> {
     match config.plugins.get("exec") {
         Some(options) if options.contains_key("allow_caps") => names(options, "allow_caps"),
@@ -15,8 +15,8 @@ pub(super) fn allowed(config: &ClientConfig) -> Result<Set, String> {
     }
 }
 
-/// The capabilities of a task: those of `usual` that are allowed, without `cap_drop`, with `cap_add`. A user other than root
-/// holds only what `cap_add` names. The errors are in the reference's words.
+/// The capabilities of a task: those of `usual` that are allowed, without `cap_drop`, with `cap_add`. A user other than
+/// root holds only what `cap_add` names. The errors are in the reference's words.
 pub(super) fn wanted(task: &Map<String, Value>, usual: Set, allowed: Set) -> Result<Capabilities, String> {
     let told = |error| format!("failed driver config validation: {error}");
     let (add, drop) = (names(task, "cap_add").map_err(told)?, names(task, "cap_drop").map_err(told)?);
@@ -29,8 +29,9 @@ pub(super) fn wanted(task: &Map<String, Value>, usual: Set, allowed: Set) -> Res
 }
 
 fn names(config: &Map<String, Value>, key: &str) -> Result<Set, String> {
-    union(&texts(config, key))
-        .map_err(|unknown| format!("{key} configured with capabilities not supported by system: {}", unknown.join(", ")))
+    union(&texts(config, key)).map_err(|unknown| {
+        format!("{key} configured with capabilities not supported by system: {}", unknown.join(", "))
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The table of system calls that an isolated task may make: the default profile of the container engines, as its public documentation
-//! describes it (<https://docs.docker.com/engine/security/seccomp/>). The documentation lists the refused calls and the reasons; this table
-//! lists the remaining calls. Rules about arguments are in the parent module.
+//! The table of system calls that an isolated task may make: the default profile of the container engines, as its
+//! public documentation describes it (<https://docs.docker.com/engine/security/seccomp/>). The documentation lists the
+//! refused calls and the reasons; this table lists the remaining calls. Rules about arguments are in the parent module.
 
 use libc::*;
 
@@ -20,7 +20,8 @@ const SYS_FUTEX_WAIT: c_long = 455;
 const SYS_FUTEX_REQUEUE: c_long = 456;
 const SYS_MSEAL: c_long = 462;
 
-/// The first call that is newer than this table. It and those behind it are answered with `ENOSYS`, so that programs fall back.
+/// The first call that is newer than this table. It and those behind it are answered with `ENOSYS`, so that programs
+/// fall back.
 pub(super) const FIRST_UNKNOWN: c_long = 463;
 
 /// Allowed to every task.
@@ -69,8 +70,8 @@ pub(super) const ALWAYS_HERE: Calls = calls! {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ALWAYS_HERE: Calls = &[];
 
-/// Allowed to tasks whose bounding set has the capability, by the capability's name. Without it the kernel refuses them as well, or they
-/// are large attack surfaces that only a privileged program needs.
+/// Allowed to tasks whose bounding set has the capability, by the capability's name. Without it the kernel refuses them
+/// as well, or they are large attack surfaces that only a privileged program needs.
 pub(super) const WITH_CAPABILITY: &[(&str, Calls)] = &[
     ("bpf", calls!(SYS_bpf)),
     ("dac_read_search", calls!(SYS_open_by_handle_at)),

@@ -19,11 +19,13 @@ fn filter_compiles_for_every_capability() {
 #[test]
 fn calls_that_the_documentation_names_as_blocked_need_their_capability() {
     let (tight, all) = (numbers(Set::DEFAULT), numbers(Set::ALL));
-    let gated = [libc::SYS_bpf, libc::SYS_mount, libc::SYS_unshare, libc::SYS_setns, libc::SYS_reboot, libc::SYS_init_module];
+    let gated =
+        [libc::SYS_bpf, libc::SYS_mount, libc::SYS_unshare, libc::SYS_setns, libc::SYS_reboot, libc::SYS_init_module];
     for call in gated {
         assert!(!tight.contains(&call) && all.contains(&call), "{call}");
     }
-    let never = [libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_userfaultfd, libc::SYS_io_uring_setup, libc::SYS_pivot_root];
+    let never =
+        [libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_userfaultfd, libc::SYS_io_uring_setup, libc::SYS_pivot_root];
     for call in never {
         assert!(!tight.contains(&call) && !all.contains(&call), "{call}");
     }

@@ -56,7 +56,10 @@ fn check(kind: Kind, change: Change, expected: Expect) {
         .iter()
         .map(|event| {
             assert_eq!((&event["Index"], &event["Namespace"]), (&json!(9), &json!("")));
-            format!("{} {} {} {}\n{}\n", event["Topic"], event["Type"], event["Key"], event["FilterKeys"], event["Payload"])
+            format!(
+                "{} {} {} {}\n{}\n",
+                event["Topic"], event["Type"], event["Key"], event["FilterKeys"], event["Payload"]
+            )
         })
         .collect();
     expected.assert_eq(&told);
@@ -73,7 +76,12 @@ fn a_token_is_shown_without_its_secret_when_it_is_written_and_when_it_goes() {
     "#]],
     );
     let roles = Some(vec![AclTokenRoleLink { id: RoleId::from_bytes([0x22; 16]), name: Str::default() }]);
-    let ends = AclToken { roles, expiration_time: Some(Time::from_secs(1_700_003_600)), expiration_ttl: Dur::from_hours(1), ..token() };
+    let ends = AclToken {
+        roles,
+        expiration_time: Some(Time::from_secs(1_700_003_600)),
+        expiration_ttl: Dur::from_hours(1),
+        ..token()
+    };
     check(
         Kind::AclTokenDelete,
         Change::AclToken { before: Some(Arc::new(ends)), after: None },

@@ -76,7 +76,8 @@ async fn what_could_not_be_written_is_written_when_the_disk_works_again() {
     let inner = StoredHistory::open(folder.path()).expect("opens");
     let history = Arc::new(Broken { inner, failing: AtomicBool::new(false), poisoned: AtomicBool::new(false) });
     let given: Arc<dyn History> = Arc::clone(&history) as Arc<dyn History>;
-    let hub = EventHub::start(HubConfig { tail_batches_max: 4, ..HubConfig::default() }, Some(given), 1).expect("starts");
+    let hub =
+        EventHub::start(HubConfig { tail_batches_max: 4, ..HubConfig::default() }, Some(given), 1).expect("starts");
     for index in 1..5 {
         hub.publish(index, Kind::NodePoolUpsert, pool("a"));
     }
@@ -105,7 +106,9 @@ async fn a_store_that_is_opened_anew_has_what_it_had() {
         hub.publish(index, Kind::NodePoolUpsert, pool("a"));
     }
     assert!(hub.write_through(8, std::time::Duration::from_secs(60)).expect("is written"));
-    let indexes = || -> Vec<u64> { history.read(0, usize::MAX).expect("reads").iter().flat_map(|block| block.indexes()).collect() };
+    let indexes = || -> Vec<u64> {
+        history.read(0, usize::MAX).expect("reads").iter().flat_map(|block| block.indexes()).collect()
+    };
     let before = indexes();
     history.reopen().expect("opens again");
     assert_eq!(indexes(), before);

@@ -18,7 +18,11 @@ use crate::refill::{Reached, Refill as _};
 
 fn namespace(name: &str, gone: bool) -> Arc<Vec<Change>> {
     let row = Some(Arc::new(Namespace { name: name.into(), ..Namespace::default() }));
-    Arc::new(vec![if gone { Change::Namespace { before: row, after: None } } else { Change::Namespace { before: None, after: row } }])
+    Arc::new(vec![if gone {
+        Change::Namespace { before: row, after: None }
+    } else {
+        Change::Namespace { before: None, after: row }
+    }])
 }
 
 fn job(id: &str, priority: i64) -> Arc<Job> {
@@ -63,7 +67,11 @@ async fn a_mixed_past() -> Arc<EventHub> {
     hub.publish(2, Kind::NodePoolUpsert, pool("a"));
     hub.publish(3, Kind::NamespaceUpsert, namespace("n", false));
     let node = Some(Arc::new(Node { id: NodeId::from_bytes([7; 16]), ..Node::default() }));
-    hub.publish(4, Kind::NodeUpdateEligibility, Arc::new(vec![Change::Node { before: node.clone(), after: node.clone() }]));
+    hub.publish(
+        4,
+        Kind::NodeUpdateEligibility,
+        Arc::new(vec![Change::Node { before: node.clone(), after: node.clone() }]),
+    );
     let (before, after) = (Some(job("web", 50)), Some(job("web", 70)));
     hub.publish(5, Kind::JobRegister, Arc::new(vec![Change::Job { before: before.clone(), after: after.clone() }]));
     hub.publish(6, Kind::JobStability, Arc::new(vec![Change::Job { before, after: after.clone() }]));
@@ -133,8 +141,16 @@ async fn history_gives_the_same_frames_as_the_tail() {
     hub.publish(2, Kind::NodePoolUpsert, pool("a"));
     hub.publish(3, Kind::NamespaceUpsert, namespace("n", false));
     let node = Some(Arc::new(Node { id: NodeId::from_bytes([7; 16]), ..Node::default() }));
-    hub.publish(4, Kind::NodeUpdateEligibility, Arc::new(vec![Change::Node { before: node.clone(), after: node.clone() }]));
-    hub.publish(5, Kind::JobRegister, Arc::new(vec![Change::Job { before: Some(job("web", 50)), after: Some(job("web", 70)) }]));
+    hub.publish(
+        4,
+        Kind::NodeUpdateEligibility,
+        Arc::new(vec![Change::Node { before: node.clone(), after: node.clone() }]),
+    );
+    hub.publish(
+        5,
+        Kind::JobRegister,
+        Arc::new(vec![Change::Job { before: Some(job("web", 50)), after: Some(job("web", 70)) }]),
+    );
     assert!(hub.write_through(5, Duration::from_secs(60)).expect("writes"));
     for format in [Format::Json, Format::Msgpack] {
         for dialect in [Dialect::Plain, Dialect::Ours, Dialect::Full] {
@@ -216,14 +232,21 @@ async fn a_filter_sees_the_whole_event() {
 #[test]
 fn a_filter_that_cannot_work_says_where() {
     for (text, expected) in [
-        ("Topic == ", expect![[r#"1:10 (9): no match found, expected: "-", "0", "\"", "`", [ \t\r\n], [1-9] or [a-zA-Z]"#]]),
+        (
+            "Topic == ",
+            expect![[r#"1:10 (9): no match found, expected: "-", "0", "\"", "`", [ \t\r\n], [1-9] or [a-zA-Z]"#]],
+        ),
         (
             "Topic == Job and\n  Colour == red",
-            expect![[r#"2:3 (19): events have no field "Colour"; they have Topic, Type, Key, Namespace, Index, FilterKeys, Payload"#]],
+            expect![[
+                r#"2:3 (19): events have no field "Colour"; they have Topic, Type, Key, Namespace, Index, FilterKeys, Payload"#
+            ]],
         ),
         (
             r#"Key matches "(""#,
-            expect![[r#"1:14 (13): regular expression "(" does not compile: error parsing regexp: missing closing ): `(`"#]],
+            expect![[
+                r#"1:14 (13): regular expression "(" does not compile: error parsing regexp: missing closing ): `(`"#
+            ]],
         ),
     ] {
         expected.assert_eq(&Expression::parse(text).expect_err("does not compile").to_string());
@@ -280,7 +303,8 @@ async fn a_snapshot_comes_before_what_follows_it() {
         ),
     ] {
         let interest = Interest::parse("*", [topic.into()].into_iter()).expect("is valid");
-        check(hub.subscribe(interest, Format::Json, dialect, Start::Now).beginning_with(Arc::clone(&view)), expected).await;
+        check(hub.subscribe(interest, Format::Json, dialect, Start::Now).beginning_with(Arc::clone(&view)), expected)
+            .await;
     }
 }
 
@@ -305,7 +329,9 @@ async fn a_busy_stream_of_which_nothing_matches_tells_how_far_it_is() {
     }
     let checkpoints: Vec<u64> = seen
         .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok().filter(|mark| mark["Checkpoint"] == true))
+        .filter_map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).ok().filter(|mark| mark["Checkpoint"] == true)
+        })
         .filter_map(|mark| mark["Index"].as_u64())
         .collect();
     assert_eq!(checkpoints.len(), 3, "{seen}");
@@ -322,12 +348,14 @@ impl Permit for Lapsing {
 
 #[tokio::test]
 async fn a_permit_that_lapses_ends_the_stream_before_anything_more_is_sent() {
-    for (dialect, expected) in [(Dialect::Plain, "ACL token expired"), (Dialect::Ours, "{\"Index\":2,\"Closed\":\"ACL token expired\"}\n")]
+    for (dialect, expected) in
+        [(Dialect::Plain, "ACL token expired"), (Dialect::Ours, "{\"Index\":2,\"Closed\":\"ACL token expired\"}\n")]
     {
         let hub = hub();
         let permit = Arc::new(Lapsing(AtomicBool::new(false)));
-        let subscription =
-            hub.subscribe(everything(), Format::Json, dialect, Start::After(1)).permitted_by(Arc::clone(&permit) as Arc<dyn Permit>);
+        let subscription = hub
+            .subscribe(everything(), Format::Json, dialect, Start::After(1))
+            .permitted_by(Arc::clone(&permit) as Arc<dyn Permit>);
         let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
         hub.publish(2, Kind::NodePoolUpsert, pool("a"));
         settled(&hub, 2).await;
@@ -391,7 +419,9 @@ async fn read_up_to(
 fn indexes_of(bytes: &[u8], format: Format) -> Vec<u64> {
     let mut frames: Vec<serde_json::Value> = Vec::new();
     match format {
-        Format::Json => frames.extend(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())),
+        Format::Json => {
+            frames.extend(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()))
+        }
         Format::Msgpack => {
             let mut rest = bytes;
             while !rest.is_empty() {
@@ -406,7 +436,8 @@ fn indexes_of(bytes: &[u8], format: Format) -> Vec<u64> {
 async fn history_that_is_filled_later_is_read_from_its_new_beginning() {
     let folder = tempfile::tempdir().expect("a folder");
     let history = Arc::new(crate::hub::StoredHistory::open(folder.path()).expect("opens"));
-    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn crate::hub::History>), 100).expect("starts");
+    let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn crate::hub::History>), 100)
+        .expect("starts");
     hub.publish(100, Kind::NodePoolUpsert, pool("a"));
     settled(&hub, 100).await;
     let mut filling = history.filling().expect("is told");

@@ -21,17 +21,26 @@ fn slice(first: u8) -> Vec<Change> {
 }
 
 /// Lines with events of a stream, up to the entry at `last`.
-async fn lines(hub: &Arc<EventHub>, interest: Interest, format: Format, dialect: Dialect, last: u64) -> Vec<serde_json::Value> {
+async fn lines(
+    hub: &Arc<EventHub>,
+    interest: Interest,
+    format: Format,
+    dialect: Dialect,
+    last: u64,
+) -> Vec<serde_json::Value> {
     let subscription = hub.subscribe(interest, format, dialect, Start::After(1));
     let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
     let mut out = Vec::new();
     while let Some(piece) = stream.next().await {
         let piece = piece.expect("a piece");
         let frames: Vec<serde_json::Value> = match format {
-            Format::Json => serde_json::Deserializer::from_slice(&piece).into_iter().map(|frame| frame.expect("JSON")).collect(),
+            Format::Json => {
+                serde_json::Deserializer::from_slice(&piece).into_iter().map(|frame| frame.expect("JSON")).collect()
+            }
             Format::Msgpack => {
                 let mut rest = &piece[..];
-                std::iter::from_fn(|| (!rest.is_empty()).then(|| rmp_serde::from_read(&mut rest).expect("msgpack"))).collect()
+                std::iter::from_fn(|| (!rest.is_empty()).then(|| rmp_serde::from_read(&mut rest).expect("msgpack")))
+                    .collect()
             }
         };
         for frame in frames {

@@ -10,7 +10,8 @@ fn check(texts: &[&str], expected: Expect) {
         Ok(rules) => {
             let shown = |value: &dyn std::fmt::Debug| format!("{value:?}");
             let spaces = rules.namespaces.iter().flatten();
-            let spaces: Vec<String> = spaces.map(|rule| format!("{}: {}", rule.name, shown(&rule.capabilities))).collect();
+            let spaces: Vec<String> =
+                spaces.map(|rule| format!("{}: {}", rule.name, shown(&rule.capabilities))).collect();
             let pools: Vec<&String> = rules.node_pools.iter().flatten().map(|rule| &rule.name).collect();
             format!("{text:?}: namespaces {spaces:?} pools {pools:?}\n")
         }

@@ -54,7 +54,8 @@ fn index(input: &mut Input<'_>) -> Parsed<String> {
 /// A JSON pointer in double quotes.
 fn pointer(input: &mut Input<'_>) -> Parsed<Selector> {
     token("\"").parse_next(input)?;
-    let segments: Vec<&str> = repeat(0.., (token("/"), many(SEGMENT, is_segment)).map(|(_, segment)| segment)).parse_next(input)?;
+    let segments: Vec<&str> =
+        repeat(0.., (token("/"), many(SEGMENT, is_segment)).map(|(_, segment)| segment)).parse_next(input)?;
     token("\"").parse_next(input)?;
     let text = segments.iter().map(|segment| format!("/{segment}")).collect();
     let path = segments.iter().map(|segment| segment.replace("~1", "/").replace("~0", "~")).collect();

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 use super::Reader;
@@ -135,11 +137,9 @@ impl Fields<'_, '_> {
         let Error::Type { value, mut place, mut go_type } = error else { return error };
         if place.structure.is_none() {
             place.structure = Some(go_type::structure(self.structure, self.names.package));
-            let here = self
-                .names
-                .fields
-                .iter()
-                .find(|(name, _)| name.rsplit_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field));
+            let here = self.names.fields.iter().find(|(name, _)| {
+                name.rsplit_once('.').is_some_and(|(structure, of)| structure == self.structure && of == field)
+            });
             // The name of a list must not replace that of its element.
             if let Some((_, known)) = here
                 && go_type.starts_with('[') == known.starts_with('[')

@@ -8,7 +8,9 @@ use crate::hcl::{Range, functions, suggestion, types};
 
 impl Evaluator<'_> {
     pub(super) fn call(&mut self, expression: &Expression, scope: &Scope<'_>) -> Value {
-        let Expression::Call { name, arguments, expand_last, name_range, close, .. } = expression else { return Value::Unknown };
+        let Expression::Call { name, arguments, expand_last, name_range, close, .. } = expression else {
+            return Value::Unknown;
+        };
         if self.allowed == Allowed::Constants {
             return self.fail(expression.range(), "Function calls not allowed", "Functions may not be called here.");
         }
@@ -19,8 +21,14 @@ impl Evaluator<'_> {
             return self.conversion(arguments, expression, scope);
         }
         let Some(function) = functions::find(name) else {
-            let hint = suggestion(name, functions::names()).map(|known| format!(" Did you mean {known:?}?")).unwrap_or_default();
-            return self.fail(*name_range, "Call to unknown function", format!("There is no function named {name:?}.{hint}"));
+            let hint = suggestion(name, functions::names())
+                .map(|known| format!(" Did you mean {known:?}?"))
+                .unwrap_or_default();
+            return self.fail(
+                *name_range,
+                "Call to unknown function",
+                format!("There is no function named {name:?}.{hint}"),
+            );
         };
         let mut given: Vec<(Value, &Expression)> = Vec::new();
         for (at, argument) in arguments.iter().enumerate() {
@@ -43,8 +51,10 @@ impl Evaluator<'_> {
         let count = plain + given.len();
         if let Some(missing) = function.missing_parameter(count) {
             let least = if function.is_variadic() { "at least " } else { "" };
-            let detail =
-                format!("Function {name:?} expects {least}{} argument(s). Missing value for {missing:?}.", function.parameter_count());
+            let detail = format!(
+                "Function {name:?} expects {least}{} argument(s). Missing value for {missing:?}.",
+                function.parameter_count()
+            );
             return self.fail(*close, "Not enough function arguments", detail);
         }
         if !function.is_variadic() && count > function.parameter_count() {
@@ -81,8 +91,14 @@ impl Evaluator<'_> {
     fn conversion(&mut self, arguments: &[Expression], expression: &Expression, scope: &Scope<'_>) -> Value {
         let [given, wanted] = arguments else {
             let (summary, detail) = match arguments.len() {
-                0 => ("Not enough function arguments", "Function \"convert\" expects 2 argument(s). Missing value for \"value\"."),
-                1 => ("Not enough function arguments", "Function \"convert\" expects 2 argument(s). Missing value for \"type\"."),
+                0 => (
+                    "Not enough function arguments",
+                    "Function \"convert\" expects 2 argument(s). Missing value for \"value\".",
+                ),
+                1 => (
+                    "Not enough function arguments",
+                    "Function \"convert\" expects 2 argument(s). Missing value for \"type\".",
+                ),
                 _ => ("Too many function arguments", "Function \"convert\" expects only 2 argument(s)."),
             };
             return self.fail(expression.start(), summary, detail);
@@ -91,7 +107,8 @@ impl Evaluator<'_> {
         let wanted = match types::type_expression(wanted) {
             Ok(wanted) => wanted,
             Err(diagnostic) => {
-                let detail = format!("Invalid value for \"type\" parameter: {}.", diagnostic.detail.trim_end_matches('.'));
+                let detail =
+                    format!("Invalid value for \"type\" parameter: {}.", diagnostic.detail.trim_end_matches('.'));
                 return self.fail(wanted.start(), "Invalid function argument", detail);
             }
         };

@@ -46,7 +46,11 @@ impl Evaluator<'_> {
                 }
                 Ok(_) => known = false,
                 Err(reason) => {
-                    self.fail(key_expression.range(), "Incorrect key type", format!("Can't use this value as a key: {reason}."));
+                    self.fail(
+                        key_expression.range(),
+                        "Incorrect key type",
+                        format!("Can't use this value as a key: {reason}."),
+                    );
                     known = false;
                 }
             }
@@ -65,10 +69,15 @@ impl Evaluator<'_> {
                 );
             }
             Value::Unknown => return Value::Unknown,
-            Value::Sequence(_, items) => items.into_iter().enumerate().map(|(at, item)| (Value::Number(at.into()), item)).collect(),
+            Value::Sequence(_, items) => {
+                items.into_iter().enumerate().map(|(at, item)| (Value::Number(at.into()), item)).collect()
+            }
             Value::Mapping(_, members) => members.into_iter().map(|(name, value)| (Value::Text(name), value)).collect(),
             other => {
-                let detail = format!("A value of type {} cannot be used as the collection in a 'for' expression.", other.type_name());
+                let detail = format!(
+                    "A value of type {} cannot be used as the collection in a 'for' expression.",
+                    other.type_name()
+                );
                 return self.fail(parts.collection.range(), "Iteration over non-iterable value", detail);
             }
         };
@@ -87,7 +96,9 @@ impl Evaluator<'_> {
             return Value::tuple(results.items);
         }
         if parts.group {
-            return Value::object(results.groups.into_iter().map(|(name, items)| (name, Value::tuple(items))).collect());
+            return Value::object(
+                results.groups.into_iter().map(|(name, items)| (name, Value::tuple(items))).collect(),
+            );
         }
         Value::object(results.members)
     }
@@ -142,7 +153,11 @@ impl Evaluator<'_> {
             }
             Ok(_) => {}
             Err(reason) => {
-                self.fail(condition.range(), "Invalid 'for' condition", format!("The 'if' clause value is invalid: {reason}."));
+                self.fail(
+                    condition.range(),
+                    "Invalid 'for' condition",
+                    format!("The 'if' clause value is invalid: {reason}."),
+                );
             }
         }
         None

@@ -16,7 +16,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     variadic("coalesce", &[], ("vals", Takes::Nullable), coalesce),
     variadic("coalescelist", &[], ("vals", Takes::Nullable), coalesce_lists),
     plain("compact", &[("list", Takes::Texts)], |given| {
-        Ok(Value::list(items(given, 0).iter().filter(|item| !matches!(item, Value::Null) && **item != Value::text("")).cloned().collect()))
+        Ok(Value::list(
+            items(given, 0)
+                .iter()
+                .filter(|item| !matches!(item, Value::Null) && **item != Value::text(""))
+                .cloned()
+                .collect(),
+        ))
     }),
     variadic("concat", &[], ("seqs", Takes::Any), concat),
     plain("contains", &[("list", Takes::Any), ("value", Takes::Any)], |given| match given {
@@ -34,7 +40,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     plain("element", &[("list", Takes::Any), ("index", Takes::Number)], element),
     plain("flatten", &[("list", Takes::Any)], |given| {
-        let Some(Value::Sequence(_, items)) = given.first() else { return fail("can only flatten lists, sets and tuples") };
+        let Some(Value::Sequence(_, items)) = given.first() else {
+            return fail("can only flatten lists, sets and tuples");
+        };
         let mut flat = Vec::new();
         flatten(items, &mut flat);
         Ok(Value::tuple(flat))
@@ -191,12 +199,17 @@ fn index(given: &[Value]) -> Called {
 fn lookup(given: &[Value]) -> Called {
     let default = given.get(2).cloned().unwrap_or(Value::Null);
     match given.first() {
-        Some(Value::Mapping(Mapping::Object, members)) => Ok(members.get(text_of(given, 1)).cloned().unwrap_or(default)),
+        Some(Value::Mapping(Mapping::Object, members)) => {
+            Ok(members.get(text_of(given, 1)).cloned().unwrap_or(default))
+        }
         Some(Value::Mapping(Mapping::Map, members)) => {
             // All elements of a map have one type, so the default is converted to it.
             let of = members.values().next().map_or(Type::Any, type_of);
             let Ok(default) = convert(&default, &of) else {
-                return Err(Failure::Argument(2, "the default value must have the same type as the map elements".to_string()));
+                return Err(Failure::Argument(
+                    2,
+                    "the default value must have the same type as the map elements".to_string(),
+                ));
             };
             Ok(members.get(text_of(given, 1)).cloned().unwrap_or(default))
         }
@@ -262,7 +275,8 @@ fn slice(given: &[Value]) -> Called {
         return Err(Failure::Argument(0, "must be a list or tuple value".to_string()));
     };
     let index = |at: usize, name: &str| -> Result<usize, Failure> {
-        let given = whole_of(given, at).map_err(|reason| Failure::Argument(at, format!("invalid {name} index: {reason}")))?;
+        let given =
+            whole_of(given, at).map_err(|reason| Failure::Argument(at, format!("invalid {name} index: {reason}")))?;
         match usize::try_from(given) {
             Ok(index) if index > list.len() => {
                 Err(Failure::Argument(at, format!("{name} index must not be greater than the length of the list")))
@@ -280,7 +294,9 @@ fn slice(given: &[Value]) -> Called {
 
 fn zipmap(given: &[Value]) -> Called {
     let (keys, values) = match (given.first(), given.get(1)) {
-        (Some(Value::Sequence(_, keys)), Some(Value::Sequence(Sequence::List | Sequence::Tuple, values))) => (keys, values),
+        (Some(Value::Sequence(_, keys)), Some(Value::Sequence(Sequence::List | Sequence::Tuple, values))) => {
+            (keys, values)
+        }
         _ => return fail("values argument must be a list or tuple value"),
     };
     if keys.len() != values.len() {

@@ -9,8 +9,20 @@ pub(super) const FUNCTIONS: &[Function] = &[
     plain("timeadd", &[("timestamp", Takes::Text), ("duration", Takes::Text)], time_add),
 ];
 
-const MONTHS: [&str; 12] =
-    ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
 /// The first day of 1970 was a Thursday.
 const WEEKDAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
@@ -152,13 +164,19 @@ impl Reader<'_> {
 fn time_add(given: &[Value]) -> Called {
     let time = parse(text_of(given, 0)).map_err(Failure::Call)?;
     let nanos = duration::parse(text_of(given, 1)).map_err(|error| Failure::Call(error.to_string()))?;
-    let seconds = days_of(time.year, time.month, time.day) * 86_400 + time.hour * 3_600 + time.minute * 60 + time.second;
+    let seconds =
+        days_of(time.year, time.month, time.day) * 86_400 + time.hour * 3_600 + time.minute * 60 + time.second;
     let total = i128::from(seconds) * 1_000_000_000 + i128::from(time.nanosecond) + i128::from(nanos);
     let Ok(seconds) = i64::try_from(total.div_euclid(1_000_000_000)) else { return fail("the result is out of range") };
     let (year, month, day) = date_of(seconds.div_euclid(86_400));
     let of_day = seconds.rem_euclid(86_400);
     let zone = if time.offset == 0 { "Z".to_string() } else { zone(time.offset, ":") };
-    Ok(Value::Text(format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{zone}", of_day / 3_600, of_day / 60 % 60, of_day % 60)))
+    Ok(Value::Text(format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{zone}",
+        of_day / 3_600,
+        of_day / 60 % 60,
+        of_day % 60
+    )))
 }
 
 fn zone(offset: i64, separator: &str) -> String {
@@ -174,7 +192,8 @@ fn format_date(given: &[Value]) -> Called {
     let mut rest = text_of(given, 0);
     while let Some(first) = rest.chars().next() {
         if first == '\'' {
-            let (literal, length) = quoted(rest).ok_or_else(|| Failure::Argument(0, "unterminated literal '".to_string()))?;
+            let (literal, length) =
+                quoted(rest).ok_or_else(|| Failure::Argument(0, "unterminated literal '".to_string()))?;
             output.push_str(&literal);
             rest = &rest[length..];
         } else if first.is_ascii_alphabetic() {

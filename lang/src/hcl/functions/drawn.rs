@@ -41,7 +41,10 @@ impl Lots {
 
     fn draw(&self) -> [u8; 16] {
         self.drawn.set(self.drawn.get() + 1);
-        let digest = Sha256::new().chain_update(self.entropy.to_be_bytes()).chain_update(self.drawn.get().to_be_bytes()).finalize();
+        let digest = Sha256::new()
+            .chain_update(self.entropy.to_be_bytes())
+            .chain_update(self.drawn.get().to_be_bytes())
+            .finalize();
         let mut out = [0; 16];
         out.copy_from_slice(&digest[..16]);
         out
@@ -56,7 +59,9 @@ fn bcrypt(given: &[Value], lots: &Lots) -> Called {
     // As in the reference, a cost that is too low is replaced by the default, and one that is too high is refused.
     let cost = if cost < *COSTS.start() { DEFAULT_COST } else { cost };
     if !COSTS.contains(&cost) {
-        return fail(format!("error occurred generating password crypto/bcrypt: cost {cost} is outside allowed range (4,31)"));
+        return fail(format!(
+            "error occurred generating password crypto/bcrypt: cost {cost} is outside allowed range (4,31)"
+        ));
     }
     let password = text_of(given, 0).as_bytes();
     if password.len() > 72 {

@@ -39,8 +39,11 @@ fn format_list(given: &[Value]) -> Called {
         let Value::Sequence(_, items) = argument else { continue };
         match length {
             Some(known) if known != items.len() => {
-                let reason =
-                    format!("argument {} has length {}, which is inconsistent with argument 1 of length {known}", at + 1, items.len());
+                let reason = format!(
+                    "argument {} has length {}, which is inconsistent with argument 1 of length {known}",
+                    at + 1,
+                    items.len()
+                );
                 return Err(Failure::Argument(at + 1, reason));
             }
             _ => length = Some(items.len()),
@@ -135,7 +138,9 @@ fn parse_verb(text: &str, offset: usize) -> Result<(Verb, Option<usize>, usize),
         index = number(&mut letters);
         match (index, letters.next()) {
             (Some(_), Some((_, ']'))) => {}
-            (_, Some((at, other))) => return fail(format!("unrecognized format character {other:?} at offset {}", offset + at)),
+            (_, Some((at, other))) => {
+                return fail(format!("unrecognized format character {other:?} at offset {}", offset + at));
+            }
             (_, None) => return fail(format!("invalid format string starting at offset {}", offset + 1)),
         }
     }
@@ -204,7 +209,9 @@ fn json(value: &Value) -> String {
 }
 
 fn integer(verb: &Verb, argument: &Value) -> Result<String, Failure> {
-    let Value::Number(number) = as_type(verb, argument, &Type::Number)? else { return unsupported(verb, "a number is required") };
+    let Value::Number(number) = as_type(verb, argument, &Type::Number)? else {
+        return unsupported(verb, "a number is required");
+    };
     let Some(integer) = number.as_integer() else { return unsupported(verb, "an integer is required") };
     let magnitude = integer.unsigned_abs();
     let digits = match verb.letter {
@@ -272,7 +279,8 @@ fn general(number: f64, precision: Option<usize>) -> String {
     let limit = precision.map_or(21, |precision| i32::try_from(precision.max(1)).unwrap_or(i32::MAX));
     if exponent < -4 || exponent >= limit {
         let (mantissa, tail) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-        let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
+        let mantissa =
+            if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
         return with_exponent(&format!("{mantissa}e{tail}"));
     }
     let Some(precision) = precision else { return number.to_string() };

@@ -24,7 +24,9 @@ fn digest(bytes: &[u8]) -> Called {
 
 /// Refused: no available implementation decrypts RSA in time that is independent of the key (RUSTSEC-2023-0071).
 fn rsa_decrypt(_given: &[Value]) -> Called {
-    fail("this server does not decrypt RSA; give the job the clear text as a variable of the job file, or keep it in a Nomad variable")
+    fail(
+        "this server does not decrypt RSA; give the job the clear text as a variable of the job file, or keep it in a Nomad variable",
+    )
 }
 
 /// Name spaces of RFC 4122, which differ in one byte.
@@ -34,7 +36,9 @@ fn uuid_v5(given: &[Value]) -> Called {
     let namespace = text_of(given, 0);
     let known = NAMESPACES.iter().find(|(name, _)| *name == namespace);
     let namespace = match known {
-        Some((_, byte)) => [0x6b, 0xa7, 0xb8, *byte, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30, 0xc8],
+        Some((_, byte)) => {
+            [0x6b, 0xa7, 0xb8, *byte, 0x9d, 0xad, 0x11, 0xd1, 0x80, 0xb4, 0x00, 0xc0, 0x4f, 0xd4, 0x30, 0xc8]
+        }
         None => match uuid_bytes(namespace) {
             Some(bytes) => bytes,
             None => {

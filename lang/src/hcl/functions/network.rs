@@ -83,7 +83,11 @@ fn host(given: &[Value]) -> Called {
     let network = Network::parse(text_of(given, 0)).map_err(Failure::Call)?;
     match counted(number, network.last_host()) {
         Some(host) => Ok(Value::Text(network.shown(network.first | host))),
-        None => fail(format!("prefix of {} does not accommodate a host numbered {}", network.prefix, told(number, network.last_host()))),
+        None => fail(format!(
+            "prefix of {} does not accommodate a host numbered {}",
+            network.prefix,
+            told(number, network.last_host())
+        )),
     }
 }
 
@@ -135,7 +139,10 @@ fn subnets(given: &[Value]) -> Called {
         // Subnets start at multiples of their size.
         let first = free.and_then(|free| free.checked_add(next.last_host())).map(|raised| raised & !next.last_host());
         let Some(first) = first.filter(|first| *first <= last_of_all) else {
-            return no(format!("not enough remaining address space for a subnet with a prefix of {prefix} bits after {}", last.text()));
+            return no(format!(
+                "not enough remaining address space for a subnet with a prefix of {prefix} bits after {}",
+                last.text()
+            ));
         };
         last = Network { first, ..next };
         free = (first | next.last_host()).checked_add(1);

@@ -1,6 +1,8 @@
 //! Functions on numbers.
 
-use super::{Called, Failure, Function, Parameter, Takes, fail, integer_of, number_of, plain, text_of, variadic, whole_of};
+use super::{
+    Called, Failure, Function, Parameter, Takes, fail, integer_of, number_of, plain, text_of, variadic, whole_of,
+};
 use crate::hcl::convert::type_of;
 use crate::hcl::value::{Number, Value};
 

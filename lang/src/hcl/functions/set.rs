@@ -18,7 +18,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         }
         set(kept)
     }),
-    variadic("setunion", FIRST, OTHERS, |given| set(given.iter().flat_map(|set| items(Some(set)).iter().cloned()).collect())),
+    variadic("setunion", FIRST, OTHERS, |given| {
+        set(given.iter().flat_map(|set| items(Some(set)).iter().cloned()).collect())
+    }),
     variadic("setproduct", &[], ("sets", Takes::Any), product),
 ];
 

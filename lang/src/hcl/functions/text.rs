@@ -60,7 +60,9 @@ fn upper(text: &str) -> String {
 }
 
 fn indent(given: &[Value]) -> Called {
-    let Ok(spaces) = usize::try_from(integer_of(given, 0)?) else { return fail("the number of spaces must not be negative") };
+    let Ok(spaces) = usize::try_from(integer_of(given, 0)?) else {
+        return fail("the number of spaces must not be negative");
+    };
     let text = text_of(given, 1);
     // Bounds the spaces per line; `grown` bounds the whole result.
     const SPACES_MAX: usize = 10_000;
@@ -81,7 +83,12 @@ fn join(given: &[Value]) -> Called {
         for (place, item) in items.iter().enumerate() {
             match item {
                 Value::Text(text) => parts.push(text),
-                _ => return Err(Failure::Argument(at, format!("element {place} is null; cannot concatenate null values"))),
+                _ => {
+                    return Err(Failure::Argument(
+                        at,
+                        format!("element {place} is null; cannot concatenate null values"),
+                    ));
+                }
             }
         }
     }

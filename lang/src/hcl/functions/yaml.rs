@@ -18,7 +18,9 @@ const VALUES_MAX: usize = 1 << 18;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     plain("yamldecode", &[("src", Takes::Text)], decode),
-    plain("yamlencode", &[("value", Takes::Nullable)], |given| Ok(Value::Text(emit::document(given.first().unwrap_or(&Value::Null))))),
+    plain("yamlencode", &[("value", Takes::Nullable)], |given| {
+        Ok(Value::Text(emit::document(given.first().unwrap_or(&Value::Null))))
+    }),
 ];
 
 fn decode(given: &[Value]) -> Called {
@@ -58,14 +60,20 @@ impl<'t> Reader<'t> {
         let mark = *error.marker();
         if error.info().ends_with("unknown anchor") {
             let line = self.text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
-            let name: String =
-                line.chars().skip(mark.col() + 1).take_while(|letter| !letter.is_whitespace() && !",[]{}".contains(*letter)).collect();
+            let name: String = line
+                .chars()
+                .skip(mark.col() + 1)
+                .take_while(|letter| !letter.is_whitespace() && !",[]{}".contains(*letter))
+                .collect();
             return at(mark, &format!("reference to undefined anchor {name:?}"));
         }
         let reason = error.info().rsplit(", ").next().unwrap_or_default();
         if self.text.chars().nth(mark.index()).is_none() {
             // An error at the end of the text is reported at the start of the following line.
-            return Failure::Call(format!("on line {}, column 1: {reason}", self.text.trim_end_matches('\n').lines().count()));
+            return Failure::Call(format!(
+                "on line {}, column 1: {reason}",
+                self.text.trim_end_matches('\n').lines().count()
+            ));
         }
         if mark.line() <= 1 { Failure::Call(reason.to_owned()) } else { at(mark, reason) }
     }
@@ -93,7 +101,8 @@ impl<'t> Reader<'t> {
         self.count(1, mark)?;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar(&text, style, long_tag(tag.as_deref()).as_deref()).map_err(|reason| at(mark, &reason))?;
+                let value =
+                    scalar(&text, style, long_tag(tag.as_deref()).as_deref()).map_err(|reason| at(mark, &reason))?;
                 self.name(anchor, &value, self.values);
                 Ok(value)
             }
@@ -269,11 +278,14 @@ fn number(text: &str) -> Option<Number> {
     };
     for (prefix, base) in [("0x", 16), ("0X", 16), ("0o", 8), ("0O", 8), ("0b", 2), ("0B", 2)] {
         if let Some(digits) = digits.strip_prefix(prefix) {
-            let whole = u64::from_str_radix(digits, base).ok().filter(|_| digits.starts_with(|first: char| first.is_ascii_hexdigit()));
+            let whole = u64::from_str_radix(digits, base)
+                .ok()
+                .filter(|_| digits.starts_with(|first: char| first.is_ascii_hexdigit()));
             return whole.map(|whole| Number::Integer(sign * i128::from(whole)));
         }
     }
-    let is_decimal = digits.chars().all(|letter| letter.is_ascii_digit() || matches!(letter, '.' | 'e' | 'E' | '+' | '-'));
+    let is_decimal =
+        digits.chars().all(|letter| letter.is_ascii_digit() || matches!(letter, '.' | 'e' | 'E' | '+' | '-'));
     match Number::parse(digits).filter(|_| is_decimal)? {
         number if sign < 0 => Some(number.negate()),
         number => Some(number),

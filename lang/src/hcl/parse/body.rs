@@ -27,7 +27,9 @@ impl<'a> Parser<'a> {
                 _ => {
                     let bad = self.read();
                     match bad.kind {
-                        Kind::OpenQuote => self.report_new(bad.range, "Invalid argument name", "Argument names must not be quoted."),
+                        Kind::OpenQuote => {
+                            self.report_new(bad.range, "Invalid argument name", "Argument names must not be quoted.")
+                        }
                         _ => self.report_new(
                             bad.range,
                             "Argument or block definition required",
@@ -129,7 +131,11 @@ impl<'a> Parser<'a> {
         if matches!(after.kind, Kind::Newline | Kind::End) {
             self.read();
         } else {
-            self.report_new(after.range, "Missing newline after block definition", "A block definition must end with a newline.");
+            self.report_new(
+                after.range,
+                "Missing newline after block definition",
+                "A block definition must end with a newline.",
+            );
             self.recover_item();
         }
         Some(Block { kind: kind.text.to_string(), labels, body, kind_range: kind.range, open_brace })
@@ -203,7 +209,11 @@ impl<'a> Parser<'a> {
         let name = self.read();
         if name.kind != Kind::Identifier {
             self.recover_item();
-            self.report(name.range, "Argument or block definition required", "An argument or block definition is required here.");
+            self.report(
+                name.range,
+                "Argument or block definition required",
+                "An argument or block definition is required here.",
+            );
             return None;
         }
         let next = self.peek();

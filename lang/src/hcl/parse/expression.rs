@@ -111,12 +111,19 @@ impl<'a> Parser<'a> {
                     "true" => Expression::Literal(Value::Bool(true), start.range),
                     "false" => Expression::Literal(Value::Bool(false), start.range),
                     "null" => Expression::Literal(Value::Null, start.range),
-                    name => Expression::Scope { root: name.to_string(), steps: Vec::new(), text: name.to_string(), range: start.range },
+                    name => Expression::Scope {
+                        root: name.to_string(),
+                        steps: Vec::new(),
+                        text: name.to_string(),
+                        range: start.range,
+                    },
                 }
             }
             // A template inside a template takes twice the stack of other nesting, so it counts as two levels.
             Kind::OpenQuote => self.deeper(|parser| parser.template(Kind::CloseQuote, false), placeholder),
-            Kind::OpenHeredoc { flush } => self.deeper(|parser| parser.template(Kind::CloseHeredoc, flush), placeholder),
+            Kind::OpenHeredoc { flush } => {
+                self.deeper(|parser| parser.template(Kind::CloseHeredoc, flush), placeholder)
+            }
             Kind::Minus => {
                 self.read();
                 let operand = self.deeper(Self::term_with_steps, placeholder);
@@ -154,7 +161,11 @@ impl<'a> Parser<'a> {
             }
             if parser.peek_kind() != Kind::CloseParen {
                 let close = parser.peek();
-                parser.report(close.range, "Unbalanced parentheses", "Expected a closing parenthesis to terminate the expression.");
+                parser.report(
+                    close.range,
+                    "Unbalanced parentheses",
+                    "Expected a closing parenthesis to terminate the expression.",
+                );
                 parser.recovery = true;
             }
             let close = parser.read();

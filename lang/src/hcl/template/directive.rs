@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
         trim
     }
 
-    /// What follows the keyword of a directive. `None`: it is not a directive, and an error was reported.
+    /// The rest of a directive after its keyword. `None`: it is not a directive, and an error was reported.
     fn directive_part(&mut self, open: Token<'a>, keyword: Token<'a>) -> Option<Part> {
         Some(match keyword.text {
             "if" => {
@@ -114,7 +114,10 @@ impl<'a> Parser<'a> {
             match queue.parts.peek() {
                 None => return None,
                 Some(Part::End(end)) => {
-                    let detail = format!("The if directive at {} is missing its corresponding endif directive.", self.shown(range));
+                    let detail = format!(
+                        "The if directive at {} is missing its corresponding endif directive.",
+                        self.shown(range)
+                    );
                     self.report(*end, "Unexpected end of template", detail);
                     return None;
                 }
@@ -125,12 +128,14 @@ impl<'a> Parser<'a> {
                         Ending::Else if !in_else => in_else = true,
                         Ending::EndIf => break at,
                         Ending::Else => {
-                            let detail = format!("Already in the else clause for the if started at {}.", self.shown(range));
+                            let detail =
+                                format!("Already in the else clause for the if started at {}.", self.shown(range));
                             self.report(at, "Unexpected else directive", detail);
                             return None;
                         }
                         Ending::EndFor => {
-                            let detail = format!("Expecting an endif directive for the if started at {}.", self.shown(range));
+                            let detail =
+                                format!("Expecting an endif directive for the if started at {}.", self.shown(range));
                             self.report(at, "Unexpected endfor directive", detail);
                             return None;
                         }
@@ -163,7 +168,10 @@ impl<'a> Parser<'a> {
             match queue.parts.peek() {
                 None => return None,
                 Some(Part::End(end)) => {
-                    let detail = format!("The for directive at {} is missing its corresponding endfor directive.", self.shown(range));
+                    let detail = format!(
+                        "The for directive at {} is missing its corresponding endfor directive.",
+                        self.shown(range)
+                    );
                     self.report(*end, "Unexpected end of template", detail);
                     return None;
                 }
@@ -173,7 +181,8 @@ impl<'a> Parser<'a> {
                     if ending == Ending::EndFor {
                         break at;
                     }
-                    let detail = format!("Expecting an endfor directive for the for directive at {}.", self.shown(range));
+                    let detail =
+                        format!("Expecting an endfor directive for the for directive at {}.", self.shown(range));
                     self.report(at, &format!("Unexpected {} directive", ending.name()), detail);
                     return None;
                 }

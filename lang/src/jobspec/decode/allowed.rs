@@ -4,7 +4,11 @@ use crate::hcl::ast::{Block, Body};
 use crate::hcl::{Diagnostic, suggestion};
 
 /// Reports blocks with too few or too many labels. Returns the correct ones, and `dynamic` ones.
-pub(in crate::jobspec) fn check_labels<'b>(blocks: &'b [Block], kinds: &[(&str, &[&str])], found: &mut Vec<Diagnostic>) -> Vec<&'b Block> {
+pub(in crate::jobspec) fn check_labels<'b>(
+    blocks: &'b [Block],
+    kinds: &[(&str, &[&str])],
+    found: &mut Vec<Diagnostic>,
+) -> Vec<&'b Block> {
     let mut sound = Vec::new();
     for block in blocks {
         let labels: &[&str] = match kinds.iter().find(|(kind, _)| *kind == block.kind) {
@@ -77,6 +81,10 @@ pub(in crate::jobspec) fn unexpected(body: &Body, attributes: &[&str], blocks: &
 /// Reports blocks where only attributes are allowed.
 pub(in crate::jobspec) fn no_blocks(body: &Body, found: &mut Vec<Diagnostic>) {
     for block in &body.blocks {
-        found.push(Diagnostic::new(block.kind_range, format!("Unexpected {:?} block", block.kind), "Blocks are not allowed here."));
+        found.push(Diagnostic::new(
+            block.kind_range,
+            format!("Unexpected {:?} block", block.kind),
+            "Blocks are not allowed here.",
+        ));
     }
 }

@@ -13,10 +13,20 @@ use crate::jobspec::schema::Kind;
 
 impl Decoder<'_> {
     /// `dynamic "kind" { for_each = .. content { .. } }`: generates a block for each element.
-    pub(super) fn expand<'b>(&mut self, block: &'b Block, names: &[&str], scope: &Scope<'_>, instances: &mut Vec<(String, Instance<'b>)>) {
+    pub(super) fn expand<'b>(
+        &mut self,
+        block: &'b Block,
+        names: &[&str],
+        scope: &Scope<'_>,
+        instances: &mut Vec<(String, Instance<'b>)>,
+    ) {
         let Some((kind, kind_range)) = block.labels.first() else { return };
         if !names.contains(&kind.as_str()) {
-            self.report(*kind_range, "Unsupported block type", format!("Blocks of type {kind:?} are not expected here."));
+            self.report(
+                *kind_range,
+                "Unsupported block type",
+                format!("Blocks of type {kind:?} are not expected here."),
+            );
             return;
         }
         let missing = |name: &str| Diagnostic {
@@ -36,18 +46,28 @@ impl Decoder<'_> {
             });
             return;
         };
-        let iterator = block.body.attribute("iterator").and_then(|given| given.expression.keyword()).unwrap_or(kind).to_string();
+        let iterator =
+            block.body.attribute("iterator").and_then(|given| given.expression.keyword()).unwrap_or(kind).to_string();
         let collection = self.value(&for_each.expression, scope);
         let pairs: Vec<(Value, Value)> = match collection {
-            Value::Sequence(_, items) => items.into_iter().enumerate().map(|(at, item)| (Value::Number(Number::from(at)), item)).collect(),
+            Value::Sequence(_, items) => {
+                items.into_iter().enumerate().map(|(at, item)| (Value::Number(Number::from(at)), item)).collect()
+            }
             Value::Mapping(_, members) => members.into_iter().map(|(name, value)| (Value::Text(name), value)).collect(),
             Value::Unknown => return,
             Value::Null => {
-                self.report(for_each.expression.range(), "Invalid dynamic for_each value", "Cannot use a null value in for_each.");
+                self.report(
+                    for_each.expression.range(),
+                    "Invalid dynamic for_each value",
+                    "Cannot use a null value in for_each.",
+                );
                 return;
             }
             other => {
-                let detail = format!("Cannot use a {} value in for_each. An iterable collection is required.", other.type_name());
+                let detail = format!(
+                    "Cannot use a {} value in for_each. An iterable collection is required.",
+                    other.type_name()
+                );
                 self.report(for_each.expression.range(), "Invalid dynamic for_each value", detail);
                 return;
             }

@@ -9,7 +9,10 @@ fn same(native: &str, json: &str) {
     let options = ParseOptions::default();
     let wanted = parse(native, &options).expect("the native form is right");
     let found = parse(json, &options).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(serde_json::to_string_pretty(&found).expect("is JSON"), serde_json::to_string_pretty(&wanted).expect("is JSON"));
+    assert_eq!(
+        serde_json::to_string_pretty(&found).expect("is JSON"),
+        serde_json::to_string_pretty(&wanted).expect("is JSON")
+    );
 }
 
 fn check(json: &str, expected: Expect) {
@@ -180,11 +183,15 @@ fn what_is_wrong_is_told_with_its_place() {
     );
     check(
         r#"{"jobs": {}}"#,
-        expect![[r#"input.hcl:1,2-8: Extraneous JSON object property; No argument or block type is named "jobs". Did you mean "job"?"#]],
+        expect![[
+            r#"input.hcl:1,2-8: Extraneous JSON object property; No argument or block type is named "jobs". Did you mean "job"?"#
+        ]],
     );
     check(
         r#"{"job": 1}"#,
-        expect!["input.hcl:1,9-10: Incorrect JSON value type; A JSON object is required, whose keys represent the job block's labels."],
+        expect![
+            "input.hcl:1,9-10: Incorrect JSON value type; A JSON object is required, whose keys represent the job block's labels."
+        ],
     );
     check(
         r#"{"job": {"a": "x"}}"#,
@@ -198,7 +205,9 @@ fn what_is_wrong_is_told_with_its_place() {
     );
     check(
         "{\"job\": {\"a\": {\n \"type\": \"${upper(1\"}}}",
-        expect!["input.hcl:2,20-20: Missing argument separator; A comma is required to separate each function argument from the next."],
+        expect![
+            "input.hcl:2,20-20: Missing argument separator; A comma is required to separate each function argument from the next."
+        ],
     );
     check(
         r#"{"job": {"a": {}, "b": {}}}"#,
@@ -208,7 +217,9 @@ fn what_is_wrong_is_told_with_its_place() {
     );
     check(
         r#"{"job": {"a": {"priority": 1, "priority": 2}}}"#,
-        expect![[r#"input.hcl:1,31-41: Duplicate argument; The argument "priority" was already set at input.hcl:1,16-26."#]],
+        expect![[
+            r#"input.hcl:1,31-41: Duplicate argument; The argument "priority" was already set at input.hcl:1,16-26."#
+        ]],
     );
     check(
         r#"{"job": {"a": {}},}"#,
@@ -224,11 +235,15 @@ fn what_is_wrong_is_told_with_its_place() {
     );
     check(
         r#"{"job": {"a": {"priority": 01}}}"#,
-        expect!["input.hcl:1,28-30: Invalid JSON number; There is a syntax error at the given position: this is no JSON number."],
+        expect![
+            "input.hcl:1,28-30: Invalid JSON number; There is a syntax error at the given position: this is no JSON number."
+        ],
     );
     check(
         r#"{"job" {}}"#,
-        expect!["input.hcl:1,8-9: Missing property value colon; A colon must appear between an object property's name and its value."],
+        expect![
+            "input.hcl:1,8-9: Missing property value colon; A colon must appear between an object property's name and its value."
+        ],
     );
     check(
         r#"{"job": {"a": {}}} x"#,
@@ -245,7 +260,19 @@ fn what_is_wrong_is_told_with_its_place() {
 #[test]
 fn depth_is_bounded_through_templates_too() {
     let deep = |levels: usize| format!("{{\"locals\": {{\"x\": {}1{}}}}}", "[".repeat(levels), "]".repeat(levels));
-    check(&deep(100), expect!["input.hcl:1,80-81: Nesting too deep; Arrays and objects nest deeper than is supported here."]);
-    let inside = format!("{{\"locals\": {{\"x\": {}\"${{{}1{}}}\"{}}}}}", "[".repeat(40), "(".repeat(40), ")".repeat(40), "]".repeat(40));
-    check(&inside, expect!["input.hcl:1,82-83: Nesting too deep; Expressions and blocks nest deeper than is supported here."]);
+    check(
+        &deep(100),
+        expect!["input.hcl:1,80-81: Nesting too deep; Arrays and objects nest deeper than is supported here."],
+    );
+    let inside = format!(
+        "{{\"locals\": {{\"x\": {}\"${{{}1{}}}\"{}}}}}",
+        "[".repeat(40),
+        "(".repeat(40),
+        ")".repeat(40),
+        "]".repeat(40)
+    );
+    check(
+        &inside,
+        expect!["input.hcl:1,82-83: Nesting too deep; Expressions and blocks nest deeper than is supported here."],
+    );
 }

@@ -35,7 +35,11 @@ const CONSUL: Schema = Schema { labels: NO_LABEL, fields: &[text("namespace", "N
 
 const EPHEMERAL_DISK: Schema = Schema {
     labels: NO_LABEL,
-    fields: &[opt("sticky", "Sticky", Kind::Bool), opt("migrate", "Migrate", Kind::Bool), opt("size", "SizeMB", Kind::Integer)],
+    fields: &[
+        opt("sticky", "Sticky", Kind::Bool),
+        opt("migrate", "Migrate", Kind::Bool),
+        opt("size", "SizeMB", Kind::Integer),
+    ],
 };
 
 const VOLUME: Schema = Schema {
@@ -52,7 +56,8 @@ const VOLUME: Schema = Schema {
     ],
 };
 
-const MOUNT_OPTIONS: Schema = Schema { labels: NO_LABEL, fields: &[text("fs_type", "FSType"), texts("mount_flags", "MountFlags")] };
+const MOUNT_OPTIONS: Schema =
+    Schema { labels: NO_LABEL, fields: &[text("fs_type", "FSType"), texts("mount_flags", "MountFlags")] };
 
 pub(super) const NETWORK: Schema = Schema {
     labels: NO_LABEL,
@@ -70,12 +75,19 @@ pub(super) const NETWORK: Schema = Schema {
     ],
 };
 
-const DNS: Schema =
-    Schema { labels: NO_LABEL, fields: &[texts("servers", "Servers"), texts("searches", "Searches"), texts("options", "Options")] };
+const DNS: Schema = Schema {
+    labels: NO_LABEL,
+    fields: &[texts("servers", "Servers"), texts("searches", "Searches"), texts("options", "Options")],
+};
 
 const PORT: Schema = Schema {
     labels: ONE_LABEL,
-    fields: &[Field::Label { key: "Label" }, int("static", "Value"), int("to", "To"), text("host_network", "HostNetwork")],
+    fields: &[
+        Field::Label { key: "Label" },
+        int("static", "Value"),
+        int("to", "To"),
+        text("host_network", "HostNetwork"),
+    ],
 };
 
 const GROUP_SCALING: Schema = Schema {
@@ -96,14 +108,17 @@ const GROUP_SCALING: Schema = Schema {
 };
 
 /// A group `{"Name": ..}` for a task directly in the job, with every member that a group has.
-pub(in crate::jobspec) fn lone_group(name: &str, task: Json) -> Json {
+pub(in crate::jobspec) fn group_of_task(name: &str, task: Json) -> Json {
     let mut group = Object::new();
     for field in GROUP.fields {
         match field {
             Field::Attribute { key, absent, .. } => {
                 group.insert((*key).to_string(), absent.json());
             }
-            Field::Strings { key, .. } | Field::Block { key, .. } | Field::Blocks { key, .. } | Field::Keyed { key, .. } => {
+            Field::Strings { key, .. }
+            | Field::Block { key, .. }
+            | Field::Blocks { key, .. }
+            | Field::Keyed { key, .. } => {
                 group.insert((*key).to_string(), Json::Null);
             }
             _ => {}

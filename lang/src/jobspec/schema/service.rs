@@ -111,7 +111,8 @@ const PROXY: Schema = Schema {
     ],
 };
 
-const EXPOSE: Schema = Schema { labels: NO_LABEL, fields: &[fixed("Path", Absent::Null), blocks("path", "Paths", &EXPOSE_PATH)] };
+const EXPOSE: Schema =
+    Schema { labels: NO_LABEL, fields: &[fixed("Path", Absent::Null), blocks("path", "Paths", &EXPOSE_PATH)] };
 
 const EXPOSE_PATH: Schema = Schema {
     labels: NO_LABEL,
@@ -164,11 +165,15 @@ const GATEWAY_PROXY: Schema = Schema {
     ],
 };
 
-const BIND_ADDRESS: Schema =
-    Schema { labels: ONE_LABEL, fields: &[Field::Label { key: "Name" }, text("address", "Address"), int("port", "Port")] };
+const BIND_ADDRESS: Schema = Schema {
+    labels: ONE_LABEL,
+    fields: &[Field::Label { key: "Name" }, text("address", "Address"), int("port", "Port")],
+};
 
-const INGRESS: Schema =
-    Schema { labels: NO_LABEL, fields: &[block("tls", "TLS", &GATEWAY_TLS), blocks("listener", "Listeners", &LISTENER)] };
+const INGRESS: Schema = Schema {
+    labels: NO_LABEL,
+    fields: &[block("tls", "TLS", &GATEWAY_TLS), blocks("listener", "Listeners", &LISTENER)],
+};
 
 const GATEWAY_TLS: Schema = Schema {
     labels: NO_LABEL,

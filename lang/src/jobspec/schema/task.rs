@@ -144,7 +144,8 @@ const CHANGE_SCRIPT: Schema = Schema {
     ],
 };
 
-const WAIT: Schema = Schema { labels: NO_LABEL, fields: &[opt("min", "Min", Kind::Duration), opt("max", "Max", Kind::Duration)] };
+const WAIT: Schema =
+    Schema { labels: NO_LABEL, fields: &[opt("min", "Min", Kind::Duration), opt("max", "Max", Kind::Duration)] };
 
 pub(super) const RESOURCES: Schema = Schema {
     labels: NO_LABEL,

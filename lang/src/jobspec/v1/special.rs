@@ -8,7 +8,7 @@ use crate::hcl1::Item;
 use crate::jobspec::Object;
 use crate::jobspec::decode::list_or_null;
 use crate::jobspec::schema::{CSI_PLUGIN, Kind, TASK, TASK_SCALING, VAULT};
-use crate::jobspec::special::{LONE_TASKS, VAULT_BELOW, sorted_ports};
+use crate::jobspec::special::{JOB_TASKS, VAULT_BELOW, sorted_ports};
 
 /// Prefixes an error with the path to its block, unless the error of a port has it already.
 pub(super) fn way_of(refusal: Refusal, block: &str, way: &str) -> Refusal {
@@ -33,27 +33,30 @@ pub(super) fn check_repeats(items: &[Item], place: &Place<'_>) -> Decoded<()> {
             if twice("periodic") {
                 return refuse("periodic -> only one 'periodic' block allowed per job");
             }
-            repeated_label(items, "group").map_or(Ok(()), |label| refuse(format!("group: group '{label}' defined more than once")))
+            repeated_label(items, "group")
+                .map_or(Ok(()), |label| refuse(format!("group: group '{label}' defined more than once")))
         }
         "group" => {
             if twice("network") {
                 return refuse("only one 'network' resource allowed");
             }
-            repeated_label(items, "task")
-                .map_or(Ok(()), |label| refuse(format!("'{}', task: task '{label}' defined more than once", place.label)))
+            repeated_label(items, "task").map_or(Ok(()), |label| {
+                refuse(format!("'{}', task: task '{label}' defined more than once", place.label))
+            })
         }
         "task" if twice("restart") => refuse("restart -> only one 'restart' block allowed"),
         "task" if twice("resources") => refuse("resources -> only one 'resource' block allowed per task"),
         "task" if twice("logs") => {
             refuse(format!("only one logs block is allowed in a Task. Number of logs block found: {}", count("logs")))
         }
-        "template" if twice("change_script") => refuse(format!("change_script -> expected single block, got {}", count("change_script"))),
+        "template" if twice("change_script") => {
+            refuse(format!("change_script -> expected single block, got {}", count("change_script")))
+        }
         "service" if twice("connect") => refuse("connect '': cannot have more than 1 connect block"),
         "service" if twice("check_restart") => refuse("check_restart '': cannot have more than 1 check_restart"),
         "multiregion" if count("region") == 0 => refuse("'multiregion' requires one or more 'region' blocks"),
-        "multiregion" => {
-            repeated_label(items, "region").map_or(Ok(()), |label| refuse(format!("regions -> region '{label}' defined more than once")))
-        }
+        "multiregion" => repeated_label(items, "region")
+            .map_or(Ok(()), |label| refuse(format!("regions -> region '{label}' defined more than once"))),
         "network" => check_ports(items),
         "device" if place.label.is_empty() => refuse("missing device name"),
         _ => Ok(()),
@@ -126,14 +129,17 @@ pub(super) fn block(name: &str, items: &[Item], place: &Place<'_>, parent: &mut 
                 tasks.push(Json::Object(task.map_err(|refusal| refusal.within(&format!("task: '{label}', ")))?));
             }
             if !tasks.is_empty() {
-                parent.insert(LONE_TASKS.to_string(), Json::Array(tasks));
+                parent.insert(JOB_TASKS.to_string(), Json::Array(tasks));
             }
         }
         ("vault", _) => {
             for (label, node) in found {
                 let inside = Place { block: "vault", label, service: "" };
                 let vault = members(node).and_then(|items| object(&VAULT, items, &inside));
-                parent.insert(VAULT_BELOW.to_string(), Json::Object(vault.map_err(|refusal| refusal.within("vault -> "))?));
+                parent.insert(
+                    VAULT_BELOW.to_string(),
+                    Json::Object(vault.map_err(|refusal| refusal.within("vault -> "))?),
+                );
             }
         }
         ("csi_plugin", _) => {
@@ -225,8 +231,18 @@ fn constraint(items: &[Item]) -> Decoded<Option<Json>> {
 }
 
 fn affinity(items: &[Item]) -> Decoded<Json> {
-    const KNOWN: [&str; 10] =
-        ["attribute", "operator", "regexp", "set_contains", "set_contains_any", "set_contains_all", "value", "version", "semver", "weight"];
+    const KNOWN: [&str; 10] = [
+        "attribute",
+        "operator",
+        "regexp",
+        "set_contains",
+        "set_contains_any",
+        "set_contains_all",
+        "value",
+        "version",
+        "semver",
+        "weight",
+    ];
     check_keys(items, &KNOWN, "affinity -> ")?;
     let mut value = attribute(items, "value").unwrap_or_default();
     let mut operand = attribute(items, "operator").unwrap_or_default();

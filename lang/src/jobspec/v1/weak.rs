@@ -14,9 +14,9 @@ pub(super) fn convert(node: &Node, kind: Kind, name: &str) -> Result<Json, Strin
         Kind::Integer | Kind::Small | Kind::Unsigned | Kind::Byte => integer(node, kind, name),
         Kind::Bool => boolean(node, name),
         Kind::Duration => match &node.kind {
-            NodeKind::Text(text) => {
-                duration::parse(text).map(|nanos| json!(nanos)).map_err(|error| format!("error decoding '{name}': {error}"))
-            }
+            NodeKind::Text(text) => duration::parse(text)
+                .map(|nanos| json!(nanos))
+                .map_err(|error| format!("error decoding '{name}': {error}")),
             _ => integer(node, Kind::Integer, name),
         },
         Kind::Texts => {
@@ -132,7 +132,8 @@ fn shown(node: &Node) -> String {
             format!("[{}]", parts.join(" "))
         }
         NodeKind::Object(items) => {
-            let parts: Vec<String> = items.iter().map(|item| format!("{}:{}", item.keys.join(" "), shown(&item.value))).collect();
+            let parts: Vec<String> =
+                items.iter().map(|item| format!("{}:{}", item.keys.join(" "), shown(&item.value))).collect();
             format!("[map[{}]]", parts.join(" "))
         }
     }

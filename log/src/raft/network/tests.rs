@@ -19,7 +19,13 @@ struct Member {
 }
 
 impl Transport for Member {
-    fn send<'a>(&'a self, to: NodeId, _: &'a str, message: Bytes, within: Duration) -> BoxFuture<'a, Result<Bytes, TransportError>> {
+    fn send<'a>(
+        &'a self,
+        to: NodeId,
+        _: &'a str,
+        message: Bytes,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
             let Ok(Request::<()>::Part(part)) = Request::decode(to, message) else { panic!("only pieces are sent") };
             self.asked.lock().unwrap().push((part.offset, part.data.len()));
@@ -47,7 +53,8 @@ impl CheckpointSource for Content {
 /// seconds taken.
 async fn sent_to(answers: impl FnOnce(u64) -> Vec<Response<()>>) -> (Vec<(u64, usize)>, Result<Vote, String>, u64) {
     let dir = tempfile::tempdir().unwrap();
-    let meta = Meta { position: Position { term: 1, index: 9 }, members_set: Edge::default(), members: Members::default() };
+    let meta =
+        Meta { position: Position { term: 1, index: 9 }, members_set: Edge::default(), members: Members::default() };
     let checkpoint = Checkpoint::write(&RealDisk, dir.path(), meta, Box::new(Content(100))).unwrap();
     let file_bytes = std::fs::metadata(&checkpoint.path).unwrap().len();
     let member = Arc::new(Member { answers: Mutex::new(answers(file_bytes).into()), asked: Mutex::default() });

@@ -77,14 +77,17 @@ impl TaskDiff {
     }
 
     fn has_to_be_replaced(&self) -> bool {
-        let fields = self.fields.iter().flatten().any(|field| field.kind != DiffType::None && field.name != "KillTimeout");
+        let fields =
+            self.fields.iter().flatten().any(|field| field.kind != DiffType::None && field.name != "KillTimeout");
         fields
-            || self.objects.iter().flatten().filter(|object| object.kind != DiffType::None).any(|object| match object.name.as_str() {
-                "Service" | "Constraint" => false,
-                // A contextual diff always lists the field, so any change of `LogConfig` counts as a change of it:
-                // clients have come to expect it.
-                "LogConfig" => object.fields.iter().flatten().any(|field| field.name == "Disabled"),
-                _ => true,
+            || self.objects.iter().flatten().filter(|object| object.kind != DiffType::None).any(|object| {
+                match object.name.as_str() {
+                    "Service" | "Constraint" => false,
+                    // A contextual diff always lists the field, so any change of `LogConfig` counts as a change of it:
+                    // clients have come to expect it.
+                    "LogConfig" => object.fields.iter().flatten().any(|field| field.name == "Disabled"),
+                    _ => true,
+                }
             })
     }
 }

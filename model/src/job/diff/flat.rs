@@ -10,7 +10,8 @@ use super::{DiffType, FieldDiff};
 use crate::Str;
 
 /// Fields that are maps of texts; every other object is diffed separately.
-const MAPS: [&str; 8] = ["Meta", "Env", "CanaryMeta", "TaggedAddresses", "GetterOptions", "GetterHeaders", "Target", "Header"];
+const MAPS: [&str; 8] =
+    ["Meta", "Env", "CanaryMeta", "TaggedAddresses", "GetterOptions", "GetterHeaders", "Target", "Header"];
 
 /// Names and texts of a row.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -97,8 +98,11 @@ fn scalar(value: &Value) -> Option<String> {
 
 /// A float in the fewest digits, with an exponent from a million up and below a ten-thousandth.
 fn float(value: f64) -> String {
-    let exponent =
-        if value == 0.0 { 0 } else { format!("{value:e}").rsplit('e').next().and_then(|text| text.parse::<i32>().ok()).unwrap_or(0) };
+    let exponent = if value == 0.0 {
+        0
+    } else {
+        format!("{value:e}").rsplit('e').next().and_then(|text| text.parse::<i32>().ok()).unwrap_or(0)
+    };
     if (-4..21).contains(&exponent) && exponent < 6 || value == 0.0 {
         return value.to_string();
     }

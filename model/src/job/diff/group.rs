@@ -20,9 +20,27 @@ fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>, contextual: bool) -> 
     let mut objects = Vec::new();
     objects.extend(set_of_objects("Constraint", &before.constraints, &after.constraints, contextual));
     objects.extend(set_of_objects("Affinity", &before.affinities, &after.affinities, contextual));
-    objects.extend(object("RestartPolicy", before.restart_policy.as_ref(), after.restart_policy.as_ref(), &[], contextual));
-    objects.extend(object("ReschedulePolicy", before.reschedule_policy.as_ref(), after.reschedule_policy.as_ref(), &[], contextual));
-    objects.extend(object("EphemeralDisk", before.ephemeral_disk.as_ref(), after.ephemeral_disk.as_ref(), &[], contextual));
+    objects.extend(object(
+        "RestartPolicy",
+        before.restart_policy.as_ref(),
+        after.restart_policy.as_ref(),
+        &[],
+        contextual,
+    ));
+    objects.extend(object(
+        "ReschedulePolicy",
+        before.reschedule_policy.as_ref(),
+        after.reschedule_policy.as_ref(),
+        &[],
+        contextual,
+    ));
+    objects.extend(object(
+        "EphemeralDisk",
+        before.ephemeral_disk.as_ref(),
+        after.ephemeral_disk.as_ref(),
+        &[],
+        contextual,
+    ));
     objects.extend(object("Consul", before.consul.as_ref(), after.consul.as_ref(), &[], contextual));
     objects.extend(object("Update", before.update.as_ref(), after.update.as_ref(), &["Stagger"], contextual));
     objects.extend(networks(&before.networks, &after.networks, contextual));
@@ -59,7 +77,11 @@ fn tasks(old: &TaskGroup, new: &TaskGroup, contextual: bool) -> Vec<TaskDiff> {
 }
 
 /// Networks have no identity: a changed network is shown as one deleted and one added.
-pub(super) fn networks(old: &Option<Vec<NetworkResource>>, new: &Option<Vec<NetworkResource>>, contextual: bool) -> Vec<ObjectDiff> {
+pub(super) fn networks(
+    old: &Option<Vec<NetworkResource>>,
+    new: &Option<Vec<NetworkResource>>,
+    contextual: bool,
+) -> Vec<ObjectDiff> {
     set(old, new, |old, new| {
         let mut diff = ObjectDiff::changed("Network", old, new, &["Device", "CIDR", "IP"], contextual)?;
         if diff.fields.iter().flatten().all(|field| field.name != "Hostname") && contextual {
@@ -77,7 +99,13 @@ pub(super) fn networks(old: &Option<Vec<NetworkResource>>, new: &Option<Vec<Netw
     })
 }
 
-fn ports(name: &str, filter: &[&str], old: &Option<Vec<Port>>, new: &Option<Vec<Port>>, contextual: bool) -> Vec<ObjectDiff> {
+fn ports(
+    name: &str,
+    filter: &[&str],
+    old: &Option<Vec<Port>>,
+    new: &Option<Vec<Port>>,
+    contextual: bool,
+) -> Vec<ObjectDiff> {
     keyed(old, new, |port| port.label.clone(), |old, new| object(name, old, new, filter, contextual))
 }
 

@@ -13,7 +13,13 @@ use crate::Str;
 impl ObjectDiff {
     /// Diff of the fields of one object. Its type is added or deleted if one side is absent, and edited if both are
     /// present.
-    pub(super) fn of<T: Serialize>(name: &str, old: Option<&T>, new: Option<&T>, filter: &[&str], contextual: bool) -> Self {
+    pub(super) fn of<T: Serialize>(
+        name: &str,
+        old: Option<&T>,
+        new: Option<&T>,
+        filter: &[&str],
+        contextual: bool,
+    ) -> Self {
         Self::from_flat(name, kind_of(old, new), &Flat::of(old, filter), &Flat::of(new, filter), contextual)
     }
 
@@ -42,7 +48,13 @@ impl ObjectDiff {
 }
 
 /// Diff of an object of scalars, with the combined type of its fields; `None` if all are equal.
-pub(super) fn object<T: Serialize>(name: &str, old: Option<&T>, new: Option<&T>, filter: &[&str], contextual: bool) -> Option<ObjectDiff> {
+pub(super) fn object<T: Serialize>(
+    name: &str,
+    old: Option<&T>,
+    new: Option<&T>,
+    filter: &[&str],
+    contextual: bool,
+) -> Option<ObjectDiff> {
     from_fields(name, flat::fields(&Flat::of(old, filter), &Flat::of(new, filter), contextual))
 }
 
@@ -104,7 +116,10 @@ pub(super) fn keyed<T, K: Ord>(
     let mut diffs = Vec::new();
     for (key, index) in &old_keys {
         let other = new_keys.get(key).copied();
-        diffs.extend(diff(at(old, *index).and_then(|index| old.as_ref()?.get(index)), other.and_then(|index| new.as_ref()?.get(index))));
+        diffs.extend(diff(
+            at(old, *index).and_then(|index| old.as_ref()?.get(index)),
+            other.and_then(|index| new.as_ref()?.get(index)),
+        ));
     }
     for (_, index) in new_keys.iter().filter(|(key, _)| !old_keys.contains_key(key)) {
         diffs.extend(diff(None, new.as_ref().and_then(|list| list.get(*index))));
@@ -113,8 +128,14 @@ pub(super) fn keyed<T, K: Ord>(
 }
 
 /// Diff of two sets of texts: one field for each text, all of the same name.
-pub(super) fn set_of_texts(name: &str, old: &Option<Vec<Str>>, new: &Option<Vec<Str>>, contextual: bool) -> Option<ObjectDiff> {
-    let texts = |list: &Option<Vec<Str>>| -> std::collections::BTreeSet<Str> { list.iter().flatten().cloned().collect() };
+pub(super) fn set_of_texts(
+    name: &str,
+    old: &Option<Vec<Str>>,
+    new: &Option<Vec<Str>>,
+    contextual: bool,
+) -> Option<ObjectDiff> {
+    let texts =
+        |list: &Option<Vec<Str>>| -> std::collections::BTreeSet<Str> { list.iter().flatten().cloned().collect() };
     let (old, new) = (texts(old), texts(new));
     if old == new && !contextual {
         return None;
@@ -140,7 +161,11 @@ pub(super) fn set_of_texts(name: &str, old: &Option<Vec<Str>>, new: &Option<Vec<
 }
 
 /// Diff of an arbitrary tree, with all its values.
-pub(super) fn config(old: &Option<BTreeMap<Str, Value>>, new: &Option<BTreeMap<Str, Value>>, contextual: bool) -> Option<ObjectDiff> {
+pub(super) fn config(
+    old: &Option<BTreeMap<Str, Value>>,
+    new: &Option<BTreeMap<Str, Value>>,
+    contextual: bool,
+) -> Option<ObjectDiff> {
     let nothing = BTreeMap::new();
     let (old, new) = (old.as_ref().unwrap_or(&nothing), new.as_ref().unwrap_or(&nothing));
     if old == new {
@@ -161,7 +186,8 @@ pub(super) fn sorted(mut diffs: Vec<ObjectDiff>) -> Vec<ObjectDiff> {
 }
 
 fn by_object(one: &ObjectDiff, other: &ObjectDiff) -> Ordering {
-    let lists = |diff: &ObjectDiff| (diff.fields.as_ref().map_or(0, Vec::len), diff.objects.as_ref().map_or(0, Vec::len));
+    let lists =
+        |diff: &ObjectDiff| (diff.fields.as_ref().map_or(0, Vec::len), diff.objects.as_ref().map_or(0, Vec::len));
     one.name
         .cmp(&other.name)
         .then_with(|| rank(one.kind).cmp(&rank(other.kind)))

@@ -7,15 +7,18 @@ use super::object::{config, from_fields, keyed, object, set, set_of_texts, sorte
 use super::task::resources;
 use super::{ObjectDiff, kind_of};
 use crate::{
-    ConsulConnect, ConsulGateway, ConsulGatewayProxy, ConsulIngressConfigEntry, ConsulIngressListener, ConsulIngressService, ConsulProxy,
-    ConsulSidecarService, ConsulTerminatingConfigEntry, ConsulUpstream, Dur, Service, ServiceCheck, SidecarTask, Str,
+    ConsulConnect, ConsulGateway, ConsulGatewayProxy, ConsulIngressConfigEntry, ConsulIngressListener,
+    ConsulIngressService, ConsulProxy, ConsulSidecarService, ConsulTerminatingConfigEntry, ConsulUpstream, Dur,
+    Service, ServiceCheck, SidecarTask, Str,
 };
 
 /// Diff of two lists of services. Services have no identity, and authors rename and move them, so the most similar
 /// ones are paired.
 pub(super) fn services(old: &Option<Vec<Service>>, new: &Option<Vec<Service>>, contextual: bool) -> Vec<ObjectDiff> {
     let score = |at: usize, one: &Service, other_at: usize, other: &Service| {
-        usize::from(at == other_at) + 2 * usize::from(one.port_label == other.port_label) + 3 * usize::from(one.name == other.name)
+        usize::from(at == other_at)
+            + 2 * usize::from(one.port_label == other.port_label)
+            + 3 * usize::from(one.name == other.name)
     };
     matched(old, new, score, |old, new| service(old, new, contextual))
 }
@@ -88,7 +91,13 @@ fn check(old: Option<&ServiceCheck>, new: Option<&ServiceCheck>, contextual: boo
         flat
     };
     diff.add_objects(from_fields("Header", flat::fields(&headers(before), &headers(after), contextual)));
-    diff.add_objects(object("CheckRestart", before.check_restart.as_ref(), after.check_restart.as_ref(), &[], contextual));
+    diff.add_objects(object(
+        "CheckRestart",
+        before.check_restart.as_ref(),
+        after.check_restart.as_ref(),
+        &[],
+        contextual,
+    ));
     Some(diff)
 }
 
@@ -102,7 +111,11 @@ fn connect(old: Option<&ConsulConnect>, new: Option<&ConsulConnect>, contextual:
     Some(diff)
 }
 
-fn sidecar_service(old: Option<&ConsulSidecarService>, new: Option<&ConsulSidecarService>, contextual: bool) -> Option<ObjectDiff> {
+fn sidecar_service(
+    old: Option<&ConsulSidecarService>,
+    new: Option<&ConsulSidecarService>,
+    contextual: bool,
+) -> Option<ObjectDiff> {
     let mut diff = ObjectDiff::changed("SidecarService", old, new, &[], contextual)?;
     let nothing = ConsulSidecarService::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
@@ -119,7 +132,9 @@ fn proxy(old: Option<&ConsulProxy>, new: Option<&ConsulProxy>, contextual: bool)
     let (old_expose, new_expose) = (before.expose.as_ref(), after.expose.as_ref());
     diff.add_objects(ObjectDiff::changed("Expose", old_expose, new_expose, &[], contextual).map(|mut diff| {
         let paths = |expose: Option<&crate::ConsulExposeConfig>| expose.and_then(|expose| expose.paths.clone());
-        diff.add_objects(set(&paths(old_expose), &paths(new_expose), |old, new| object("Paths", old, new, &[], contextual)));
+        diff.add_objects(set(&paths(old_expose), &paths(new_expose), |old, new| {
+            object("Paths", old, new, &[], contextual)
+        }));
         diff
     }));
     diff.add_objects(config(&before.config, &after.config, contextual));
@@ -142,9 +157,10 @@ fn sidecar_task(old: Option<&SidecarTask>, new: Option<&SidecarTask>, contextual
     }
     let flat = |task: Option<&SidecarTask>| {
         let mut flat = Flat::of(task, &["KillTimeout", "ShutdownDelay"]);
-        for (name, span) in
-            [("KillTimeout", task.and_then(|task| task.kill_timeout)), ("ShutdownDelay", task.and_then(|task| task.shutdown_delay))]
-        {
+        for (name, span) in [
+            ("KillTimeout", task.and_then(|task| task.kill_timeout)),
+            ("ShutdownDelay", task.and_then(|task| task.shutdown_delay)),
+        ] {
             if let Some(span) = span {
                 flat.set(name, Some(span.nanos()));
             }
@@ -171,7 +187,11 @@ fn gateway(old: Option<&ConsulGateway>, new: Option<&ConsulGateway>, contextual:
     Some(diff)
 }
 
-fn gateway_proxy(old: Option<&ConsulGatewayProxy>, new: Option<&ConsulGatewayProxy>, contextual: bool) -> Option<ObjectDiff> {
+fn gateway_proxy(
+    old: Option<&ConsulGatewayProxy>,
+    new: Option<&ConsulGatewayProxy>,
+    contextual: bool,
+) -> Option<ObjectDiff> {
     if old == new {
         return None;
     }
@@ -185,19 +205,27 @@ fn gateway_proxy(old: Option<&ConsulGatewayProxy>, new: Option<&ConsulGatewayPro
     let mut diff = ObjectDiff::from_flat("Proxy", kind_of(old, new), &flat(old), &flat(new), contextual);
     let addresses = |proxy: Option<&ConsulGatewayProxy>| {
         let mut flat = Flat::default();
-        let addresses: BTreeMap<_, _> = proxy.and_then(|proxy| proxy.envoy_gateway_bind_addresses.clone()).unwrap_or_default();
+        let addresses: BTreeMap<_, _> =
+            proxy.and_then(|proxy| proxy.envoy_gateway_bind_addresses.clone()).unwrap_or_default();
         for (name, address) in addresses {
             flat.set(&name, Some(format!("{}:{}", address.address, address.port)));
         }
         flat
     };
-    diff.add_objects(from_fields("EnvoyGatewayBindAddresses", flat::fields(&addresses(old), &addresses(new), contextual)));
+    diff.add_objects(from_fields(
+        "EnvoyGatewayBindAddresses",
+        flat::fields(&addresses(old), &addresses(new), contextual),
+    ));
     let config_of = |proxy: Option<&ConsulGatewayProxy>| proxy.and_then(|proxy| proxy.config.clone());
     diff.add_objects(config(&config_of(old), &config_of(new), contextual));
     Some(diff)
 }
 
-fn ingress(old: Option<&ConsulIngressConfigEntry>, new: Option<&ConsulIngressConfigEntry>, contextual: bool) -> Option<ObjectDiff> {
+fn ingress(
+    old: Option<&ConsulIngressConfigEntry>,
+    new: Option<&ConsulIngressConfigEntry>,
+    contextual: bool,
+) -> Option<ObjectDiff> {
     let mut diff = ObjectDiff::changed("Ingress", old, new, &[], contextual)?;
     let nothing = ConsulIngressConfigEntry::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
@@ -210,7 +238,8 @@ fn ingress(old: Option<&ConsulIngressConfigEntry>, new: Option<&ConsulIngressCon
     let key = |listener: &ConsulIngressListener| (listener.protocol.clone(), listener.port);
     diff.add_objects(keyed(&before.listeners, &after.listeners, key, |old, new| {
         let mut diff = ObjectDiff::changed("Listener", old, new, &[], contextual)?;
-        let services = |listener: Option<&ConsulIngressListener>| listener.and_then(|listener| listener.services.clone());
+        let services =
+            |listener: Option<&ConsulIngressListener>| listener.and_then(|listener| listener.services.clone());
         let name = |service: &ConsulIngressService| service.name.clone();
         diff.add_objects(keyed(&services(old), &services(new), name, |old, new| {
             let mut diff = ObjectDiff::changed("ConsulIngressService", old, new, &[], contextual)?;
@@ -231,6 +260,8 @@ fn terminating(
     let mut diff = ObjectDiff::changed("Terminating", old, new, &[], contextual)?;
     let services = |entry: Option<&ConsulTerminatingConfigEntry>| entry.and_then(|entry| entry.services.clone());
     let name = |service: &crate::ConsulLinkedService| service.name.clone();
-    diff.add_objects(keyed(&services(old), &services(new), name, |old, new| ObjectDiff::changed("Service", old, new, &[], contextual)));
+    diff.add_objects(keyed(&services(old), &services(new), name, |old, new| {
+        ObjectDiff::changed("Service", old, new, &[], contextual)
+    }));
     Some(diff)
 }

@@ -16,7 +16,13 @@ pub(super) fn task(old: Option<&Task>, new: Option<&Task>, contextual: bool) -> 
     objects.extend(config(&before.config, &after.config, contextual));
     objects.extend(resources(before.resources.as_ref(), after.resources.as_ref(), contextual));
     objects.extend(object("LogConfig", before.log_config.as_ref(), after.log_config.as_ref(), &[], contextual));
-    objects.extend(object("DispatchPayload", before.dispatch_payload.as_ref(), after.dispatch_payload.as_ref(), &[], contextual));
+    objects.extend(object(
+        "DispatchPayload",
+        before.dispatch_payload.as_ref(),
+        after.dispatch_payload.as_ref(),
+        &[],
+        contextual,
+    ));
     objects.extend(set_of_objects("Artifact", &before.artifacts, &after.artifacts, contextual));
     objects.extend(service::services(&before.services, &after.services, contextual));
     objects.extend(vault(before.vault.as_ref(), after.vault.as_ref(), contextual));
@@ -41,7 +47,12 @@ pub(super) fn resources(old: Option<&Resources>, new: Option<&Resources>, contex
     let nothing = Resources::default();
     let (before, after) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
     diff.add_objects(networks(&before.networks, &after.networks, contextual));
-    diff.add_objects(keyed(&before.devices, &after.devices, |device| device.name.clone(), |old, new| device(old, new, contextual)));
+    diff.add_objects(keyed(
+        &before.devices,
+        &after.devices,
+        |device| device.name.clone(),
+        |old, new| device(old, new, contextual),
+    ));
     Some(diff)
 }
 

@@ -12,7 +12,10 @@ fn job() -> Job {
     let task = Task {
         name: "t".into(),
         driver: "exec".into(),
-        config: Some(BTreeMap::from([("command".into(), json!("sleep")), ("args".into(), json!(["1", 2.5, 3_000_000, null]))])),
+        config: Some(BTreeMap::from([
+            ("command".into(), json!("sleep")),
+            ("args".into(), json!(["1", 2.5, 3_000_000, null])),
+        ])),
         env: Some(BTreeMap::from([("A".into(), "1".into())])),
         resources: Some(Resources { cpu: 100, memory_mb: 300, ..Default::default() }),
         kill_timeout: Dur::from_secs(5),
@@ -23,7 +26,8 @@ fn job() -> Job {
         dynamic_ports: Some(vec![Port { label: "http".into(), host_network: "default".into(), ..Default::default() }]),
         ..Default::default()
     };
-    let service = Service { name: "web".into(), port_label: "http".into(), tags: Some(vec!["a".into()]), ..Default::default() };
+    let service =
+        Service { name: "web".into(), port_label: "http".into(), tags: Some(vec!["a".into()]), ..Default::default() };
     let group = TaskGroup {
         name: "g".into(),
         count: 2,
@@ -32,7 +36,13 @@ fn job() -> Job {
         services: Some(vec![service]),
         ..Default::default()
     };
-    Job { id: "j".into(), name: "j".into(), datacenters: Some(vec!["dc1".into()]), task_groups: Some(vec![group]), ..Default::default() }
+    Job {
+        id: "j".into(),
+        name: "j".into(),
+        datacenters: Some(vec!["dc1".into()]),
+        task_groups: Some(vec![group]),
+        ..Default::default()
+    }
 }
 
 fn group(job: &mut Job) -> &mut TaskGroup {
@@ -49,15 +59,28 @@ fn check(contextual: bool, change: impl FnOnce(&mut Job), expected: Expect) {
     change(&mut new);
     let mut diff = JobDiff::between(Some(&job()), Some(&new), contextual).unwrap();
     diff.annotate(Some(&PlanAnnotations {
-        desired_tg_updates: BTreeMap::from([("g".into(), DesiredUpdates { ignore: 1, place: 1, ..Default::default() })]),
+        desired_tg_updates: BTreeMap::from([(
+            "g".into(),
+            DesiredUpdates { ignore: 1, place: 1, ..Default::default() },
+        )]),
     }));
     let mut out = format!("{:?} job {}\n", diff.kind, diff.id);
     show(&mut out, 1, &diff.fields, &diff.objects);
     for group in diff.task_groups.iter().flatten() {
-        out.push_str(&format!("  {:?} group {} {:?}\n", group.kind, group.name, group.updates.clone().unwrap_or_default()));
+        out.push_str(&format!(
+            "  {:?} group {} {:?}\n",
+            group.kind,
+            group.name,
+            group.updates.clone().unwrap_or_default()
+        ));
         show(&mut out, 2, &group.fields, &group.objects);
         for task in group.tasks.iter().flatten() {
-            out.push_str(&format!("    {:?} task {} {:?}\n", task.kind, task.name, task.annotations.clone().unwrap_or_default()));
+            out.push_str(&format!(
+                "    {:?} task {} {:?}\n",
+                task.kind,
+                task.name,
+                task.annotations.clone().unwrap_or_default()
+            ));
             show(&mut out, 3, &task.fields, &task.objects);
         }
     }
@@ -288,7 +311,8 @@ fn different_jobs_have_no_difference_to_show() {
 
 #[test]
 fn spreads_are_never_shown() {
-    let spread = || Some(vec![crate::Spread { attribute: "${node.datacenter}".into(), weight: 50, ..Default::default() }]);
+    let spread =
+        || Some(vec![crate::Spread { attribute: "${node.datacenter}".into(), weight: 50, ..Default::default() }]);
     check(
         true,
         |job| job.spreads = spread(),

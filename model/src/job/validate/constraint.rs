@@ -57,7 +57,9 @@ impl Constraint {
                 }
             }
             "regexp" => reject(languages.regexp(right), "Regular expression failed to compile", &mut errors),
-            "version" => reject(languages.version_constraint(right, false), "Version constraint is invalid", &mut errors),
+            "version" => {
+                reject(languages.version_constraint(right, false), "Version constraint is invalid", &mut errors)
+            }
             "semver" => reject(languages.version_constraint(right, true), "Semver constraint is invalid", &mut errors),
             "distinct_property" => allowed_count(right, &mut errors),
             "is_set" | "is_not_set" => {
@@ -173,6 +175,9 @@ mod tests {
         let targets = vec![SpreadTarget { value: "a".into(), percent: 101 }];
         let spread = Spread { attribute: "x".into(), weight: 50, spread_target: Some(targets) };
         let text = spread.validate().unwrap_err().to_string();
-        assert!(text.contains("Spread target percentage for value \"a\" must be between 0 and 100\n\t* Sum of spread"), "{text}");
+        assert!(
+            text.contains("Spread target percentage for value \"a\" must be between 0 and 100\n\t* Sum of spread"),
+            "{text}"
+        );
     }
 }

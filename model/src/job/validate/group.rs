@@ -25,7 +25,9 @@ impl TaskGroup {
             errors.push("Missing tasks for task group");
         }
         if self.max_client_disconnect.is_some() && self.stop_after_client_disconnect.is_some() {
-            errors.push("Task group cannot be configured with both max_client_disconnect and stop_after_client_disconnect");
+            errors.push(
+                "Task group cannot be configured with both max_client_disconnect and stop_after_client_disconnect",
+            );
         }
         if self.max_client_disconnect.is_some_and(|span| span < Dur::ZERO) {
             errors.push("max_client_disconnect cannot be negative");
@@ -36,15 +38,20 @@ impl TaskGroup {
         self.validate_task_names(&mut errors);
         let canaries = self.update.as_ref().map_or(0, |update| update.canary);
         for (name, volume) in self.volumes.iter().flatten() {
-            errors
-                .nest_as(format_args!("Task group volume validation for {name} failed"), volume.validate(&job.kind, self.count, canaries));
+            errors.nest_as(
+                format_args!("Task group volume validation for {name} failed"),
+                volume.validate(&job.kind, self.count, canaries),
+            );
         }
         errors.nest_as("Task group network validation failed", self.validate_networks());
         errors.nest_as("Task group service validation failed", service::of_group(self));
         errors.nest_as("Task group service check validation failed", service::script_checks_of_group(self));
         errors.nest_as("Task group scaling policy validation failed", policies::scaling(self, job));
         for task in self.tasks.iter().flatten() {
-            errors.nest_as(format_args!("Task {} validation failed", task.name), task.validate(&job.kind, self, languages));
+            errors.nest_as(
+                format_args!("Task {} validation failed", task.name),
+                task.validate(&job.kind, self, languages),
+            );
         }
         errors.into_result()
     }
@@ -147,7 +154,10 @@ impl Ports {
                 self.errors.push(format!("Port {:?} cannot be mapped to negative value {}", port.label, port.to));
             }
             if port.to > PORT_MAX {
-                self.errors.push(format!("Port {:?} cannot be mapped to a port ({}) greater than {PORT_MAX}", port.label, port.to));
+                self.errors.push(format!(
+                    "Port {:?} cannot be mapped to a port ({}) greater than {PORT_MAX}",
+                    port.label, port.to
+                ));
             }
         }
     }

@@ -96,8 +96,15 @@ impl ReschedulePolicy {
             "constant" => format!(" and delay function {:?}", self.delay_function),
             _ => format!(", delay function {:?}, and delay ceiling {}", self.delay_function, self.max_delay),
         };
-        errors.push(format!("Nomad can only make {possible} attempts in {} with initial delay {}{ceiling}", self.interval, self.delay));
-        errors.push(format!("Set the interval to at least {} to accommodate {} attempts", rounded_to_secs(needed), self.attempts));
+        errors.push(format!(
+            "Nomad can only make {possible} attempts in {} with initial delay {}{ceiling}",
+            self.interval, self.delay
+        ));
+        errors.push(format!(
+            "Set the interval to at least {} to accommodate {} attempts",
+            rounded_to_secs(needed),
+            self.attempts
+        ));
     }
 
     /// Number of possible attempts if not all fit, and the interval that all of them need.
@@ -211,7 +218,11 @@ impl UpdateStrategy {
 
 impl EphemeralDisk {
     pub(super) fn validate(&self) -> Result<(), String> {
-        if self.size_mb < DISK_MB_MIN { Err(format!("minimum DiskMB value is {DISK_MB_MIN}; got {}", self.size_mb)) } else { Ok(()) }
+        if self.size_mb < DISK_MB_MIN {
+            Err(format!("minimum DiskMB value is {DISK_MB_MIN}; got {}", self.size_mb))
+        } else {
+            Ok(())
+        }
     }
 }
 

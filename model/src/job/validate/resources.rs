@@ -24,7 +24,10 @@ impl Resources {
             errors.nest_as(format_args!("device {} failed validation", index + 1), device.validate(languages));
         }
         if self.memory_max_mb != 0 && self.memory_max_mb < self.memory_mb {
-            errors.push(format!("MemoryMaxMB value ({}) should be larger than MemoryMB value ({})", self.memory_max_mb, self.memory_mb));
+            errors.push(format!(
+                "MemoryMaxMB value ({}) should be larger than MemoryMB value ({})",
+                self.memory_max_mb, self.memory_mb
+            ));
         }
         errors.into_result()
     }
@@ -66,7 +69,10 @@ impl LogConfig {
         if let Some(disk) = disk
             && disk.size_mb <= all_mb
         {
-            errors.push(format!("log storage ({all_mb} MB) must be less than requested disk capacity ({} MB)", disk.size_mb));
+            errors.push(format!(
+                "log storage ({all_mb} MB) must be less than requested disk capacity ({} MB)",
+                disk.size_mb
+            ));
         }
         errors.into_result()
     }

@@ -74,7 +74,10 @@ pub(super) fn script_checks_of_group(group: &TaskGroup) -> Result<(), Errors> {
     for service in group.services.iter().flatten().filter(|service| service.task_name.is_empty()) {
         for check in service.checks.iter().flatten() {
             if check.kind == "script" && check.task_name.is_empty() {
-                errors.push(format!("Service [{}]->{} or Check {} must specify task parameter", group.name, service.name, check.name));
+                errors.push(format!(
+                    "Service [{}]->{} or Check {} must specify task parameter",
+                    group.name, service.name, check.name
+                ));
             }
         }
     }
@@ -102,8 +105,10 @@ pub(super) fn of_task(task: &Task, group: &TaskGroup) -> Result<(), Errors> {
             users.entry(&service.port_label).or_default().insert(&service.name);
         }
         if service.connect.is_some() {
-            errors
-                .push(format!("service {:?} cannot have \"connect\" block, only services defined in a \"group\" block can", service.name));
+            errors.push(format!(
+                "service {:?} cannot have \"connect\" block, only services defined in a \"group\" block can",
+                service.name
+            ));
         }
         validate_checks_of_task(service, &mut users, &mut errors);
     }
@@ -123,7 +128,11 @@ pub(super) fn of_task(task: &Task, group: &TaskGroup) -> Result<(), Errors> {
     errors.into_result()
 }
 
-fn validate_checks_of_task<'a>(service: &'a Service, users: &mut BTreeMap<&'a str, BTreeSet<&'a str>>, errors: &mut Errors) {
+fn validate_checks_of_task<'a>(
+    service: &'a Service,
+    users: &mut BTreeMap<&'a str, BTreeSet<&'a str>>,
+    errors: &mut Errors,
+) {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for check in service.checks.iter().flatten() {
         if !seen.insert(&check.name) {
@@ -149,9 +158,10 @@ fn validate_checks_of_task<'a>(service: &'a Service, users: &mut BTreeMap<&'a st
                     errors.push(format!("check {:?} has invalid numeric port {number}", check.name));
                 }
             }
-            (Ok(number), false) => {
-                errors.push(format!("check {:?} cannot use a numeric port {number} without setting address_mode=\"driver\"", check.name))
-            }
+            (Ok(number), false) => errors.push(format!(
+                "check {:?} cannot use a numeric port {number} without setting address_mode=\"driver\"",
+                check.name
+            )),
             (Err(_), _) => {
                 users.entry(port).or_default().insert(&service.name);
             }
@@ -176,7 +186,9 @@ impl Service {
                     errors.push("Service address_mode must be \"auto\" if address is set");
                 }
             }
-            other => errors.push(format!("Service address_mode must be \"auto\", \"host\", or \"driver\"; not {other:?}")),
+            other => {
+                errors.push(format!("Service address_mode must be \"auto\", \"host\", or \"driver\"; not {other:?}"))
+            }
         }
         if !is_on_update(&self.on_update) {
             errors.push(format!(
@@ -231,9 +243,10 @@ impl ServiceCheck {
         if self.expose && !matches!(self.kind.as_str(), "http" | "grpc") {
             return Err("expose may only be set on HTTP or gRPC checks".into());
         }
-        for (name, count) in
-            [("success_before_passing", self.success_before_passing), ("failures_before_critical", self.failures_before_critical)]
-        {
+        for (name, count) in [
+            ("success_before_passing", self.success_before_passing),
+            ("failures_before_critical", self.failures_before_critical),
+        ] {
             if count < 0 {
                 return Err(format!("{name} must be non-negative"));
             }
@@ -301,14 +314,20 @@ impl ServiceCheck {
             other => return Err(format!("invalid address_mode {other:?}")),
         }
         if !is_on_update(&self.on_update) {
-            return Err(format!("on_update must be \"require_healthy\", \"ignore_warnings\", or \"ignore\"; got {:?}", self.on_update));
+            return Err(format!(
+                "on_update must be \"require_healthy\", \"ignore_warnings\", or \"ignore\"; got {:?}",
+                self.on_update
+            ));
         }
         let Some(restart) = &self.check_restart else { return Ok(()) };
         if self.on_update == "ignore" {
             return Err("on_update value \"ignore\" is not compatible with check_restart".into());
         }
         if !restart.ignore_warnings && self.on_update == "ignore_warnings" {
-            return Err("on_update value \"ignore_warnings\" not supported with check_restart ignore_warnings value \"false\"".into());
+            return Err(
+                "on_update value \"ignore_warnings\" not supported with check_restart ignore_warnings value \"false\""
+                    .into(),
+            );
         }
         restart.validate().map_err(|errors| errors.to_string())
     }

@@ -103,11 +103,9 @@ impl Task {
     /// A proxy task needs its service in the group, and may have no services itself.
     fn validate_proxy(&self, group: &TaskGroup, errors: &mut Errors) {
         let Some(name) = self.kind.strip_prefix("connect-proxy:") else { return };
-        let found = group
-            .services
-            .iter()
-            .flatten()
-            .any(|service| service.name == name && service.connect.as_ref().is_some_and(|connect| connect.sidecar_service.is_some()));
+        let found = group.services.iter().flatten().any(|service| {
+            service.name == name && service.connect.as_ref().is_some_and(|connect| connect.sidecar_service.is_some())
+        });
         if !found {
             errors.push("Connect proxy service name not found in services from task group");
         }
@@ -159,7 +157,10 @@ impl TaskCsiPluginConfig {
             errors.push("CSIPluginConfig must have a non-empty PluginID");
         }
         if !matches!(self.kind.as_str(), "node" | "controller" | "monolith") {
-            errors.push(format!("CSIPluginConfig PluginType must be one of 'node', 'controller', or 'monolith', got: \"{}\"", self.kind));
+            errors.push(format!(
+                "CSIPluginConfig PluginType must be one of 'node', 'controller', or 'monolith', got: \"{}\"",
+                self.kind
+            ));
         }
         let (mount, stage) = (&self.mount_dir, &self.stage_publish_base_dir);
         // Compared as texts, so `/csi-2` counts as below `/csi`.

@@ -14,7 +14,9 @@ impl Job {
         }
         let updates = || self.groups().filter_map(|group| group.update.as_ref());
         // Groups without canaries need no promotion, so they are ignored.
-        if updates().any(|update| update.auto_promote) && !updates().all(|update| update.canary == 0 || update.auto_promote) {
+        if updates().any(|update| update.auto_promote)
+            && !updates().all(|update| update.canary == 0 || update.auto_promote)
+        {
             warnings.push("auto_promote must be true for all groups to enable automatic promotion".into());
         }
         if self.periodic.as_ref().is_some_and(|periodic| !periodic.spec.is_empty()) {
@@ -56,7 +58,8 @@ impl Task {
         let mut warnings = Vec::new();
         if let Some(resources) = &self.resources {
             if resources.iops != 0 {
-                warnings.push("IOPS has been deprecated as of Nomad 0.9.0. Please remove IOPS from resource block.".into());
+                warnings
+                    .push("IOPS has been deprecated as of Nomad 0.9.0. Please remove IOPS from resource block.".into());
             }
             if resources.networks.iter().flatten().next().is_some() {
                 warnings.push(

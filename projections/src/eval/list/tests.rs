@@ -49,7 +49,8 @@ fn plain(state: &State, list: &EvalList<'_>) -> Result<Vec<EvalId>, EvalError> {
     let rows: Vec<_> = if list.reverse { state.evals().rev().collect() } else { state.evals().collect() };
     let mut found = Vec::new();
     for row in rows {
-        let outside = list.from.is_some_and(|from| if list.reverse { row.create_index > from } else { row.create_index < from });
+        let outside =
+            list.from.is_some_and(|from| if list.reverse { row.create_index > from } else { row.create_index < from });
         let meant = (list.in_namespace)(&row.namespace)
             && (list.job.is_empty() || row.job_id == *list.job)
             && (list.status.is_empty() || row.status.as_str() == list.status);
@@ -70,7 +71,16 @@ fn plain(state: &State, list: &EvalList<'_>) -> Result<Vec<EvalId>, EvalError> {
 }
 
 fn part() -> impl Strategy<Value = String> {
-    let field = proptest::sample::select(vec!["JobID", "Status", "Namespace", "NodeID", "StatusDescription", "TriggeredBy", "ID", "Type"]);
+    let field = proptest::sample::select(vec![
+        "JobID",
+        "Status",
+        "Namespace",
+        "NodeID",
+        "StatusDescription",
+        "TriggeredBy",
+        "ID",
+        "Type",
+    ]);
     let literal = proptest::sample::select(vec![
         "web",
         "db",

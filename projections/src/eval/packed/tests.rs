@@ -26,7 +26,9 @@ fn full() -> Evaluation {
         next_eval: Some(EvalId::from_bytes([4; 16])),
         previous_eval: Some(EvalId::from_bytes([5; 16])),
         blocked_eval: Some(EvalId::from_bytes([6; 16])),
-        failed_tg_allocs: Some(Arc::new([(Str::new("g"), AllocMetric { nodes_evaluated: 3, ..AllocMetric::default() })].into())),
+        failed_tg_allocs: Some(Arc::new(
+            [(Str::new("g"), AllocMetric { nodes_evaluated: 3, ..AllocMetric::default() })].into(),
+        )),
         class_eligibility: Some(Arc::new([(Str::new("v1:9"), true)].into())),
         quota_limit_reached: "q".into(),
         escaped_computed_class: true,
@@ -49,7 +51,13 @@ fn rows() -> Vec<Evaluation> {
         rows.push(Evaluation { priority, ..Evaluation::default() });
     }
     for kind in [JobType::Service, JobType::Batch, JobType::System, JobType::SysBatch] {
-        rows.push(Evaluation { kind, priority: 50, status: EvalStatus::Complete, job_id: "web".into(), ..Evaluation::default() });
+        rows.push(Evaluation {
+            kind,
+            priority: 50,
+            status: EvalStatus::Complete,
+            job_id: "web".into(),
+            ..Evaluation::default()
+        });
     }
     rows
 }
@@ -114,10 +122,15 @@ fn a_filter_says_of_a_packed_row_what_it_says_of_the_whole_one() {
         for field in fields {
             for test in tests {
                 let filter = Filter::parse(&format!("{field} {test}")).expect("is a filter");
-                assert_eq!(filter.matches_fields(&Looked::new(row.id, &packed)), filter.matches(&row), "{field} {test}");
+                assert_eq!(
+                    filter.matches_fields(&Looked::new(row.id, &packed)),
+                    filter.matches(&row),
+                    "{field} {test}"
+                );
             }
         }
-        let both = Filter::parse("Status == complete and (Priority == 50 or \"e\" in JobID) and not (Type == batch)").expect("is a filter");
+        let both = Filter::parse("Status == complete and (Priority == 50 or \"e\" in JobID) and not (Type == batch)")
+            .expect("is a filter");
         assert_eq!(both.matches_fields(&Looked::new(row.id, &packed)), both.matches(&row));
     }
 }

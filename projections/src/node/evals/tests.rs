@@ -24,7 +24,9 @@ fn tell(state: &State, node: &str, expected: Expect) {
     });
     let told: Vec<_> = evals
         .iter()
-        .map(|eval| format!("{} {} {} {} {}", eval.job_id, eval.kind, eval.priority, eval.triggered_by, eval.node_modify_index))
+        .map(|eval| {
+            format!("{} {} {} {} {}", eval.job_id, eval.kind, eval.priority, eval.triggered_by, eval.node_modify_index)
+        })
         .collect();
     expected.assert_eq(&told.join("\n"));
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use songline_commands::{Actor, ApplyPlan, ClaimCsiVolume, Command, Envelope, ReapEvals, RegisterCsiVolumes, RegisterJob, RegisterNode};
+use songline_commands::{
+    Actor, ApplyPlan, ClaimCsiVolume, Command, Envelope, ReapEvals, RegisterCsiVolumes, RegisterJob, RegisterNode,
+};
 use songline_model::*;
 use songline_projections::{State, apply};
 
@@ -20,9 +22,16 @@ struct Cluster {
 
 impl Cluster {
     fn new(change: impl FnOnce(&mut CsiInfo)) -> Self {
-        let mut info = CsiInfo { plugin_id: "p".into(), healthy: true, node_info: Some(CsiNodeInfo::default()), ..CsiInfo::default() };
+        let mut info = CsiInfo {
+            plugin_id: "p".into(),
+            healthy: true,
+            node_info: Some(CsiNodeInfo::default()),
+            ..CsiInfo::default()
+        };
         change(&mut info);
-        let host = |name: &str, read_only| (Str::new(name), ClientHostVolumeConfig { name: name.into(), read_only, ..Default::default() });
+        let host = |name: &str, read_only| {
+            (Str::new(name), ClientHostVolumeConfig { name: name.into(), read_only, ..Default::default() })
+        };
         let node = Node {
             id: NODE,
             host_volumes: Some([host("data", false), host("lib[1]", true)].into()),
@@ -41,7 +50,8 @@ impl Cluster {
     }
 
     fn volume(mut self, access: &str, change: impl FnOnce(&mut CsiVolume)) -> Self {
-        let offered = CsiVolumeCapability { access_mode: access.into(), attachment_mode: CsiAttachmentMode::FileSystem };
+        let offered =
+            CsiVolumeCapability { access_mode: access.into(), attachment_mode: CsiAttachmentMode::FileSystem };
         let mut volume = CsiVolume {
             id: "v".into(),
             namespace: "default".into(),
@@ -57,7 +67,8 @@ impl Cluster {
     /// An alloc of job `holder` writes to the volume.
     fn held(mut self) -> Self {
         let group = TaskGroup { name: "g".into(), count: 1, ..TaskGroup::default() };
-        let job = Job { id: "holder".into(), namespace: "default".into(), task_groups: Some(vec![group]), ..Job::default() };
+        let job =
+            Job { id: "holder".into(), namespace: "default".into(), task_groups: Some(vec![group]), ..Job::default() };
         self.run(RegisterJob { job: Arc::new(job), ..RegisterJob::default() });
         let alloc = Allocation {
             id: WRITER,
@@ -81,7 +92,8 @@ impl Cluster {
     }
 
     fn says(&self, job: &str, request: &VolumeRequest, expected: Expect) {
-        let group = TaskGroup { volumes: Some(BTreeMap::from([("v".into(), request.clone())])), ..TaskGroup::default() };
+        let group =
+            TaskGroup { volumes: Some(BTreeMap::from([("v".into(), request.clone())])), ..TaskGroup::default() };
         let job = Job { id: job.into(), namespace: "default".into(), ..Job::default() };
         let node = self.state.node(NODE).expect("is registered");
         let said = check(&self.state, &job, &group, "j.g[1]", node);
@@ -124,9 +136,17 @@ fn a_csi_volume_is_registered_and_its_plugin_runs_on_the_node() {
     cluster.says("j", &csi("w", WRITE), expect!["missing CSI Volume w"]);
     cluster.says("j", &VolumeRequest { per_alloc: true, ..csi("v", WRITE) }, expect!["missing CSI Volume v[1]"]);
     let elsewhere = Cluster::new(|_| ()).volume(WRITE, |volume| volume.plugin_id = "q".into());
-    elsewhere.says("j", &csi("v", WRITE), expect!["CSI plugin q is missing from client 01010101-0101-0101-0101-010101010101"]);
+    elsewhere.says(
+        "j",
+        &csi("v", WRITE),
+        expect!["CSI plugin q is missing from client 01010101-0101-0101-0101-010101010101"],
+    );
     let ill = Cluster::new(|info| info.healthy = false).volume(WRITE, |_| ());
-    ill.says("j", &csi("v", WRITE), expect!["CSI plugin p is unhealthy on client 01010101-0101-0101-0101-010101010101"]);
+    ill.says(
+        "j",
+        &csi("v", WRITE),
+        expect!["CSI plugin p is unhealthy on client 01010101-0101-0101-0101-010101010101"],
+    );
 }
 
 /// Named like the line in `tests/conformance/defects.txt` that it covers. The checked text is the reason given in the
@@ -146,8 +166,10 @@ fn a_csi_volume_is_where_the_node_is() {
     let place = |name: &str| CsiTopology { segments: Some([(Str::new("zone"), Str::new(name))].into()) };
     let on = |at: &str| {
         let topology = Some(place(at));
-        Cluster::new(|info| info.node_info = Some(CsiNodeInfo { accessible_topology: topology, ..CsiNodeInfo::default() }))
-            .volume(WRITE, |volume| volume.topologies = Some(vec![place("a"), place("b")]))
+        Cluster::new(|info| {
+            info.node_info = Some(CsiNodeInfo { accessible_topology: topology, ..CsiNodeInfo::default() })
+        })
+        .volume(WRITE, |volume| volume.topologies = Some(vec![place("a"), place("b")]))
     };
     on("b").says("j", &csi("v", WRITE), expect!["feasible"]);
     on("c").says("j", &csi("v", WRITE), expect!["did not meet topology requirement"]);
@@ -171,7 +193,9 @@ fn writers_wait_for_each_other_but_not_for_their_own_job() {
 #[test]
 fn a_node_takes_as_many_volumes_as_its_plugin_says() {
     let cluster = |max| {
-        Cluster::new(|info| info.node_info = Some(CsiNodeInfo { max_volumes: max, ..CsiNodeInfo::default() })).volume(WRITE, |_| ()).held()
+        Cluster::new(|info| info.node_info = Some(CsiNodeInfo { max_volumes: max, ..CsiNodeInfo::default() }))
+            .volume(WRITE, |_| ())
+            .held()
     };
     cluster(1).says(
         "holder",

@@ -1,8 +1,8 @@
 //! Changes of a group that restart its tasks, and changes that do not.
 
 use songline_model::{
-    Affinity, Constraint, Dur, EphemeralDisk, Job, LogConfig, NetworkResource, Port, Resources, RestartPolicy, Task, TaskGroup,
-    UpdateStrategy,
+    Affinity, Constraint, Dur, EphemeralDisk, Job, LogConfig, NetworkResource, Port, Resources, RestartPolicy, Task,
+    TaskGroup, UpdateStrategy,
 };
 
 use super::tasks_updated;
@@ -12,7 +12,8 @@ fn job(change: impl FnOnce(&mut Job, &mut TaskGroup, &mut Task)) -> Job {
     let port = Port { label: "http".into(), value: 25_000, ..Port::default() };
     let network = NetworkResource { dynamic_ports: Some(vec![port]), ..NetworkResource::default() };
     let mut group = TaskGroup { name: "g".into(), networks: Some(vec![network]), ..TaskGroup::default() };
-    let mut task = Task { name: "t".into(), resources: Some(Resources { cpu: 100, ..Resources::default() }), ..Task::default() };
+    let mut task =
+        Task { name: "t".into(), resources: Some(Resources { cpu: 100, ..Resources::default() }), ..Task::default() };
     change(&mut job, &mut group, &mut task);
     group.tasks.get_or_insert_default().insert(0, task);
     job.task_groups = Some(vec![group]);
@@ -41,7 +42,9 @@ fn what_the_task_sees_starts_it_anew() {
     restarts(true, |_, _, task| task.log_config = Some(LogConfig { disabled: true, ..LogConfig::default() }));
     restarts(true, |_, group, _| group.ephemeral_disk = Some(EphemeralDisk { size_mb: 1, ..EphemeralDisk::default() }));
     restarts(true, |_, group, _| port(group).to = 80);
-    restarts(true, |_, group, _| group.restart_policy = Some(RestartPolicy { render_templates: true, ..RestartPolicy::default() }));
+    restarts(true, |_, group, _| {
+        group.restart_policy = Some(RestartPolicy { render_templates: true, ..RestartPolicy::default() })
+    });
 }
 
 #[test]

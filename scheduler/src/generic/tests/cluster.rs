@@ -6,14 +6,15 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use songline_commands::{
-    Actor, AddNodeEvents, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode, SetDesiredTransitions,
-    SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
+    Actor, AddNodeEvents, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode,
+    SetDesiredTransitions, SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
 };
 use songline_model::{
-    AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur, EphemeralDisk, EvalId,
-    EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
-    NodeResources, NodeStatus, Plan, PlanResult, Port, ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Str, Task,
-    TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy,
+    AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur,
+    EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource, Node, NodeId,
+    NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan, PlanResult, Port, ReschedulePolicy,
+    Resources, SchedulerAlgorithm, SchedulerConfiguration, Str, Task, TaskGroup, TaskRunState, TaskState, Template,
+    Time, UpdateStrategy,
 };
 use songline_projections::{State, apply};
 
@@ -56,7 +57,9 @@ impl Cluster {
 
     pub(crate) fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let map = |from: usize| words[from..].iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect::<BTreeMap<_, _>>();
+        let map = |from: usize| {
+            words[from..].iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect::<BTreeMap<_, _>>()
+        };
         match words[0] {
             "node" => self.node(words[1], &map(2)),
             "job" => {
@@ -102,8 +105,13 @@ impl Cluster {
         resources.cpu.cpu_shares = number("cpu", 4000);
         resources.memory.memory_mb = number("mem", 8000);
         resources.disk.disk_mb = 100_000;
-        let address = NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
-        let network = NodeNetworkResource { mode: "host".into(), addresses: Some(vec![address]), ..NodeNetworkResource::default() };
+        let address =
+            NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
+        let network = NodeNetworkResource {
+            mode: "host".into(),
+            addresses: Some(vec![address]),
+            ..NodeNetworkResource::default()
+        };
         resources.node_networks = Some(vec![network]);
         let driver = DriverInfo { detected: true, healthy: !words.contains_key("sick"), ..DriverInfo::default() };
         let mut node = Node {
@@ -128,7 +136,12 @@ impl Cluster {
     }
 
     fn stop(&mut self, id: &str, purge: bool) {
-        self.commit(DeregisterJob { job: JobKey::new("default", id), purge, versions_max: 6, ..DeregisterJob::default() });
+        self.commit(DeregisterJob {
+            job: JobKey::new("default", id),
+            purge,
+            versions_max: 6,
+            ..DeregisterJob::default()
+        });
     }
 
     fn node_status(&mut self, name: &str, status: NodeStatus) {
@@ -141,13 +154,21 @@ impl Cluster {
         let drain_strategy = Some(DrainStrategy::default());
         self.commit(UpdateNodeDrain { node_id, drain_strategy, ..UpdateNodeDrain::default() });
         let migrate = || DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
-        let allocs = self.state.allocs_of_node(node_id).filter(|alloc| !alloc.terminal()).map(|alloc| (alloc.id, migrate())).collect();
+        let allocs = self
+            .state
+            .allocs_of_node(node_id)
+            .filter(|alloc| !alloc.terminal())
+            .map(|alloc| (alloc.id, migrate()))
+            .collect();
         self.commit(SetDesiredTransitions { allocs, evals: Vec::new() });
     }
 
     fn settings(&mut self, words: &BTreeMap<&str, &str>) {
         let config = SchedulerConfiguration {
-            scheduler_algorithm: words.get("algorithm").and_then(|word| SchedulerAlgorithm::from_word(word)).unwrap_or_default(),
+            scheduler_algorithm: words
+                .get("algorithm")
+                .and_then(|word| SchedulerAlgorithm::from_word(word))
+                .unwrap_or_default(),
             memory_oversubscription_enabled: words.contains_key("oversubscribe"),
             ..SchedulerConfiguration::default()
         };
@@ -188,8 +209,10 @@ impl Cluster {
         let eval = if how == Some("blocked") {
             self.blocked.remove(id).expect("a blocked evaluation")
         } else if how == Some("later") {
-            let waits =
-                self.state.evals_of_job("default", id).filter(|eval| eval.status == EvalStatus::Pending && eval.wait_until.is_some());
+            let waits = self
+                .state
+                .evals_of_job("default", id)
+                .filter(|eval| eval.status == EvalStatus::Pending && eval.wait_until.is_some());
             let next = waits.min_by_key(|eval| eval.wait_until).expect("something looks at it later");
             self.now = self.now.max(next.wait_until.unwrap());
             Evaluation::clone(&next)
@@ -275,7 +298,9 @@ impl Cluster {
         }
         if !applier::is_no_op(&result) {
             let placed = applier::placed(&plan, &result, self.now, |_| ());
-            self.commit(applier::command(&self.state, &plan, &result, placed, self.now, || unreachable!("nothing is preempted")));
+            self.commit(applier::command(&self.state, &plan, &result, placed, self.now, || {
+                unreachable!("nothing is preempted")
+            }));
             result.alloc_index = self.state.applied_index();
         }
         result
@@ -289,9 +314,15 @@ impl Cluster {
             lines.push(format!("stop {name}{said}: {}", stop.desired_description));
         }
         for alloc in plan.node_allocation.values().flatten() {
-            let ports = alloc.allocated_resources.as_ref().and_then(|resources| resources.shared.ports.clone()).unwrap_or_default();
-            let ports: String =
-                ports.iter().map(|port| format!(" {}={}", port.label, if port.value < 20_000 { port.value } else { -1 })).collect();
+            let ports = alloc
+                .allocated_resources
+                .as_ref()
+                .and_then(|resources| resources.shared.ports.clone())
+                .unwrap_or_default();
+            let ports: String = ports
+                .iter()
+                .map(|port| format!(" {}={}", port.label, if port.value < 20_000 { port.value } else { -1 }))
+                .collect();
             let how = match self.state.alloc(alloc.id) {
                 Some(_) => "update",
                 None if alloc.reschedule_tracker.is_some() => "place again",
@@ -303,7 +334,10 @@ impl Cluster {
         lines.sort();
         if let Some(annotations) = &plan.annotations {
             for (group, desired) in &annotations.desired_tg_updates {
-                lines.push(format!("would: {group} ignore {} place {} stop {}", desired.ignore, desired.place, desired.stop));
+                lines.push(format!(
+                    "would: {group} ignore {} place {} stop {}",
+                    desired.ignore, desired.place, desired.stop
+                ));
             }
         }
         if let Some(deployment) = &plan.deployment {
@@ -320,8 +354,13 @@ impl Cluster {
                 for (group, metric) in eval.failed_tg_allocs.iter().flat_map(|failed| failed.iter()) {
                     writeln!(self.told, "  failed {group}: {}", brief(metric)).unwrap();
                 }
-                let queued: Vec<String> = eval.queued_allocations.iter().flat_map(|q| q.iter()).map(|(g, n)| format!("{g} {n}")).collect();
-                let why = if eval.status_description.is_empty() { String::new() } else { format!(" ({})", eval.status_description) };
+                let queued: Vec<String> =
+                    eval.queued_allocations.iter().flat_map(|q| q.iter()).map(|(g, n)| format!("{g} {n}")).collect();
+                let why = if eval.status_description.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", eval.status_description)
+                };
                 writeln!(self.told, "  eval {}{why}, queued {}", eval.status, queued.join(" ")).unwrap();
                 self.commit(UpdateEvals { evals: vec![eval] });
             }

@@ -97,8 +97,12 @@ fn fixed_the_disconnect_timeout_of_allocs_that_came_back_is_canceled() {
 #[test]
 fn fixed_jobs_of_one_name_in_two_namespaces_do_not_keep_apart() {
     let job = Job { id: "j".into(), namespace: "one".into(), ..Job::default() };
-    let alloc =
-        |namespace: &str| Allocation { job_id: "j".into(), namespace: namespace.into(), task_group: "web".into(), ..Allocation::default() };
+    let alloc = |namespace: &str| Allocation {
+        job_id: "j".into(),
+        namespace: namespace.into(),
+        task_group: "web".into(),
+        ..Allocation::default()
+    };
     let mut usage = Usage::count(&State::new(), &Node::default(), &job, &std::collections::BTreeSet::new());
     usage.add(&alloc("two"), &job);
     assert_eq!((usage.of_job, usage.of_group("web")), (0, 0));
@@ -110,9 +114,14 @@ fn fixed_jobs_of_one_name_in_two_namespaces_do_not_keep_apart() {
 fn fixed_what_the_servers_say_of_a_lost_alloc_is_kept_in_its_history() {
     let stop = |client_status| {
         let alloc = Arc::new(Allocation::default());
-        Stop { alloc, description: why::LOST, client_status, followup: None }.planned(songline_model::Time::from_secs(5)).append_state
+        Stop { alloc, description: why::LOST, client_status, followup: None }
+            .planned(songline_model::Time::from_secs(5))
+            .append_state
     };
-    assert_eq!(stop(Some(AllocClientStatus::Lost)).map(|state| (state.value, state.time.secs())), Some(("lost".into(), 5)));
+    assert_eq!(
+        stop(Some(AllocClientStatus::Lost)).map(|state| (state.value, state.time.secs())),
+        Some(("lost".into(), 5))
+    );
     assert_eq!(stop(Some(AllocClientStatus::Unknown)).map(|state| state.value), Some("unknown".into()));
     assert_eq!((stop(Some(AllocClientStatus::Failed)), stop(None)), (None, None));
 }

@@ -30,14 +30,21 @@ fn check(config: &AutopilotConfig, expected: usize, story: &str, expect: Expect)
             let (id, words) = text.split_once(' ').expect("a number and words");
             (id.parse().expect("a number"), peer(words, last_index))
         });
-        let look = Look { now: Time::from_secs(at.parse().expect("seconds")), leader: 1, last_index, peers: peers.collect(), expected };
+        let look = Look {
+            now: Time::from_secs(at.parse().expect("seconds")),
+            leader: 1,
+            last_index,
+            peers: peers.collect(),
+            expected,
+        };
         let effect = match autopilot.on_look(&look, config) {
             None => "nothing".to_owned(),
             Some(effect) => format!("{effect:?}"),
         };
         let health = autopilot.health();
         let unwell: Vec<_> = health.servers.iter().filter(|(_, server)| !server.healthy).map(|(id, _)| *id).collect();
-        writeln!(out, "{line} -> {effect}; tolerates {}, unwell {unwell:?}", health.failure_tolerance()).expect("a string takes all");
+        writeln!(out, "{line} -> {effect}; tolerates {}, unwell {unwell:?}", health.failure_tolerance())
+            .expect("a string takes all");
     }
     expect.assert_eq(&out);
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use songline_commands::{
-    Actor, ApplyPlan, Command, Envelope, PromoteDeployment, RegisterJob, SetDeploymentAllocHealth, UpdateDeploymentStatus,
+    Actor, ApplyPlan, Command, Envelope, PromoteDeployment, RegisterJob, SetDeploymentAllocHealth,
+    UpdateDeploymentStatus,
 };
 use songline_model::{
-    AllocDeploymentStatus, AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, Job,
-    JobType, NodeId, Str, TaskGroup, Time,
+    AllocDeploymentStatus, AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus,
+    DeploymentStatusUpdate, Job, JobType, NodeId, Str, TaskGroup, Time,
 };
 use songline_projections::{State, apply};
 
@@ -41,7 +42,8 @@ impl Rollout {
             desired_total: 3,
             ..DeploymentState::default()
         };
-        let states = [(Str::new("a"), state(auto_promote[0], 2)), (Str::new("b"), state(auto_promote[1], canaries_of_b))];
+        let states =
+            [(Str::new("a"), state(auto_promote[0], 2)), (Str::new("b"), state(auto_promote[1], canaries_of_b))];
         let placed = |(n, group): (u8, &str)| {
             Arc::new(Allocation {
                 id: canary(n),
@@ -50,12 +52,16 @@ impl Rollout {
                 task_group: group.into(),
                 node_id: Some(NodeId::from_bytes([1; 16])),
                 deployment_id: Some(DEPLOYMENT),
-                deployment_status: Some(Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
+                deployment_status: Some(Arc::new(AllocDeploymentStatus {
+                    canary: true,
+                    ..AllocDeploymentStatus::default()
+                })),
                 ..Allocation::default()
             })
         };
         let count_of_b = u8::try_from(canaries_of_b).expect("few canaries");
-        let updated = [(1, "a"), (2, "a")].into_iter().chain((3..3 + count_of_b).map(|n| (n, "b"))).map(placed).collect();
+        let updated =
+            [(1, "a"), (2, "a")].into_iter().chain((3..3 + count_of_b).map(|n| (n, "b"))).map(placed).collect();
         let deployment = Deployment {
             id: DEPLOYMENT,
             namespace: "default".into(),
@@ -76,7 +82,12 @@ impl Rollout {
 
     fn healthy(mut self, canaries: &[u8]) -> Self {
         let healthy = canaries.iter().map(|n| canary(*n)).collect();
-        self.apply(SetDeploymentAllocHealth { deployment_id: DEPLOYMENT, healthy, timestamp: 5, ..SetDeploymentAllocHealth::default() });
+        self.apply(SetDeploymentAllocHealth {
+            deployment_id: DEPLOYMENT,
+            healthy,
+            timestamp: 5,
+            ..SetDeploymentAllocHealth::default()
+        });
         self
     }
 
@@ -107,8 +118,11 @@ fn a_promoted_or_paused_deployment_is_left_alone() {
     promoted.apply(PromoteDeployment { deployment_id: DEPLOYMENT, all: true, ..PromoteDeployment::default() });
     assert!(!promoted.promotes());
     let mut paused = Rollout::new([true, true], 0).healthy(&[1, 2]);
-    let update =
-        DeploymentStatusUpdate { deployment_id: DEPLOYMENT, status: DeploymentStatus::Paused, ..DeploymentStatusUpdate::default() };
+    let update = DeploymentStatusUpdate {
+        deployment_id: DEPLOYMENT,
+        status: DeploymentStatus::Paused,
+        ..DeploymentStatusUpdate::default()
+    };
     paused.apply(UpdateDeploymentStatus { update, ..UpdateDeploymentStatus::default() });
     assert!(!paused.promotes());
 }

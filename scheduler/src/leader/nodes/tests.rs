@@ -58,7 +58,11 @@ fn check(story: &str, expected: Expect) {
                 let node = Arc::clone(cluster.state.node(NodeId::from_bytes([9; 16])).unwrap());
                 match status_update(&cluster.state, &node, wanted, event, now) {
                     Some(update) => {
-                        let told = format!("{} {:?}", update.status, update.event.as_ref().map(|event| event.message.as_str()));
+                        let told = format!(
+                            "{} {:?}",
+                            update.status,
+                            update.event.as_ref().map(|event| event.message.as_str())
+                        );
                         cluster.commit(update);
                         told
                     }

@@ -47,7 +47,11 @@ impl Stage {
             ["drained", node] => {
                 let id = self.node(node);
                 let command = FinishNodeDrains { node_ids: vec![id], ..FinishNodeDrains::default() };
-                Some(self.decide(Subject::DrainEnd(id), Deed::Write { cause: None, command: Box::new(command.into()) }, id))
+                Some(self.decide(
+                    Subject::DrainEnd(id),
+                    Deed::Write { cause: None, command: Box::new(command.into()) },
+                    id,
+                ))
             }
             ["missed", node] => {
                 let id = self.node(node);
@@ -55,7 +59,8 @@ impl Stage {
                 Some(self.decide(Subject::NodeStatus(id), Deed::WriteStatus { before: NodeStatus::Ready, command }, id))
             }
             ["at", secs] => {
-                self.now = Time::from_secs(1_000).plus(Dur::from_millis((secs.parse::<f64>().unwrap() * 1000.0) as i64));
+                self.now =
+                    Time::from_secs(1_000).plus(Dur::from_millis((secs.parse::<f64>().unwrap() * 1000.0) as i64));
                 Some(self.due())
             }
             ["written"] => Some(self.outcome(Outcome::Written(77))),
@@ -94,8 +99,10 @@ impl Stage {
     }
 
     fn due(&mut self) -> String {
-        let Due { attempts, over } = self.outbox.on_time(&self.cluster.state, self.now, |node| self.heard.contains(&node));
-        let mut said: Vec<_> = attempts.iter().map(|it| format!("try {}, {} failures", it.key.key, it.earlier)).collect();
+        let Due { attempts, over } =
+            self.outbox.on_time(&self.cluster.state, self.now, |node| self.heard.contains(&node));
+        let mut said: Vec<_> =
+            attempts.iter().map(|it| format!("try {}, {} failures", it.key.key, it.earlier)).collect();
         said.extend(over.iter().map(ended));
         self.under_way.extend(attempts.into_iter().map(|attempt| (attempt.ticket, attempt)));
         if said.is_empty() { "nothing".into() } else { said.join("; ") }

@@ -37,7 +37,11 @@ fn what_ends_well_needs_no_evaluation() {
 
 #[test]
 fn a_failure_that_may_be_tried_again_does_once_a_batch() {
-    check("node a\n job j count=2\n run j", "j.web[0] a failed\n j.web[1] a failed", expect!["2 taken, 0 dropped, j alloc-failure"]);
+    check(
+        "node a\n job j count=2\n run j",
+        "j.web[0] a failed\n j.web[1] a failed",
+        expect!["2 taken, 0 dropped, j alloc-failure"],
+    );
 }
 
 #[test]
@@ -61,18 +65,27 @@ fn whatever_is_said_of_one_that_was_away_is_a_return() {
 
 #[test]
 fn what_is_left_of_a_purged_job_is_looked_at() {
-    check("node a\n job j count=1\n run j\n purge j", "j.web[0] a complete", expect!["1 taken, 0 dropped, j job-deregister"]);
+    check(
+        "node a\n job j count=1\n run j\n purge j",
+        "j.web[0] a complete",
+        expect!["1 taken, 0 dropped, j job-deregister"],
+    );
 }
 
 #[test]
 fn nodes_speak_for_their_own_allocations_only() {
-    check("node a\n job j count=1\n run j\n node b", "j.web[0] b failed\n j.web[0] a running", expect!["1 taken, 1 dropped"]);
+    check(
+        "node a\n job j count=1\n run j\n node b",
+        "j.web[0] b failed\n j.web[0] a running",
+        expect!["1 taken, 1 dropped"],
+    );
 }
 
 #[test]
 fn a_node_that_is_away_is_refused_and_told_why() {
     let node = |status| Node { id: NodeId::from_bytes([0x11; 16]), status, ..Node::default() };
-    let told: Vec<_> = NodeStatus::ALL.iter().map(|status| format!("{status}: {:?}", refusal(&node(*status)))).collect();
+    let told: Vec<_> =
+        NodeStatus::ALL.iter().map(|status| format!("{status}: {:?}", refusal(&node(*status)))).collect();
     expect![[r#"
         initializing: None
         ready: None

@@ -2,7 +2,8 @@
 
 use songline_commands::{Actor, ApplyVariable, Command, Envelope, UpsertRootKey};
 use songline_model::{
-    Dur, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Time, Variable, VariableData, VariableMetadata, WrappedKey,
+    Dur, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Time, Variable, VariableData,
+    VariableMetadata, WrappedKey,
 };
 use songline_projections::{State, apply};
 
@@ -20,8 +21,12 @@ fn run(state: &mut State, command: impl Into<Command>) {
 fn add(state: &mut State, n: u8, created_hours: i64, rekey: bool) {
     let create_time = Dur::from_hours(created_hours).nanos();
     let algorithm = ROOT_KEY_ALGORITHM.into();
-    let meta = RootKeyMeta { key_id: id(n), algorithm, create_time, state: RootKeyState::Active, ..RootKeyMeta::default() };
-    run(state, UpsertRootKey { meta, wrapped: WrappedKey { wrapped_by: "kek".into(), material: Sealed(vec![1]) }, rekey });
+    let meta =
+        RootKeyMeta { key_id: id(n), algorithm, create_time, state: RootKeyState::Active, ..RootKeyMeta::default() };
+    run(
+        state,
+        UpsertRootKey { meta, wrapped: WrappedKey { wrapped_by: "kek".into(), material: Sealed(vec![1]) }, rekey },
+    );
 }
 
 fn use_key(state: &mut State, n: u8, path: &str) {
@@ -31,7 +36,11 @@ fn use_key(state: &mut State, n: u8, path: &str) {
 }
 
 fn check(state: &State, hour: i64, expected: &[Effect]) {
-    assert_eq!(due(state, &RootKeyAges::default(), Time::from_nanos(Dur::from_hours(hour).nanos())), expected, "hour {hour}");
+    assert_eq!(
+        due(state, &RootKeyAges::default(), Time::from_nanos(Dur::from_hours(hour).nanos())),
+        expected,
+        "hour {hour}"
+    );
 }
 
 #[test]

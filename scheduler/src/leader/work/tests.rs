@@ -1,6 +1,8 @@
 //! Stories of slice sizes.
 
-use songline_commands::{Actor, Command, DeleteEvals, Envelope, EvalChoice, SetSchedulerConfig, Slice, StopWork, WorkId};
+use songline_commands::{
+    Actor, Command, DeleteEvals, Envelope, EvalChoice, SetSchedulerConfig, Slice, StopWork, WorkId,
+};
 use songline_model::{EvalId, SchedulerConfiguration, Time};
 
 use super::*;
@@ -18,7 +20,8 @@ fn state_with_work(pieces: usize) -> State {
 
 fn run(state: &mut State, command: impl Into<Command>) {
     let raft_index = state.raft_index() + 1;
-    let applied = songline_projections::apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command));
+    let applied =
+        songline_projections::apply(state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command));
     assert!(applied.result.is_ok(), "{:?}", applied.result);
 }
 

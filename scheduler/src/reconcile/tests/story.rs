@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocState, AllocStateField, Allocation,
-    Deployment, DeploymentId, DeploymentState, DeploymentStatus, DrainStrategy, Dur, EvalId, Evaluation, Job, JobType, Multiregion, Node,
-    NodeId, NodeScoreMeta, NodeStatus, RescheduleEvent, ReschedulePolicy, RescheduleTracker, Str, TaskGroup, TaskRunState, TaskState, Time,
-    UpdateStrategy,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocState, AllocStateField,
+    Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DrainStrategy, Dur, EvalId, Evaluation,
+    Job, JobType, Multiregion, Node, NodeId, NodeScoreMeta, NodeStatus, RescheduleEvent, ReschedulePolicy,
+    RescheduleTracker, Str, TaskGroup, TaskRunState, TaskState, Time, UpdateStrategy,
 };
 
 use crate::reconcile::{Placement, Reconciled, Reconciler, Tainted, Update};
@@ -108,7 +108,11 @@ impl World {
 
     fn group(&self, name: &str, words: &Words<'_>) -> TaskGroup {
         let canary = words.number("canary").unwrap_or(0);
-        let update = words.number("parallel").map(|max_parallel| UpdateStrategy { max_parallel, canary, ..UpdateStrategy::default() });
+        let update = words.number("parallel").map(|max_parallel| UpdateStrategy {
+            max_parallel,
+            canary,
+            ..UpdateStrategy::default()
+        });
         TaskGroup {
             name: name.into(),
             count: words.number("count").unwrap_or(10),
@@ -176,8 +180,11 @@ impl World {
             alloc.task_states = Some(Arc::new([("t".into(), task)].into()));
         }
         if let Some(events) = words.number("events") {
-            let event =
-                RescheduleEvent { reschedule_time: NOW.nanos() - 100 * SECOND, delay: Dur(5 * SECOND), ..RescheduleEvent::default() };
+            let event = RescheduleEvent {
+                reschedule_time: NOW.nanos() - 100 * SECOND,
+                delay: Dur(5 * SECOND),
+                ..RescheduleEvent::default()
+            };
             alloc.reschedule_tracker = Some(Arc::new(RescheduleTracker { events: Some(vec![event; events as usize]) }));
         }
         if let Some(followup) = words.text("followup") {
@@ -195,7 +202,8 @@ impl World {
                 _ => None,
             };
             let canary = words.has("canary");
-            alloc.deployment_status = Some(Arc::new(AllocDeploymentStatus { healthy, canary, ..AllocDeploymentStatus::default() }));
+            alloc.deployment_status =
+                Some(Arc::new(AllocDeploymentStatus { healthy, canary, ..AllocDeploymentStatus::default() }));
         }
         let change = match words.text("change") {
             Some("old") => "old",
@@ -250,8 +258,11 @@ impl World {
                 alloc.next_allocation = Some(next);
             }
         }
-        let canaries: Vec<AllocId> = self.allocs.iter().filter(|alloc| alloc.is_canary()).map(|alloc| alloc.id).collect();
-        if let Some(state) = self.deployment.as_mut().and_then(|deployment| deployment.task_groups.as_mut()?.get_mut("web")) {
+        let canaries: Vec<AllocId> =
+            self.allocs.iter().filter(|alloc| alloc.is_canary()).map(|alloc| alloc.id).collect();
+        if let Some(state) =
+            self.deployment.as_mut().and_then(|deployment| deployment.task_groups.as_mut()?.get_mut("web"))
+        {
             state.placed_canaries = Some(canaries);
         }
         let job = Arc::new(self.job);
@@ -277,7 +288,13 @@ impl World {
 }
 
 fn eval() -> Evaluation {
-    Evaluation { id: EvalId::from_bytes([9; 16]), namespace: "default".into(), job_id: "j".into(), priority: 50, ..Evaluation::default() }
+    Evaluation {
+        id: EvalId::from_bytes([9; 16]),
+        namespace: "default".into(),
+        job_id: "j".into(),
+        priority: 50,
+        ..Evaluation::default()
+    }
 }
 
 fn deployment_id() -> DeploymentId {
@@ -307,7 +324,11 @@ fn told(found: &Reconciled) -> String {
         let said = stop.client_status.map_or(String::new(), |status| format!(" as {status}"));
         lines.add(&format!("stop{said}, {}", stop.description), &stop.alloc.task_group, &stop.alloc.name);
     }
-    let rows = [("later", &found.attribute_updates), ("unknown", &found.disconnect_updates), ("back", &found.reconnect_updates)];
+    let rows = [
+        ("later", &found.attribute_updates),
+        ("unknown", &found.disconnect_updates),
+        ("back", &found.reconnect_updates),
+    ];
     for (how, alloc) in rows.iter().flat_map(|(how, rows)| rows.values().map(move |alloc| (how, alloc))) {
         lines.add(how, &alloc.task_group, &alloc.name);
     }
@@ -317,8 +338,12 @@ fn told(found: &Reconciled) -> String {
         writeln!(text, "look again in {in_secs}s: {}", eval.triggered_by).unwrap();
     }
     if let Some(deployment) = &found.deployment {
-        let groups: Vec<String> =
-            deployment.task_groups.iter().flatten().map(|(name, state)| format!("{name} {}", state.desired_total)).collect();
+        let groups: Vec<String> = deployment
+            .task_groups
+            .iter()
+            .flatten()
+            .map(|(name, state)| format!("{name} {}", state.desired_total))
+            .collect();
         writeln!(text, "deployment {}: {}", deployment.status, groups.join(", ")).unwrap();
     }
     for update in &found.deployment_updates {
@@ -334,8 +359,10 @@ fn told(found: &Reconciled) -> String {
             ("in place", desired.in_place_update),
             ("destructive", desired.destructive_update),
         ];
-        let counts: Vec<String> = counts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
-        writeln!(text, "{group}: {}", if counts.is_empty() { "nothing".to_owned() } else { counts.join(", ") }).unwrap();
+        let counts: Vec<String> =
+            counts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+        writeln!(text, "{group}: {}", if counts.is_empty() { "nothing".to_owned() } else { counts.join(", ") })
+            .unwrap();
     }
     text
 }
@@ -374,8 +401,10 @@ impl Lines {
                     _ => ranges.push((*number, *number)),
                 }
             }
-            let ranges: Vec<String> =
-                ranges.iter().map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") }).collect();
+            let ranges: Vec<String> = ranges
+                .iter()
+                .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+                .collect();
             writeln!(text, "{how}: {}{copies}", ranges.join(" ")).unwrap();
         }
         text

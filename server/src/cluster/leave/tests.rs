@@ -12,7 +12,9 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), looked).await.unwrap_or_else(|_| panic!("{what}: not within a minute"));
+    tokio::time::timeout(Duration::from_secs(60), looked)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not within a minute"));
 }
 
 fn members(server: &TestServer) -> usize {
@@ -28,7 +30,7 @@ async fn a_leader_that_leaves_lets_another_lead_and_is_no_member_any_more() {
         servers.push(TestServer::start(settings).await.unwrap());
         dirs.push(dir);
     }
-    let leads = |server: &TestServer| server.core.leader() == Leader::Here && server.core.reign().is_some();
+    let leads = |server: &TestServer| server.core.leader() == Leader::Here && server.core.term().is_some();
     until("somebody leads", || servers.iter().any(leads)).await;
     until("all are members", || servers.iter().all(|server| members(server) == 3)).await;
     let leader = servers.iter().position(leads).unwrap();

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use songline_api::Api;
 use songline_model::{DrainStrategy, Dur, Eligibility, Job, NodeEvent, NodeId, Secret, VariableKey};
 use songline_rpc::message::{
-    Call, Caller, JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer, JobList, JobListAnswer, JobRegister, JobRegisterAnswer,
-    NodeRegister, NodeUpdateDrain, NodeUpdateDrainAnswer, Signed, VariableDecrypted, VariablesApply, VariablesApplyAnswer,
+    Call, Caller, JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer, JobList, JobListAnswer,
+    JobRegister, JobRegisterAnswer, NodeRegister, NodeUpdateDrain, NodeUpdateDrainAnswer, Signed, VariableDecrypted,
+    VariablesApply, VariablesApplyAnswer,
 };
 use songline_rpc::msgpack::{from_slice, to_vec};
 use songline_rpc::net::Pool;
@@ -33,9 +34,11 @@ impl Story {
         let address = server.core.rpc_addr();
         // Variables need the first root key.
         server.core.signer().await.unwrap();
-        let mut story = Self { address, server, pool: pool(), root: Secret::default(), nobody: Secret::default(), _dir: dir };
+        let mut story =
+            Self { address, server, pool: pool(), root: Secret::default(), nobody: Secret::default(), _dir: dir };
         story.root = story.token("/v1/acl/bootstrap", json!({})).await;
-        story.nobody = story.token("/v1/acl/token", json!({ "Name": "nobody", "Type": "client", "Policies": ["none"] })).await;
+        story.nobody =
+            story.token("/v1/acl/token", json!({ "Name": "nobody", "Type": "client", "Policies": ["none"] })).await;
         story
     }
 
@@ -45,7 +48,8 @@ impl Story {
         let request = Request::builder().method("PUT").uri(path).header("x-nomad-token", self.root.reveal());
         let response = api.answer(request.body(Body::from(body.to_string())).unwrap()).await;
         let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        let made: Value = serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&body)));
+        let made: Value =
+            serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&body)));
         Secret::new(made["SecretID"].as_str().unwrap())
     }
 
@@ -71,7 +75,13 @@ impl Story {
     async fn garble(&self, method: &str, mut body: Value) {
         body["Region"] = json!("global");
         body["AuthToken"] = json!(self.root.reveal());
-        let said = self.pool.call(&self.address, method, &to_vec(&body).unwrap()).await.map(|_| "an answer").unwrap_err().to_string();
+        let said = self
+            .pool
+            .call(&self.address, method, &to_vec(&body).unwrap())
+            .await
+            .map(|_| "an answer")
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("decode error"), "{method}: {said}");
     }
 
@@ -96,7 +106,8 @@ fn registration(id: &str) -> JobRegister {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_are_registered_in_the_name_of_whoever_asked() {
     let story = Story::begin().await;
-    let show = |made: JobRegisterAnswer| if made.eval_id.is_empty() { "no evaluation" } else { "an evaluation" }.to_owned();
+    let show =
+        |made: JobRegisterAnswer| if made.eval_id.is_empty() { "no evaluation" } else { "an evaluation" }.to_owned();
     story.check("root", registration("web"), show, "an evaluation").await;
     story.check("nobody", registration("web"), show, "Permission denied").await;
     story.check("5d1e0000-0000-0000-0000-0000000000ff", registration("web"), show, "error: ").await;
@@ -114,7 +125,9 @@ async fn jobs_are_shown_to_those_who_may_see_them() {
     let story = Story::begin().await;
     story.check("root", registration("web"), |_| "done".to_owned(), "done").await;
     let one = |id: &str| JobGetJob { job_id: id.into(), ..JobGetJob::default() };
-    let show = |found: JobGetJobAnswer| found.job.map_or("no job".to_owned(), |job| format!("{} version {}", job.id, job.version));
+    let show = |found: JobGetJobAnswer| {
+        found.job.map_or("no job".to_owned(), |job| format!("{} version {}", job.id, job.version))
+    };
     story.check("root", one("web"), show, "web version 0").await;
     story.check("root", one("gone"), show, "no job").await;
     story.check("nobody", one("web"), show, "Permission denied").await;
@@ -123,7 +136,8 @@ async fn jobs_are_shown_to_those_who_may_see_them() {
     let of = |id: &str| JobEvaluations { job_id: id.into(), ..JobEvaluations::default() };
     let show = |found: JobEvaluationsAnswer| {
         let evals = found.evaluations.unwrap_or_default();
-        evals.iter().map(|eval| format!("{} of {}", eval.triggered_by, eval.job_id)).collect::<Vec<_>>().join(", ") + "."
+        evals.iter().map(|eval| format!("{} of {}", eval.triggered_by, eval.job_id)).collect::<Vec<_>>().join(", ")
+            + "."
     };
     story.check("root", of("web"), show, "job-register of web").await;
     story.check("root", of("gone"), show, ".").await;
@@ -154,16 +168,26 @@ async fn a_node_may_drain_itself_and_no_other() {
     let story = Story::begin().await;
     let node = from_slice(&to_vec(&node()).unwrap()).unwrap();
     story.check("", NodeRegister { node: Some(node), ..NodeRegister::default() }, |_| "done".to_owned(), "done").await;
-    let (id, another): (NodeId, NodeId) = (NODE.parse().unwrap(), "5d1e0000-0000-0000-0000-000000000002".parse().unwrap());
+    let (id, another): (NodeId, NodeId) =
+        (NODE.parse().unwrap(), "5d1e0000-0000-0000-0000-000000000002".parse().unwrap());
     let strategy = DrainStrategy { deadline: Dur::from_secs(60), ..DrainStrategy::default() };
-    let drain = |node_id| NodeUpdateDrain { node_id, drain_strategy: Some(strategy.clone()), ..NodeUpdateDrain::default() };
+    let drain =
+        |node_id| NodeUpdateDrain { node_id, drain_strategy: Some(strategy.clone()), ..NodeUpdateDrain::default() };
     let row = || story.server.core.view().node(id).cloned().unwrap();
-    let show = |done: NodeUpdateDrainAnswer| format!("written: {}", done.index > 0 && done.index == done.node_modify_index);
+    let show =
+        |done: NodeUpdateDrainAnswer| format!("written: {}", done.index > 0 && done.index == done.node_modify_index);
     story.check("the node", drain(id), show, "written: true").await;
     // The node runs nothing, so its drain may be over by now.
     assert_eq!(row().scheduling_eligibility, Eligibility::Ineligible);
     assert!(row().events.iter().flatten().any(|event| event.message == "Node drain strategy set"));
-    story.check("root", NodeUpdateDrain { drain_strategy: None, mark_eligible: true, ..drain(id) }, show, "written: true").await;
+    story
+        .check(
+            "root",
+            NodeUpdateDrain { drain_strategy: None, mark_eligible: true, ..drain(id) },
+            show,
+            "written: true",
+        )
+        .await;
     assert_eq!((row().scheduling_eligibility, row().drain_strategy.is_some()), (Eligibility::Eligible, false));
     story.check("the node", drain(another), show, "Permission denied").await;
     story.check("nobody", drain(id), show, "Permission denied").await;

@@ -40,12 +40,20 @@ async fn defect_9_what_a_node_says_of_itself_is_taken_from_that_node_alone() {
     };
     let mut told = String::new();
     for method in ["Node.UpdateStatus", "Node.UpdateAlloc", "Node.EmitEvents", "Node.GetClientAllocs"] {
-        for (who, secret) in [("nobody", ""), ("a stranger", "5d1e0000-0000-0000-0000-0000000000ff"), ("another node", OTHER_SECRET)] {
-            told.push_str(&format!("{method} from {who}: {}\n", call(&pool, &address, method, asked(method, secret)).await));
+        for (who, secret) in
+            [("nobody", ""), ("a stranger", "5d1e0000-0000-0000-0000-0000000000ff"), ("another node", OTHER_SECRET)]
+        {
+            told.push_str(&format!(
+                "{method} from {who}: {}\n",
+                call(&pool, &address, method, asked(method, secret)).await
+            ));
         }
     }
     for who in ["", "5d1e0000-0000-0000-0000-0000000000ff"] {
-        told.push_str(&format!("Alloc.GetAllocs: {}\n", call(&pool, &address, "Alloc.GetAllocs", asked("Alloc.GetAllocs", who)).await));
+        told.push_str(&format!(
+            "Alloc.GetAllocs: {}\n",
+            call(&pool, &address, "Alloc.GetAllocs", asked("Alloc.GetAllocs", who)).await
+        ));
     }
     assert!(told.lines().all(|line| line.contains(": error: ")), "{told}");
     let view = songline_api::Server::view(&*server.core);

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use songline_commands::{Actor, ApplyPlan, RegisterNode, UpsertAclPolicies, UpsertAclTokens};
 use songline_lang::acl::NamespaceCapability;
-use songline_model::{AccessorId, AclPolicy, AclToken, AclTokenKind, AllocId, Allocation, Job, Node, NodeId, Secret, SecretId, Time};
+use songline_model::{
+    AccessorId, AclPolicy, AclToken, AclTokenKind, AllocId, Allocation, Job, Node, NodeId, Secret, SecretId, Time,
+};
 use songline_rpc::message::{EventStream, StreamCall, StreamErrWrapper};
 use songline_rpc::msgpack::{from_slice, to_vec};
 use songline_rpc::net::{self, Channel, Dispatch, OnSession, Pool, PoolLimits, Refusal};
@@ -82,18 +84,21 @@ impl<'a> Row<'a> {
             // An unknown secret is refused even where no secret is needed.
             Caller::Unknown => false,
             // Calls that only nodes, tasks or servers may make are refused to every token.
-            Caller::Management => {
-                self.needs.iter().any(|all| !all.iter().all(|need| ["this-node", "node", "workload", "server"].contains(need)))
-            }
+            Caller::Management => self
+                .needs
+                .iter()
+                .any(|all| !all.iter().all(|need| ["this-node", "node", "workload", "server"].contains(need))),
             Caller::Having(words) => {
-                self.needs("known") || self.needs.iter().any(|all| all.iter().all(|need| words.iter().any(|word| includes(word, need))))
+                self.needs("known")
+                    || self.needs.iter().any(|all| all.iter().all(|need| words.iter().any(|word| includes(word, need))))
             }
         }
     }
 }
 
 fn includes(word: &str, need: &str) -> bool {
-    let writes = || word.strip_suffix(":write").zip(need.strip_suffix(":read")).is_some_and(|(a, b)| a == b && a != "variables");
+    let writes =
+        || word.strip_suffix(":write").zip(need.strip_suffix(":read")).is_some_and(|(a, b)| a == b && a != "variables");
     word == need || writes()
 }
 
@@ -195,7 +200,8 @@ impl World {
             world.secrets.insert(caller.clone(), secret);
         }
         for (id, secret) in [(NODE, NODE_SECRET), (ANOTHER_NODE, ANOTHER_SECRET)] {
-            let node = Node { id, secret_id: Secret::new(secret.to_string()), datacenter: "dc1".into(), ..Node::default() };
+            let node =
+                Node { id, secret_id: Secret::new(secret.to_string()), datacenter: "dc1".into(), ..Node::default() };
             world.write(RegisterNode { node, create_node_pool: true }).await;
         }
         let management = MANAGEMENT.to_string();
@@ -215,7 +221,8 @@ impl World {
         };
         world.write(ApplyPlan { job, updated: vec![alloc.into()], ..ApplyPlan::default() }).await;
         // The node authenticates over the session that the server calls it back over.
-        let shown = json!({ "Region": "global", "NodeID": NODE, "AuthToken": NODE_SECRET.to_string(), "Status": "ready" });
+        let shown =
+            json!({ "Region": "global", "NodeID": NODE, "AuthToken": NODE_SECRET.to_string(), "Status": "ready" });
         world.of_node.call(&world.address, "Node.UpdateStatus", &to_vec(&shown).unwrap()).await.unwrap();
         world
     }
@@ -242,7 +249,8 @@ impl World {
                 let mut names = Vec::new();
                 for word in words {
                     let name = word.replace([':', '_'], "-");
-                    let mut policy = AclPolicy { name: name.as_str().into(), rules: rules(word).into(), ..AclPolicy::default() };
+                    let mut policy =
+                        AclPolicy { name: name.as_str().into(), rules: rules(word).into(), ..AclPolicy::default() };
                     policy.hash = Some(policy.compute_hash());
                     self.write(UpsertAclPolicies { policies: vec![policy] }).await;
                     names.push(name);
@@ -269,10 +277,16 @@ impl World {
 
     /// Calls a row's method. A caller that is accepted may still get an error: see `is_refusal`.
     async fn ask(&self, caller: &Caller, secret: &str, row: &Row<'_>) -> Result<(), String> {
-        let names =
-            [("NODE", NODE.to_string()), ("ALLOC", ALLOC.to_string()), ("SECRET", secret.to_owned()), ("UNKNOWN", UNKNOWN.to_string())];
-        let body =
-            names.iter().chain(&[("JOB", JOB.to_owned())]).fold(row.body.to_owned(), |body, (name, value)| body.replace(name, value));
+        let names = [
+            ("NODE", NODE.to_string()),
+            ("ALLOC", ALLOC.to_string()),
+            ("SECRET", secret.to_owned()),
+            ("UNKNOWN", UNKNOWN.to_string()),
+        ];
+        let body = names
+            .iter()
+            .chain(&[("JOB", JOB.to_owned())])
+            .fold(row.body.to_owned(), |body, (name, value)| body.replace(name, value));
         let mut body: Value = serde_json::from_str(&body).expect("a row's body is JSON");
         body["Region"] = json!("global");
         body["AuthToken"] = json!(secret);
@@ -315,18 +329,18 @@ fn is_refusal(error: &str) -> bool {
 #[test]
 fn the_table_has_every_method() {
     let rows: Vec<_> = Row::all().iter().map(|row| row.method.to_owned()).collect();
-    let served: BTreeSet<_> = CALLS.iter().map(|(name, _)| *name).chain(STREAMS.iter().map(|(name, _)| *name)).collect();
-    let missing: Vec<_> = served.iter().chain(&[EventStream::METHOD]).filter(|name| !rows.iter().any(|row| row == *name)).collect();
+    let served: BTreeSet<_> =
+        CALLS.iter().map(|(name, _)| *name).chain(STREAMS.iter().map(|(name, _)| *name)).collect();
+    let missing: Vec<_> =
+        served.iter().chain(&[EventStream::METHOD]).filter(|name| !rows.iter().any(|row| row == *name)).collect();
     assert!(missing.is_empty(), "methods without a row in server/src/rpc/tests/methods.txt: {missing:?}");
-    let unknown: Vec<_> = rows.iter().filter(|row| !served.contains(row.as_str()) && **row != EventStream::METHOD).collect();
+    let unknown: Vec<_> =
+        rows.iter().filter(|row| !served.contains(row.as_str()) && **row != EventStream::METHOD).collect();
     assert!(unknown.is_empty(), "rows of methods that are not served: {unknown:?}");
     // Rights to call a node are checked once, at the first server, so a forwarding server may make each of these
     // calls.
-    assert!(
-        CALLS
-            .iter()
-            .all(|(name, by)| !matches!(by, By::Node(_)) || Row::all().iter().any(|row| row.method == *name && row.needs("server")))
-    );
+    assert!(CALLS.iter().all(|(name, by)| !matches!(by, By::Node(_))
+        || Row::all().iter().any(|row| row.method == *name && row.needs("server"))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -358,7 +372,8 @@ async fn every_method_lets_in_whom_the_table_names_and_nobody_else() {
 async fn every_method_refuses_another_region_and_most_want_one() {
     let world = World::begin(&[Caller::Management].into()).await;
     // Methods that every server answers by itself need no region, and a ping ignores it.
-    let without = ["Status.Ping", "Status.Leader", "Status.Peers", "Status.Members", "Status.HasNodeConn", "Status.RaftStats"];
+    let without =
+        ["Status.Ping", "Status.Leader", "Status.Peers", "Status.Members", "Status.HasNodeConn", "Status.RaftStats"];
     let mut wrong = Vec::new();
     for row in Row::all() {
         for (region, expected) in [("mars", "No path to region"), ("", "missing region for target RPC")] {

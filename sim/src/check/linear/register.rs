@@ -77,8 +77,12 @@ impl State {
             (Operation::Set { value }, None) => Some(self.written(*value)),
             (Operation::Set { value }, Some(Answer::Wrote(version))) => self.written_as(*value, *version),
             // A conditional write of unknown outcome whose condition fails had no effect.
-            (Operation::Cas { expected, value }, None) => Some(self.expecting(*expected).map_or(self, |state| state.written(*value))),
-            (Operation::Cas { expected, value }, Some(Answer::Wrote(version))) => self.expecting(*expected)?.written_as(*value, *version),
+            (Operation::Cas { expected, value }, None) => {
+                Some(self.expecting(*expected).map_or(self, |state| state.written(*value)))
+            }
+            (Operation::Cas { expected, value }, Some(Answer::Wrote(version))) => {
+                self.expecting(*expected)?.written_as(*value, *version)
+            }
             (Operation::Cas { expected, .. } | Operation::DeleteCas { expected }, Some(Answer::Conflict(seen))) => {
                 let state = self.seen(*seen)?;
                 (seen.map_or(0, |held| held.version) != *expected).then_some(state)
@@ -88,11 +92,21 @@ impl State {
                 self.versioned(value, version, *met).filter(|_| met != expected)
             }
             (Operation::Delete, None | Some(Answer::Deleted)) => Some(Self { held: None, ..self }),
-            (Operation::DeleteCas { expected }, None) => Some(self.expecting(*expected).map_or(self, |state| Self { held: None, ..state })),
-            (Operation::DeleteCas { expected }, Some(Answer::Deleted)) => Some(Self { held: None, ..self.expecting(*expected)? }),
+            (Operation::DeleteCas { expected }, None) => {
+                Some(self.expecting(*expected).map_or(self, |state| Self { held: None, ..state }))
+            }
+            (Operation::DeleteCas { expected }, Some(Answer::Deleted)) => {
+                Some(Self { held: None, ..self.expecting(*expected)? })
+            }
             (
-                Operation::Get | Operation::Set { .. } | Operation::Cas { .. } | Operation::Delete | Operation::DeleteCas { .. },
-                Some(Answer::Held(_) | Answer::Wrote(_) | Answer::Conflict(_) | Answer::ConflictAt(_) | Answer::Deleted),
+                Operation::Get
+                | Operation::Set { .. }
+                | Operation::Cas { .. }
+                | Operation::Delete
+                | Operation::DeleteCas { .. },
+                Some(
+                    Answer::Held(_) | Answer::Wrote(_) | Answer::Conflict(_) | Answer::ConflictAt(_) | Answer::Deleted,
+                ),
             ) => None,
         }
     }
@@ -117,7 +131,9 @@ impl State {
     fn versioned(self, value: u64, version: Version, seen: u64) -> Option<Self> {
         match version {
             Version::Known(known) => (known == seen).then_some(self),
-            Version::Unknown => (seen > self.floor).then_some(Self { held: Some((value, Version::Known(seen))), floor: seen }),
+            Version::Unknown => {
+                (seen > self.floor).then_some(Self { held: Some((value, Version::Known(seen))), floor: seen })
+            }
         }
     }
 

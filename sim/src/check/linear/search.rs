@@ -144,7 +144,8 @@ pub(super) fn search(calls: &[&Call]) -> Result<(), Stuck> {
     let mut calls_by_time: Vec<usize> = (0..calls.len()).collect();
     calls_by_time.sort_by_key(|at| (calls[*at].called, *at));
     let sorted: Vec<&Call> = calls_by_time.iter().map(|at| calls[*at]).collect();
-    search_sorted(&sorted).map_err(|stuck| Stuck { around: stuck.around.into_iter().map(|at| calls_by_time[at]).collect(), ..stuck })
+    search_sorted(&sorted)
+        .map_err(|stuck| Stuck { around: stuck.around.into_iter().map(|at| calls_by_time[at]).collect(), ..stuck })
 }
 
 fn search_sorted(calls: &[&Call]) -> Result<(), Stuck> {

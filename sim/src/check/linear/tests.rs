@@ -28,7 +28,9 @@ fn call(line: &str) -> Call {
         ["delete", expected] => Operation::DeleteCas { expected: number(expected) },
         _ => panic!("no operation: {line}"),
     };
-    let held = |text: &str| text.split_once('@').map(|(value, version)| Held { value: number(value), version: number(version) });
+    let held = |text: &str| {
+        text.split_once('@').map(|(value, version)| Held { value: number(value), version: number(version) })
+    };
     let answer = |text: &str| match text.split_whitespace().collect::<Vec<_>>()[..] {
         ["wrote", version] => Answer::Wrote(number(version)),
         ["conflict", seen] if seen.starts_with('@') => Answer::ConflictAt(number(seen)),
@@ -301,7 +303,13 @@ fn random_history(rng: &mut SmallRng, operations: u64, clients: u64, unknown_one
             answer = oracle::act(&mut held, &mut version, &operation);
         }
         let client = u64::try_from(client).unwrap();
-        calls.push(Call { key: "x".to_owned(), operation, called, returned: known.then_some((returned, answer)), client });
+        calls.push(Call {
+            key: "x".to_owned(),
+            operation,
+            called,
+            returned: known.then_some((returned, answer)),
+            client,
+        });
     }
     calls
 }

@@ -5,8 +5,7 @@ use expect_test::{Expect, expect};
 use super::{NodeRuns, Placed, Placements, Standing, placements_are_sound};
 
 /// Notation: `web=2` wanted; `1:web[0]@a` in the tables, with `?` unknown, `-` over, `~` not reported yet; `a:1,2`
-/// processes of a node,
-/// `a!` for a node that is not ready.
+/// processes of a node, `a!` for a node that is not ready.
 fn check(wanted: &str, allocs: &str, nodes: &str, expected: &Expect) {
     let placements = Placements {
         wanted: wanted
@@ -58,7 +57,12 @@ fn too_many_and_too_few_are_found() {
 #[test]
 fn what_nobody_knows_or_has_said_is_found() {
     check("web=1", "1:web[0]@a?", "a:1", &expect!["allocation web[0] is stuck in unknown"]);
-    check("web=1", "1:web[0]@a~", "a:1", &expect!["allocation web[0] should run on a, which has not said that it does"]);
+    check(
+        "web=1",
+        "1:web[0]@a~",
+        "a:1",
+        &expect!["allocation web[0] should run on a, which has not said that it does"],
+    );
     check("web=1", "1:web[0]@c", "a:", &expect!["allocation web[0] should run on c, which there is not"]);
     check("web=1", "1:web[0]@a", "a!:1", &expect!["a is not ready"]);
 }

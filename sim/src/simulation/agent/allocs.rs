@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use songline_client::core::{AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted};
+use songline_client::core::{
+    AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted,
+};
 use songline_model::{AllocId, Allocation, Dur};
 use songline_rpc::{BlockingQuery, RpcError, Servers};
 
@@ -47,7 +49,8 @@ impl Agent {
         let mut pulled = BTreeMap::new();
         if !wanted.pull.is_empty() {
             let fetched = self.call(|| self.servers.alloc_get_allocs(&self.machine.auth, wanted.pull.clone()));
-            pulled = fetched.await.map_err(|error| self.after(&error))?.into_iter().map(|alloc| (alloc.id, alloc)).collect();
+            pulled =
+                fetched.await.map_err(|error| self.after(&error))?.into_iter().map(|alloc| (alloc.id, alloc)).collect();
             if wanted.lacks_any(&pulled, &answer.allocs) {
                 return Err(self.machine.jitter().stretched(MISSING_RETRY));
             }

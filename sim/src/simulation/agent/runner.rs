@@ -134,7 +134,8 @@ impl Shell {
         for effect in effects {
             match effect {
                 Effect::Persist { tasks, .. } => self.keep(|left, machine| {
-                    left.tasks.extend(tasks.into_iter().filter_map(|task| Some((task.clone(), machine.record(&task)?))));
+                    left.tasks
+                        .extend(tasks.into_iter().filter_map(|task| Some((task.clone(), machine.record(&task)?))));
                 }),
                 Effect::PersistHealth => self.keep(|left, machine| left.health = machine.deployment_status().cloned()),
                 Effect::SetUp => self.set_up(),
@@ -146,7 +147,10 @@ impl Shell {
                 }),
                 Effect::StartTask { task, run } => self.start_task(task, run),
                 Effect::KillTask { task, run, .. } => self.kill_task(task, run),
-                Effect::SignalTask { .. } | Effect::TaskDone { .. } | Effect::Announce { .. } | Effect::Withdraw { .. } => {}
+                Effect::SignalTask { .. }
+                | Effect::TaskDone { .. }
+                | Effect::Announce { .. }
+                | Effect::Withdraw { .. } => {}
                 Effect::DestroyTask { task, run } => self.agent.machine.processes.destroy(&(self.id(), task, run)),
                 Effect::Report => {
                     let update = self.machine.update();
@@ -183,7 +187,9 @@ impl Shell {
             for id in awaited {
                 let ends = |agent: &Agent| {
                     let runner = locked(&agent.runners).get(&id).cloned();
-                    runner.is_none_or(|runner| runner.view().update.client_status.is_terminal() || runner.view().destroyed)
+                    runner.is_none_or(|runner| {
+                        runner.view().update.client_status.is_terminal() || runner.view().destroyed
+                    })
                 };
                 while !ends(&agent) {
                     tokio::time::sleep(LOOK_EVERY).await;

@@ -1,5 +1,5 @@
-//! Connections of the simulated network: streams of bytes that arrive late, in order and once, as those of TCP. A cut is
-//! silence until it is mended, or until the connection is given up. The death of a machine breaks its connections.
+//! Connections of the simulated network: streams of bytes that arrive late, in order and once, as those of TCP. A cut
+//! is silence until it is mended, or until the connection is given up. The death of a machine breaks its connections.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
@@ -104,7 +104,13 @@ impl Tcp {
 }
 
 /// Carries the bytes of one direction until its sender ends it or the connection breaks.
-async fn carry(network: &Network, from: NodeId, to: NodeId, mut out: ReadHalf<DuplexStream>, mut into: WriteHalf<DuplexStream>) {
+async fn carry(
+    network: &Network,
+    from: NodeId,
+    to: NodeId,
+    mut out: ReadHalf<DuplexStream>,
+    mut into: WriteHalf<DuplexStream>,
+) {
     let mut buffer = vec![0; WINDOW_BYTES];
     while let Ok(count @ 1..) = out.read(&mut buffer).await {
         tokio::time::sleep(network.passage_surely()).await;

@@ -27,15 +27,21 @@ fn the_same_seed_is_the_same_run_in_any_thread() {
 #[test]
 fn nothing_of_a_simulation_is_kept() {
     let (mut network, mut record, mut machines) = Default::default();
-    let report = simulate(&story(3, 40, &[(10, 10, What::Crash(Whom::Leader)), (25, 5, What::CutNode(0))]), |cluster| {
-        network = Arc::downgrade(&cluster.network);
-        record = Arc::downgrade(&cluster.record);
-        machines =
-            (cluster.hosts.iter().map(Arc::downgrade).collect::<Vec<_>>(), cluster.nodes.iter().map(Arc::downgrade).collect::<Vec<_>>());
-    });
+    let report =
+        simulate(&story(3, 40, &[(10, 10, What::Crash(Whom::Leader)), (25, 5, What::CutNode(0))]), |cluster| {
+            network = Arc::downgrade(&cluster.network);
+            record = Arc::downgrade(&cluster.record);
+            machines = (
+                cluster.hosts.iter().map(Arc::downgrade).collect::<Vec<_>>(),
+                cluster.nodes.iter().map(Arc::downgrade).collect::<Vec<_>>(),
+            );
+        });
     assert!(report.counts.entries > 100, "{:?}", report.counts);
     assert_eq!((network.strong_count(), record.strong_count()), (0, 0));
-    assert!(machines.0.iter().all(|host| host.strong_count() == 0) && machines.1.iter().all(|node| node.strong_count() == 0));
+    assert!(
+        machines.0.iter().all(|host| host.strong_count() == 0)
+            && machines.1.iter().all(|node| node.strong_count() == 0)
+    );
 }
 
 /// A plan of three servers, three nodes and these faults (start and duration in seconds).
@@ -65,22 +71,30 @@ fn nodes_that_lose_their_server_move_to_another() {
 
 #[test]
 fn a_server_with_flipped_bits_refuses_to_start_and_a_new_one_takes_its_place() {
-    let report = sound(&story(7, 100, &[(20, 1, What::Flip(Whom::Leader, 3)), (70, 1, What::Flip(Whom::Server(0), 3))]));
+    let report =
+        sound(&story(7, 100, &[(20, 1, What::Flip(Whom::Leader, 3)), (70, 1, What::Flip(Whom::Server(0), 3))]));
     let counts = report.counts;
     assert!(counts.flips == 6 && counts.refusals > 0 && counts.joins == counts.refusals, "{counts:?}");
 }
 
 #[test]
 fn servers_join_and_leave_and_lose_their_disks() {
-    let faults = [(25, 5, What::Exchange(Whom::Leader)), (70, 1, What::Lose(Whom::Server(0))), (110, 1, What::Lose(Whom::Leader))];
+    let faults = [
+        (25, 5, What::Exchange(Whom::Leader)),
+        (70, 1, What::Lose(Whom::Server(0))),
+        (110, 1, What::Lose(Whom::Leader)),
+    ];
     let report = sound(&story(8, 140, &faults));
     assert_eq!(report.counts.joins, 3, "{:?}", report.counts);
 }
 
 #[test]
 fn a_leader_that_dies_while_it_writes_loses_nothing() {
-    let fault =
-        |at, after| Fault { at: Duration::from_secs(at), lasts: Duration::from_secs(1), what: What::CrashWriting(Whom::Leader, after) };
+    let fault = |at, after| Fault {
+        at: Duration::from_secs(at),
+        lasts: Duration::from_secs(1),
+        what: What::CrashWriting(Whom::Leader, after),
+    };
     let plan = Plan {
         seed: 11,
         length: Duration::from_secs(25),

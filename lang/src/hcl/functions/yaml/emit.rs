@@ -91,12 +91,17 @@ fn spaces(count: usize, out: &mut String) {
 
 /// Whether a text has several lines and a literal block can represent it.
 fn fits_literal(text: &str) -> bool {
-    text.contains('\n') && !text.ends_with(' ') && !text.contains(" \n") && text.chars().all(|letter| letter == '\n' || is_shown(letter))
+    text.contains('\n')
+        && !text.ends_with(' ')
+        && !text.contains(" \n")
+        && text.chars().all(|letter| letter == '\n' || is_shown(letter))
 }
 
 fn is_shown(letter: char) -> bool {
     let is_break = matches!(letter, '\u{85}' | '\u{2028}' | '\u{2029}');
-    !is_break && letter != '\u{feff}' && matches!(letter, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+    !is_break
+        && letter != '\u{feff}'
+        && matches!(letter, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 fn literal(text: &str, indent: usize, out: &mut String) {

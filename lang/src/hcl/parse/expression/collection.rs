@@ -35,7 +35,11 @@ impl<'a> Parser<'a> {
                         parser.read();
                     }
                     _ => {
-                        parser.report_new(next.range, "Missing item separator", "Expected a comma to mark the beginning of the next item.");
+                        parser.report_new(
+                            next.range,
+                            "Missing item separator",
+                            "Expected a comma to mark the beginning of the next item.",
+                        );
                         break parser.recover(Kind::CloseBracket);
                     }
                 }
@@ -90,7 +94,11 @@ impl<'a> Parser<'a> {
         }
         let next = self.peek();
         if !matches!(next.kind, Kind::Equal | Kind::Colon) {
-            self.report_new(next.range, "Missing attribute value", "Expected an attribute value, introduced by an equals sign (\"=\").");
+            self.report_new(
+                next.range,
+                "Missing attribute value",
+                "Expected an attribute value, introduced by an equals sign (\"=\").",
+            );
             return None;
         }
         self.read();

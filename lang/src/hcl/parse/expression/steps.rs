@@ -36,7 +36,11 @@ impl<'a> Parser<'a> {
                             value = self.attribute_splat(value, dot.range.to(next.range));
                         }
                         _ => {
-                            self.report(next.range, "Invalid attribute name", "An attribute name is required after a dot.");
+                            self.report(
+                                next.range,
+                                "Invalid attribute name",
+                                "An attribute name is required after a dot.",
+                            );
                             self.recovery = true;
                             return value;
                         }
@@ -79,7 +83,11 @@ impl<'a> Parser<'a> {
     fn number_steps(&mut self, mut value: Expression, dot: Token<'a>, number: Token<'a>) -> Expression {
         for part in number.text.split('.') {
             let Ok(index) = part.parse::<i128>() else {
-                self.report(number.range, "Invalid number literal", "Failed to recognize the value of this number literal.");
+                self.report(
+                    number.range,
+                    "Invalid number literal",
+                    "Failed to recognize the value of this number literal.",
+                );
                 return value;
             };
             value = self.step(value, Step::Index(Value::Number(Number::from(index)), dot.range.to(number.range)));
@@ -148,7 +156,11 @@ impl<'a> Parser<'a> {
             }
             let mut close = parser.read();
             if close.kind != Kind::CloseBracket && !parser.recovery {
-                parser.report(close.range, "Missing close bracket on index", "The index operator must end with a closing bracket (\"]\").");
+                parser.report(
+                    close.range,
+                    "Missing close bracket on index",
+                    "The index operator must end with a closing bracket (\"]\").",
+                );
                 close = parser.recover(Kind::CloseBracket);
             }
             (key, close)

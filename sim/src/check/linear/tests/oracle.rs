@@ -73,7 +73,8 @@ fn extend(calls: &[Call], order: &mut Vec<usize>) -> bool {
 /// Whether the order respects time: no operation comes after one that was called after its return.
 fn in_time(calls: &[Call], order: &[usize]) -> bool {
     let Some((last, before)) = order.split_last() else { return true };
-    let too_late = |at: &usize| calls[*last].returned.as_ref().is_some_and(|(returned, _)| *returned < calls[*at].called);
+    let too_late =
+        |at: &usize| calls[*last].returned.as_ref().is_some_and(|(returned, _)| *returned < calls[*at].called);
     !before.iter().any(too_late)
 }
 

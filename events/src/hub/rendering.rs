@@ -12,41 +12,43 @@ use super::filter::Interest;
 
 /// Wanted events, format and dialect of a subscription.
 #[derive(Debug)]
-pub(super) struct Lens {
+pub(super) struct Rendering {
     pub(super) interest: Interest,
     pub(super) format: Format,
     pub(super) dialect: Dialect,
     everything: bool,
-    /// Number of the lens. Subscribers with the same wishes share one lens.
+    /// Number of the rendering. Subscribers with the same wishes share one rendering.
     number: u64,
 }
 
-/// All lenses in use.
+/// All renderings in use.
 #[derive(Debug, Default)]
-pub(super) struct Lenses {
-    known: Vec<Weak<Lens>>,
+pub(super) struct Renderings {
+    known: Vec<Weak<Rendering>>,
     made: u64,
 }
 
-impl Lenses {
-    /// The lens for a subscription, shared with equal subscriptions.
-    pub(super) fn get(&mut self, interest: Interest, format: Format, dialect: Dialect) -> Arc<Lens> {
-        self.known.retain(|lens| lens.strong_count() > 0);
-        let same = |lens: &Arc<Lens>| lens.format == format && lens.dialect == dialect && lens.interest == interest;
-        if let Some(lens) = self.known.iter().filter_map(Weak::upgrade).find(same) {
-            return lens;
+impl Renderings {
+    /// The rendering for a subscription, shared with equal subscriptions.
+    pub(super) fn get(&mut self, interest: Interest, format: Format, dialect: Dialect) -> Arc<Rendering> {
+        self.known.retain(|rendering| rendering.strong_count() > 0);
+        let same = |rendering: &Arc<Rendering>| {
+            rendering.format == format && rendering.dialect == dialect && rendering.interest == interest
+        };
+        if let Some(rendering) = self.known.iter().filter_map(Weak::upgrade).find(same) {
+            return rendering;
         }
         self.made += 1;
         let everything = interest.is_everything();
-        let lens = Arc::new(Lens { interest, format, dialect, everything, number: self.made });
-        self.known.push(Arc::downgrade(&lens));
-        lens
+        let rendering = Arc::new(Rendering { interest, format, dialect, everything, number: self.made });
+        self.known.push(Arc::downgrade(&rendering));
+        rendering
     }
 }
 
 /// Frames of some entries for one subscriber.
 #[derive(Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct Rendered {
     /// Frames, one after another.
     pub(super) frames: Bytes,
     /// Index of the last entry that was read; 0 for none.
@@ -57,7 +59,7 @@ pub(super) struct Sight {
     pub(super) count: u64,
 }
 
-impl Lens {
+impl Rendering {
     /// Passes the frames of an entry of the tail to `add`, one by one.
     fn frames(&self, batch: &Batch, add: impl FnMut(&Bytes)) -> bool {
         let whole = batch.whole(self.dialect);
@@ -83,29 +85,29 @@ impl Lens {
     }
 
     /// Frames of entries of the tail, up to about `bytes_max` bytes.
-    pub(super) fn look<'a>(&self, batches: impl Iterator<Item = &'a Batch>, bytes_max: usize) -> Sight {
-        let mut sight = Sight::default();
+    pub(super) fn look<'a>(&self, batches: impl Iterator<Item = &'a Batch>, bytes_max: usize) -> Rendered {
+        let mut rendered = Rendered::default();
         let mut pile = Pile::default();
         for batch in batches {
             let add = |frame: &Bytes| {
-                sight.count += 1;
+                rendered.count += 1;
                 pile.add(frame);
             };
             if self.frames(batch, add) {
-                sight.told = batch.index;
+                rendered.told = batch.index;
             }
-            sight.through = batch.index;
+            rendered.through = batch.index;
             if pile.bytes >= bytes_max {
                 break;
             }
         }
-        sight.frames = pile.take();
-        sight
+        rendered.frames = pile.take();
+        rendered
     }
 
     /// Frames of the entries after index `after` in stored blocks.
-    pub(super) fn look_at_blocks(&self, blocks: &[Block], after: u64) -> Result<Sight, HistoryError> {
-        let mut sight = Sight::default();
+    pub(super) fn look_at_blocks(&self, blocks: &[Block], after: u64) -> Result<Rendered, HistoryError> {
+        let mut rendered = Rendered::default();
         let mut pile = Pile::default();
         let as_stored = self.everything && self.format == Format::Msgpack;
         for block in blocks {
@@ -120,26 +122,26 @@ impl Lens {
                 if copied {
                     let start = run.map_or(entry.frame.start, |run| run.start);
                     run = Some(start..entry.frame.end);
-                    sight.told = entry.index;
-                    sight.count += 1;
+                    rendered.told = entry.index;
+                    rendered.count += 1;
                 } else {
                     if let Some(run) = run.take() {
                         pile.add(&block.frames(run));
                     }
                     for frame in self.own_frames(&block.batch(entry)?) {
                         pile.add(&frame);
-                        sight.told = entry.index;
-                        sight.count += 1;
+                        rendered.told = entry.index;
+                        rendered.count += 1;
                     }
                 }
-                sight.through = entry.index;
+                rendered.through = entry.index;
             }
             if let Some(run) = run {
                 pile.add(&block.frames(run));
             }
         }
-        sight.frames = pile.take();
-        Ok(sight)
+        rendered.frames = pile.take();
+        Ok(rendered)
     }
 }
 

@@ -1,14 +1,14 @@
-//! Stored form of the record: keys and values of entries, touches and sweeps.
+//! Stored form of the record: keys and values of entries, changes and sweeps.
 
 use songline_commands::Kind;
 use songline_model::{Str, Time};
 
-use super::{EntryMark, Touch, TouchChange};
+use super::{EntryMark, ObjectChange, ObjectDiff};
 use crate::entry::{AppliedEntry, Ending};
+use crate::object_history::diff;
+use crate::object_history::error::ObjectHistoryError;
+use crate::object_history::object::{Form, Object};
 use crate::sweep::Sweep;
-use crate::touches::diff;
-use crate::touches::error::TouchesError;
-use crate::touches::object::{Form, Object};
 
 pub(super) const CREATED: u8 = 1;
 const UPDATED: u8 = 2;
@@ -24,7 +24,7 @@ const REPEATED: u8 = 3;
 /// Bytes of time, kind and tag at the beginning of an entry's mark.
 const MARK_BYTES: usize = 11;
 
-/// Mark of an entry: time, kind and ending. The keys of its touches are appended to it.
+/// Mark of an entry: time, kind and ending. The keys of its changes are appended to it.
 pub(super) fn mark_value(entry: &AppliedEntry) -> Vec<u8> {
     let mut value = entry.at.nanos().to_be_bytes().to_vec();
     value.extend_from_slice(&entry.kind.number().to_be_bytes());
@@ -61,32 +61,32 @@ fn take_bytes<'v>(value: &mut &'v [u8]) -> Option<&'v [u8]> {
 }
 
 /// Keys in the mark of an entry.
-pub(super) struct Touched<'v> {
-    /// Keys of the entry's touches.
+pub(super) struct StoredEntry<'v> {
+    /// Keys of the entry's changes.
     pub(super) keys: Vec<&'v [u8]>,
     /// The entry's sweep, encoded.
     pub(super) sweep: Option<&'v [u8]>,
 }
 
-impl Touched<'_> {
+impl StoredEntry<'_> {
     /// Decodes the sweep of the entry at `index`.
-    pub(super) fn sweep(&self, index: u64) -> Result<Option<Sweep>, TouchesError> {
-        self.sweep.map(|sweep| Sweep::decode(sweep).ok_or(TouchesError::Damaged(index))).transpose()
+    pub(super) fn sweep(&self, index: u64) -> Result<Option<Sweep>, ObjectHistoryError> {
+        self.sweep.map(|sweep| Sweep::decode(sweep).ok_or(ObjectHistoryError::Damaged(index))).transpose()
     }
 }
 
-pub(super) fn touched(index: u64, value: &[u8]) -> Result<Touched<'_>, TouchesError> {
-    let damaged = || TouchesError::Damaged(index);
+pub(super) fn stored_entry(index: u64, value: &[u8]) -> Result<StoredEntry<'_>, ObjectHistoryError> {
+    let damaged = || ObjectHistoryError::Damaged(index);
     let mut rest = value.get(MARK_BYTES..).ok_or_else(damaged)?;
     take_bytes(&mut rest).ok_or_else(damaged)?;
-    let mut touched = Touched { keys: Vec::new(), sweep: None };
+    let mut entry = StoredEntry { keys: Vec::new(), sweep: None };
     while !rest.is_empty() {
         match take_bytes(&mut rest).ok_or_else(damaged)? {
-            [SWEEP, sweep @ ..] => touched.sweep = Some(sweep),
-            key => touched.keys.push(key),
+            [SWEEP, sweep @ ..] => entry.sweep = Some(sweep),
+            key => entry.keys.push(key),
         }
     }
-    Ok(touched)
+    Ok(entry)
 }
 
 pub(super) fn sweep_key(sweep: &Sweep, index: u64) -> Vec<u8> {
@@ -102,8 +102,13 @@ pub(super) fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
     Some((u64::from_be_bytes(*last), u64::from_be_bytes(*index), u64::from_be_bytes(*first)))
 }
 
-/// Value of a touch. `None`: no field that is shown has changed.
-pub(super) fn touch_value(kind: Kind, namespace: &str, before: Form, after: Form) -> Result<Option<Vec<u8>>, serde_json::Error> {
+/// Value of a change. `None`: no field that is shown has changed.
+pub(super) fn change_value(
+    kind: Kind,
+    namespace: &str,
+    before: Form,
+    after: Form,
+) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let (tag, fields) = match (before, after) {
         (None, Some(after)) => (CREATED, diff::of_new(after?)),
         (Some(before), Some(after)) => {
@@ -125,25 +130,25 @@ pub(super) fn touch_value(kind: Kind, namespace: &str, before: Form, after: Form
     Ok(Some(value))
 }
 
-pub(super) fn touch(key: &[u8], value: &[u8]) -> Result<Touch, TouchesError> {
+pub(super) fn object_change(key: &[u8], value: &[u8]) -> Result<ObjectChange, ObjectHistoryError> {
     let index = key.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    let damaged = || TouchesError::Damaged(index);
+    let damaged = || ObjectHistoryError::Damaged(index);
     let (head, rest) = value.split_at_checked(3).ok_or_else(damaged)?;
     let end = rest.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
     let (namespace, json) = (Str::from(String::from_utf8_lossy(&rest[..end]).into_owned()), &rest[end + 1..]);
     let kind = Kind::from_number(u16::from_be_bytes([head[1], head[2]])).ok_or_else(damaged)?;
-    let fields = || serde_json::from_slice(json).map_err(|source| TouchesError::Content { index, source });
-    let change = match head[0] {
-        CREATED => TouchChange::Created(fields()?),
-        UPDATED => TouchChange::Updated(fields()?),
-        DELETED => TouchChange::Deleted,
+    let fields = || serde_json::from_slice(json).map_err(|source| ObjectHistoryError::Content { index, source });
+    let diff = match head[0] {
+        CREATED => ObjectDiff::Created(fields()?),
+        UPDATED => ObjectDiff::Updated(fields()?),
+        DELETED => ObjectDiff::Deleted,
         _ => return Err(damaged()),
     };
-    Ok(Touch { index, kind, namespace, change })
+    Ok(ObjectChange { index, kind, namespace, diff })
 }
 
-pub(super) fn mark(index: u64, value: &[u8]) -> Result<EntryMark, TouchesError> {
-    let damaged = || TouchesError::Damaged(index);
+pub(super) fn mark(index: u64, value: &[u8]) -> Result<EntryMark, ObjectHistoryError> {
+    let damaged = || ObjectHistoryError::Damaged(index);
     let (at, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
     let (kind, rest) = rest.split_first_chunk::<2>().ok_or_else(damaged)?;
     let kind = Kind::from_number(u16::from_be_bytes(*kind)).ok_or_else(damaged)?;
@@ -162,8 +167,8 @@ pub(super) fn index_at(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
-/// Key of a touch. A zero byte ends each part, and no part contains one.
-pub(super) fn touch_key(object: &Object, index: u64) -> Vec<u8> {
+/// Key of a change. A zero byte ends each part, and no part contains one.
+pub(super) fn change_key(object: &Object, index: u64) -> Vec<u8> {
     let parts = [object.kind.as_str(), object.namespace.as_str(), object.id.as_str()];
     let mut key = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum::<usize>() + 8);
     for part in parts {

@@ -12,18 +12,29 @@ use tokio_util::sync::CancellationToken;
 use super::guard::ByPolicies;
 
 /// The node and its connection to the servers.
-pub(super) struct Lone {
+pub(super) struct ClientOnly {
     pub(super) client: Arc<Client<NetServers>>,
     pub(super) servers: Arc<NetServers>,
     closing: CancellationToken,
 }
 
-impl Lone {
+impl ClientOnly {
     /// Starts a node with these server addresses and does not wait for any of them to answer. `acl` says whether
     /// callers have to show tokens.
-    pub(super) async fn start(told: ClientConfig, addresses: Vec<Str>, dialer: Dialer, acl: bool) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        told: ClientConfig,
+        addresses: Vec<Str>,
+        dialer: Dialer,
+        acl: bool,
+    ) -> anyhow::Result<Self> {
         let calls = Arc::new(NodeCalls::<Client<NetServers>>::default());
-        let servers = Arc::new(NetServers::new(addresses, told.region.clone(), Arc::clone(&told.world), dialer, Some(calls.on_session())));
+        let servers = Arc::new(NetServers::new(
+            addresses,
+            told.region.clone(),
+            Arc::clone(&told.world),
+            dialer,
+            Some(calls.on_session()),
+        ));
         let guard = acl.then(|| Arc::new(ByPolicies::new(Arc::clone(&servers), told.region.clone())));
         // The guard has to be set before the node opens its first session.
         if let Some(guard) = &guard {

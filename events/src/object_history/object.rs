@@ -93,31 +93,39 @@ pub(super) fn of(change: &Change) -> Option<ChangeOf> {
     let none = Str::default;
     match change {
         Change::Alloc { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Allocation, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
-                EventAlloc(row)
-            ))
+            forms!(before, after, |row| Object::new(ObjectKind::Allocation, row.id), row.namespace.0.clone(), |row| {
+                serde_json::to_value(EventAlloc(row))
+            })
         }
         Change::Deployment { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Deployment, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
-                &**row
-            ))
+            forms!(before, after, |row| Object::new(ObjectKind::Deployment, row.id), row.namespace.0.clone(), |row| {
+                serde_json::to_value(&**row)
+            })
         }
         Change::Eval { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Evaluation, row.id), row.namespace.0.clone(), |row| serde_json::to_value(
-                &**row
-            ))
+            forms!(before, after, |row| Object::new(ObjectKind::Evaluation, row.id), row.namespace.0.clone(), |row| {
+                serde_json::to_value(&**row)
+            })
         }
         Change::Job { before, after } => {
-            forms!(before, after, |row| Object::job(&row.namespace, &row.id), row.namespace.0.clone(), |row| serde_json::to_value(&**row))
+            forms!(before, after, |row| Object::job(&row.namespace, &row.id), row.namespace.0.clone(), |row| {
+                serde_json::to_value(&**row)
+            })
         }
         Change::Namespace { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Namespace, &row.name), none(), |row| serde_json::to_value(&**row))
+            forms!(before, after, |row| Object::new(ObjectKind::Namespace, &row.name), none(), |row| {
+                serde_json::to_value(&**row)
+            })
         }
         Change::Node { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Node, row.id), none(), |row| serde_json::to_value(NodeView::new(row)))
+            forms!(before, after, |row| Object::new(ObjectKind::Node, row.id), none(), |row| serde_json::to_value(
+                NodeView::new(row)
+            ))
         }
         Change::NodePool { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::NodePool, &row.name), none(), |row| serde_json::to_value(&**row))
+            forms!(before, after, |row| Object::new(ObjectKind::NodePool, &row.name), none(), |row| {
+                serde_json::to_value(&**row)
+            })
         }
         // Changes that belong to another object's history, or to none.
         Change::JobSummary { .. }

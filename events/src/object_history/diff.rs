@@ -53,7 +53,12 @@ fn compare(path: &mut String, before: &Value, after: &Value, out: &mut Vec<Field
     }
 }
 
-fn compare_fields(path: &mut String, before: &Map<String, Value>, after: &Map<String, Value>, out: &mut Vec<FieldChange>) {
+fn compare_fields(
+    path: &mut String,
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    out: &mut Vec<FieldChange>,
+) {
     let gone = before.keys().filter(|name| !after.contains_key(*name));
     for name in after.keys().chain(gone) {
         let (old, new) = (before.get(name).unwrap_or(&Value::Null), after.get(name).unwrap_or(&Value::Null));

@@ -13,14 +13,17 @@ use songline_model::{EvalId, Str, Time};
 use tokio::sync::watch;
 
 use super::diff::FieldChange;
-use super::error::TouchesError;
+use super::error::ObjectHistoryError;
 use super::object::{self, ChangeOf, Object, ObjectKind};
 use crate::entry::{AppliedEntry, Ending};
 use crate::keys::{self, Folder, Keys, Pair};
 use crate::sweep::Sweep;
-use form::{CREATED, SWEEP, index_at, mark, mark_value, push_bytes, sweep_key, sweep_of_key, touch, touch_key, touch_value, touched};
+use form::{
+    CREATED, SWEEP, change_key, change_value, index_at, mark, mark_value, object_change, push_bytes, stored_entry,
+    sweep_key, sweep_of_key,
+};
 
-/// Facts that the record keeps of an entry beside its touches.
+/// Facts that the record keeps of an entry beside its changes of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryMark {
     /// Index of the entry.
@@ -35,7 +38,7 @@ pub struct EntryMark {
 
 /// One change of one object.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Touch {
+pub struct ObjectChange {
     /// Index of the entry.
     pub index: u64,
     /// Kind of the entry.
@@ -43,12 +46,12 @@ pub struct Touch {
     /// Namespace of the object; empty when it has none.
     pub namespace: Str,
     /// The change.
-    pub change: TouchChange,
+    pub diff: ObjectDiff,
 }
 
 /// Change that an entry made to an object.
 #[derive(Debug, Clone, PartialEq)]
-pub enum TouchChange {
+pub enum ObjectDiff {
     /// The entry created the object with these fields.
     Created(Vec<FieldChange>),
     /// The entry changed these fields.
@@ -78,8 +81,8 @@ pub(super) struct Store {
     marked: Arc<Marked>,
     db: keys::Store,
     /// kind, namespace (of jobs only), id, index -> change, kind of the entry, namespace, JSON.
-    touches: Keys,
-    /// index -> time, kind, ending; the entry's keys in `touches`, so that they are dropped with it when the log is
+    changes: Keys,
+    /// index -> time, kind, ending; the entry's keys in `changes`, so that they are dropped with it when the log is
     /// truncated; its sweep.
     entries: Keys,
     /// Key: create indexes of the last and the first evaluation of a sweep, and between them the index of the entry
@@ -127,33 +130,43 @@ pub(super) struct Turn<'a> {
     _alone: MutexGuard<'a, ()>,
 }
 
-fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> TouchesError {
-    move |source| TouchesError::Store { doing, source }
+fn fail(doing: &'static str) -> impl FnOnce(fjall::Error) -> ObjectHistoryError {
+    move |source| ObjectHistoryError::Store { doing, source }
 }
 
 impl Store {
     /// Opens the store in a folder.
     #[cfg(test)]
-    pub(super) fn open(path: &std::path::Path) -> Result<Self, TouchesError> {
+    pub(super) fn open(path: &std::path::Path) -> Result<Self, ObjectHistoryError> {
         Self::open_marked(&path.into(), &Arc::default())
     }
 
     /// Opens the store in a folder and sets `marked` to the range that it covers.
-    pub(super) fn open_marked(folder: &Folder, marked: &Arc<Marked>) -> Result<Self, TouchesError> {
+    pub(super) fn open_marked(folder: &Folder, marked: &Arc<Marked>) -> Result<Self, ObjectHistoryError> {
         let db = keys::Store::open(folder).map_err(fail("opening"))?;
         let open = |name| db.keys(name, None).map_err(fail("opening"));
-        let (touches, entries, sweeps, marks) = (open("touches")?, open("entries")?, open("sweeps")?, open("marks")?);
-        let read = |name: &str| -> Result<Option<u64>, TouchesError> {
+        let (changes, entries, sweeps, marks) = (open("touches")?, open("entries")?, open("sweeps")?, open("marks")?);
+        let read = |name: &str| -> Result<Option<u64>, ObjectHistoryError> {
             let bytes = marks.get(name).map_err(fail("opening"))?;
             Ok(bytes.map(|bytes| index_at(&bytes)))
         };
-        let (oldest, last, floor) = (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
+        let (oldest, last, floor) =
+            (read("oldest")?.unwrap_or(1), read("last")?.unwrap_or(0), read("floor")?.unwrap_or(0));
         // Entries that were dropped, or that belong to another history by now, stay invisible.
         marked.oldest.fetch_max(oldest, Ordering::AcqRel);
         marked.floor.fetch_max(floor, Ordering::AcqRel);
         marked.last.store(last, Ordering::Release);
         marked.lost.send_replace(marks.contains_key(LOST).map_err(fail("opening"))?);
-        Ok(Self { marked: Arc::clone(marked), db, touches, entries, sweeps, marks, turn: Mutex::new(()), older: Mutex::new(()) })
+        Ok(Self {
+            marked: Arc::clone(marked),
+            db,
+            changes,
+            entries,
+            sweeps,
+            marks,
+            turn: Mutex::new(()),
+            older: Mutex::new(()),
+        })
     }
 
     pub(super) fn oldest(&self) -> u64 {
@@ -173,15 +186,15 @@ impl Store {
         Turn { store: self, _alone: self.turn.lock() }
     }
 
-    pub(super) fn sync(&self) -> Result<(), TouchesError> {
+    pub(super) fn sync(&self) -> Result<(), ObjectHistoryError> {
         self.db.sync().map_err(fail("syncing"))
     }
 
     /// Drops all entries. The record covers the entries from `first_index` on; with `lost`, it is marked that the log
     /// may have earlier ones.
-    pub(super) fn reset(&self, first_index: u64, lost: bool) -> Result<(), TouchesError> {
+    pub(super) fn reset(&self, first_index: u64, lost: bool) -> Result<(), ObjectHistoryError> {
         let _alone = self.older.lock();
-        for keyspace in [&self.touches, &self.entries, &self.sweeps] {
+        for keyspace in [&self.changes, &self.entries, &self.sweeps] {
             self.clear(keyspace)?;
         }
         let mut write = self.db.batch();
@@ -200,7 +213,7 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn forget_before(&self, index: u64) -> Result<(), TouchesError> {
+    pub(super) fn forget_before(&self, index: u64) -> Result<(), ObjectHistoryError> {
         let _alone = self.older.lock();
         if index <= self.oldest() {
             return Ok(());
@@ -211,8 +224,8 @@ impl Store {
         self.drop_entries_before(index)
     }
 
-    /// Drops entries before `index`, with their touches and sweeps.
-    fn drop_entries_before(&self, index: u64) -> Result<(), TouchesError> {
+    /// Drops entries before `index`, with their changes and sweeps.
+    fn drop_entries_before(&self, index: u64) -> Result<(), ObjectHistoryError> {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
@@ -222,12 +235,12 @@ impl Store {
                 }
                 let (key, value) = pair.map_err(fail("dropping from"))?;
                 let index = index_at(&key);
-                let touched = touched(index, &value)?;
-                if let Some(sweep) = touched.sweep(index)? {
+                let entry = stored_entry(index, &value)?;
+                if let Some(sweep) = entry.sweep(index)? {
                     batch.remove(&self.sweeps, sweep_key(&sweep, index));
                 }
-                for key in touched.keys {
-                    batch.remove(&self.touches, key);
+                for key in entry.keys {
+                    batch.remove(&self.changes, key);
                     keys += 1;
                 }
                 batch.remove(&self.entries, key);
@@ -240,7 +253,7 @@ impl Store {
         }
     }
 
-    fn clear(&self, from: &Keys) -> Result<(), TouchesError> {
+    fn clear(&self, from: &Keys) -> Result<(), ObjectHistoryError> {
         loop {
             let mut batch = self.db.batch();
             let mut keys = 0;
@@ -255,23 +268,29 @@ impl Store {
         }
     }
 
-    pub(super) fn of_object(&self, object: &Object, from: u64, order: Order, touches_max: usize) -> Result<Vec<Touch>, TouchesError> {
+    pub(super) fn of_object(
+        &self,
+        object: &Object,
+        from: u64,
+        order: Order,
+        changes_max: usize,
+    ) -> Result<Vec<ObjectChange>, ObjectHistoryError> {
         let start = from.max(self.oldest());
         let (low, high) = match order {
-            Order::OldestFirst => (touch_key(object, start), touch_key(object, u64::MAX)),
-            Order::NewestFirst => (touch_key(object, self.oldest()), touch_key(object, from)),
+            Order::OldestFirst => (change_key(object, start), change_key(object, u64::MAX)),
+            Order::NewestFirst => (change_key(object, self.oldest()), change_key(object, from)),
         };
         if low > high {
             return Ok(Vec::new());
         }
-        let range = self.touches.range(low..=high);
-        let read = |pair: fjall::Result<Pair>| -> Result<Touch, TouchesError> {
+        let range = self.changes.range(low..=high);
+        let read = |pair: fjall::Result<Pair>| -> Result<ObjectChange, ObjectHistoryError> {
             let (key, value) = pair.map_err(fail("reading"))?;
-            touch(&key, &value)
+            object_change(&key, &value)
         };
-        let mut found: Vec<Touch> = match order {
-            Order::OldestFirst => range.take(touches_max).map(read).collect::<Result<_, _>>()?,
-            Order::NewestFirst => range.rev().take(touches_max).map(read).collect::<Result<_, _>>()?,
+        let mut found: Vec<ObjectChange> = match order {
+            Order::OldestFirst => range.take(changes_max).map(read).collect::<Result<_, _>>()?,
+            Order::NewestFirst => range.rev().take(changes_max).map(read).collect::<Result<_, _>>()?,
         };
         let within = match order {
             Order::OldestFirst => start..=u64::MAX,
@@ -279,15 +298,19 @@ impl Store {
         };
         found.extend(self.sweeps_of(object, within)?);
         match order {
-            Order::OldestFirst => found.sort_by_key(|touch| touch.index),
-            Order::NewestFirst => found.sort_by_key(|touch| std::cmp::Reverse(touch.index)),
+            Order::OldestFirst => found.sort_by_key(|change| change.index),
+            Order::NewestFirst => found.sort_by_key(|change| std::cmp::Reverse(change.index)),
         }
-        found.truncate(touches_max);
+        found.truncate(changes_max);
         Ok(found)
     }
 
     /// Sweeps that dropped an evaluation, among the entries `within`.
-    fn sweeps_of(&self, object: &Object, within: std::ops::RangeInclusive<u64>) -> Result<Vec<Touch>, TouchesError> {
+    fn sweeps_of(
+        &self,
+        object: &Object,
+        within: std::ops::RangeInclusive<u64>,
+    ) -> Result<Vec<ObjectChange>, ObjectHistoryError> {
         let mut found = Vec::new();
         let (ObjectKind::Evaluation, Ok(id)) = (object.kind, object.id.parse::<EvalId>()) else { return Ok(found) };
         // A sweep covers a range of create indexes, so few sweeps can have dropped an evaluation that was created at
@@ -296,25 +319,31 @@ impl Store {
         let first = births.as_ref().map_or(0, |births| births.iter().copied().min().unwrap_or(u64::MAX));
         for key in self.sweeps.keys_of(first.to_be_bytes()..) {
             let key = key.map_err(fail("reading"))?;
-            let (last, index, first) = sweep_of_key(&key).ok_or(TouchesError::Damaged(index_at(&key)))?;
-            let may_have = births.as_ref().is_none_or(|births| births.iter().any(|birth| (first..=last).contains(birth)));
+            let (last, index, first) = sweep_of_key(&key).ok_or(ObjectHistoryError::Damaged(index_at(&key)))?;
+            let may_have =
+                births.as_ref().is_none_or(|births| births.iter().any(|birth| (first..=last).contains(birth)));
             if !may_have || !within.contains(&index) {
                 continue;
             }
             let Some(value) = self.entries.get(index.to_be_bytes()).map_err(fail("reading"))? else { continue };
-            let sweep = touched(index, &value)?.sweep(index)?;
+            let sweep = stored_entry(index, &value)?.sweep(index)?;
             if let Some(namespace) = sweep.and_then(|sweep| sweep.namespace_of(id)) {
-                found.push(Touch { index, kind: mark(index, &value)?.kind, namespace, change: TouchChange::Deleted });
+                found.push(ObjectChange {
+                    index,
+                    kind: mark(index, &value)?.kind,
+                    namespace,
+                    diff: ObjectDiff::Deleted,
+                });
             }
         }
         Ok(found)
     }
 
     /// Indexes of the entries that created an object. `None`: the first of them may not be covered any more.
-    fn births(&self, object: &Object) -> Result<Option<Vec<u64>>, TouchesError> {
+    fn births(&self, object: &Object) -> Result<Option<Vec<u64>>, ObjectHistoryError> {
         let mut births = Vec::new();
         // Entries below the oldest one may be only partly filled in.
-        for pair in self.touches.range(touch_key(object, self.oldest())..=touch_key(object, u64::MAX)) {
+        for pair in self.changes.range(change_key(object, self.oldest())..=change_key(object, u64::MAX)) {
             let (key, value) = pair.map_err(fail("reading"))?;
             let is_birth = value.first() == Some(&CREATED);
             if !is_birth && births.is_empty() {
@@ -327,7 +356,7 @@ impl Store {
         Ok(Some(births).filter(|births| !births.is_empty()))
     }
 
-    pub(super) fn entry(&self, index: u64) -> Result<Option<EntryMark>, TouchesError> {
+    pub(super) fn entry(&self, index: u64) -> Result<Option<EntryMark>, ObjectHistoryError> {
         if index < self.oldest() {
             return Ok(None);
         }
@@ -336,7 +365,7 @@ impl Store {
     }
 
     /// Binary search: times never decrease with the index.
-    pub(super) fn first_after(&self, at: Time) -> Result<Option<u64>, TouchesError> {
+    pub(super) fn first_after(&self, at: Time) -> Result<Option<u64>, ObjectHistoryError> {
         let (mut low, mut high) = (self.oldest(), self.last().saturating_add(1));
         let mut found = None;
         while low < high {
@@ -353,8 +382,10 @@ impl Store {
         Ok(found)
     }
 
-    fn next_entry(&self, range: std::ops::Range<u64>) -> Result<Option<EntryMark>, TouchesError> {
-        let Some(pair) = self.entries.range(range.start.to_be_bytes()..range.end.to_be_bytes()).next() else { return Ok(None) };
+    fn next_entry(&self, range: std::ops::Range<u64>) -> Result<Option<EntryMark>, ObjectHistoryError> {
+        let Some(pair) = self.entries.range(range.start.to_be_bytes()..range.end.to_be_bytes()).next() else {
+            return Ok(None);
+        };
         let (key, value) = pair.map_err(fail("reading"))?;
         mark(index_at(&key), &value).map(Some)
     }
@@ -362,9 +393,10 @@ impl Store {
 
 impl Turn<'_> {
     /// Writes entries, in order. Entries that are already stored stay as they are.
-    pub(super) fn write(&mut self, entries: &[AppliedEntry]) -> Result<(), TouchesError> {
+    pub(super) fn write(&mut self, entries: &[AppliedEntry]) -> Result<(), ObjectHistoryError> {
         let store = self.store;
-        let after_restore = entries.iter().rposition(|entry| entry.kind == Kind::Restore && entry.ending == Ending::Done);
+        let after_restore =
+            entries.iter().rposition(|entry| entry.kind == Kind::Restore && entry.ending == Ending::Done);
         let entries = match after_restore {
             Some(at) if entries[at].index > store.last() => {
                 let index = entries[at].index;
@@ -391,7 +423,7 @@ impl Turn<'_> {
     }
 
     /// Extends the covered range to `index`.
-    pub(super) fn pass_to(&mut self, index: u64) -> Result<(), TouchesError> {
+    pub(super) fn pass_to(&mut self, index: u64) -> Result<(), ObjectHistoryError> {
         if index > self.store.last() {
             self.store.marks.insert("last", index.to_be_bytes()).map_err(fail("writing"))?;
             self.store.marked.last.store(index, Ordering::Release);
@@ -401,8 +433,8 @@ impl Turn<'_> {
 }
 
 impl Store {
-    fn write_entry(&self, write: &mut keys::Batch, entry: &AppliedEntry) -> Result<(), TouchesError> {
-        let content = |source| TouchesError::Content { index: entry.index, source };
+    fn write_entry(&self, write: &mut keys::Batch, entry: &AppliedEntry) -> Result<(), ObjectHistoryError> {
+        let content = |source| ObjectHistoryError::Content { index: entry.index, source };
         let mut mark = mark_value(entry);
         let split = Sweep::split(entry.kind, &entry.changes);
         let others = split.as_ref().map_or(&entry.changes[..], |(_, others)| others);
@@ -412,10 +444,10 @@ impl Store {
         }
         for change in others {
             let Some(ChangeOf { object, namespace, before, after }) = object::of(change) else { continue };
-            let Some(value) = touch_value(entry.kind, &namespace, before, after).map_err(content)? else { continue };
-            let key = touch_key(&object, entry.index);
+            let Some(value) = change_value(entry.kind, &namespace, before, after).map_err(content)? else { continue };
+            let key = change_key(&object, entry.index);
             push_bytes(&mut mark, &key);
-            write.insert(&self.touches, key, value);
+            write.insert(&self.changes, key, value);
         }
         write.insert(&self.entries, entry.index.to_be_bytes(), mark);
         Ok(())

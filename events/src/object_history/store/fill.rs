@@ -4,23 +4,28 @@ use std::sync::atomic::Ordering;
 
 use super::{FILLING, LOST, Store, fail};
 use crate::entry::AppliedEntry;
+use crate::object_history::error::ObjectHistoryError;
 use crate::refill::{Filling, Reached};
-use crate::touches::error::TouchesError;
 
 impl Store {
     /// Progress of an interrupted refill, or of a new one.
-    pub(in crate::touches) fn filling(&self) -> Result<Filling, TouchesError> {
+    pub(in crate::object_history) fn filling(&self) -> Result<Filling, ObjectHistoryError> {
         Ok(self.stored_filling()?.unwrap_or_else(|| Filling::new(self.oldest())))
     }
 
-    fn stored_filling(&self) -> Result<Option<Filling>, TouchesError> {
+    fn stored_filling(&self) -> Result<Option<Filling>, ObjectHistoryError> {
         let bytes = self.marks.get(FILLING).map_err(fail("filling"))?;
         Ok(bytes.and_then(|bytes| Filling::from_bytes(&bytes)).filter(|filling| filling.before == self.oldest()))
     }
 
     /// Drops the entries that were filled in, and starts the refill with the entry at `from`. With `floor`, that
     /// entry replaced the state.
-    pub(in crate::touches) fn fill_from(&self, filling: &mut Filling, from: u64, floor: Option<u64>) -> Result<(), TouchesError> {
+    pub(in crate::object_history) fn fill_from(
+        &self,
+        filling: &mut Filling,
+        from: u64,
+        floor: Option<u64>,
+    ) -> Result<(), ObjectHistoryError> {
         let _alone = self.older.lock();
         self.marks.remove(FILLING).map_err(fail("filling"))?;
         self.drop_entries_before(self.oldest())?;
@@ -35,7 +40,12 @@ impl Store {
     }
 
     /// Fills in entries and stores `next` as the progress. False: the store no longer matches `filling`.
-    pub(in crate::touches) fn fill(&self, filling: &mut Filling, entries: &[AppliedEntry], next: Reached) -> Result<bool, TouchesError> {
+    pub(in crate::object_history) fn fill(
+        &self,
+        filling: &mut Filling,
+        entries: &[AppliedEntry],
+        next: Reached,
+    ) -> Result<bool, ObjectHistoryError> {
         let _alone = self.older.lock();
         if self.stored_filling()? != Some(*filling) {
             return Ok(false);
@@ -52,7 +62,7 @@ impl Store {
 
     /// Ends the refill: the record reaches back to its first filled entry now. False: the store no longer matches
     /// `filling`.
-    pub(in crate::touches) fn end_filling(&self, filling: &Filling) -> Result<bool, TouchesError> {
+    pub(in crate::object_history) fn end_filling(&self, filling: &Filling) -> Result<bool, ObjectHistoryError> {
         let _alone = self.older.lock();
         if self.stored_filling()? != Some(*filling) {
             return Ok(false);
@@ -68,7 +78,7 @@ impl Store {
     }
 
     /// Removes the marks of a lost record: the record has all entries that the log has.
-    pub(in crate::touches) fn found(&self) -> Result<(), TouchesError> {
+    pub(in crate::object_history) fn found(&self) -> Result<(), ObjectHistoryError> {
         let _alone = self.older.lock();
         let mut write = self.db.batch();
         write.remove(&self.marks, LOST);

@@ -11,17 +11,30 @@ use songline_model::{Job, JobId, Namespace, Time};
 use songline_projections::Change;
 
 use super::store::Store;
-use super::{Object, ObjectKind, Order, TouchChange, Touches, diff};
+use super::{Object, ObjectDiff, ObjectHistory, ObjectKind, Order, diff};
 use crate::entry::{AppliedEntry, Ending};
 
 fn job(count: i64, modify_index: u64) -> Arc<Job> {
     let group = songline_model::TaskGroup { name: "g".into(), count, ..Default::default() };
-    Arc::new(Job { id: JobId("web".into()), namespace: "default".into(), task_groups: Some(vec![group]), modify_index, ..Job::default() })
+    Arc::new(Job {
+        id: JobId("web".into()),
+        namespace: "default".into(),
+        task_groups: Some(vec![group]),
+        modify_index,
+        ..Job::default()
+    })
 }
 
 fn entry(index: u64, ending: Ending, changes: Vec<Change>) -> AppliedEntry {
-    let kind = if changes.iter().any(|change| matches!(change, Change::Restored)) { Kind::Restore } else { Kind::JobRegister };
-    AppliedEntry { index, at: Time::from_secs(i64::try_from(index).unwrap() * 10), kind, ending, changes: Arc::new(changes) }
+    let kind =
+        if changes.iter().any(|change| matches!(change, Change::Restored)) { Kind::Restore } else { Kind::JobRegister };
+    AppliedEntry {
+        index,
+        at: Time::from_secs(i64::try_from(index).unwrap() * 10),
+        kind,
+        ending,
+        changes: Arc::new(changes),
+    }
 }
 
 fn written(before: Option<Arc<Job>>, after: Option<Arc<Job>>) -> Vec<Change> {
@@ -41,18 +54,20 @@ fn record(store: &Store) {
 }
 
 fn show(store: &Store, from: u64, order: Order, max: usize) -> String {
-    let touches = store.of_object(&Object::job("default", "web"), from, order, max).unwrap();
-    let lines = touches.iter().map(|touch| {
-        let change = match &touch.change {
-            TouchChange::Created(fields) => {
+    let changes = store.of_object(&Object::job("default", "web"), from, order, max).unwrap();
+    let lines = changes.iter().map(|change| {
+        let diff = match &change.diff {
+            ObjectDiff::Created(fields) => {
                 format!("created with {}", fields.iter().map(|field| field.path.as_str()).collect::<Vec<_>>().join(" "))
             }
-            TouchChange::Updated(fields) => {
-                fields.iter().map(|field| format!("{}: {} -> {}", field.path, field.old, field.new)).collect::<Vec<_>>().join(", ")
-            }
-            TouchChange::Deleted => "deleted".to_owned(),
+            ObjectDiff::Updated(fields) => fields
+                .iter()
+                .map(|field| format!("{}: {} -> {}", field.path, field.old, field.new))
+                .collect::<Vec<_>>()
+                .join(", "),
+            ObjectDiff::Deleted => "deleted".to_owned(),
         };
-        format!("{} {}: {change}\n", touch.index, touch.kind.name())
+        format!("{} {}: {diff}\n", change.index, change.kind.name())
     });
     lines.collect()
 }
@@ -93,7 +108,10 @@ fn an_entry_is_found_by_its_time_and_tells_how_it_ended() {
     let store = Store::open(dir.path()).unwrap();
     record(&store);
     let after = |secs| store.first_after(Time::from_secs(secs)).unwrap();
-    assert_eq!([after(0), after(19), after(20), after(45), after(69), after(70)], [Some(2), Some(2), Some(4), Some(5), Some(7), None]);
+    assert_eq!(
+        [after(0), after(19), after(20), after(45), after(69), after(70)],
+        [Some(2), Some(2), Some(4), Some(5), Some(7), None]
+    );
     let ending = |index| store.entry(index).unwrap().map(|mark| mark.ending);
     assert_eq!(ending(3), None, "it held no command");
     assert_eq!(ending(4), Some(Ending::Done));
@@ -120,9 +138,15 @@ fn a_restored_archive_begins_another_history() {
     record(&store);
     store
         .turn()
-        .write(&[entry(9, Ending::Done, vec![Change::Restored]), entry(10, Ending::Done, written(None, Some(job(1, 10))))])
+        .write(&[
+            entry(9, Ending::Done, vec![Change::Restored]),
+            entry(10, Ending::Done, written(None, Some(job(1, 10)))),
+        ])
         .unwrap();
-    assert!(show(&store, 0, Order::OldestFirst, 9).starts_with("10 JobRegister: created"), "the job of before is another one");
+    assert!(
+        show(&store, 0, Order::OldestFirst, 9).starts_with("10 JobRegister: created"),
+        "the job of before is another one"
+    );
     assert_eq!((store.floor(), store.oldest(), store.last()), (9, 9, 10));
 }
 
@@ -139,26 +163,30 @@ fn an_entry_that_is_replayed_is_not_recorded_again() {
 async fn what_is_published_is_written_and_survives_a_close() {
     let dir = tempfile::tempdir().unwrap();
     let namespace = Arc::new(Namespace { name: "one".into(), ..Namespace::default() });
-    let touches = Touches::open(dir.path()).unwrap();
-    touches.begin(1).unwrap();
-    touches.publish(entry(1, Ending::Done, vec![Change::Namespace { before: None, after: Some(namespace) }]));
-    touches.pass(2);
-    assert!(touches.reach(2, std::time::Duration::from_secs(60)).await);
-    touches.close();
-    drop(touches);
-    let again = Touches::open(dir.path()).unwrap();
+    let object_history = ObjectHistory::open(dir.path()).unwrap();
+    object_history.begin(1).unwrap();
+    object_history.publish(entry(1, Ending::Done, vec![Change::Namespace { before: None, after: Some(namespace) }]));
+    object_history.pass(2);
+    assert!(object_history.reach(2, std::time::Duration::from_secs(60)).await);
+    object_history.close();
+    drop(object_history);
+    let again = ObjectHistory::open(dir.path()).unwrap();
     again.begin(3).unwrap();
     let found = again.of_object(&Object::new(ObjectKind::Namespace, "one"), 0, Order::OldestFirst, 9).unwrap();
-    assert_eq!(found.iter().map(|touch| touch.index).collect::<Vec<_>>(), [1]);
+    assert_eq!(found.iter().map(|change| change.index).collect::<Vec<_>>(), [1]);
     again.begin(9).unwrap();
     assert_eq!(again.oldest(), 9, "what is between is not known, so nothing before it counts");
 }
 
 #[test]
 fn a_difference_names_fields_and_places() {
-    let check = |before: serde_json::Value, after: serde_json::Value, expected: &[(&str, serde_json::Value, serde_json::Value)]| {
-        let found: Vec<_> = diff::between(&before, &after).into_iter().map(|field| (field.path, field.old, field.new)).collect();
-        let expected: Vec<_> = expected.iter().map(|(path, old, new)| ((*path).to_owned(), old.clone(), new.clone())).collect();
+    let check = |before: serde_json::Value,
+                 after: serde_json::Value,
+                 expected: &[(&str, serde_json::Value, serde_json::Value)]| {
+        let found: Vec<_> =
+            diff::between(&before, &after).into_iter().map(|field| (field.path, field.old, field.new)).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(path, old, new)| ((*path).to_owned(), old.clone(), new.clone())).collect();
         assert_eq!(found, expected);
     };
     check(json!({"A": 1, "ModifyIndex": 3}), json!({"A": 1, "ModifyIndex": 4}), &[]);
@@ -168,6 +196,10 @@ fn a_difference_names_fields_and_places() {
         &[("A.B", json!(1), json!(2)), ("A.D", json!(null), json!(3)), ("A.C", json!(2), json!(null))],
     );
     check(json!({"L": [1, 2]}), json!({"L": [1, 2, 3]}), &[("L[2]", json!(null), json!(3))]);
-    check(json!({"L": [1, 2, 3]}), json!({"L": [2, 3, 4]}), &[("L[0]", json!(1), json!(null)), ("L[2]", json!(null), json!(4))]);
+    check(
+        json!({"L": [1, 2, 3]}),
+        json!({"L": [2, 3, 4]}),
+        &[("L[0]", json!(1), json!(null)), ("L[2]", json!(null), json!(4))],
+    );
     check(json!({"L": [1, 2]}), json!({"L": [1, 5]}), &[("L[1]", json!(2), json!(5))]);
 }

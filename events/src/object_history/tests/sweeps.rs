@@ -6,7 +6,12 @@ use super::*;
 
 fn eval(n: u8, create_index: u64) -> Arc<Evaluation> {
     let namespace = if n.is_multiple_of(2) { "default" } else { "dev" };
-    Arc::new(Evaluation { id: EvalId::from_bytes([n; 16]), namespace: namespace.into(), create_index, ..Evaluation::default() })
+    Arc::new(Evaluation {
+        id: EvalId::from_bytes([n; 16]),
+        namespace: namespace.into(),
+        create_index,
+        ..Evaluation::default()
+    })
 }
 
 fn of_kind(kind: Kind, index: u64, changes: Vec<Change>) -> AppliedEntry {
@@ -18,21 +23,25 @@ fn made(index: u64, ids: std::ops::Range<u8>) -> AppliedEntry {
 }
 
 fn swept(index: u64, ids: std::ops::Range<u8>, create_index: u64) -> AppliedEntry {
-    of_kind(Kind::WorkContinue, index, ids.map(|n| Change::Eval { before: Some(eval(n, create_index)), after: None }).collect())
+    of_kind(
+        Kind::WorkContinue,
+        index,
+        ids.map(|n| Change::Eval { before: Some(eval(n, create_index)), after: None }).collect(),
+    )
 }
 
 fn told(store: &Store, n: u8, from: u64, order: Order, max: usize) -> String {
     let object = Object::new(ObjectKind::Evaluation, EvalId::from_bytes([n; 16]));
-    let touches = store.of_object(&object, from, order, max).unwrap();
-    let line = |touch: &super::super::Touch| {
-        let what = match &touch.change {
-            TouchChange::Created(_) => "made",
-            TouchChange::Updated(_) => "changed",
-            TouchChange::Deleted => "deleted",
+    let changes = store.of_object(&object, from, order, max).unwrap();
+    let line = |change: &super::super::ObjectChange| {
+        let what = match &change.diff {
+            ObjectDiff::Created(_) => "made",
+            ObjectDiff::Updated(_) => "changed",
+            ObjectDiff::Deleted => "deleted",
         };
-        format!("{} {} {what} in {}", touch.index, touch.kind.name(), touch.namespace)
+        format!("{} {} {what} in {}", change.index, change.kind.name(), change.namespace)
     };
-    touches.iter().map(line).collect::<Vec<_>>().join(", ")
+    changes.iter().map(line).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
@@ -50,8 +59,11 @@ fn each_swept_evaluation_has_its_end_in_its_history() {
         swept(9, 1..21, 8),
     ];
     store.turn().write(&entries).unwrap();
-    let check = |n: u8, from: u64, order: Order, max: usize, expected: &str| assert_eq!(told(&store, n, from, order, max), expected);
-    let (ends, twice) = ("5 WorkContinue deleted in default", "8 EvalUpdate made in default, 9 WorkContinue deleted in default");
+    let check = |n: u8, from: u64, order: Order, max: usize, expected: &str| {
+        assert_eq!(told(&store, n, from, order, max), expected)
+    };
+    let (ends, twice) =
+        ("5 WorkContinue deleted in default", "8 EvalUpdate made in default, 9 WorkContinue deleted in default");
     check(22, 0, Order::OldestFirst, 9, &format!("2 EvalUpdate made in default, {ends}"));
     check(2, 0, Order::OldestFirst, 9, &format!("2 EvalUpdate made in default, {ends}, {twice}"));
     check(2, 6, Order::OldestFirst, 9, twice);

@@ -21,9 +21,9 @@ use songline_model::Time;
 use tokio::sync::watch;
 
 pub use diff::FieldChange;
-pub use error::TouchesError;
+pub use error::ObjectHistoryError;
 pub use object::{Object, ObjectKind};
-pub use store::{EntryMark, Order, Touch, TouchChange};
+pub use store::{EntryMark, ObjectChange, ObjectDiff, Order};
 
 use crate::entry::AppliedEntry;
 use crate::keys::Folder;
@@ -58,32 +58,39 @@ struct Shared {
 }
 
 /// The record of what entries did to objects.
-pub struct Touches {
+pub struct ObjectHistory {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Touches {
+impl ObjectHistory {
     /// Opens the record in a folder. A new record is empty.
-    pub fn open(folder: impl Into<Folder>) -> Result<Arc<Self>, TouchesError> {
+    pub fn open(folder: impl Into<Folder>) -> Result<Arc<Self>, ObjectHistoryError> {
         let (folder, marked) = (folder.into(), Arc::new(Marked::default()));
         let store = RwLock::new(Some(Store::open_marked(&folder, &marked)?));
         let written = watch::Sender::new(marked.last());
-        let shared = Arc::new(Shared { folder, store, marked, queue: Mutex::default(), filled: Condvar::new(), written });
+        let shared =
+            Arc::new(Shared { folder, store, marked, queue: Mutex::default(), filled: Condvar::new(), written });
         if shared.folder.is_in_memory() {
             return Ok(Arc::new(Self { shared, thread: Mutex::default() }));
         }
         let worker = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("touches".to_owned()).spawn(move || worker.run()).map_err(TouchesError::Thread)?;
+        let thread = std::thread::Builder::new()
+            .name("touches".to_owned())
+            .spawn(move || worker.run())
+            .map_err(ObjectHistoryError::Thread)?;
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
     /// Announces the index of the first entry that will be published. A record that ends before the entry preceding
     /// it is marked as lost and begins anew at `first_index`: otherwise no reader would notice the missing entries.
-    pub fn begin(&self, first_index: u64) -> Result<(), TouchesError> {
+    pub fn begin(&self, first_index: u64) -> Result<(), ObjectHistoryError> {
         if self.shared.marked.last() + 1 < first_index {
             if let Err(error) = self.shared.store().and_then(|store| store.reset(first_index, true)) {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the record of what entries did is opened anew");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the record of what entries did is opened anew"
+                );
                 self.shared.reopen()?;
                 self.shared.store()?.reset(first_index, true)?;
             }
@@ -116,7 +123,7 @@ impl Touches {
 
     /// Returns once all published entries are on disk. Blocks. Entries that a checkpoint covers are not replayed, so
     /// a checkpoint calls this before it takes effect.
-    pub fn write_through(&self) -> Result<(), TouchesError> {
+    pub fn write_through(&self) -> Result<(), ObjectHistoryError> {
         self.shared.drain()?;
         self.shared.store()?.sync()
     }
@@ -131,23 +138,29 @@ impl Touches {
         self.shared.marked.floor()
     }
 
-    /// Changes of an object, at most `touches_max`, from the entry at `from` on in this order. Reads files.
-    pub fn of_object(&self, object: &Object, from: u64, order: Order, touches_max: usize) -> Result<Vec<Touch>, TouchesError> {
-        self.shared.store()?.of_object(object, from, order, touches_max)
+    /// Changes of an object, at most `changes_max`, from the entry at `from` on in this order. Reads files.
+    pub fn of_object(
+        &self,
+        object: &Object,
+        from: u64,
+        order: Order,
+        changes_max: usize,
+    ) -> Result<Vec<ObjectChange>, ObjectHistoryError> {
+        self.shared.store()?.of_object(object, from, order, changes_max)
     }
 
     /// Mark of an entry; `None` for entries that are not covered or hold no command. Reads files.
-    pub fn entry(&self, index: u64) -> Result<Option<EntryMark>, TouchesError> {
+    pub fn entry(&self, index: u64) -> Result<Option<EntryMark>, ObjectHistoryError> {
         self.shared.store()?.entry(index)
     }
 
     /// Index of the first entry later than `at`; `None` when there is none. Reads files.
-    pub fn first_after(&self, at: Time) -> Result<Option<u64>, TouchesError> {
+    pub fn first_after(&self, at: Time) -> Result<Option<u64>, ObjectHistoryError> {
         self.shared.store()?.first_after(at)
     }
 
     /// Drops entries before `index`, because the log was truncated there.
-    pub fn forget_before(&self, index: u64) -> Result<(), TouchesError> {
+    pub fn forget_before(&self, index: u64) -> Result<(), ObjectHistoryError> {
         self.shared.store()?.forget_before(index)
     }
 
@@ -163,7 +176,7 @@ impl Touches {
     }
 }
 
-impl Refill for Touches {
+impl Refill for ObjectHistory {
     fn name(&self) -> &'static str {
         "touches"
     }
@@ -198,7 +211,7 @@ impl Refill for Touches {
     }
 }
 
-impl Drop for Touches {
+impl Drop for ObjectHistory {
     fn drop(&mut self) {
         self.close();
     }
@@ -206,8 +219,8 @@ impl Drop for Touches {
 
 impl Shared {
     /// The open store. The guard must be dropped before the store can be reopened.
-    fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, TouchesError> {
-        RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| TouchesError::Closed)
+    fn store(&self) -> Result<MappedRwLockReadGuard<'_, Store>, ObjectHistoryError> {
+        RwLockReadGuard::try_map(self.store.read(), Option::as_ref).map_err(|_| ObjectHistoryError::Closed)
     }
 
     /// Tells the record's thread of queued entries. A record in memory has no thread and writes them at once.
@@ -235,7 +248,10 @@ impl Shared {
                 }
                 Err(error) => {
                     if pause.is_none() {
-                        tracing::error!(error = &error as &dyn std::error::Error, "recording what entries did; it is tried again");
+                        tracing::error!(
+                            error = &error as &dyn std::error::Error,
+                            "recording what entries did; it is tried again"
+                        );
                     }
                     let pause = pause.get_or_insert(AFTER_FAILURE);
                     if self.pause(*pause) {
@@ -243,7 +259,10 @@ impl Shared {
                     }
                     *pause = (*pause * 2).min(AFTER_FAILURE_MAX);
                     if let Err(error) = self.reopen() {
-                        tracing::debug!(error = &error as &dyn std::error::Error, "the record of what entries did cannot be opened yet");
+                        tracing::debug!(
+                            error = &error as &dyn std::error::Error,
+                            "the record of what entries did cannot be opened yet"
+                        );
                     }
                 }
             }
@@ -279,7 +298,7 @@ impl Shared {
 
     /// Reopens the store: a store that failed to write once refuses all further writes. Entries that the store lost
     /// are reported as a gap.
-    fn reopen(&self) -> Result<(), TouchesError> {
+    fn reopen(&self) -> Result<(), ObjectHistoryError> {
         let mut store = self.store.write();
         let before = self.marked.last();
         // The old store locks the folder until it is dropped.
@@ -294,7 +313,7 @@ impl Shared {
 
     /// Writes all queued entries; unwritten ones stay in the queue. The turn is taken before the queue is read, so
     /// that entries are written in order.
-    fn drain(&self) -> Result<(), TouchesError> {
+    fn drain(&self) -> Result<(), ObjectHistoryError> {
         let store = self.store()?;
         let mut turn = store.turn();
         let (entries, through) = {
@@ -306,11 +325,15 @@ impl Shared {
             match turn.write(piece) {
                 Ok(()) => {}
                 // Writing this entry would fail every time, so the record begins anew after it.
-                Err(error @ (TouchesError::Content { .. } | TouchesError::Damaged(_))) => {
+                Err(error @ (ObjectHistoryError::Content { .. } | ObjectHistoryError::Damaged(_))) => {
                     store.reset(through + 1, false)?;
                     return Err(error);
                 }
-                Err(error @ (TouchesError::Store { .. } | TouchesError::Closed | TouchesError::Thread(_))) => {
+                Err(
+                    error @ (ObjectHistoryError::Store { .. }
+                    | ObjectHistoryError::Closed
+                    | ObjectHistoryError::Thread(_)),
+                ) => {
                     let kept = entries[done..].to_vec();
                     self.queue.lock().entries.splice(0..0, kept);
                     return Err(error);

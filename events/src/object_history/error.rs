@@ -4,7 +4,7 @@ use std::io;
 
 /// Failure to read or write the record.
 #[derive(Debug, thiserror::Error)]
-pub enum TouchesError {
+pub enum ObjectHistoryError {
     /// The record was closed because its disk failed, and has not been reopened since.
     #[error("the record of what entries did is closed until its disk works")]
     Closed,

@@ -1,0 +1,41 @@
+//! Processes of an allocation's tasks, and the final resource usage of those that have ended.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use songline_model::Str;
+
+use crate::driver::Process;
+use crate::stats::TaskUsage;
+
+/// Running processes by task name.
+#[derive(Default)]
+pub(super) struct Processes {
+    running: Mutex<BTreeMap<Str, Arc<dyn Process>>>,
+    /// Final usage of ended tasks, as of their last reading.
+    ended: Mutex<BTreeMap<Str, TaskUsage>>,
+}
+
+impl Processes {
+    pub(super) fn get(&self, task: &str) -> Option<Arc<dyn Process>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
+    }
+
+    pub(super) fn put(&self, task: &Str, process: Arc<dyn Process>) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), process);
+    }
+
+    pub(super) fn remove(&self, task: &str) {
+        let removed = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        if let Some(usage) = removed.and_then(|process| process.usage()) {
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(task.into(), usage);
+        }
+    }
+
+    pub(super) fn usage(&self, task: &str) -> Option<TaskUsage> {
+        match self.get(task) {
+            Some(process) => process.usage(),
+            None => self.ended.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied(),
+        }
+    }
+}

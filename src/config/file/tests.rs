@@ -1,0 +1,113 @@
+//! Tests of configuration files: forms of blocks, sizes, durations, errors.
+
+use serde_json::json;
+
+use super::*;
+
+fn agent(document: Value) -> anyhow::Result<(AgentConfig, Vec<String>)> {
+    let mut config = AgentConfig::dev();
+    let warnings = apply(&document, &mut config)?;
+    Ok((config, warnings))
+}
+
+#[test]
+fn blocks_come_as_objects_or_lists_and_add_up() {
+    let (config, warnings) = agent(json!({
+        "ports": { "http": 0 },
+        "Client": [{ "meta": { "rack": "r1" } }, { "host_volume": { "scratch": { "path": "/srv" } } }],
+        "plugin": [{ "raw_exec": [{ "config": [{ "enabled": true }] }] }],
+    }))
+    .expect("is a configuration");
+    let client = config.client.expect("a dev agent has a node");
+    assert_eq!((config.http_port, client.meta["rack"].as_str()), (0, "r1"));
+    assert_eq!(client.host_volumes["scratch"].path, "/srv");
+    assert_eq!(client.plugins["raw_exec"]["enabled"], true);
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn an_unknown_key_is_named_and_one_without_effect_warns() {
+    assert_eq!(agent(json!({ "nope": 1 })).expect_err("is refused").to_string(), "unexpected keys nope");
+    assert_eq!(
+        agent(json!({ "server": { "nope": 1 } })).expect_err("is refused").to_string(),
+        "server unexpected keys nope"
+    );
+    let (_, warnings) = agent(json!({ "server": { "raft_multiplier": 2 } })).expect("is a configuration");
+    assert_eq!(warnings, ["server.raft_multiplier is accepted and has no effect yet"]);
+}
+
+#[test]
+fn sizes_are_counted_or_refused() {
+    let bytes = |word| {
+        agent(json!({ "server": { "log_retention_bytes": word } }))
+            .map(|(config, _)| config.server.map(|s| s.log_retention_bytes))
+    };
+    assert_eq!(bytes("2Gi").expect("is a size"), Some(2 << 30));
+    assert_eq!(bytes("18446744073709551615").expect("is a size"), Some(u64::MAX));
+    let error = bytes("18446744073709551615k").expect_err("is refused").to_string();
+    assert_eq!(error, "log_retention_bytes: \"18446744073709551615k\" is more than can be counted");
+}
+
+#[test]
+fn an_error_is_one_line_whatever_it_names() {
+    for document in [json!({ "no\npe": 1 }), json!({ "server": { "heartbeat_grace": "5\r\nx" } })] {
+        let error = format!("{:#}", agent(document).expect_err("is refused"));
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
+}
+
+#[test]
+fn durations_say_which_key_they_were_for() {
+    let error = agent(json!({ "server": { "heartbeat_grace": "5 x" } })).expect_err("is refused");
+    assert_eq!(error.to_string(), "server.heartbeat_grace can't parse time duration 5 x");
+}
+
+#[test]
+fn a_cluster_is_told_whom_to_join_in_the_block_and_in_the_old_keys() {
+    let (config, warnings) = agent(json!({
+        "server": [
+            { "bootstrap_expect": 3, "encrypt": "AAAAAAAAAAAAAAAAAAAAAA==", "retry_join": ["10.0.0.1"], "non_voting_server": true },
+            { "server_join": [{ "retry_join": ["10.0.0.2:4648"], "start_join": "s3", "retry_interval": "2s", "retry_max": 4 }] },
+        ],
+        "client": { "servers": ["a", "b:1"], "server_join": { "retry_join": ["c"] } },
+        "advertise": { "rpc": "192.0.2.1" },
+        "addresses": { "http": "127.0.0.1" },
+    }))
+    .expect("is a configuration");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let server = config.server.as_ref().expect("a dev agent has a server");
+    assert_eq!((server.bootstrap_expect, server.non_voting_server, server.encrypt.is_some()), (3, true, true));
+    assert_eq!(server.join.addresses(), ["s3:4647", "10.0.0.1:4647", "10.0.0.2:4648"]);
+    assert_eq!((server.join.retry_interval, server.join.retry_max), (Dur::from_secs(2), 4));
+    assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);
+    assert_eq!(
+        (config.advertise.rpc.as_deref(), config.addresses.http.as_deref()),
+        (Some("192.0.2.1"), Some("127.0.0.1"))
+    );
+}
+
+#[test]
+fn what_can_not_be_is_refused_in_words() {
+    for (document, text) in [
+        (json!({ "server": { "encrypt": "AA" } }), "Invalid encryption key: "),
+        (json!({ "tls": { "rpc": true } }), "tls: cert_file and key_file are needed where http or rpc is on"),
+        (
+            json!({ "tls": { "rpc": true, "cert_file": "c", "key_file": "k" } }),
+            "tls: ca_file is needed to verify certificates",
+        ),
+        (
+            json!({ "tls": { "tls_min_version": "tls10" } }),
+            "tls.tls_min_version: \"tls10\" is not offered: tls12 or tls13",
+        ),
+        (
+            json!({ "server": { "retry_join": ["provider=aws tag_key=x"] } }),
+            "server.retry_join: \"provider=aws tag_key=x\" asks a cloud",
+        ),
+        (json!({ "advertise": { "http": "{{ GetPrivateIP }}" } }), "advertise.http: templates such as"),
+        (json!({ "limits": { "rpc_max_conns_per_client": 20 } }), "limits.rpc_max_conns_per_client must be above 20"),
+        (json!({ "client": { "server_join": { "nope": 1 } } }), "client.server_join unexpected keys nope"),
+    ] {
+        let error = agent(document).and_then(|(config, _)| config.check()).expect_err(text).to_string();
+        assert!(error.starts_with(text), "{error} is not {text}");
+    }
+}
