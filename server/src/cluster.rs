@@ -43,6 +43,8 @@ const GREET_WITHIN: Duration = Duration::from_secs(2);
 const JOIN_WITHIN: Duration = Duration::from_secs(10);
 /// Time without a leader after which a server no longer assumes that it is still a member.
 const LEADERLESS_MAX: Duration = Duration::from_secs(5);
+/// Validity of a server's promise to found a cluster with one particular set of servers.
+const PROMISE_HOLDS: Duration = Duration::from_secs(30);
 
 /// This server's knowledge of the other servers.
 pub struct Cluster {

@@ -177,24 +177,24 @@ type Told = Option<oneshot::Sender<Result<(), ProposeError>>>;
 async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
     let mut leadership = core.log().leadership();
     loop {
-        let term = tokio::select! {
-            term = won(&mut leadership) => term,
+        let raft_term = tokio::select! {
+            raft_term = won(&mut leadership) => raft_term,
             () = pass_over(&mut reactions) => return,
             () = core.shutdown.cancelled() => return,
         };
-        let Some(term) = term else { return };
-        let term = LeadershipTerm::new(term, &core.shutdown);
+        let Some(raft_term) = raft_term else { return };
+        let term = LeadershipTerm::new(raft_term, &core.shutdown);
         tokio::select! {
             outcome = rule(&core, &term, &mut reactions, &mut told) => {
                 if let Err(error) = &outcome {
-                    tracing::warn!(term, %error, "this server was elected and cannot begin to lead; it tries again");
+                    tracing::warn!(raft_term, %error, "this server was elected and cannot begin to lead; it tries again");
                 }
                 end(&core, &term).await;
                 tell(&mut told, outcome);
                 // A lost term is noticed at the next turn.
                 tokio::time::sleep(RETRY_WAIT).await;
             }
-            () = lost(&mut leadership, term) => {
+            () = lost(&mut leadership, raft_term) => {
                 end(&core, &term).await;
                 tell(&mut told, Err(ProposeError::NoLeader));
             }
@@ -219,9 +219,9 @@ async fn won(leadership: &mut watch::Receiver<Leadership>) -> Option<u64> {
     Some(now.term)
 }
 
-async fn lost(leadership: &mut watch::Receiver<Leadership>, term: u64) {
+async fn lost(leadership: &mut watch::Receiver<Leadership>, raft_term: u64) {
     // A closed log counts as lost leadership.
-    let _ = leadership.wait_for(|now| !now.is_leader || now.term != term).await;
+    let _ = leadership.wait_for(|now| !now.is_leader || now.term != raft_term).await;
 }
 
 /// Discards the reactions of a server that does not lead. Returns when the channel is closed.

@@ -1,16 +1,12 @@
 //! Founding a cluster: servers that have found each other promise one of them the same set of members.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use songline_log::NodeId as ServerId;
 use tokio::time::Instant;
 
-use super::{GREET_WITHIN, LEADERLESS_MAX, Topic, encode};
+use super::{GREET_WITHIN, LEADERLESS_MAX, PROMISE_HOLDS, Topic, encode};
 use crate::{Core, lock};
-
-/// Validity of a server's promise to found a cluster with one particular set of servers.
-const PROMISE_HOLDS: Duration = Duration::from_secs(30);
 
 impl Core {
     /// Founds a cluster once the expected number of servers have found each other, if this server has the lowest id
