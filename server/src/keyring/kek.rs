@@ -77,31 +77,35 @@ impl KekFile {
         KeyringError::KekUnusable { path: self.dir.join(FILE).display().to_string(), reason }
     }
 
-    /// Replaces the key by this one. The old key is kept beside it under its fingerprint.
+    /// Replaces the key by this one. The old key is kept beside it under its fingerprint; a file whose content is no
+    /// key is kept as `kek.damaged`.
     pub(super) fn put(&self, kek: &Kek) -> Result<(), KeyringError> {
-        match self.read() {
-            Ok(there) if there.key == kek.key => return Ok(()),
-            Ok(there) => {
-                let (path, aside) = (self.dir.join(FILE), self.dir.join(format!("{FILE}.{}", there.fingerprint)));
-                self.disk.rename(&path, &aside).map_err(|error| self.unusable(error.to_string()))?;
-            }
-            Err(KeyringError::KekMissing(_)) => {}
-            Err(other) => return Err(other),
+        let aside = match self.text()?.as_deref().map(parse) {
+            Some(Some(there)) if there.key == kek.key => return Ok(()),
+            Some(Some(there)) => Some(there.fingerprint),
+            Some(None) => Some("damaged".to_owned()),
+            None => None,
+        };
+        if let Some(suffix) = aside {
+            let (path, aside) = (self.dir.join(FILE), self.dir.join(format!("{FILE}.{suffix}")));
+            self.disk.rename(&path, &aside).map_err(|error| self.unusable(error.to_string()))?;
         }
         self.write(&kek.key)
     }
 
     /// Reads the key.
     pub(super) fn read(&self) -> Result<Kek, KeyringError> {
-        let path = self.dir.join(FILE);
-        let text = match self.disk.read(&path) {
-            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(KeyringError::KekMissing(path.display().to_string()));
-            }
-            Err(error) => return Err(self.unusable(error.to_string())),
-        };
-        unhex(text.trim()).map(Kek::new).ok_or_else(|| self.unusable("it is not 64 hexadecimal digits".to_owned()))
+        let text = self.text()?.ok_or_else(|| KeyringError::KekMissing(self.dir.join(FILE).display().to_string()))?;
+        parse(&text).ok_or_else(|| self.unusable("it is not 64 hexadecimal digits".to_owned()))
+    }
+
+    /// The file's content; `None`: there is no file.
+    fn text(&self) -> Result<Option<String>, KeyringError> {
+        match self.disk.read(&self.dir.join(FILE)) {
+            Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.unusable(error.to_string())),
+        }
     }
 
     /// Generates a key and its file, durable before anything is wrapped with it. Fails if the file exists.
@@ -120,7 +124,8 @@ impl KekFile {
     }
 }
 
-fn unhex(text: &str) -> Option<[u8; KEY_BYTES]> {
+fn parse(text: &str) -> Option<Kek> {
+    let text = text.trim();
     let mut key = [0; KEY_BYTES];
     if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
         return None;
@@ -128,5 +133,5 @@ fn unhex(text: &str) -> Option<[u8; KEY_BYTES]> {
     for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
         *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
     }
-    Some(key)
+    Some(Kek::new(key))
 }

@@ -228,6 +228,24 @@ fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
 }
 
 #[test]
+fn damaged_key_file_is_replaced_by_the_key_of_another_server() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [first, second] = [&one, &two].map(|dir| keyring_in(dir.path().to_owned()));
+    let mut state = State::new();
+    let fresh = first.fresh_key(&state, 1, false).unwrap();
+    add(&mut state, fresh);
+    let wanted = state.active_root_key().unwrap().wrapped.wrapped_by.as_str();
+    let key = first.hand_out(wanted).unwrap();
+    // One flipped bit: a digit has become a letter that is no hexadecimal digit.
+    let content = std::fs::read_to_string(one.path().join("kek")).unwrap();
+    std::fs::write(two.path().join("kek"), content.replacen(|_: char| true, "q", 1)).unwrap();
+    assert!(!second.has_kek(wanted));
+
+    second.take(&key, wanted, &state).unwrap();
+    assert!(second.has_kek(wanted) && two.path().join("kek.damaged").exists());
+}
+
+#[test]
 fn what_the_first_root_key_will_need_is_kept_before_there_is_one_and_not_after() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (leader, other) = (keyring_in(one.path().to_owned()), keyring_in(two.path().to_owned()));
