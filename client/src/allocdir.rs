@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_for_a_task_stays_in_its_directory() -> io::Result<()> {
+    fn file_written_for_a_task_stays_in_its_local_directory() -> io::Result<()> {
         let (parent, dir) = built();
         let local = dir.task("t").join("local");
         dir.write_local("t", Path::new("a/b/c.txt"), b"deep")?;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_a_link_is_not_taken_over() -> io::Result<()> {
+    fn previous_allocs_data_that_is_a_link_is_not_adopted() -> io::Result<()> {
         let (parent, previous) = built();
         let dir = AllocDir::new(parent.path(), &AllocId::from_bytes([1; 16]));
         dir.build()?;

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_says_all_that_servers_gate_on() {
+    fn fingerprint_has_every_attribute_that_servers_require() {
         let dir = tempfile::tempdir().expect("a directory");
         let node = node(&ClientConfig::dev(dir.path().to_owned()));
         let needed = [

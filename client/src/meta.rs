@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_lies_over_the_configuration() {
+    fn dynamic_node_meta_overrides_the_configured_meta() {
         let fixed = [("rack", "r1"), ("zone", "z1")].map(|(key, value)| (Str::new(key), Str::new(value)));
         let mut layers = Layers::new(fixed.into(), change(&[("zone", Some("z2")), ("gone", None)]));
         assert_eq!(layers.dynamic(), &change(&[("zone", Some("z2"))]), "nothing is hidden by it any more");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_to_be_dotted_identifiers() {
+    fn node_meta_keys_must_be_dotted_identifiers() {
         for (key, good) in [
             ("a", true),
             ("a.b-c_1", true),

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_without_effect_are_named() {
+    fn unknown_client_options_are_listed() {
         let mut config = ClientConfig::default();
         for option in
             ["driver.allowlist", "user.denylist", "user.blacklist", "docker.privileged.enabled", "env.denylist"]

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_does_not_shift_the_fields() {
+    fn process_name_with_parentheses_does_not_shift_the_stat_fields() {
         let text = "42 (a) b) S 1 7 7 0 -1 4194304 10 0 0 0 5 6 0 0 20 0 1 0 1234 1000 99 0";
         let stat = parse_stat(text).expect("parses");
         assert_eq!((stat.parent, stat.group, stat.user_ticks, stat.system_ticks), (1, 7, 5, 6));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_alive_and_a_wrong_start_time_is_not() {
+    fn process_with_another_start_time_is_not_alive() {
         let pid = i32::try_from(std::process::id()).expect("pids are small");
         let stat = process(pid).expect("we run");
         assert!(is_alive(pid, stat.start_ticks));

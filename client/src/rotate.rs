@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_keeps_its_newest_files_and_goes_on_after_a_restart() {
+    fn rotated_task_log_keeps_its_newest_files_and_continues_after_a_restart() {
         let parent = tempfile::tempdir().expect("a directory");
         let shown = || Dir::make(&parent.path().join("shown"), 0o777).expect("makes");
         let dir = parent.path().join("own");

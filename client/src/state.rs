@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_after_the_end_is_told_not_to_be_written() {
+    async fn closed_state_database_refuses_writes() {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, _, thread) = StateDb::open(dir.path()).expect("it opens");
         state.put_alloc(&Allocation { id: ID, ..Allocation::default() });
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_takes_along_what_was_put_just_before_it() {
+    fn forgetting_an_alloc_deletes_writes_queued_just_before() {
         let dir = tempfile::tempdir().expect("a directory");
         let (jobs, queue) = mpsc::channel();
         let state = StateDb { jobs };
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forgetting_an_allocation_at_a_start_spares_what_is_written_of_it_afterwards() {
+    async fn forgetting_an_alloc_keeps_writes_queued_afterwards() {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, _, thread) = StateDb::open(dir.path()).expect("it opens");
         let alloc = Allocation { id: ID, ..Allocation::default() };

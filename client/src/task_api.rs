@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_is_its_tasks_alone_and_goes_with_it() {
+    async fn task_api_socket_is_private_to_its_task_and_can_be_served_again() {
         let root = tempfile::tempdir().unwrap();
         // Longer than the path of a socket may be.
         let dir = AllocDir::new(&root.path().join("x".repeat(120)), &AllocId::from_bytes([7; 16]));

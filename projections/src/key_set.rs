@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_an_ordered_set_holds() {
+    fn key_set_holds_the_same_keys_as_an_ordered_set() {
         let (mut set, mut model) = (KeySet::unit(5), BTreeSet::from([5]));
         let mut number = 7_u64;
         for round in 0..4000 {

@@ -61,7 +61,7 @@ mod tests {
     use crate::{BUILT_IN_INDEX, Change, State, Table};
 
     #[test]
-    fn pieces_of_a_table_are_its_rows_once_each() {
+    fn table_pages_hold_each_row_once() {
         let state = State::new();
         let name = |change: &Change| match change {
             Change::NodePool { after: Some(row), .. } => (row.name.0.to_string(), row.create_index),

@@ -58,7 +58,7 @@ mod tests {
     use super::IdPrefix;
 
     #[test]
-    fn odd_and_even_digits_bound_the_ids_that_begin_so() {
+    fn id_prefix_with_odd_or_even_digits_bounds_the_matching_ids() {
         let bounds = |text: &str| {
             IdPrefix::parse(text)
                 .map(|prefix| prefix.bounds())
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_prefix() {
+    fn invalid_text_is_no_id_prefix() {
         for text in ["x", "0-1", "0123456789abcdef0123456789abcdef0"] {
             assert!(IdPrefix::parse(text).is_err(), "{text}");
         }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_nearly_come_in_order_leave_full_runs_behind() {
+    fn nearly_sorted_inserts_leave_runs_at_least_85_percent_full() {
         let mut runs = Runs::default();
         for n in 0_u64..20_000 {
             // Out of order within each hundred, as the ids of one entry are.
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn they_hold_what_an_ordered_map_holds() {
+    fn runs_hold_the_same_entries_as_an_ordered_map() {
         let (mut runs, mut model) = (Runs::default(), BTreeMap::new());
         let mut number = 7_u64;
         let mut next = || {

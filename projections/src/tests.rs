@@ -86,7 +86,7 @@ fn the_same_entries_give_the_same_state_with_checkpoints_in_between() {
 }
 
 #[test]
-fn counts_of_allocs_that_still_live_equal_a_recount() {
+fn job_summary_counts_of_live_allocs_equal_a_recount() {
     for seed in 0..SEEDS {
         let mut dice = Dice::new(seed + 1000);
         let mut state = State::new();
@@ -117,7 +117,7 @@ fn counts_of_allocs_that_still_live_equal_a_recount() {
 }
 
 #[test]
-fn a_fork_goes_its_own_way() {
+fn plan_applied_to_a_fork_equals_the_committed_plan() {
     let mut dice = Dice::new(7);
     let mut state = State::new();
     for raft_index in 2..200 {
@@ -212,7 +212,7 @@ fn a_damaged_archive_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn deployments_of_jobs_that_are_gone_end_with_the_restore() {
+fn restore_cancels_deployments_without_a_job() {
     let mut state = State::new();
     let deployment =
         Deployment { id: DeploymentId::from_bytes(id("d1")), job_id: "gone".into(), ..Deployment::default() };
@@ -261,7 +261,7 @@ fn digests_are_compared_at_the_index_they_were_taken() {
 }
 
 #[test]
-fn a_view_keeps_what_it_saw() {
+fn view_is_not_changed_by_later_entries() {
     let mut state = State::new();
     apply(&mut state, 2, &namespace("a"));
     let view = state.clone();
@@ -271,7 +271,7 @@ fn a_view_keeps_what_it_saw() {
 }
 
 #[test]
-fn pools_and_prefixes_find_their_rows() {
+fn nodes_are_found_by_pool_and_by_id_prefix() {
     let mut state = State::new();
     for (raft_index, (name, pool)) in (2..).zip([("n1", "gpu"), ("n2", "default"), ("o1", "gpu")]) {
         let node = Node { id: NodeId::from_bytes(id(name)), node_pool: pool.into(), ..Node::default() };
@@ -301,7 +301,7 @@ fn an_entry_does_not_apply_twice() {
 
 /// Checks the memory of a row without its shared parts. Names of up to 23 bytes need no extra memory.
 #[test]
-fn rows_stay_within_their_memory() {
+fn alloc_and_eval_rows_stay_within_their_memory_limits() {
     // A leaf of an ordered map holds 16 entries and is on average two thirds full.
     let indexed = |bytes: usize| bytes * 3 / 2;
     let arc = 16;

@@ -132,7 +132,7 @@ mod tests {
 
     /// Confinement cannot be undone, so this test starts itself again as a separate process and confines that one.
     #[test]
-    fn a_fenced_process_writes_only_in_its_staging_directory_and_reads_no_file_of_the_host() {
+    fn confined_fetcher_writes_only_in_staging_and_reads_no_host_file() {
         if let Some(staging) = std::env::var_os(STAGING) {
             return look_from_inside(Path::new(&staging));
         }
@@ -145,7 +145,7 @@ mod tests {
         }
         std::fs::write(dir.path().join("readable"), "of the host").expect("writes");
         let own = std::env::current_exe().expect("is known");
-        let name = "artifact::fence::tests::a_fenced_process_writes_only_in_its_staging_directory_and_reads_no_file_of_the_host";
+        let name = "artifact::fence::tests::confined_fetcher_writes_only_in_staging_and_reads_no_host_file";
         let run =
             Command::new(own).args(["--exact", name, "--nocapture"]).env(STAGING, &staging).output().expect("runs");
         let said = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);

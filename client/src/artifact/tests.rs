@@ -24,7 +24,7 @@ fn check_source(sources: &[&str], expected: Expect) {
 }
 
 #[test]
-fn a_source_says_where_it_is_and_how_it_is_packed() {
+fn artifact_source_url_gives_location_directory_archive_and_checksum() {
     check_source(
         &[
             "http://h/a/b.tar.gz//in/side?x=1&archive=tar",
@@ -44,7 +44,7 @@ fn a_source_says_where_it_is_and_how_it_is_packed() {
 }
 
 #[test]
-fn a_source_that_cannot_be_had_says_why() {
+fn unsupported_artifact_source_is_refused_with_the_reason() {
     check_source(
         &[
             "file:///etc/passwd",
@@ -203,7 +203,7 @@ async fn check(steps: &[&str], expected: Expect) {
 }
 
 #[tokio::test]
-async fn files_and_trees_come_to_their_place_once() {
+async fn artifact_is_fetched_to_its_destination_once() {
     check(
         &[
             "/plain local",
@@ -233,7 +233,7 @@ async fn files_and_trees_come_to_their_place_once() {
 }
 
 #[tokio::test]
-async fn what_leads_outside_is_refused() {
+async fn artifact_path_out_of_the_alloc_directory_is_refused() {
     check(
         &["/plain ../../x", "/plain local/trap/tmp", "/plain ..", "/out.tgz local", "/link.tgz local"],
         expect![[r#"
@@ -271,7 +271,7 @@ async fn link_of_an_archive_is_made_only_when_it_stays_below_the_destination() {
 }
 
 #[tokio::test]
-async fn what_is_not_as_wanted_is_refused() {
+async fn artifact_that_does_not_match_its_request_is_refused() {
     check(
         &[
             "/none local",

@@ -45,7 +45,7 @@ fn text(mut file: File) -> String {
 }
 
 #[test]
-fn links_that_stay_below_are_found_and_others_are_not() {
+fn links_below_the_directory_are_followed_and_links_out_of_it_refused() {
     let scene = scene();
     std::fs::create_dir_all(scene.at("a/b")).expect("makes");
     std::fs::write(scene.at("a/file"), "inside").expect("writes");
@@ -94,7 +94,7 @@ fn links_that_stay_below_are_found_and_others_are_not() {
 }
 
 #[test]
-fn own_steps_follow_no_link_at_all() {
+fn agents_own_file_operations_follow_no_link() {
     let scene = scene();
     std::fs::create_dir(scene.at("real")).expect("makes");
     std::fs::write(scene.at("real/file"), "inside").expect("writes");
@@ -117,7 +117,7 @@ fn own_steps_follow_no_link_at_all() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_replaced_and_not_followed() {
+fn link_or_pipe_in_the_way_of_a_new_file_is_replaced_not_followed() {
     let scene = scene();
     symlink(scene.out(), scene.at("dir")).expect("links");
     let made = scene.dir.make_dir("dir", 0o1777).expect("makes");
@@ -134,7 +134,7 @@ fn what_stands_in_the_way_is_replaced_and_not_followed() {
 }
 
 #[test]
-fn directory_of_another_user_is_not_taken_for_a_private_one() {
+fn private_directory_owned_by_another_user_is_recreated() {
     if !crate::executor::tests::is_root("only root makes directories of others") {
         return;
     }
@@ -177,7 +177,7 @@ fn trees_deeper_than_descriptors_are_removed_and_links_in_them_are_not_followed(
 }
 
 #[test]
-fn links_are_only_made_to_what_stays_below() {
+fn link_is_created_only_to_a_target_below_the_directory() {
     let scene = scene();
     scene.dir.make_dirs("a/b", 0o755).expect("makes");
     for (at, to) in
@@ -199,7 +199,7 @@ fn links_are_only_made_to_what_stays_below() {
 }
 
 #[test]
-fn moving_replaces_and_moves_links_as_such() {
+fn move_replaces_the_target_and_keeps_links_as_links() {
     let scene = scene();
     let (from, to) =
         (scene.dir.make_dir("from", 0o755).expect("makes"), scene.dir.make_dir("to", 0o755).expect("makes"));

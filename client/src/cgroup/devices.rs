@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_read_as_version_1_writes_them() {
+    fn device_rules_parse_in_cgroup_version_1_syntax() {
         let read = |text: &str| Rule::parse(text).map(|rule| (rule.kind, rule.major, rule.minor, rule.access));
         assert_eq!(read("c 1:3 rw"), Some((CHARACTER, 1, Some(3), READ | WRITE)));
         assert_eq!(read("b 7:* rwm"), Some((BLOCK, 7, None, READ | WRITE | MAKE)));

@@ -47,7 +47,7 @@ fn clean(cgroups: &Cgroups) {
 }
 
 #[test]
-fn what_multiplies_and_leaves_its_session_is_killed_to_the_last() {
+fn cgroup_kill_reaches_processes_that_fork_and_change_session() {
     let Some(machine) = machine("kill") else { return };
     let new = machine.unlimited("task.scope");
     new.make().expect("made");
@@ -65,7 +65,7 @@ fn what_multiplies_and_leaves_its_session_is_killed_to_the_last() {
 }
 
 #[test]
-fn cgroups_that_a_task_has_made_go_with_it() {
+fn cgroups_created_by_a_task_are_removed_at_its_end() {
     let Some(machine) = machine("nested") else { return };
     let new = machine.unlimited("task.scope");
     new.make().expect("made");
@@ -82,7 +82,7 @@ fn cgroups_that_a_task_has_made_go_with_it() {
 }
 
 #[test]
-fn limits_are_set_and_what_wants_more_is_killed_and_counted() {
+fn process_above_its_memory_limit_is_killed_and_counted() {
     let Some(machine) = machine("limits") else { return };
     let limits =
         Limits { memory_bytes: 16 << 20, memory_kept_bytes: 8 << 20, cpu_shares: 250, cores: &[0], devices: &[] };

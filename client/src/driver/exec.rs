@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_destinations_stay_in_the_root_and_off_what_the_driver_mounts() {
+    fn mount_destination_outside_the_root_or_on_a_driver_mount_is_refused() {
         let told = ["/data", "data/deep", "/data/../../etc", "..", "/", "/proc/sys", "/dev", "/device"];
         let story = told.map(|told| match destination(Path::new(told)) {
             Ok(to) => format!("{told}: {}", to.display()),

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_of_the_agent_stay_with_it_whatever_the_option_says() {
+    fn agent_secrets_are_kept_from_tasks_under_any_denylist_option() {
         let secrets = [
             "NOMAD_TOKEN",
             "SONGLINE_TOKEN",
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_tasks_that_are_programs_of_the_host_get_its_environment() {
+    fn only_raw_exec_tasks_inherit_the_environment_of_the_agent() {
         assert!(inherited("raw_exec", &BTreeMap::new()).contains_key("PATH"));
         for driver in ["exec", "mock_driver", "docker"] {
             assert_eq!(inherited(driver, &BTreeMap::new()), BTreeMap::new(), "{driver}");

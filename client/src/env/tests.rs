@@ -55,7 +55,7 @@ fn check(env: &TaskEnv, expected: Expect) {
 }
 
 #[test]
-fn a_task_is_told_who_it_is_and_where_it_listens() {
+fn task_environment_names_the_task_and_its_addresses() {
     let own = [
         ("GREETING".into(), "on ${attr.kernel.name} at ${NOMAD_ADDR_http} ${unknown.x}".into()),
         ("PATH".into(), "/opt".into()),
@@ -94,14 +94,14 @@ fn a_task_is_told_who_it_is_and_where_it_listens() {
 }
 
 #[test]
-fn labels_unfit_for_names_are_cleaned_in_some_names_only() {
+fn port_labels_are_cleaned_in_nomad_port_but_not_in_nomad_alloc_port() {
     let env = env(Task { name: "web".into(), ..Task::default() }, "db-x");
     assert!(env.vars.contains_key("NOMAD_PORT_db_x"));
     assert!(env.vars.contains_key("NOMAD_ALLOC_PORT_db-x"));
 }
 
 #[test]
-fn in_a_drivers_config_unknown_names_are_errors() {
+fn unknown_variable_in_a_driver_config_is_an_error() {
     let env = env(Task { name: "web".into(), ..Task::default() }, "http");
     let replace = |text: &str| env.replace_strictly(text);
     assert_eq!(replace("-p ${NOMAD_PORT_http} $${x} ${env[\"NOMAD_DC\"]}"), Ok("-p 8080 ${x} dc1".to_owned()));

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_set_is_the_recorded_one() {
+    fn default_capability_set_matches_the_recorded_one() {
         let names = [
             "audit_write",
             "chown",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_the_kernels_numbers() {
+    fn capability_names_have_the_kernels_numbers() {
         let numbers =
             [("chown", 0), ("net_raw", 13), ("sys_admin", 21), ("mknod", 27), ("bpf", 39), ("checkpoint_restore", 40)];
         for (name, number) in numbers {

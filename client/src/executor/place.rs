@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_prepared_once_and_is_held_as_soon_as_it_is_there() {
+    fn run_is_prepared_once_and_is_held_from_the_start() {
         let (_dir, place) = place();
         let lock = place.prepare(&Spec::default()).expect("it is new");
         assert!(place.is_held());
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_given_up_is_not_started_by_an_agent_that_was_about_to() {
+    fn given_up_run_can_no_longer_be_prepared() {
         let (_dir, place) = place();
         assert!(place.give_up().expect("nobody is there"));
         assert!(place.prepare(&Spec::default()).is_err());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_somebody_holds_is_not_given_up() {
+    fn held_run_cannot_be_given_up() {
         let (_dir, place) = place();
         let lock = place.prepare(&Spec::default()).expect("it is new");
         assert!(!place.give_up().expect("it is there"));

@@ -203,7 +203,7 @@ async fn calls_reach_the_node_and_answers_and_errors_come_back() {
 }
 
 #[tokio::test]
-async fn a_method_that_nodes_do_not_have_is_named() {
+async fn unknown_node_rpc_method_is_named_in_the_error() {
     let (_node, session) = met();
     for (method, text) in [
         ("Allocations.Nope", "rpc: can't find method Allocations.Nope"),
@@ -216,7 +216,7 @@ async fn a_method_that_nodes_do_not_have_is_named() {
 }
 
 #[tokio::test]
-async fn logs_come_in_frames_or_as_they_are_and_end_with_the_error() {
+async fn task_logs_stream_as_frames_or_plain_text_and_end_with_the_error() {
     let (node, session) = met();
     for plain_text in [false, true] {
         let logs = FileSystemLogs {
@@ -241,7 +241,7 @@ async fn logs_come_in_frames_or_as_they_are_and_end_with_the_error() {
 }
 
 #[tokio::test]
-async fn a_session_carries_input_and_output_and_says_how_it_ended() {
+async fn exec_session_carries_input_output_and_the_exit_code() {
     let (node, session) = met();
     let cmd = Some(vec!["cat".into()]);
     let exec = AllocationsExec { alloc_id: alloc(), task: "web".into(), cmd, ..AllocationsExec::default() };
@@ -261,7 +261,7 @@ async fn a_session_carries_input_and_output_and_says_how_it_ended() {
 }
 
 #[tokio::test]
-async fn the_data_of_an_allocation_ends_with_an_empty_piece() {
+async fn alloc_snapshot_stream_ends_with_an_empty_piece() {
     let (_node, session) = met();
     let ask = AllocationsGarbageCollect { alloc_id: alloc(), ..AllocationsGarbageCollect::default() };
     let channel = open_channel(&session, SNAPSHOT, &encoded(&ask).unwrap()).await.unwrap();
@@ -269,7 +269,7 @@ async fn the_data_of_an_allocation_ends_with_an_empty_piece() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_there_yet_says_so() {
+async fn call_to_a_node_that_has_not_started_is_an_error() {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let calls = Arc::new(NodeCalls::<Notes>::default());
     calls.on_session()("127.0.0.1:4647", Session::dialled(ours, SessionLimits::default()));
@@ -290,7 +290,7 @@ impl Guard for Doorkeeper {
 }
 
 #[tokio::test]
-async fn where_tokens_count_the_node_looks_at_them_once_more() {
+async fn node_with_acls_checks_the_token_of_every_call() {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let calls = Arc::new(NodeCalls::<Notes>::default());
     let (node, door) = (Arc::new(Notes::default()), Arc::new(Doorkeeper(Mutex::default())));
@@ -348,7 +348,7 @@ async fn where_tokens_count_the_node_looks_at_them_once_more() {
 }
 
 #[tokio::test]
-async fn an_agent_tells_of_itself_over_the_session_of_its_node() {
+async fn agent_profile_and_monitor_answer_over_the_node_session() {
     let (node, session) = met();
     let profile =
         AgentProfile { req_type: "lookup".into(), profile: "goroutine".into(), debug: 2, ..AgentProfile::default() };

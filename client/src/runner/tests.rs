@@ -21,7 +21,7 @@ impl Registrar for Nowhere {
 }
 
 #[tokio::test]
-async fn a_runner_that_is_given_up_before_its_first_step_still_destroys_its_allocation() {
+async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     let dir = tempfile::tempdir().expect("a directory");
     let (state, _, thread) = StateDb::open(&dir.path().join("state")).expect("it opens");
     let group = TaskGroup { name: "group".into(), tasks: Some(Vec::new()), ..TaskGroup::default() };

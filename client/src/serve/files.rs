@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_belongs_to_the_tasks_can_be_read() {
+    fn file_read_outside_the_alloc_or_in_secrets_is_refused() {
         check("alloc/data/page", "ok alloc/data/page");
         check("/alloc/in", "ok alloc/data/page");
         check("alloc/../../outside", "400 Path escapes the alloc directory");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_and_kinds_are_told_as_the_reference_tells_them() {
+    fn file_modes_and_content_types_are_formatted_as_in_nomad() {
         let parent = tempfile::tempdir().expect("a directory");
         let dir = AllocDir::new(parent.path(), &AllocId::from_bytes([7; 16]));
         dir.build().and_then(|()| dir.build_task("web", None)).expect("builds");

@@ -215,7 +215,7 @@ mod tests {
     use super::closest;
 
     #[test]
-    fn an_offset_lies_in_one_of_the_rotated_files() {
+    fn log_offset_maps_to_one_of_the_rotated_files() {
         let sizes = [(3, 10), (4, 10), (5, 4)];
         for (origin, offset, expected) in [
             (Start, 0, (3, 0)),

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_and_local_files_are_packed_and_links_stay_links() -> io::Result<()> {
+    fn alloc_snapshot_holds_data_and_local_files_and_keeps_links() -> io::Result<()> {
         let parent = tempfile::tempdir()?;
         let id = AllocId::default();
         let dir = AllocDir::new(parent.path(), &id);

@@ -155,7 +155,7 @@ async fn a_node_stays_with_its_server_while_that_answers() {
 }
 
 #[tokio::test]
-async fn a_read_that_breaks_off_is_asked_of_the_next_server_which_is_kept() {
+async fn interrupted_read_is_repeated_at_the_next_server_which_is_kept() {
     check(
         &[Does::HangsUp],
         &["fetch", "heartbeat"],
@@ -171,7 +171,7 @@ async fn a_read_that_breaks_off_is_asked_of_the_next_server_which_is_kept() {
 }
 
 #[tokio::test]
-async fn a_write_that_breaks_off_fails_and_the_next_call_goes_to_another_server() {
+async fn interrupted_write_fails_and_the_next_call_goes_to_another_server() {
     check(
         &[Does::HangsUp],
         &["heartbeat", "heartbeat"],
@@ -186,7 +186,7 @@ async fn a_write_that_breaks_off_fails_and_the_next_call_goes_to_another_server(
 }
 
 #[tokio::test]
-async fn without_a_leader_servers_are_asked_in_turn_until_there_is_one() {
+async fn call_without_a_leader_is_repeated_at_each_server_until_one_leads() {
     check(
         &[Does::HasNoLeader, Does::HasNoLeader, Does::HasNoLeader],
         &["heartbeat"],
@@ -202,7 +202,7 @@ async fn without_a_leader_servers_are_asked_in_turn_until_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_the_answer_and_says_nothing_about_the_server() {
+async fn refused_call_is_not_repeated_and_keeps_the_server() {
     check(
         &[Does::Refuses("node not found")],
         &["heartbeat", "heartbeat"],
@@ -217,7 +217,7 @@ async fn a_refusal_is_the_answer_and_says_nothing_about_the_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_listen_is_passed_over_even_by_a_read_alone() {
+async fn single_read_skips_a_server_that_does_not_listen() {
     let story = Story::begin(2).await;
     let dead = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port").local_addr().expect("is bound");
     let alive = story.node.known()[0].clone();
@@ -235,7 +235,7 @@ async fn a_server_that_does_not_listen_is_passed_over_even_by_a_read_alone() {
 }
 
 #[tokio::test]
-async fn what_a_heartbeat_says_of_servers_counts_from_then_on() {
+async fn server_list_of_a_heartbeat_answer_replaces_the_known_servers() {
     let story = Story::begin(1).await;
     *lock(&story.members) = vec!["192.0.2.1:4647".into()];
     assert_eq!(story.call("heartbeat").await, "ok");
@@ -244,7 +244,7 @@ async fn what_a_heartbeat_says_of_servers_counts_from_then_on() {
 }
 
 #[tokio::test]
-async fn an_answer_without_servers_is_a_failure_and_changes_nothing() {
+async fn heartbeat_answer_without_servers_fails_and_keeps_the_known_servers() {
     let story = Story::begin(1).await;
     let before = story.node.known();
     lock(&story.members).clear();

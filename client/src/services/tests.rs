@@ -61,7 +61,7 @@ fn told(alloc: &Allocation) -> String {
 }
 
 #[test]
-fn the_mode_says_where_a_service_is_found() {
+fn address_mode_decides_the_address_of_a_service() {
     let cases = [
         ("http", "auto", ""),
         ("http", "", ""),
@@ -104,7 +104,7 @@ fn the_mode_says_where_a_service_is_found() {
 }
 
 #[test]
-fn canaries_have_tags_of_their_own_and_other_providers_are_left_out() {
+fn canary_services_use_canary_tags_and_other_providers_are_skipped() {
     let mut canary = alloc(vec![
         service("a", "http", "auto", ""),
         Service { provider: "consul".into(), ..service("b", "", "auto", "") },
@@ -141,7 +141,7 @@ impl Registrar for Noting {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_writes_what_has_changed_and_asks_again_while_nobody_leads() {
+async fn service_worker_writes_only_changes_and_retries_without_a_leader() {
     let servers = Arc::new(Noting::default());
     let (announcer, worker) =
         Announcer::new(Arc::<Noting>::clone(&servers), Clock::start(Arc::new(Machine::default())));

@@ -26,7 +26,7 @@ fn check(tasks: &[(&str, TaskUsage)], expected: Expect) {
 }
 
 #[test]
-fn of_a_task_without_a_process_only_memory_is_measured() {
+fn task_without_a_process_reports_only_memory() {
     check(
         &[("a", TaskUsage::pretended(5)), ("b", TaskUsage::pretended(6))],
         expect![[r#"
@@ -38,7 +38,7 @@ fn of_a_task_without_a_process_only_memory_is_measured() {
 }
 
 #[test]
-fn what_any_task_measures_is_measured_of_all() {
+fn alloc_stats_cover_every_measure_of_its_tasks() {
     // No process group has the highest number.
     check(
         &[("a", TaskUsage::pretended(5)), ("b", TaskUsage { rss_bytes: 1, group: i32::MAX, ..TaskUsage::default() })],
@@ -51,7 +51,7 @@ fn what_any_task_measures_is_measured_of_all() {
 }
 
 #[test]
-fn cgroups_of_version_1_count_more_of_the_memory() {
+fn cgroup_version_1_reports_more_memory_measures() {
     let counted = |per_controller| {
         let counted = CgroupUsage { per_controller, rss_bytes: 3, usage_bytes: 4, ..CgroupUsage::default() };
         TaskUsage::counted(&counted, i32::MAX)
@@ -67,7 +67,7 @@ fn cgroups_of_version_1_count_more_of_the_memory() {
 }
 
 #[test]
-fn without_tasks_nothing_is_measured_and_at_no_time() {
+fn alloc_without_tasks_has_no_measurements_and_time_zero() {
     check(
         &[],
         expect![[r#"

@@ -183,7 +183,7 @@ fn listing(dir: &Path) -> Vec<String> {
 /// A sibling task may change the content of the group's shared directory while an artifact of another task is being
 /// fetched into it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_destination_that_a_sibling_swaps_for_a_link_leads_nowhere() {
+async fn artifact_is_not_written_through_a_destination_swapped_for_a_link() {
     let stage = Stage::new().await;
     let host = tempfile::tempdir().expect("a directory");
     let (asked, swapped) = (mpsc::channel(), mpsc::channel::<()>());
@@ -204,7 +204,7 @@ async fn a_destination_that_a_sibling_swaps_for_a_link_leads_nowhere() {
 
 /// The same race many times, with a real sibling task that never stops swapping.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_swap_of_a_destination_ever_wins() {
+async fn repeated_destination_swaps_never_redirect_an_artifact() {
     let stage = Stage::new().await;
     let host = tempfile::tempdir().expect("a directory");
     let members: Vec<String> = (0..200).map(|n| format!("deep/{n}")).collect();

@@ -91,7 +91,7 @@ fn offer(config: &mut ClientConfig, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn task_of_nobody_holds_no_capability_and_cannot_gain_one() {
+async fn task_of_user_nobody_holds_only_capabilities_that_its_job_adds() {
     if !can_isolate() {
         return;
     }
@@ -108,7 +108,7 @@ async fn task_of_nobody_holds_no_capability_and_cannot_gain_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn task_of_root_is_denied_and_where_it_is_allowed_holds_only_the_default_capabilities() {
+async fn task_of_root_is_denied_or_holds_only_the_default_capabilities() {
     if !can_isolate() {
         return;
     }
@@ -127,7 +127,7 @@ async fn task_of_root_is_denied_and_where_it_is_allowed_holds_only_the_default_c
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filter_is_off_where_the_operator_says_so_and_nothing_else_is() {
+async fn seccomp_option_turns_off_only_the_seccomp_filter() {
     if !can_isolate() {
         return;
     }
@@ -282,7 +282,7 @@ async fn attack_write_through_a_mount_below_a_read_only_volume_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn devices_are_the_usual_ones_and_stay_the_hosts() {
+async fn isolated_task_sees_only_standard_devices_and_cannot_change_them() {
     if !can_isolate() {
         return;
     }
@@ -358,7 +358,7 @@ async fn tasks_have_all_groups_of_their_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_fails_says_why_in_words_that_people_know() {
+async fn failed_task_start_has_the_error_text_of_nomad() {
     if !can_isolate() {
         return;
     }

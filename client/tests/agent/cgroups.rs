@@ -33,7 +33,7 @@ async fn until_gone(id: AllocId) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_wants_more_memory_than_it_may_is_killed_and_told_so() {
+async fn task_above_its_memory_limit_is_killed_and_reported_as_oom_killed() {
     if !can_isolate() {
         return;
     }
@@ -51,7 +51,7 @@ async fn a_task_that_wants_more_memory_than_it_may_is_killed_and_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limited_task_ends_as_it_likes_and_leaves_nothing() {
+async fn task_with_limits_keeps_its_exit_code_and_leaves_no_cgroup() {
     if !can_isolate() {
         return;
     }
@@ -80,7 +80,7 @@ async fn a_limited_task_ends_as_it_likes_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limited_task_is_found_again_and_stopped_with_all_it_has_started() {
+async fn task_with_limits_is_recovered_and_stopped_with_all_its_processes() {
     if !can_isolate() {
         return;
     }
@@ -98,7 +98,7 @@ async fn a_limited_task_is_found_again_and_stopped_with_all_it_has_started() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_task_whose_executor_was_killed() {
+async fn task_whose_executor_was_killed_leaves_no_process_or_cgroup() {
     if !can_isolate() {
         return;
     }

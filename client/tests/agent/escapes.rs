@@ -129,7 +129,7 @@ async fn all(frames: Result<Receiver<Result<StreamFrame, RpcError>>, RpcError>) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn log_that_a_task_replaced_by_a_link_is_still_the_log() {
+async fn task_log_replaced_by_a_link_still_reads_as_the_log() {
     let Some(scene) = Scene::new().await else { return };
     let id = scene.attack("echo mine; rm -f ../alloc/logs/web.stdout.0; ln -s $OUT/file ../alloc/logs/web.stdout.0");
     scene.attacked(id).await;
@@ -142,7 +142,7 @@ async fn log_that_a_task_replaced_by_a_link_is_still_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_are_written_and_rotated_past_the_links_of_a_task() {
+async fn log_rotation_ignores_links_planted_by_a_task() {
     let Some(scene) = Scene::new().await else { return };
     let links =
         "cd ../alloc/logs; for n in 0 1 2 3; do rm -f web.stdout.$n; ln -s $OUT/file web.stdout.$n; done; cd ../../web";
@@ -159,7 +159,7 @@ async fn logs_are_written_and_rotated_past_the_links_of_a_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directory_of_logs_that_a_task_swapped_is_not_the_agents() {
+async fn log_directory_swapped_by_a_task_is_not_used_by_the_agent() {
     let Some(scene) = Scene::new().await else { return };
     let swap =
         "mv ../alloc/logs ../alloc/old; ln -s $OUT ../alloc/logs; head -c 1500000 /dev/zero | tr '\\0' x; echo end";
@@ -219,7 +219,7 @@ async fn directories_replaced_by_links_before_a_restart_are_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stream_keeps_the_file_that_it_has_checked() {
+async fn file_stream_does_not_follow_a_link_swapped_in_after_its_check() {
     let Some(scene) = Scene::new().await else { return };
     let id = scene.attack("echo one > ../alloc/data/f; touch local/written; while [ ! -e local/swap ]; do sleep 0.02; done; ln -s $OUT/file l; mv l ../alloc/data/f");
     let local = scene.stage.alloc_dir(id).join("web/local");
@@ -242,7 +242,7 @@ async fn stream_keeps_the_file_that_it_has_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn snapshot_of_linked_data_says_that_it_failed() {
+async fn alloc_snapshot_of_linked_data_reports_the_failure() {
     let Some(scene) = Scene::new().await else { return };
     let id = scene.attack(
         "rmdir ../alloc/data; ln -s $OUT ../alloc/data; rm -rf local; ln -s $OUT local; mv local link; mkdir local",

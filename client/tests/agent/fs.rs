@@ -36,7 +36,7 @@ async fn files_are_read_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn following_a_log_sees_what_comes_and_what_is_asked_wrongly_is_said() {
+async fn log_follow_delivers_new_output_and_bad_requests_are_refused() {
     let stage = Stage::new().await;
     let id = stage
         .run(shell("echo one; while [ ! -e local/go ]; do sleep 0.02; done; echo two; while :; do sleep 0.02; done"));

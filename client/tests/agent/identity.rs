@@ -24,14 +24,14 @@ async fn found(wish: Option<WorkloadIdentity>) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_gets_its_identity_where_it_asks_for_it() {
+async fn task_gets_its_identity_token_in_env_and_file_as_requested() {
     let (printed, token) = found(Some(WorkloadIdentity { env: true, file: true })).await;
     assert_eq!(printed, format!("env={token}\nfile=600 {token}\n"));
     assert_eq!(token.split('.').count(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_does_not_ask_gets_none() {
+async fn task_without_an_identity_block_gets_no_token() {
     let (printed, _) = found(None).await;
     assert_eq!(printed, "env=\nfile= \n");
 }

@@ -9,7 +9,7 @@ use songline_rpc::{NodeAgent, Origin};
 use crate::fake::{Stage, is_alive, is_running, kinds, shell, task, until, web};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_introduces_itself_and_keeps_saying_that_it_lives() {
+async fn node_agent_registers_and_then_heartbeats() {
     let stage = Stage::new().await;
     let node = until("registration", || stage.servers.node()).await;
     assert_eq!(node.status, NodeStatus::Initializing);
@@ -19,7 +19,7 @@ async fn a_node_introduces_itself_and_keeps_saying_that_it_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restarting_stops_the_process_and_starts_another() {
+async fn task_restart_stops_the_process_and_starts_another() {
     let stage = Stage::new().await;
     let id = stage.run(shell("echo $$ > local/pid; while :; do sleep 0.02; done"));
     let first = stage.number_in(id, "web/local/pid").await;
@@ -58,7 +58,7 @@ async fn stopping_the_agent_with_its_tasks_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn collecting_takes_only_what_is_over() {
+async fn client_gc_collects_only_terminal_allocs() {
     let stage = Stage::new().await;
     let id = stage.run(task("mock_driver", json!({ "run_for": "1h" })));
     stage.until("running", id, is_running).await;
@@ -86,7 +86,7 @@ async fn an_allocation_that_cannot_be_set_up_fails_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statistics_have_the_reference_form() {
+async fn client_stats_have_the_json_form_of_nomad() {
     let stage = Stage::new().await;
     let id = stage.run(shell("echo $$ > local/pid; while :; do sleep 0.02; done"));
     let pid = stage.number_in(id, "web/local/pid").await;
@@ -103,7 +103,7 @@ async fn statistics_have_the_reference_form() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_that_are_over_make_room_for_others() {
+async fn client_gc_removes_the_oldest_terminal_allocs_above_the_limit() {
     let stage = Stage::with(|config| config.gc_allocs_max = 2).await;
     let mut ids = Vec::new();
     for _ in 0..4 {
@@ -163,7 +163,7 @@ async fn an_update_that_changes_nothing_is_fetched_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_the_servers_see_again_says_so() {
+async fn alloc_marked_unknown_by_the_servers_gets_a_reconnected_event() {
     let stage = Stage::new().await;
     let id = stage.run(task("mock_driver", json!({ "run_for": "1h" })));
     stage.until("running", id, is_running).await;

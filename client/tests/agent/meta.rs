@@ -18,7 +18,7 @@ async fn until_seen(stage: &Stage, key: &str, value: Option<&str>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn meta_that_is_set_reaches_the_servers_and_outlives_the_agent() {
+async fn dynamic_node_meta_reaches_the_servers_and_survives_an_agent_crash() {
     let stage = Stage::with(|config| drop(config.meta.insert("rack".into(), "r1".into()))).await;
     until_seen(&stage, "rack", Some("r1")).await;
     let refused = stage.client.node_meta_apply(change(&[("a b", Some("x"))])).await.expect_err("is no identifier");

@@ -136,7 +136,7 @@ async fn a_program_that_is_not_there_fails_the_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_config_that_names_nothing_known_fails_validation() {
+async fn driver_config_with_an_unknown_variable_fails_validation() {
     let stage = Stage::new().await;
     let id = stage.run(task("raw_exec", json!({ "command": "/bin/echo", "args": ["${nope}"] })));
     let update = stage.until_status(id, AllocClientStatus::Failed).await;

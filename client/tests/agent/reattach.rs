@@ -45,7 +45,7 @@ async fn a_running_task_survives_its_agent_and_is_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_exit_while_no_agent_is_there_is_learned_later() {
+async fn task_exit_while_the_agent_is_down_is_reported_by_the_next_agent() {
     let stage = Stage::new().await;
     let id = stage.run(shell("echo $$ > local/pid; while [ ! -e local/go ]; do sleep 0.02; done; exit 9"));
     let pid = stage.number_in(id, "web/local/pid").await;
@@ -65,7 +65,7 @@ async fn an_exit_while_no_agent_is_there_is_learned_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_that_no_agent_saw_is_made_up_for() {
+async fn alloc_stopped_while_the_agent_is_down_is_stopped_by_the_next_agent() {
     let stage = Stage::new().await;
     let id = stage.run(shell("echo $$ > local/pid; while :; do sleep 0.02; done"));
     let pid = stage.number_in(id, "web/local/pid").await;
@@ -78,7 +78,7 @@ async fn a_stop_that_no_agent_saw_is_made_up_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_allocation_that_the_servers_dropped_meanwhile_is_removed() {
+async fn alloc_deleted_while_the_agent_is_down_is_removed_by_the_next_agent() {
     let stage = Stage::new().await;
     let id = stage.run(shell("echo $$ > local/pid; while :; do sleep 0.02; done"));
     let pid = stage.number_in(id, "web/local/pid").await;
@@ -93,7 +93,7 @@ async fn an_allocation_that_the_servers_dropped_meanwhile_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_had_ended_is_not_run_again() {
+async fn completed_alloc_is_not_run_again_by_a_restarted_agent() {
     let stage = Stage::new().await;
     let id = stage.run(shell("echo once; exit 0"));
     let before = stage.until_status(id, AllocClientStatus::Complete).await;

@@ -45,7 +45,7 @@ async fn until_called(stage: &Stage, calls: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn services_are_found_from_the_start_to_the_stop() {
+async fn services_are_registered_from_the_start_to_the_stop_of_an_alloc() {
     let stage = Stage::new().await;
     let id = stage.servers.place(served(&["${NOMAD_GROUP_NAME}"]));
     until_called(&stage, &["+group", "+task"]).await;
@@ -68,7 +68,7 @@ async fn services_are_found_from_the_start_to_the_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_agent_announces_again_and_takes_back_what_ended_meanwhile() {
+async fn restarted_agent_registers_services_again_and_removes_stopped_ones() {
     let stage = Stage::new().await;
     let id = stage.servers.place(served(&[]));
     stage.until("running", id, is_running).await;
@@ -84,7 +84,7 @@ async fn a_restarted_agent_announces_again_and_takes_back_what_ended_meanwhile()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_whose_service_nobody_could_find_does_not_start() {
+async fn group_with_an_unresolvable_service_address_does_not_start() {
     let stage = Stage::new().await;
     let mut placed = served(&[]);
     with_group_services(&mut placed, vec![Service { address_mode: "driver".into(), ..service("group", &[]) }]);

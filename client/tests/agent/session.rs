@@ -55,7 +55,7 @@ async fn commands_run_in_a_task_that_an_earlier_agent_has_started() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_are_only_so_many_sessions_and_a_dropped_one_makes_room() {
+async fn node_allows_256_exec_sessions_and_a_dropped_one_makes_room() {
     let stage = Stage::new().await;
     let id = stage.run(task("mock_driver", json!({"run_for": LONG, "exec_command": {"run_for": LONG}})));
     stage.until("running", id, is_running).await;
@@ -91,7 +91,7 @@ async fn a_node_may_refuse_all_sessions_and_an_ended_task_has_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_in_an_isolated_task_is_where_the_task_is() {
+async fn exec_command_in_an_isolated_task_shares_its_root_and_processes() {
     if !may_run("root: namespaces", rustix::process::geteuid().is_root()) {
         return;
     }

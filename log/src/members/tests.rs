@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn members_survive_their_bytes_and_broken_bytes_are_refused() {
+fn members_decode_from_their_bytes_and_damaged_bytes_are_refused() {
     let members = Members {
         voters: vec![BTreeSet::from([1, 2]), BTreeSet::from([2, 3])],
         addresses: BTreeMap::from([(1, "a:1".to_owned()), (2, String::new()), (3, "c:3".to_owned())]),
@@ -19,7 +19,7 @@ fn members_survive_their_bytes_and_broken_bytes_are_refused() {
 }
 
 #[test]
-fn a_majority_counts_only_those_that_vote_and_in_both_sets() {
+fn majority_counts_only_voters_and_needs_both_voter_sets() {
     fn check(voters: &[&[NodeId]], servers: &[NodeId], expected: bool) {
         let voters = voters.iter().map(|set| set.iter().copied().collect()).collect();
         let members = Members { voters, addresses: BTreeMap::new() };

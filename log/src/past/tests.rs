@@ -16,19 +16,19 @@ fn check(indexes: &[u64], bounds: (usize, u64), oldest_entry: u64, stay: &[u64])
 }
 
 #[test]
-fn without_room_for_the_past_none_stays() {
+fn past_checkpoints_are_dropped_when_no_room_is_configured() {
     check(&[300, 200, 100], (0, u64::MAX), 0, &[]);
     check(&[300, 200, 100], (9, 0), 0, &[]);
 }
 
 #[test]
-fn a_checkpoint_whose_next_entry_is_gone_goes() {
+fn checkpoint_whose_next_entry_is_purged_is_dropped() {
     check(&[300, 200, 100], (9, 100), 202, &[300]);
     check(&[300, 200, 100], (9, 100), 201, &[300, 200]);
 }
 
 #[test]
-fn what_stays_is_spread_and_reaches_as_far_back_as_it_did() {
+fn kept_checkpoints_are_spread_and_include_the_oldest() {
     check(&[400, 390, 380, 200, 100], (3, 100), 0, &[400, 200, 100]);
     check(&[400, 300, 200, 100], (9, 25), 0, &[400, 100]);
 }

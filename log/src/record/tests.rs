@@ -28,7 +28,7 @@ fn walk(bytes: &[u8]) -> (u64, Stop) {
 }
 
 #[test]
-fn a_walk_meets_every_entry_and_says_how_it_ended() {
+fn record_walk_returns_every_entry_and_the_reason_it_stopped() {
     let (mut bytes, second) = run();
     assert_eq!(walk(&bytes), (4, Stop::End));
     assert_eq!(walk(&bytes[..second]), (3, Stop::End));
@@ -38,7 +38,7 @@ fn a_walk_meets_every_entry_and_says_how_it_ended() {
 }
 
 #[test]
-fn a_record_that_is_moved_or_repeated_does_not_belong() {
+fn removed_or_repeated_record_breaks_the_checksum_chain() {
     let (bytes, second) = run();
     let entry = HEADER_BYTES + 10;
     let mut without_one = bytes.clone();
@@ -50,7 +50,7 @@ fn a_record_that_is_moved_or_repeated_does_not_belong() {
 }
 
 #[test]
-fn a_mark_is_recognised_wherever_it_stands_but_only_with_the_nonce() {
+fn group_mark_is_found_at_any_offset_but_only_with_the_nonce() {
     let (bytes, second) = run();
     assert_eq!(highest_group_mark(&bytes, NONCE), Some(3));
     assert_eq!(highest_group_mark(&bytes[..second], NONCE), Some(0));

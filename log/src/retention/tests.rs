@@ -21,20 +21,20 @@ fn check(age_ms: u64, bytes_max: u64, replay_from: u64, now_ms: u64, expected: E
 }
 
 #[test]
-fn a_segment_is_as_old_as_the_beginning_of_the_next() {
+fn segment_age_counts_from_the_creation_of_the_next_segment() {
     check(100, u64::MAX, 500, 110, expect!["0 segments below 0"]);
     check(100, u64::MAX, 500, 111, expect!["1 segments below 100"]);
     check(100, u64::MAX, 500, 135, expect!["3 segments below 300"]);
 }
 
 #[test]
-fn too_many_bytes_make_the_oldest_go() {
+fn oldest_segments_are_dropped_above_the_byte_limit() {
     check(u64::MAX, 5000, 500, 0, expect!["0 segments below 0"]);
     check(u64::MAX, 3500, 500, 0, expect!["2 segments below 200"]);
 }
 
 #[test]
-fn what_a_checkpoint_needs_and_the_newest_segment_stay() {
+fn segments_needed_by_a_checkpoint_and_the_newest_one_are_kept() {
     check(0, 0, 250, 1000, expect!["2 segments below 200"]);
     check(0, 0, 200, 1000, expect!["2 segments below 200"]);
     check(0, 0, 500, 1000, expect!["4 segments below 400"]);

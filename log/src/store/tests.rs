@@ -104,7 +104,7 @@ fn check(story: &str, expected: Expect) {
 }
 
 #[test]
-fn what_was_appended_is_there_after_a_close_and_after_a_crash() {
+fn appended_entries_survive_a_close_and_a_crash() {
     check(
         "append 3
          append 30
@@ -264,7 +264,7 @@ fn a_missing_vote_is_damage() {
 }
 
 #[test]
-fn a_torn_last_group_is_cut_at_every_byte() {
+fn torn_last_group_is_cut_off_wherever_the_write_stopped() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("log");
     let roomy = StoreConfig { segment_bytes: 4096, ..config() };
@@ -300,7 +300,7 @@ fn a_torn_last_group_is_cut_at_every_byte() {
 }
 
 #[test]
-fn damage_before_the_last_group_is_told_from_a_torn_tail_even_without_a_mark() {
+fn damage_before_the_last_group_is_not_taken_for_a_torn_tail() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("log");
     let (store, _) = Store::open(&dir, StoreConfig { segment_bytes: 8192, ..config() }).unwrap();
@@ -330,7 +330,7 @@ fn damage_before_the_last_group_is_told_from_a_torn_tail_even_without_a_mark() {
 }
 
 #[test]
-fn a_file_with_one_bad_copy_is_repaired_and_with_two_is_damage() {
+fn slot_file_with_one_bad_copy_is_repaired_and_with_two_is_damage() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("log");
     let (store, _) = open(&dir);
@@ -358,7 +358,7 @@ fn a_file_with_one_bad_copy_is_repaired_and_with_two_is_damage() {
 }
 
 #[test]
-fn a_log_is_open_once() {
+fn log_directory_can_be_opened_only_once_at_a_time() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("log");
     let (store, _) = open(&dir);

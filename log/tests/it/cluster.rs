@@ -232,7 +232,7 @@ async fn a_new_server_is_filled_by_a_checkpoint_and_gets_a_vote() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leadership_moves_when_asked_and_members_go() {
+async fn leadership_is_transferred_on_request_and_members_can_be_removed() {
     let mut cluster = Cluster::founded(3).await;
     let old = cluster.write("a").await;
     let to = if old == 1 { 2 } else { 1 };
@@ -251,7 +251,7 @@ async fn leadership_moves_when_asked_and_members_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_cannot_take_over_is_not_said_to_have() {
+async fn leadership_transfer_to_an_isolated_server_fails() {
     let cluster = Cluster::founded(3).await;
     let old = cluster.write("a").await;
     let silent = if old == 1 { 2 } else { 1 };
@@ -266,7 +266,7 @@ async fn whoever_cannot_take_over_is_not_said_to_have() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_of_three_goes_on_alone_when_it_is_told_to() {
+async fn last_server_of_three_leads_alone_after_go_alone() {
     let mut cluster = Cluster::founded(3).await;
     cluster.write("before").await;
     cluster.until_all_agree().await;
@@ -289,7 +289,7 @@ async fn the_last_of_three_goes_on_alone_when_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_lost_what_it_acknowledged_harms_nobody() {
+async fn server_that_lost_its_log_does_not_stop_the_others() {
     let mut cluster = Cluster::founded(3).await;
     let leader = cluster.write("a").await;
     cluster.until_all_agree().await;
@@ -309,7 +309,7 @@ async fn a_server_that_lost_what_it_acknowledged_harms_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_answers_nothing_that_is_meant_for_another_at_its_address() {
+async fn server_ignores_messages_for_another_server_at_its_address() {
     let mut cluster = Cluster::founded(3).await;
     let leader = cluster.write("a").await;
     cluster.until_all_agree().await;
@@ -327,7 +327,7 @@ async fn a_server_answers_nothing_that_is_meant_for_another_at_its_address() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_went_down_does_not_lead_again_unasked() {
+async fn restarted_leader_does_not_lead_without_an_election() {
     let mut cluster = Cluster::founded(3).await;
     let leader = cluster.write("a").await;
     cluster.until_all_agree().await;

@@ -42,7 +42,7 @@ fn write(log: &Log<Diary>, text: &str) -> impl Future<Output = Result<usize, Pro
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_whose_disk_fails_refuses_says_why_and_goes_on_with_all_it_acknowledged() {
+async fn log_with_a_failed_disk_refuses_writes_and_reopens_with_all_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Moody::default();
     let (log, diary) = open_unmarked(dir.path(), &disk).await;
@@ -86,7 +86,7 @@ async fn a_log_whose_disk_fails_refuses_says_why_and_goes_on_with_all_it_acknowl
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_failed_sync_left_in_memory_is_on_disk_before_it_counts() {
+async fn reopened_log_makes_entries_of_a_failed_sync_durable_first() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Moody::default();
     let (log, _) = open_unmarked(dir.path(), &disk).await;
@@ -107,7 +107,7 @@ async fn what_a_failed_sync_left_in_memory_is_on_disk_before_it_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_while_nobody_writes_is_noticed() {
+async fn disk_failure_of_an_idle_log_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Moody::default();
     let (log, _) = open_on(dir.path(), &disk).await;
@@ -145,7 +145,7 @@ async fn a_full_disk_ends_the_log_when_it_needs_another_file_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_works_or_is_shut_down_is_not_opened_anew() {
+async fn working_or_closed_log_cannot_be_reopened() {
     let dir = tempfile::tempdir().unwrap();
     let (log, _) = open(dir.path()).await;
     assert!(matches!(log.reopen(Diary::default()).await, Err(OpenError::Start(_))));
@@ -154,7 +154,7 @@ async fn a_log_that_works_or_is_shut_down_is_not_opened_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_go_on_without_a_server_whose_disk_failed_and_it_catches_up() {
+async fn server_whose_disk_failed_does_not_stop_the_others_and_catches_up() {
     let disks: BTreeMap<NodeId, Moody> = (1..=3).map(|id| (id, Moody::default())).collect();
     let given = disks.iter().map(|(id, disk)| (*id, Arc::new(disk.clone()) as Arc<dyn Disk>)).collect();
     let mut cluster = Cluster::founded_on(3, given).await;
@@ -181,7 +181,7 @@ async fn others_go_on_without_a_server_whose_disk_failed_and_it_catches_up() {
 
 /// Acknowledgements as in ADR 15: they need a majority of disks, and the leader's disk counts like any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_acknowledges_what_both_others_have_though_its_own_disk_never_has_it() {
+async fn leader_acknowledges_an_entry_that_only_both_followers_have_on_disk() {
     let disks: BTreeMap<NodeId, Moody> = (1..=3).map(|id| (id, Moody::default())).collect();
     let given = disks.iter().map(|(id, disk)| (*id, Arc::new(disk.clone()) as Arc<dyn Disk>)).collect();
     let mut cluster = Cluster::founded_on(3, given).await;
@@ -206,7 +206,7 @@ async fn a_leader_acknowledges_what_both_others_have_though_its_own_disk_never_h
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_whose_disk_does_not_answer_acknowledges_nothing_that_only_one_other_has() {
+async fn leader_with_a_hung_disk_needs_both_followers_to_acknowledge() {
     let disks: BTreeMap<NodeId, Moody> = (1..=3).map(|id| (id, Moody::default())).collect();
     let given = disks.iter().map(|(id, disk)| (*id, Arc::new(disk.clone()) as Arc<dyn Disk>)).collect();
     let cluster = Cluster::founded_on(3, given).await;

@@ -5,7 +5,7 @@ use songline_log::{Payload, ReadError, Reader};
 use crate::machine::{open, propose};
 
 #[tokio::test]
-async fn history_reads_what_was_applied_from_memory_and_files() {
+async fn log_read_returns_every_applied_command_from_memory_and_files() {
     let dir = tempfile::tempdir().unwrap();
     let (log, diary) = open(dir.path()).await;
     propose(&log, 0..500).await;
@@ -23,7 +23,7 @@ async fn history_reads_what_was_applied_from_memory_and_files() {
 }
 
 #[tokio::test]
-async fn retention_drops_whole_segments_below_two_checkpoints_and_says_what_is_gone() {
+async fn retention_drops_whole_segments_below_the_older_of_two_checkpoints() {
     let dir = tempfile::tempdir().unwrap();
     let (log, diary) = open(dir.path()).await;
     propose(&log, 0..300).await;
@@ -53,7 +53,7 @@ async fn retention_drops_whole_segments_below_two_checkpoints_and_says_what_is_g
 }
 
 #[tokio::test]
-async fn a_reader_looks_at_a_running_log() {
+async fn reader_opens_a_running_log_and_reads_every_entry() {
     let dir = tempfile::tempdir().unwrap();
     let (log, _) = open(dir.path()).await;
     propose(&log, 0..100).await;

@@ -29,7 +29,7 @@ fn a_policy_keeps_its_create_index_and_may_be_deleted_twice() {
 }
 
 #[test]
-fn defect_2_a_workload_has_the_policies_of_its_job_by_the_whole_id() {
+fn defect_2_workload_gets_policies_only_of_its_exact_job_id() {
     check(
         "acl policy tokens-only rules=r
          acl policy job ns=default job=web
@@ -69,7 +69,7 @@ fn defect_2_a_workload_has_the_policies_of_its_job_by_the_whole_id() {
 }
 
 #[test]
-fn an_update_of_a_token_keeps_its_secret_its_creation_and_its_end() {
+fn token_update_keeps_secret_create_time_and_expiration() {
     check(
         "acl token t1 policies=p secret=s1 expires=500 created=10
          acl token t1 policies=q secret=s2 created=99 name=new global
@@ -117,7 +117,7 @@ fn two_tokens_never_have_one_secret() {
 }
 
 #[test]
-fn a_token_without_what_only_its_proposer_knows_is_refused() {
+fn token_without_hash_secret_create_time_or_role_id_is_refused() {
     check(
         "acl token t1 bare policies=p
          acl token t1 policies=p secret= created=10
@@ -133,7 +133,7 @@ fn a_token_without_what_only_its_proposer_knows_is_refused() {
 }
 
 #[test]
-fn links_to_roles_are_stored_by_id_and_read_with_the_name_of_now() {
+fn token_role_links_are_stored_by_id_and_read_with_current_names() {
     check(
         "acl policy p rules=r
          acl policy q rules=r
@@ -217,7 +217,7 @@ fn a_pass_takes_a_bounded_number_of_expired_tokens() {
 }
 
 #[test]
-fn the_bootstrap_is_done_once_and_again_only_by_its_index() {
+fn acl_bootstrap_is_done_once_and_reset_only_with_its_index() {
     check(
         "show bootstrap
          acl bootstrap t1 management
@@ -247,7 +247,7 @@ fn the_bootstrap_is_done_once_and_again_only_by_its_index() {
 }
 
 #[test]
-fn a_token_has_one_one_time_token_and_of_two_exchanges_one_fails() {
+fn token_has_one_one_time_token_which_is_exchanged_once() {
     check(
         "acl once t1 secret=o1
          acl once t1 expires=600
@@ -275,7 +275,7 @@ fn a_token_has_one_one_time_token_and_of_two_exchanges_one_fails() {
 }
 
 #[test]
-fn one_time_tokens_end_by_the_time_of_the_entry() {
+fn one_time_tokens_expire_by_the_time_in_the_entry() {
     check(
         "acl once t1 secret=o1 expires=600
          acl once t2 secret=o2 expires=601
@@ -337,7 +337,7 @@ fn a_role_needs_its_policies_and_a_name_of_its_own() {
 }
 
 #[test]
-fn names_of_roles_pass_on_within_one_entry() {
+fn role_names_can_be_swapped_within_one_entry() {
     check(
         "acl role r1:a r2:b allow-missing policies=p
          acl role r1:t r2:a r1:b allow-missing policies=p
@@ -361,7 +361,7 @@ fn names_of_roles_pass_on_within_one_entry() {
 }
 
 #[test]
-fn there_is_one_default_auth_method_also_within_one_entry() {
+fn only_one_auth_method_is_default_even_within_one_entry() {
     check(
         "acl method corp:default created=10
          acl method other:default created=11

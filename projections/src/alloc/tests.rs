@@ -10,7 +10,7 @@ use crate::story::{check, id, state_after};
 use crate::{State, apply};
 
 #[test]
-fn a_nodes_word_is_taken_over_and_counted() {
+fn alloc_takes_the_client_status_that_its_node_reports() {
     check(
         "node register n1
          job register web groups=g:2
@@ -42,7 +42,7 @@ fn a_nodes_word_is_taken_over_and_counted() {
 }
 
 #[test]
-fn another_nodes_word_and_unknown_allocs_are_dropped() {
+fn report_from_another_node_or_of_an_unknown_alloc_is_dropped() {
     check(
         "node register n1
          node register n2
@@ -66,7 +66,7 @@ fn another_nodes_word_and_unknown_allocs_are_dropped() {
 }
 
 #[test]
-fn failed_and_complete_are_counted_for_good() {
+fn failed_alloc_that_runs_again_stays_counted_as_failed() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g
@@ -84,7 +84,7 @@ fn failed_and_complete_are_counted_for_good() {
 }
 
 #[test]
-fn health_is_taken_but_never_the_canary_mark() {
+fn health_report_updates_health_and_keeps_the_canary_mark() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g canary
@@ -112,7 +112,7 @@ fn health_is_taken_but_never_the_canary_mark() {
 }
 
 #[test]
-fn transitions_merge_and_skip_unknown_allocs() {
+fn desired_transition_is_set_and_unknown_allocs_are_skipped() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g
@@ -132,7 +132,7 @@ fn transitions_merge_and_skip_unknown_allocs() {
 }
 
 #[test]
-fn a_late_word_cannot_revive_a_job_that_is_gone() {
+fn late_alloc_report_does_not_revive_a_purged_job() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn the_configuration_is_replaced_when_it_is_the_one_that_was_seen() {
+fn autopilot_config_cas_needs_the_stored_index() {
     check(
         "autopilot trailing=1 cas=0
          autopilot trailing=2

@@ -84,7 +84,7 @@ const FROZEN: &[(u16, &str)] = &[(1, STORY), (2, STORY), (3, STORY_3)];
 /// shape has changed: add a new schema, a step in `songline-migrations` and a fixture of the new schema.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test of the core may read its own fixtures")]
-fn the_checkpoint_of_every_schema_reads_as_what_its_log_gives_today() {
+fn checkpoint_of_every_schema_equals_the_replay_of_its_log() {
     assert_eq!(
         FROZEN.last().map(|(schema, _)| *schema),
         Some(songline_migrations::SCHEMA),
@@ -107,7 +107,7 @@ fn the_checkpoint_of_every_schema_reads_as_what_its_log_gives_today() {
 }
 
 #[test]
-fn whatever_is_migrated_is_a_table_that_there_is() {
+fn every_migrated_table_exists() {
     for of in songline_migrations::subjects() {
         if let songline_migrations::Subject::Table(name) = of {
             assert!(Table::from_name(name).is_some(), "table {name}");
@@ -116,7 +116,7 @@ fn whatever_is_migrated_is_a_table_that_there_is() {
 }
 
 #[test]
-fn each_distinct_job_is_written_once() {
+fn checkpoint_writes_each_distinct_job_once() {
     let size = |allocs: usize| {
         let placed: Vec<String> = (0..allocs).map(|n| format!("a{n}@n1:g")).collect();
         bytes(&state_after(&format!("job register web groups=g\nplan job=web create=2 place={}", placed.join(","))))
@@ -128,7 +128,7 @@ fn each_distinct_job_is_written_once() {
 }
 
 #[test]
-fn no_flipped_bit_and_no_missing_end_passes() {
+fn checkpoint_with_a_flipped_bit_or_a_missing_end_is_refused() {
     let state = state_after(STORY);
     let written = bytes(&state);
     for at in (0..written.len()).step_by(3) {

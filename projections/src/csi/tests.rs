@@ -29,7 +29,7 @@ fn a_volume_is_registered_with_its_plugins_provider_and_keeps_its_create_index()
 }
 
 #[test]
-fn one_refused_volume_drops_all_of_the_request() {
+fn refused_volume_drops_the_whole_register_request() {
     check(
         "volume register v plugin=p offers=single-node-writer
          volume register w v plugin=q offers=single-node-writer
@@ -50,7 +50,7 @@ fn one_refused_volume_drops_all_of_the_request() {
 }
 
 #[test]
-fn a_request_neither_takes_nor_loses_claims() {
+fn volume_registration_neither_adds_nor_drops_claims() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -79,7 +79,7 @@ fn a_request_neither_takes_nor_loses_claims() {
 }
 
 #[test]
-fn a_volume_that_was_registered_before_its_plugin_spoke_keeps_no_provider() {
+fn volume_registered_before_its_plugin_has_no_provider() {
     check(
         "volume register v plugin=p offers=single-node-writer
          node register n1 plugins=p:healthy
@@ -179,7 +179,7 @@ fn a_second_writer_waits_until_the_claim_is_ready_to_free() {
 }
 
 #[test]
-fn the_same_claim_twice_is_fine() {
+fn repeated_claim_of_one_alloc_is_accepted() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -201,7 +201,7 @@ fn the_same_claim_twice_is_fine() {
 }
 
 #[test]
-fn modes_belong_to_claims_and_go_with_the_last_one() {
+fn volume_modes_are_set_by_claims_and_cleared_with_the_last_claim() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -271,7 +271,7 @@ fn an_empty_claim_changes_only_the_index() {
 }
 
 #[test]
-fn a_collected_claim_is_past_and_keeps_how_it_was_mounted() {
+fn collected_claim_becomes_past_and_keeps_its_mount_modes() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -365,7 +365,7 @@ fn a_volume_without_a_writers_mode_takes_no_writer() {
 }
 
 #[test]
-fn an_alloc_that_changes_from_reading_to_writing_is_once_among_its_holders() {
+fn alloc_that_switches_between_read_and_write_holds_one_claim() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -391,7 +391,7 @@ fn an_alloc_that_changes_from_reading_to_writing_is_once_among_its_holders() {
 }
 
 #[test]
-fn allocs_that_are_gone_or_over_are_past_claims_for_every_reader() {
+fn claims_of_deleted_or_terminal_allocs_are_shown_as_past() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -451,7 +451,7 @@ fn a_batch_of_claims_is_one_entry_and_all_or_nothing() {
 }
 
 #[test]
-fn force_deregisters_only_what_nobody_uses_any_more() {
+fn forced_deregister_drops_only_claims_of_terminal_allocs() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -483,7 +483,7 @@ fn force_deregisters_only_what_nobody_uses_any_more() {
 }
 
 #[test]
-fn one_volume_in_use_keeps_all_of_the_request() {
+fn volume_in_use_refuses_the_whole_deregister_request() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g
@@ -507,7 +507,7 @@ fn one_volume_in_use_keeps_all_of_the_request() {
 }
 
 #[test]
-fn collecting_and_detaching_at_once_leaves_no_claim_without_an_alloc() {
+fn interleaved_collection_and_detach_leave_no_claim_behind() {
     check(
         "node register n1 plugins=p:healthy
          job register web groups=g

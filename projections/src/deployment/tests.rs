@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn allocs_count_in_their_deployment() {
+fn deployment_counts_placed_healthy_and_unhealthy_allocs() {
     check(
         "job register web groups=g
          plan job=web create=2 deploy=d1 groups=g deadline=30 deployment=d1 place=a1@n1:g,a2@n1:g
@@ -35,7 +35,7 @@ fn allocs_count_in_their_deployment() {
 }
 
 #[test]
-fn canaries_are_noted_once() {
+fn deployment_lists_each_canary_once() {
     check(
         "job register web groups=g
          plan job=web create=2 deploy=d1 groups=g deployment=d1 place=a1@n1:g canary
@@ -73,7 +73,7 @@ fn an_ended_deployment_stays_ended() {
 }
 
 #[test]
-fn a_success_makes_its_version_stable() {
+fn successful_deployment_marks_its_job_version_stable() {
     check(
         "job register web groups=g
          plan job=web create=2 deploy=d1 groups=g
@@ -91,7 +91,7 @@ fn a_success_makes_its_version_stable() {
 }
 
 #[test]
-fn going_back_makes_a_new_version() {
+fn reverting_a_failed_deployment_creates_a_new_job_version() {
     check(
         "job register web groups=g stable
          job register web groups=h
@@ -111,7 +111,7 @@ fn going_back_makes_a_new_version() {
 }
 
 #[test]
-fn health_may_be_set_from_outside() {
+fn alloc_health_may_be_set_by_request() {
     check(
         "job register web groups=g
          plan job=web create=2 deploy=d1 groups=g deployment=d1 place=a1@n1:g,a2@n1:g
@@ -153,7 +153,7 @@ fn missing_deployments_are_skipped_when_deleting() {
 }
 
 #[test]
-fn canaries_that_are_well_are_promoted() {
+fn only_healthy_canaries_are_promoted() {
     check(
         "job register web groups=g
          plan job=web create=2 deploy=d1 groups=g canaries=1 deadline=30 deployment=d1 place=a1@n1:g canary
@@ -245,7 +245,7 @@ fn a_canary_that_ended_is_not_promoted() {
 }
 
 #[test]
-fn a_deployment_goes_from_pause_to_running_and_back() {
+fn paused_deployment_can_be_promoted_and_resumed() {
     check(
         "job register web groups=g
          plan job=web create=2 deploy=d1 groups=g canaries=1 deployment=d1 place=a1@n1:g canary
@@ -277,7 +277,7 @@ fn a_deployment_goes_from_pause_to_running_and_back() {
 }
 
 #[test]
-fn a_deployment_over_several_regions_waits_in_every_status_on_its_way() {
+fn multiregion_deployment_passes_through_every_waiting_status() {
     check(
         "job register web groups=g deployment=d1
          show deployment d1

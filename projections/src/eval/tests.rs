@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn an_evaluation_keeps_its_create_index_and_no_token() {
+fn updated_evaluation_keeps_its_create_index() {
     check(
         "job register web groups=g
          eval e1 pending job=web
@@ -23,7 +23,7 @@ fn an_evaluation_keeps_its_create_index_and_no_token() {
 }
 
 #[test]
-fn placing_everything_cancels_what_waits_for_room() {
+fn evaluation_that_places_everything_cancels_blocked_ones_of_its_job() {
     check(
         "job register web groups=g
          job register db groups=g
@@ -65,7 +65,7 @@ fn queued_counts_go_to_groups_that_exist() {
 }
 
 #[test]
-fn a_job_without_traces_is_dead_after_a_sweep_and_pending_before() {
+fn dead_job_stays_dead_after_its_evaluation_is_reaped() {
     check(
         "job register web groups=g eval=e1
          eval e1 complete job=web
@@ -83,7 +83,7 @@ fn a_job_without_traces_is_dead_after_a_sweep_and_pending_before() {
 }
 
 #[test]
-fn deleting_by_hand_needs_a_paused_broker() {
+fn manual_eval_deletion_needs_a_paused_broker() {
     check(
         "job register web groups=g eval=e1
          eval reap evals=e1 by-hand

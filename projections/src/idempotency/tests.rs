@@ -9,7 +9,7 @@ use crate::apply;
 use crate::story::check;
 
 #[test]
-fn a_repeat_gets_the_first_answer_and_changes_nothing() {
+fn repeated_write_gets_the_first_answer_and_changes_nothing() {
     check(
         "namespace upsert dev key=k body=x
          namespace upsert dev key=k body=x
@@ -27,7 +27,7 @@ fn a_repeat_gets_the_first_answer_and_changes_nothing() {
 }
 
 #[test]
-fn a_compare_and_set_repeats_its_answer() {
+fn repeated_compare_and_set_gets_its_first_answer() {
     check(
         "config set
          config set cas=2 key=k
@@ -93,7 +93,7 @@ fn a_refused_stop_of_a_job_that_is_gone_writes_its_evaluation_once() {
 }
 
 #[test]
-fn an_answer_is_kept_for_its_key() {
+fn stored_answer_is_returned_for_its_idempotency_key() {
     check(
         "answer first key=k
          answer second key=k
@@ -111,7 +111,7 @@ fn an_answer_is_kept_for_its_key() {
 }
 
 #[test]
-fn a_key_is_forgotten_after_a_day() {
+fn idempotency_key_expires_after_one_day() {
     check(
         "namespace upsert dev key=k at=100
          namespace upsert dev key=k at=86499
@@ -129,7 +129,7 @@ fn a_key_is_forgotten_after_a_day() {
 }
 
 #[test]
-fn time_does_not_run_backwards() {
+fn idempotency_key_age_does_not_run_backwards() {
     check(
         "namespace upsert dev key=k at=100000
          namespace upsert dev key=l at=5
@@ -143,7 +143,7 @@ fn time_does_not_run_backwards() {
 }
 
 #[test]
-fn a_write_that_was_passed_on_and_asked_again_runs_once() {
+fn forwarded_write_that_is_retried_runs_once() {
     check(
         "namespace upsert dev passed=k at=100
          namespace upsert dev passed=k at=219
@@ -159,7 +159,7 @@ fn a_write_that_was_passed_on_and_asked_again_runs_once() {
 }
 
 #[test]
-fn keys_of_servers_go_after_two_minutes_and_leave_those_of_callers() {
+fn keys_of_forwarded_writes_expire_after_two_minutes_and_caller_keys_stay() {
     check(
         "namespace upsert dev key=own at=100
          namespace upsert dev passed=a at=101
@@ -179,7 +179,7 @@ fn keys_of_servers_go_after_two_minutes_and_leave_those_of_callers() {
 }
 
 #[test]
-fn a_flood_of_passed_on_writes_crowds_out_only_their_own_kind() {
+fn flood_of_forwarded_writes_evicts_only_keys_of_forwarded_writes() {
     let mut state = State::new();
     let mut write = |key: String, forwarded: bool| {
         let namespace = songline_model::Namespace { name: "dev".into(), ..songline_model::Namespace::default() };

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn a_job_goes_through_versions() {
+fn job_registration_takes_the_next_or_the_given_version() {
     check(
         "job register web groups=a:2
          show job web
@@ -45,7 +45,7 @@ fn a_job_needs_its_namespace_and_pool() {
 }
 
 #[test]
-fn the_modify_index_is_enforced_at_the_log() {
+fn enforced_job_modify_index_is_checked_when_applied() {
     check(
         "job register web groups=a enforce=7
          job register web groups=a enforce=0
@@ -65,7 +65,7 @@ fn the_modify_index_is_enforced_at_the_log() {
 }
 
 #[test]
-fn counts_are_preserved_of_groups_that_are_known() {
+fn preserve_counts_keeps_the_counts_of_existing_groups() {
     check(
         "job register web groups=a:5
          job register web groups=a:1,b:2 preserve
@@ -79,7 +79,7 @@ fn counts_are_preserved_of_groups_that_are_known() {
 }
 
 #[test]
-fn the_status_follows_what_lives() {
+fn job_status_follows_its_live_allocs_and_evaluations() {
     check(
         "job register web groups=g eval=e1
          show job web
@@ -127,7 +127,7 @@ fn a_system_job_runs_until_it_is_stopped() {
 }
 
 #[test]
-fn purging_drops_what_belongs_to_the_row_but_not_allocs_and_evals() {
+fn purged_job_loses_versions_source_and_summary_but_not_allocs_and_evals() {
     check(
         "job register web groups=g source=one eval=e1
          plan job=web create=2 place=a1@n1:g
@@ -149,7 +149,7 @@ fn purging_drops_what_belongs_to_the_row_but_not_allocs_and_evals() {
 }
 
 #[test]
-fn a_missing_job_is_refused_but_its_evaluation_is_written() {
+fn stop_of_a_missing_job_is_refused_but_its_evaluation_is_written() {
     check(
         "job stop web eval=e1
          job purge web eval=e2
@@ -181,7 +181,7 @@ fn stopping_several_jobs_is_all_or_nothing() {
 }
 
 #[test]
-fn a_stop_may_skip_the_shutdown_delay_of_the_present_incarnation() {
+fn stop_without_shutdown_delay_marks_only_allocs_of_the_current_job() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g
@@ -205,7 +205,7 @@ fn a_stop_may_skip_the_shutdown_delay_of_the_present_incarnation() {
 }
 
 #[test]
-fn as_many_versions_are_kept_as_the_command_says() {
+fn job_keeps_as_many_versions_as_the_command_says() {
     check(
         "job register web groups=g keep=3
          job register web groups=g keep=3
@@ -223,7 +223,7 @@ fn as_many_versions_are_kept_as_the_command_says() {
 }
 
 #[test]
-fn one_old_stable_version_survives_at_its_neighbours_cost() {
+fn old_stable_job_version_outlives_newer_unstable_versions() {
     check(
         "job register web groups=g keep=3
          job stable web version=0
@@ -293,7 +293,7 @@ fn stability_of_an_old_version_leaves_the_current_row() {
 }
 
 #[test]
-fn a_version_without_source_shows_that_of_the_version_it_was_written_as() {
+fn job_version_without_source_shows_the_source_of_its_submitted_version() {
     check(
         "job register web groups=g source=one
          job register web groups=g source=two
@@ -317,7 +317,7 @@ fn a_version_without_source_shows_that_of_the_version_it_was_written_as() {
 }
 
 #[test]
-fn children_are_counted_in_their_parent() {
+fn child_jobs_are_counted_in_the_summary_of_their_parent() {
     check(
         "job register cron groups=g periodic
          job register cron/1 groups=g
@@ -353,7 +353,7 @@ fn children_are_counted_in_their_parent() {
 }
 
 #[test]
-fn reconciling_counts_anew_and_takes_the_queue_from_the_entry() {
+fn summary_reconciliation_recounts_allocs_and_takes_queued_from_the_entry() {
     check(
         "job register web groups=a,b eval=e1
          plan job=web create=2 place=a1@n1:a,a2@n1:a,a3@n1:b
@@ -375,7 +375,7 @@ fn reconciling_counts_anew_and_takes_the_queue_from_the_entry() {
 }
 
 #[test]
-fn a_deployment_that_comes_with_a_job_cancels_the_one_before() {
+fn deployment_registered_with_a_job_cancels_the_previous_one() {
     check(
         "job register web groups=g deployment=d1 eval=e1
          job register web groups=g deployment=d2 eval=e2
@@ -391,7 +391,7 @@ fn a_deployment_that_comes_with_a_job_cancels_the_one_before() {
 }
 
 #[test]
-fn an_entry_that_moves_a_job_twice_has_two_batches_of_events() {
+fn dead_job_stopped_with_an_evaluation_becomes_pending() {
     check(
         "job register web groups=g
          eval e1 complete job=web

@@ -21,7 +21,7 @@ fn a_namespace_keeps_its_create_index() {
 }
 
 #[test]
-fn only_empty_namespaces_other_than_the_default_are_deleted() {
+fn only_namespaces_without_live_jobs_are_deleted_and_never_the_default() {
     check(
         "namespace upsert dev
          job register dev/web groups=g
@@ -57,7 +57,7 @@ fn an_unknown_namespace_is_deleted_with_success() {
 }
 
 #[test]
-fn one_refusal_keeps_all_namespaces() {
+fn refused_namespace_deletion_keeps_all_named_namespaces() {
     check(
         "namespace upsert dev
          namespace delete dev default

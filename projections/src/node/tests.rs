@@ -17,7 +17,7 @@ fn a_new_node_gets_its_first_event() {
 }
 
 #[test]
-fn registering_again_keeps_what_the_servers_decided() {
+fn reregistered_node_keeps_its_status_and_eligibility() {
     check(
         "node register n1 secret=s
          node status n1 ready
@@ -81,7 +81,7 @@ fn missing_a_heartbeat_is_remembered_until_the_node_is_ready_again() {
 }
 
 #[test]
-fn a_drain_makes_ineligible_and_leaves_so_when_it_completes() {
+fn drained_node_stays_ineligible_after_the_drain_completes() {
     check(
         "node register n1
          node drain n1 by=op meta=repair event=set
@@ -107,7 +107,7 @@ fn a_drain_makes_ineligible_and_leaves_so_when_it_completes() {
 }
 
 #[test]
-fn a_drain_that_is_called_off_may_make_eligible() {
+fn canceled_drain_may_mark_the_node_eligible() {
     check(
         "node register n1
          node drain n1 by=op
@@ -127,7 +127,7 @@ fn a_drain_that_is_called_off_may_make_eligible() {
 }
 
 #[test]
-fn ten_events_are_kept_and_leave_the_modify_index() {
+fn node_keeps_its_newest_ten_events_and_its_modify_index() {
     check(
         "node register n1
          node events n1 count=8
@@ -145,7 +145,7 @@ fn ten_events_are_kept_and_leave_the_modify_index() {
 }
 
 #[test]
-fn nodes_go_all_or_none() {
+fn node_deregistration_is_all_or_nothing() {
     check(
         "node register n1
          node register n2

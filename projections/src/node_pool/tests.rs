@@ -23,7 +23,7 @@ fn a_pool_is_made_changed_and_deleted() {
 }
 
 #[test]
-fn the_built_in_pools_stay_as_they_are() {
+fn built_in_node_pools_cannot_be_changed_or_deleted() {
     check(
         "pool upsert all
          pool upsert default

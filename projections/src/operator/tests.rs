@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn compare_and_set_needs_the_stored_index() {
+fn scheduler_config_cas_needs_the_stored_index() {
     check(
         "config set cas=0
          config set

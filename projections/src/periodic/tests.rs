@@ -35,7 +35,7 @@ fn a_periodic_job_has_a_launch_from_when_it_was_first_seen() {
 }
 
 #[test]
-fn a_child_says_when_its_parent_launched() {
+fn periodic_child_sets_the_launch_time_of_its_parent() {
     check(
         "namespace upsert dev
          job register dev/cron groups=g periodic at=100

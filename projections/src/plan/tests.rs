@@ -10,7 +10,7 @@ use crate::story::{check, id, state_after};
 use crate::{State, apply};
 
 #[test]
-fn placing_and_stopping() {
+fn plan_places_and_stops_allocs() {
     check(
         "job register web groups=g eval=e1
          plan job=web create=2 place=a1@n1:g,a2@n1:g for=e1
@@ -58,7 +58,7 @@ fn a_refused_plan_changes_nothing() {
 }
 
 #[test]
-fn an_update_in_place_keeps_the_nodes_word() {
+fn in_place_update_keeps_the_status_that_the_node_reported() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g
@@ -82,7 +82,7 @@ fn an_update_in_place_keeps_the_nodes_word() {
 }
 
 #[test]
-fn a_replacement_is_named_by_what_it_replaces() {
+fn replaced_alloc_names_its_replacement() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g
@@ -122,7 +122,7 @@ fn a_preempted_alloc_is_evicted() {
 }
 
 #[test]
-fn a_node_that_refuses_plans_takes_no_more_work() {
+fn node_that_refuses_plans_becomes_ineligible() {
     check(
         "node register n1
          job register web groups=g
@@ -158,7 +158,7 @@ fn an_ended_deployment_does_not_refuse_the_plan() {
 }
 
 #[test]
-fn allocs_of_an_earlier_incarnation_count_for_nobody() {
+fn allocs_of_a_purged_job_do_not_count_in_the_summary_of_a_new_one() {
     check(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g
@@ -180,7 +180,7 @@ fn allocs_of_an_earlier_incarnation_count_for_nobody() {
 }
 
 #[test]
-fn history_grows_and_is_never_replaced() {
+fn alloc_state_history_only_grows() {
     let mut state = state_after(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g",
@@ -206,7 +206,7 @@ fn history_grows_and_is_never_replaced() {
 }
 
 #[test]
-fn an_empty_word_is_not_history() {
+fn empty_alloc_state_is_not_added_to_the_history() {
     let mut state = state_after(
         "job register web groups=g
          plan job=web create=2 place=a1@n1:g",

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn a_rotation_moves_the_other_keys_in_the_same_entry() {
+fn root_key_rotation_changes_the_other_keys_in_the_same_entry() {
     check(
         "root active k1
          root active k2
@@ -27,7 +27,7 @@ fn a_rotation_moves_the_other_keys_in_the_same_entry() {
 }
 
 #[test]
-fn an_old_key_can_become_active_again_and_a_rekeyed_one_inactive() {
+fn old_root_key_can_become_active_again_and_a_rekeying_one_inactive() {
     check(
         "root active k1
          root active k2 rekey
@@ -51,7 +51,7 @@ fn an_old_key_can_become_active_again_and_a_rekeyed_one_inactive() {
 }
 
 #[test]
-fn what_is_no_key_is_refused() {
+fn invalid_root_key_is_refused() {
     check(
         "root active
          root active k1 algorithm=
@@ -75,7 +75,7 @@ fn what_is_no_key_is_refused() {
 }
 
 #[test]
-fn the_active_key_stays_and_a_used_one_when_only_unused_ones_may_go() {
+fn active_root_key_cannot_be_deleted_nor_a_used_one_as_unused() {
     check(
         "root delete k1
          root active k1
@@ -103,7 +103,7 @@ fn the_active_key_stays_and_a_used_one_when_only_unused_ones_may_go() {
 }
 
 #[test]
-fn an_alloc_needs_its_key_until_both_sides_are_done_with_it() {
+fn root_key_stays_used_until_its_alloc_is_stopped_and_complete() {
     check(
         "root active k1
          node register n1 status=ready

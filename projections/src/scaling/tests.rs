@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn a_policy_that_asks_for_the_same_keeps_its_row() {
+fn unchanged_scaling_policy_keeps_its_row() {
     check(
         "job register web groups=a,b scale=a:5,b:9
          show policies
@@ -21,7 +21,7 @@ fn a_policy_that_asks_for_the_same_keeps_its_row() {
 }
 
 #[test]
-fn a_policy_goes_with_its_group_and_all_go_with_the_job() {
+fn scaling_policy_is_deleted_with_its_group_or_its_job() {
     check(
         "job register web groups=a,b scale=a:5,b:9
          job register other groups=a scale=a:5 ids=o-
@@ -49,7 +49,7 @@ fn a_policy_goes_with_its_group_and_all_go_with_the_job() {
 }
 
 #[test]
-fn a_policy_whose_id_is_taken_or_missing_has_no_row() {
+fn scaling_policy_with_a_taken_id_is_not_stored() {
     check(
         "job register web groups=a scale=a:5
          job register other groups=a scale=a:5

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn what_is_announced_already_is_not_written_again() {
+fn unchanged_service_registration_is_not_written_again() {
     check(
         "service upsert s1 s2 tags=x,y
          show services
@@ -27,7 +27,7 @@ fn what_is_announced_already_is_not_written_again() {
 }
 
 #[test]
-fn a_service_is_taken_back_once() {
+fn service_registration_is_deleted_once() {
     check(
         "service upsert s1
          service upsert dev/s1
@@ -45,7 +45,7 @@ fn a_service_is_taken_back_once() {
 }
 
 #[test]
-fn a_node_takes_all_it_announced_with_it() {
+fn service_registrations_of_a_node_are_deleted_together() {
     check(
         "service upsert s1 s2 node=n1 alloc=a1
          service upsert s3 node=n2 alloc=a2
@@ -69,7 +69,7 @@ fn a_node_takes_all_it_announced_with_it() {
 }
 
 #[test]
-fn a_registration_may_move_to_another_node_and_name() {
+fn service_registration_may_move_to_another_node_and_name() {
     check(
         "service upsert s1 node=n1 alloc=a1
          service upsert s1 node=n2 alloc=a2 name=cache job=other

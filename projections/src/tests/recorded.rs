@@ -79,7 +79,7 @@ fn replay(state: &mut State, entries: &[Vec<u8>], first: usize) {
 
 #[test]
 #[expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test may be told its seed, and says it")]
-fn a_recorded_log_of_all_kinds_replays_to_the_same_digests_from_everywhere() {
+fn recorded_log_of_all_kinds_replays_equally_from_every_checkpoint() {
     let seed: u64 = std::env::var(SEED).ok().map_or(4, |text| text.parse().expect("a seed is a number"));
     println!("{SEED}={seed}");
     let mut bytes = [0; 32];

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::{check, state_after};
 
 #[test]
-fn set_and_delete_ask_nothing() {
+fn variable_set_and_delete_need_no_index() {
     check(
         "root active k1
          var delete a
@@ -33,7 +33,7 @@ fn set_and_delete_ask_nothing() {
 }
 
 #[test]
-fn cas_writes_only_what_the_caller_knows() {
+fn variable_cas_writes_only_at_the_stored_index() {
     check(
         "root active k1
          var cas a index=7
@@ -57,7 +57,7 @@ fn cas_writes_only_what_the_caller_knows() {
 }
 
 #[test]
-fn delete_cas_deletes_only_what_the_caller_knows() {
+fn variable_delete_cas_deletes_only_at_the_stored_index() {
     check(
         "root active k1
          var delete-cas a
@@ -81,7 +81,7 @@ fn delete_cas_deletes_only_what_the_caller_knows() {
 }
 
 #[test]
-fn of_several_writers_who_know_the_same_one_wins() {
+fn first_of_several_variable_cas_writers_wins() {
     check(
         "root active k1
          var set a
@@ -101,7 +101,7 @@ fn of_several_writers_who_know_the_same_one_wins() {
 }
 
 #[test]
-fn an_equal_row_is_not_written_again() {
+fn equal_variable_is_not_written_again() {
     check(
         "root active k1
          var set a
@@ -119,7 +119,7 @@ fn an_equal_row_is_not_written_again() {
 }
 
 #[test]
-fn nothing_is_written_with_a_key_that_is_gone() {
+fn variable_encrypted_with_a_deleted_root_key_is_refused() {
     check(
         "root active k1
          root active k2
@@ -137,7 +137,7 @@ fn nothing_is_written_with_a_key_that_is_gone() {
 }
 
 #[test]
-fn namespaces_are_counted_apart_and_stay_while_they_hold_something() {
+fn variables_are_counted_per_namespace_and_keep_it_from_deletion() {
     check(
         "root active k1
          namespace upsert dev
@@ -167,7 +167,7 @@ fn namespaces_are_counted_apart_and_stay_while_they_hold_something() {
 }
 
 #[test]
-fn a_retried_write_answers_as_the_first_and_a_conflict_stays_one() {
+fn retried_variable_write_gets_the_first_answer_even_a_conflict() {
     check(
         "root active k1
          var set a key=one
@@ -199,7 +199,7 @@ fn a_retried_write_answers_as_the_first_and_a_conflict_stays_one() {
 }
 
 #[test]
-fn paths_are_found_by_their_beginning_in_one_namespace_or_in_all() {
+fn variable_paths_are_found_by_prefix_in_one_or_all_namespaces() {
     let state = state_after("root active k1\nvar set ab\nvar set dev:ab\nvar set abc\nvar set b\nvar set devil:a");
     let paths = |rows: Vec<&std::sync::Arc<songline_model::Variable>>| {
         rows.iter().map(|row| format!("{}:{}", row.meta.namespace, row.meta.path)).collect::<Vec<_>>()

@@ -9,7 +9,7 @@ use crate::story::{check, id, state_after};
 use crate::{Rejected, State, apply};
 
 #[test]
-fn a_deletion_by_filter_goes_on_slice_by_slice_with_other_entries_between() {
+fn eval_deletion_by_filter_proceeds_in_slices_between_other_entries() {
     check(
         "job register web groups=g
          eval e1 complete job=web
@@ -75,7 +75,7 @@ fn a_slice_looks_at_no_more_rows_than_it_may() {
 }
 
 #[test]
-fn nothing_is_deleted_by_hand_while_the_broker_runs() {
+fn evals_cannot_be_deleted_manually_while_the_broker_runs() {
     check(
         "eval e1 complete job=web
          eval e2 complete job=web
@@ -103,7 +103,7 @@ fn nothing_is_deleted_by_hand_while_the_broker_runs() {
 }
 
 #[test]
-fn work_can_be_stopped_where_it_stands() {
+fn pending_work_can_be_stopped_midway() {
     check(
         "config set paused
          eval e1 complete job=web
@@ -161,7 +161,7 @@ fn two_deletions_side_by_side_count_each_row_once() {
 }
 
 #[test]
-fn evaluations_that_may_be_needed_stay() {
+fn evaluation_needed_by_a_live_job_is_not_deleted() {
     check(
         "node register n1
          node status n1 ready
@@ -215,7 +215,7 @@ fn a_job_is_dead_when_its_last_pending_evaluation_is_deleted() {
 }
 
 #[test]
-fn an_expression_that_cannot_be_read_opens_nothing() {
+fn invalid_filter_expression_opens_no_pending_work() {
     let mut state = state_after("config set paused");
     let entry = envelope(DeleteEvals { choice: EvalChoice::Filter("Status ==".into()), slice: Slice::of_rows(1) });
     let applied = apply(&mut state, 3, &entry);
@@ -224,7 +224,7 @@ fn an_expression_that_cannot_be_read_opens_nothing() {
 }
 
 #[test]
-fn only_the_last_pieces_of_ended_work_are_remembered() {
+fn only_the_newest_64_pieces_of_ended_work_are_remembered() {
     let mut state = state_after("config set paused");
     for raft_index in 3..200 {
         let choice = EvalChoice::Ids(vec![EvalId::from_bytes(id("e1"))]);
@@ -236,7 +236,7 @@ fn only_the_last_pieces_of_ended_work_are_remembered() {
 }
 
 #[test]
-fn a_deletion_that_is_read_back_in_its_middle_ends_the_same() {
+fn deletion_restored_from_a_checkpoint_midway_ends_the_same() {
     let mut state = state_after("config set paused");
     let eval = |number: u64| Evaluation {
         id: EvalId::from_bytes(id(&format!("{}-{number}", number * 7919 % 1000))),

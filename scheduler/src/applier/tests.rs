@@ -39,7 +39,7 @@ fn check(story: &str, cpu: i64, all_at_once: bool, expected: Expect) {
 }
 
 #[test]
-fn what_fits_is_taken() {
+fn plan_that_fits_is_accepted() {
     check(
         "node n1
          node n2",
@@ -54,7 +54,7 @@ fn what_fits_is_taken() {
 }
 
 #[test]
-fn a_node_that_is_full_or_away_refuses_and_the_others_do_not_care() {
+fn placements_on_full_or_down_nodes_are_refused_and_others_accepted() {
     check(
         "node n1
          node n2 cpu=50
@@ -72,7 +72,7 @@ fn a_node_that_is_full_or_away_refuses_and_the_others_do_not_care() {
 }
 
 #[test]
-fn a_plan_that_wants_all_at_once_gets_nothing_when_one_node_refuses() {
+fn all_at_once_plan_is_refused_whole_when_one_node_does_not_fit() {
     check(
         "node n1
          node n2 cpu=50",
@@ -87,7 +87,7 @@ fn a_plan_that_wants_all_at_once_gets_nothing_when_one_node_refuses() {
 }
 
 #[test]
-fn the_most_important_plan_is_next_and_equals_wait_their_turn() {
+fn plan_queue_is_ordered_by_priority_then_arrival() {
     let mut queue = Queue::default();
     for (priority, name) in [(50, "first"), (90, "urgent"), (50, "second"), (10, "idle"), (90, "urgent too")] {
         queue.push(priority, name);
@@ -98,7 +98,7 @@ fn the_most_important_plan_is_next_and_equals_wait_their_turn() {
 }
 
 #[test]
-fn whoever_has_to_look_again_looks_at_no_older_state_than_its_plan_made() {
+fn refresh_index_of_a_refused_plan_is_at_least_its_alloc_index() {
     for (asked, told) in [(0, 0), (7, 12), (20, 20)] {
         let result = written(PlanResult { refresh_index: asked, ..PlanResult::default() }, 12);
         assert_eq!((result.alloc_index, result.refresh_index), (12, told));

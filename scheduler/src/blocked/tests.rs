@@ -58,7 +58,7 @@ fn check(story: &str, expected: Expect) {
 }
 
 #[test]
-fn a_class_wakes_those_that_may_fit_it() {
+fn node_class_wakes_blocked_evaluations_that_may_fit_it() {
     check(
         "block a one 5 c1=n,c2=y
          block b two 5 c1=y
@@ -76,7 +76,7 @@ fn a_class_wakes_those_that_may_fit_it() {
 }
 
 #[test]
-fn capacity_that_came_while_it_was_being_worked_on_is_not_missed() {
+fn capacity_newer_than_its_snapshot_runs_a_blocked_evaluation_at_once() {
     check(
         "class c1 9
          block a one 5 c1=y

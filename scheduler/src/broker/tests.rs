@@ -87,7 +87,7 @@ fn check(story: &str, expected: Expect) {
 }
 
 #[test]
-fn higher_priorities_go_first_and_older_ones_among_equals() {
+fn evaluations_are_dequeued_by_priority_then_age() {
     check(
         "add a one 50
          add b two 90
@@ -109,7 +109,7 @@ fn higher_priorities_go_first_and_older_ones_among_equals() {
 }
 
 #[test]
-fn a_job_is_worked_on_by_one_at_a_time_and_only_the_newest_of_those_behind_it_remains() {
+fn job_has_one_evaluation_in_progress_and_keeps_only_the_newest_waiting() {
     check(
         "add a web 50
          add b web 50
@@ -133,7 +133,7 @@ fn a_job_is_worked_on_by_one_at_a_time_and_only_the_newest_of_those_behind_it_re
 }
 
 #[test]
-fn an_unanswered_delivery_comes_back_and_the_late_answer_is_refused() {
+fn unacknowledged_evaluation_is_redelivered_and_its_late_ack_refused() {
     check(
         "add a web 50
          take
@@ -157,7 +157,7 @@ fn an_unanswered_delivery_comes_back_and_the_late_answer_is_refused() {
 }
 
 #[test]
-fn what_fails_three_times_goes_to_the_failed_queue() {
+fn evaluation_nacked_three_times_goes_to_the_failed_queue() {
     check(
         "add a web 50
          take
@@ -187,7 +187,7 @@ fn what_fails_three_times_goes_to_the_failed_queue() {
 }
 
 #[test]
-fn what_is_being_given_up_waits_for_its_acknowledgement_however_long_that_takes() {
+fn failed_evaluation_waits_for_its_ack_without_a_time_limit() {
     check(
         "add a web 50
          add b web 50
@@ -227,7 +227,7 @@ fn what_is_being_given_up_waits_for_its_acknowledgement_however_long_that_takes(
 }
 
 #[test]
-fn an_evaluation_whose_work_panicked_is_given_up_with_what_the_last_panic_said() {
+fn evaluation_that_panics_three_times_fails_with_the_last_panic_message() {
     check(
         "add a web 50
          add b other 50
@@ -279,7 +279,7 @@ fn a_delayed_evaluation_waits_for_its_time() {
 }
 
 #[test]
-fn what_is_given_up_comes_back_after_one_to_six_minutes() {
+fn failed_evaluation_is_retried_after_one_to_six_minutes() {
     assert_eq!(give_up_wait(0), Dur::from_mins(1));
     assert!(give_up_wait(u8::MAX) > Dur::from_secs(358) && give_up_wait(u8::MAX) < Dur::from_mins(6));
 }

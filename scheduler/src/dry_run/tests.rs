@@ -44,12 +44,12 @@ fn check(story: &str, tried: &'static str, expected: &[&str]) {
 }
 
 #[test]
-fn a_new_job() {
+fn dry_run_of_a_new_job_lists_placements() {
     check("node a", "count=2", &["check index 0", "web ignore 0 place 2 stop 0 in place 0 destructive 0"]);
 }
 
 #[test]
-fn a_job_without_room() {
+fn dry_run_of_a_job_without_room_shows_the_blocked_evaluation() {
     check(
         "node a cpu=100",
         "count=2",
@@ -64,7 +64,7 @@ fn a_job_without_room() {
 }
 
 #[test]
-fn a_change_of_what_runs() {
+fn dry_run_of_a_changed_job_lists_stops_and_updates() {
     let story = "node a\njob j count=3\nrun j";
     check(story, "count=2 kill=9", &["check index 2", "web ignore 0 place 0 stop 1 in place 2 destructive 0"]);
     check(story, "count=3 env=2", &["check index 2", "web ignore 0 place 0 stop 0 in place 0 destructive 3"]);

@@ -21,7 +21,7 @@ fn leak(text: &str) -> &'static str {
 }
 
 #[test]
-fn equality_and_presence() {
+fn constraint_operators_compare_equality_and_presence() {
     check(
         true,
         &[
@@ -47,7 +47,7 @@ fn equality_and_presence() {
 }
 
 #[test]
-fn order_is_of_numbers_where_both_are_numbers() {
+fn constraint_order_is_numeric_when_both_operands_are_numbers() {
     check(true, &[("1", "<", "10"), ("1.5", "<", "10.5"), ("10", ">=", "10"), ("b", ">", "a"), ("9", "<", "10")]);
     check(false, &[("10", "<", "1"), ("10.5", "<", "1.5"), ("1", ">", "foo"), ("-", "<", "1")]);
 }
@@ -74,7 +74,7 @@ fn versions() {
 }
 
 #[test]
-fn sets_and_expressions() {
+fn constraint_operators_match_sets_and_regular_expressions() {
     check(
         true,
         &[
@@ -113,7 +113,7 @@ fn node() -> Node {
 }
 
 #[test]
-fn targets_are_of_the_node_or_stand_for_themselves() {
+fn constraint_targets_resolve_to_node_values_or_literals() {
     let node = node();
     let target = |text: &'static str| resolve(text, &node).map(|value| value.into_owned());
     assert_eq!(target("${node.datacenter}").as_deref(), Some("dc1"));
@@ -125,7 +125,7 @@ fn targets_are_of_the_node_or_stand_for_themselves() {
 }
 
 #[test]
-fn rules_with_ready_expressions_answer_as_their_operands_do() {
+fn constraint_rules_with_compiled_expressions_answer_as_their_operators() {
     let node = node();
     let holds = |left: &str, operand: &str, right: &str| {
         Rule::new(&Constraint { l_target: left.into(), operand: operand.into(), r_target: right.into() }).holds(&node)
@@ -138,7 +138,7 @@ fn rules_with_ready_expressions_answer_as_their_operands_do() {
 }
 
 #[test]
-fn drivers_are_there_when_the_node_says_so() {
+fn driver_is_available_when_the_node_reports_it() {
     let has = |driver| has_driver(&node(), driver);
     assert_eq!([has("well"), has("sick"), has("old"), has("none")], [true, false, true, false]);
 }

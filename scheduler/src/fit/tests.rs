@@ -21,14 +21,14 @@ fn sum(tasks: &[(&str, &str, bool, i64)]) -> i64 {
 }
 
 #[test]
-fn tasks_that_do_not_run_together_share_their_room() {
+fn tasks_of_different_lifecycle_stages_share_resources() {
     assert_eq!(sum(&[("init", "prestart", false, 700), ("main", "", false, 500)]), 700);
     assert_eq!(sum(&[("log", "prestart", true, 100), ("main", "", false, 500), ("end", "poststop", false, 550)]), 600);
     assert_eq!(sum(&[("log", "prestart", true, 100), ("init", "prestart", false, 450), ("main", "", false, 400)]), 550);
 }
 
 #[test]
-fn fixed_tasks_that_start_after_the_main_ones_count() {
+fn fixed_poststart_tasks_count_beside_main_tasks() {
     assert_eq!(
         sum(&[("main", "", false, 500), ("poll", "poststart", true, 200), ("once", "poststart", false, 50)]),
         750
@@ -59,7 +59,7 @@ fn alloc(cpu: i64, port: i64) -> Allocation {
 }
 
 #[test]
-fn what_is_too_much_is_named() {
+fn exceeded_dimension_is_named() {
     let fit = |allocs: &[Allocation]| allocs_fit(&node(), allocs);
     assert_eq!(fit(&[alloc(600, 0), alloc(400, 0)]), Ok(Amount { cpu: 1000, memory: 0, disk: 0 }));
     assert_eq!(fit(&[alloc(600, 0), alloc(401, 0)]), Err("cpu".into()));
@@ -68,7 +68,7 @@ fn what_is_too_much_is_named() {
 }
 
 #[test]
-fn only_what_the_node_is_done_with_needs_no_room() {
+fn only_allocs_terminal_on_the_node_free_their_resources() {
     let complete = Allocation { client_status: AllocClientStatus::Complete, ..alloc(900, 0) };
     let stopping = Allocation { desired_status: AllocDesiredStatus::Stop, ..alloc(900, 0) };
     assert!(allocs_fit(&node(), [&complete, &alloc(500, 0)]).is_ok());

@@ -152,7 +152,7 @@ mod tests {
     const NODE: NodeId = NodeId::from_bytes([1; 16]);
 
     #[test]
-    fn a_silent_node_is_named_once_after_its_time_and_the_grace() {
+    fn silent_node_is_reported_once_after_its_ttl_and_the_grace() {
         let mut beats = Heartbeats::new(HeartbeatLimits::default());
         let ttl = beats.on_heartbeat(NODE, 0.5, Time::from_secs(100));
         assert_eq!(ttl, Dur::from_secs(15));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn many_nodes_beat_less_often() {
+    fn heartbeat_ttl_grows_with_the_number_of_nodes() {
         let mut beats = Heartbeats::new(HeartbeatLimits::default());
         for n in 0..=255_u8 {
             for m in 0..4_u8 {

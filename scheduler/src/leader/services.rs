@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_goes_down_or_away_loses_what_it_announced() {
+    fn services_of_a_down_or_deregistered_node_are_deleted() {
         let [one, two, three] = [1, 2, 3].map(|n| NodeId::from_bytes([n; 16]));
         let mut cluster = Cluster { state: State::new(), services: Services::new() };
         for id in [one, two, three] {

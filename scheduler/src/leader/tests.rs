@@ -187,7 +187,7 @@ fn a_deployment_fails_at_its_progress_deadline() {
 }
 
 #[test]
-fn a_drained_node_is_done_when_nothing_runs_on_it() {
+fn drain_completes_when_no_alloc_runs_on_the_node() {
     check(
         "node n1
          empty n1 3600
@@ -199,7 +199,7 @@ fn a_drained_node_is_done_when_nothing_runs_on_it() {
 }
 
 #[test]
-fn at_the_deadline_of_a_drain_everything_moves_and_the_drain_ends_once_that_is_written() {
+fn drain_at_its_deadline_migrates_all_allocs_and_then_completes() {
     check(
         "node n1
          job work batch count=2
@@ -222,7 +222,7 @@ fn at_the_deadline_of_a_drain_everything_moves_and_the_drain_ends_once_that_is_w
 }
 
 #[test]
-fn garbage_is_what_ended_and_what_hangs_on_it() {
+fn gc_collects_a_dead_job_with_its_evals_and_allocs() {
     check(
         "node n1
          job web count=1
@@ -240,7 +240,7 @@ fn garbage_is_what_ended_and_what_hangs_on_it() {
 }
 
 #[test]
-fn a_silent_node_without_patient_allocations_is_down() {
+fn silent_node_without_max_client_disconnect_allocs_is_down() {
     check(
         "node n1
          missed n1",
@@ -251,7 +251,7 @@ fn a_silent_node_without_patient_allocations_is_down() {
 }
 
 #[test]
-fn a_silent_node_is_disconnected_while_an_allocation_may_wait_for_it() {
+fn silent_node_is_disconnected_while_max_client_disconnect_lasts() {
     check(
         "node n1
          job web count=1 disconnect=300
@@ -283,7 +283,7 @@ fn a_silent_node_is_disconnected_while_an_allocation_may_wait_for_it() {
 }
 
 #[test]
-fn a_node_that_misses_while_it_is_initializing_or_down_is_down() {
+fn node_that_misses_heartbeats_while_initializing_or_down_is_down() {
     check(
         "node n1
          job web count=1 disconnect=300
@@ -302,7 +302,7 @@ fn a_node_that_misses_while_it_is_initializing_or_down_is_down() {
 }
 
 #[test]
-fn a_silent_node_whose_patient_allocations_were_stopped_is_down() {
+fn silent_node_whose_max_client_disconnect_allocs_were_stopped_is_down() {
     check(
         "node n1
          job web count=1 disconnect=300
@@ -317,7 +317,7 @@ fn a_silent_node_whose_patient_allocations_were_stopped_is_down() {
 }
 
 #[test]
-fn states_are_compared_once_for_so_many_entries() {
+fn state_digest_is_proposed_once_per_interval_of_entries() {
     let mut cluster = Cluster::new();
     let mut digests = Digests::new(5, &cluster.state);
     let mut compared = Vec::new();
@@ -333,7 +333,7 @@ fn states_are_compared_once_for_so_many_entries() {
 }
 
 #[test]
-fn of_several_blocked_evaluations_of_a_job_the_newest_is_left_and_the_others_say_so() {
+fn older_blocked_evaluations_of_a_job_are_canceled_with_the_reason() {
     let (now, mut queues) = (Time::from_secs(1_000_000), EvalQueues::new());
     queues.set_enabled(true, &Cluster::new().state, now);
     for n in 1..=2 {

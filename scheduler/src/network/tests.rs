@@ -73,7 +73,7 @@ fn check(range: (i64, i64), asks: &[NetworkResource], expected: Expect) {
 }
 
 #[test]
-fn a_static_port_is_given_once_and_only_on_the_first_address() {
+fn static_port_is_given_once_per_host_network_on_its_first_address() {
     check(
         (0, 0),
         &[ask(&[("http", 80, 8080, "")]), ask(&[("http", 80, 8080, "")]), ask(&[("http", 80, 0, "public")])],
@@ -86,7 +86,7 @@ fn a_static_port_is_given_once_and_only_on_the_first_address() {
 }
 
 #[test]
-fn what_cannot_be_given_says_why() {
+fn port_request_that_cannot_be_met_names_the_reason() {
     check(
         (0, 0),
         &[

@@ -23,7 +23,7 @@ fn full_nodes_score_high_with_binpack_and_low_with_spread() {
 }
 
 #[test]
-fn sharing_a_node_costs_and_so_does_an_earlier_failure_there() {
+fn anti_affinity_and_an_earlier_failure_lower_the_node_score() {
     close(anti_affinity(2, 4), -0.75);
     close(anti_affinity(0, 4), 0.0);
     let scores = Scores { fit: -0.75, anti_affinity: -1.0, penalty: false };

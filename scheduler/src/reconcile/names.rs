@@ -118,26 +118,26 @@ mod tests {
     }
 
     #[test]
-    fn free_numbers_below_the_count_come_first() {
+    fn alloc_names_use_free_indexes_below_the_count_first() {
         assert_eq!(names(5, &[0, 2, 9]).next(3), ["j.g[1]", "j.g[3]", "j.g[4]"]);
         assert_eq!(names(2, &[0]).next(3), ["j.g[1]", "j.g[0]", "j.g[1]"]);
     }
 
     #[test]
-    fn the_highest_go_first() {
+    fn highest_alloc_names_are_chosen_first() {
         let highest: Vec<_> = names(5, &[0, 2, 9]).highest(2).into_iter().collect();
         assert_eq!(highest, ["j.g[2]", "j.g[9]"]);
     }
 
     #[test]
-    fn fixed_names_that_two_use_each_are_given_once_each() {
+    fn fixed_duplicate_alloc_names_are_each_given_once() {
         let mut names = names(2, &[0, 0, 1, 1]);
         assert_eq!(names.unique(&"j.g[0]".into(), 0), "j.g[0]");
         assert_eq!(names.unique(&"j.g[1]".into(), 1), "j.g[1]");
     }
 
     #[test]
-    fn a_name_that_two_use_is_not_given_to_a_third() {
+    fn alloc_name_used_twice_is_not_given_to_a_third_alloc() {
         let mut names = names(4, &[0, 0, 1]);
         assert_eq!(names.unique(&"j.g[0]".into(), 0), "j.g[2]");
         assert_eq!(names.unique(&"j.g[0]".into(), 0), "j.g[0]");

@@ -50,7 +50,7 @@ fn delay(function: &str, events: &[(i64, i64)]) -> i64 {
 }
 
 #[test]
-fn delays_grow_as_their_function_says() {
+fn reschedule_delay_follows_its_delay_function() {
     assert_eq!(delay("constant", &[(60, 5), (30, 5)]), 5);
     assert_eq!(delay("exponential", &[]), 5);
     assert_eq!(delay("exponential", &[(30, 5)]), 10);
@@ -62,7 +62,7 @@ fn delays_grow_as_their_function_says() {
 }
 
 #[test]
-fn a_long_run_starts_the_delays_anew() {
+fn long_run_resets_the_reschedule_delay() {
     assert_eq!(delay("exponential", &[(90, 80)]), 100);
     assert_eq!(delay("exponential", &[(101, 80)]), 5);
 }
@@ -87,7 +87,7 @@ fn attempts_within_the_interval_count() {
 }
 
 #[test]
-fn the_tracker_keeps_what_its_policy_still_needs() {
+fn reschedule_tracker_keeps_the_events_that_its_policy_needs() {
     let count = |policy: &ReschedulePolicy, events: &[(i64, i64)]| {
         next_tracker(&failed(policy, events), Some(policy), NOW).events.unwrap().len()
     };

@@ -27,7 +27,7 @@ fn checked() -> Service {
 }
 
 #[test]
-fn a_plain_job_misses_nothing() {
+fn plain_job_uses_no_unbuilt_feature() {
     assert!(seen(|_, _, _| {}).is_empty());
     assert!(seen(|job, _, _| job.kind = JobType::Batch).is_empty());
     // Periodic and parameterized jobs are not evaluated themselves; a dry run shows the plan of one of their child
@@ -39,7 +39,7 @@ fn a_plain_job_misses_nothing() {
 }
 
 #[test]
-fn every_feature_is_seen_where_it_is_used() {
+fn every_unbuilt_feature_is_detected_where_it_is_used() {
     let resources = |change: fn(&mut Resources)| {
         move |_: &mut Job, _: &mut TaskGroup, task: &mut Task| task.resources.as_mut().into_iter().for_each(change)
     };

@@ -21,31 +21,31 @@ fn check(name: &str, start: World, steps: &[Step], depth: usize) {
 }
 
 #[test]
-fn in_every_order_a_returning_node_leaves_neither_too_many_nor_too_few() {
+fn reconnecting_node_leaves_the_wanted_alloc_count_in_every_event_order() {
     check("replaced at once", World::disconnected(1, 0), Step::RETURN, 8);
     check("two replaced at once", World::disconnected(2, 0), Step::RETURN, 6);
 }
 
 #[test]
-fn in_every_order_a_node_may_be_back_before_its_allocations_are_replaced() {
+fn node_may_reconnect_before_its_allocs_are_replaced_in_every_event_order() {
     check("replaced later", World::disconnected(1, 60), Step::RETURN, 8);
 }
 
 #[test]
-fn in_every_order_a_node_may_go_away_again_and_its_work_may_fail() {
+fn node_may_disconnect_again_and_allocs_fail_in_every_event_order() {
     check("replaced at once", World::disconnected(1, 0), Step::ALL, 5);
     check("replaced later", World::disconnected(1, 60), Step::ALL, 5);
 }
 
 #[test]
-fn in_every_order_a_node_may_have_to_be_emptied_while_it_comes_and_goes() {
+fn node_may_be_drained_while_it_reconnects_in_every_event_order() {
     check("replaced at once", World::disconnected(1, 0), Step::DRAIN, 5);
     check("two replaced at once", World::disconnected(2, 0), Step::DRAIN, 4);
     check("two replaced later", World::disconnected(2, 60), Step::DRAIN, 4);
 }
 
 #[test]
-fn in_every_order_another_node_may_come_and_go_while_one_has_to_be_emptied() {
+fn second_node_may_reconnect_while_the_first_drains_in_every_event_order() {
     check("two replaced at once", World::disconnected(2, 0), Step::TWO, 5);
     check("two replaced later", World::disconnected(2, 60), Step::TWO, 4);
 }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_fast_clock_counts_more_and_is_waited_for_less_long() {
+    async fn fast_clock_counts_more_time_and_ends_waits_sooner() {
         let started = Instant::now();
         let clock = Clock::new(started, 2_000, 1100);
         clock.count(Some(Dur::from_secs(11))).await;

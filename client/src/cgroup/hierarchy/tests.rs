@@ -85,7 +85,7 @@ fn the_unified_layout_has_one_directory() {
 }
 
 #[test]
-fn a_parent_may_be_configured_and_stays_below_the_mounts() {
+fn configured_cgroup_parent_stays_below_the_mount() {
     check(
         V2,
         "../our/tasks.slice",
@@ -102,7 +102,7 @@ fn a_parent_may_be_configured_and_stays_below_the_mounts() {
 }
 
 #[test]
-fn a_controller_that_is_not_mounted_is_missed() {
+fn unmounted_cgroup_controller_is_reported_as_lacking() {
     check(
         "cgroup /cg/cpu cgroup rw,cpu 0 0",
         "/x",
@@ -116,7 +116,7 @@ fn a_controller_that_is_not_mounted_is_missed() {
 }
 
 #[test]
-fn nothing_mounted_is_no_hierarchy() {
+fn host_without_cgroup_mounts_has_no_hierarchy() {
     check(
         "tmpfs /sys/fs/cgroup tmpfs rw 0 0",
         "",

@@ -44,7 +44,7 @@ fn check(servers: &str, story: &str, expected: Expect) {
 }
 
 #[test]
-fn a_server_that_fails_goes_to_the_end_once_however_many_calls_it_failed() {
+fn failed_server_moves_to_the_end_of_the_list_once() {
     check(
         "a b c",
         "fail a
@@ -64,7 +64,7 @@ fn a_server_that_fails_goes_to_the_end_once_however_many_calls_it_failed() {
 }
 
 #[test]
-fn the_only_server_stays_where_it_is() {
+fn only_server_stays_first_after_a_failure() {
     check(
         "a",
         "fail a
@@ -78,7 +78,7 @@ fn the_only_server_stays_where_it_is() {
 }
 
 #[test]
-fn what_servers_tell_replaces_the_list_but_an_unchanged_set_is_not_reshuffled() {
+fn reported_server_set_replaces_the_list_and_an_equal_set_keeps_its_order() {
     check(
         "a b c",
         "fail b
@@ -98,7 +98,7 @@ fn what_servers_tell_replaces_the_list_but_an_unchanged_set_is_not_reshuffled() 
 }
 
 #[test]
-fn a_node_looks_for_another_server_after_five_to_ten_minutes_and_takes_the_first_that_lives() {
+fn node_switches_to_the_first_live_server_after_five_to_ten_minutes() {
     check(
         "a b c",
         "at 299
@@ -122,7 +122,7 @@ fn a_node_looks_for_another_server_after_five_to_ten_minutes_and_takes_the_first
 }
 
 #[test]
-fn very_many_nodes_look_around_less_often() {
+fn server_switch_interval_grows_with_the_number_of_nodes() {
     for (nodes, earliest, latest) in [(0, 300, 600), (57_600, 300, 600), (5_760_000, 30_000, 60_000)] {
         for seed in 0..100 {
             let mut list = ServerList::new(names("a b c"), Time::from_secs(0), Jitter::new(seed));
@@ -136,7 +136,7 @@ fn very_many_nodes_look_around_less_often() {
 }
 
 #[test]
-fn nobody_to_ask_is_an_error_that_says_so() {
+fn empty_server_list_is_an_error() {
     let list = ServerList::new(Vec::new(), Time::from_secs(0), Jitter::new(1));
     assert_eq!(list.first().map_err(|error| error.to_string()), Err("no servers".to_owned()));
 }

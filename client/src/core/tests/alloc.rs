@@ -74,7 +74,7 @@ fn a_service_task_restarts_until_its_attempts_are_used_up() {
 }
 
 #[test]
-fn a_failure_that_trying_again_cannot_mend_ends_the_task_at_once() {
+fn unrecoverable_failure_ends_the_task_at_once() {
     check(
         group(JobType::Service, "web"),
         "start
@@ -112,7 +112,7 @@ fn an_allocation_that_cannot_be_set_up_fails_all_its_tasks() {
 }
 
 #[test]
-fn one_failed_task_takes_its_siblings_with_it() {
+fn failed_task_stops_its_siblings() {
     check(
         group(JobType::Batch, "a b"),
         "start
@@ -165,7 +165,7 @@ fn one_failed_task_takes_its_siblings_with_it() {
 }
 
 #[test]
-fn the_end_of_the_leader_is_the_end_of_all() {
+fn end_of_the_leader_task_stops_the_other_tasks() {
     check(
         group(JobType::Batch, "lead/leader log"),
         "start
@@ -253,7 +253,7 @@ fn tasks_run_in_the_order_of_their_stages() {
 }
 
 #[test]
-fn when_prestart_fails_main_never_starts_and_poststop_runs() {
+fn failed_prestart_task_keeps_main_from_starting_and_runs_poststop() {
     check(
         group(JobType::Batch, "init:prestart main end:poststop"),
         "start
@@ -436,7 +436,7 @@ fn a_shutdown_delay_is_waited_for_or_skipped() {
 }
 
 #[test]
-fn a_group_waits_before_its_tasks_are_stopped() {
+fn group_shutdown_delay_passes_before_tasks_are_stopped() {
     check(
         with_group(group(JobType::Service, "web"), |group| group.shutdown_delay = Some(Dur::from_secs(4))),
         "start

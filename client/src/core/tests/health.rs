@@ -24,7 +24,7 @@ fn deployed(tasks: &str) -> Allocation {
 }
 
 #[test]
-fn healthy_after_all_tasks_ran_long_enough_and_a_restart_begins_anew() {
+fn alloc_is_healthy_after_min_healthy_time_and_a_restart_begins_anew() {
     check(
         deployed("web init:prestart"),
         "start
@@ -63,7 +63,7 @@ fn healthy_after_all_tasks_ran_long_enough_and_a_restart_begins_anew() {
 }
 
 #[test]
-fn unhealthy_when_a_task_fails() {
+fn alloc_is_unhealthy_when_a_task_fails() {
     check(
         deployed("web"),
         "start
@@ -85,7 +85,7 @@ fn unhealthy_when_a_task_fails() {
 }
 
 #[test]
-fn unhealthy_when_the_deadline_passes() {
+fn alloc_is_unhealthy_after_its_healthy_deadline() {
     check(
         deployed("web"),
         "start
@@ -130,7 +130,7 @@ fn unhealthy_when_the_deadline_passes() {
 }
 
 #[test]
-fn batch_jobs_are_not_watched() {
+fn health_of_batch_allocs_is_not_watched() {
     check(
         group(JobType::Batch, "web"),
         "start

@@ -6,7 +6,7 @@ use songline_model::JobType;
 use super::stage::{check, group};
 
 #[test]
-fn restarting_what_runs_leaves_alone_what_has_ended() {
+fn restart_of_running_tasks_leaves_ended_tasks_alone() {
     check(
         group(JobType::Batch, "a b"),
         "start
@@ -50,7 +50,7 @@ fn restarting_what_runs_leaves_alone_what_has_ended() {
 }
 
 #[test]
-fn restarting_all_runs_ended_tasks_again_in_the_order_of_stages() {
+fn restart_of_all_tasks_reruns_ended_ones_in_lifecycle_order() {
     check(
         group(JobType::Batch, "init:prestart main"),
         "start
@@ -93,7 +93,7 @@ fn restarting_all_runs_ended_tasks_again_in_the_order_of_stages() {
 }
 
 #[test]
-fn a_signal_goes_to_one_or_all_that_run() {
+fn signal_reaches_only_a_running_task() {
     check(
         group(JobType::Batch, "a b"),
         "start
@@ -121,7 +121,7 @@ fn a_signal_goes_to_one_or_all_that_run() {
 }
 
 #[test]
-fn destroying_ends_the_tasks_first() {
+fn destroying_an_alloc_stops_its_tasks_first() {
     check(
         group(JobType::Service, "web"),
         "start
@@ -142,7 +142,7 @@ fn destroying_ends_the_tasks_first() {
 }
 
 #[test]
-fn a_reconnect_is_noted_without_taking_over_the_servers_copy() {
+fn reconnect_adds_a_task_event_and_takes_the_new_modify_index() {
     check(
         group(JobType::Service, "web"),
         "start

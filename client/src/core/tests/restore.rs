@@ -6,7 +6,7 @@ use songline_model::{AllocDesiredStatus, Allocation, JobType};
 use super::stage::{check, group};
 
 #[test]
-fn a_process_that_is_found_goes_on_without_an_event() {
+fn recovered_process_continues_without_a_task_event() {
     check(
         group(JobType::Service, "web"),
         "restore web=running#3+handle
@@ -29,7 +29,7 @@ fn a_process_that_is_found_goes_on_without_an_event() {
 }
 
 #[test]
-fn a_start_that_was_never_answered_is_found_or_made_again() {
+fn unanswered_start_is_recovered_or_repeated_after_an_agent_restart() {
     let story = |answer: &str| {
         format!(
             "restore web=pending#3
@@ -97,7 +97,7 @@ fn a_lost_process_waits_for_the_servers_unless_its_job_is_a_system_job() {
 }
 
 #[test]
-fn what_had_ended_for_good_stays_so() {
+fn restored_complete_alloc_stays_complete() {
     check(
         group(JobType::Batch, "web"),
         "restore web=dead#1+complete
@@ -110,7 +110,7 @@ fn what_had_ended_for_good_stays_so() {
 }
 
 #[test]
-fn an_ended_task_may_wait_for_its_sibling_and_its_process_is_cleared_without_a_word() {
+fn ended_task_beside_a_running_sibling_is_cleared_without_a_task_event() {
     check(
         group(JobType::Batch, "a b"),
         "restore a=dead#1+handle b=running#1+handle
@@ -133,7 +133,7 @@ fn an_ended_task_may_wait_for_its_sibling_and_its_process_is_cleared_without_a_w
 }
 
 #[test]
-fn a_process_of_an_allocation_that_was_to_stop_is_ended() {
+fn recovered_process_of_a_stopped_alloc_is_killed() {
     let stopped = Allocation { desired_status: AllocDesiredStatus::Stop, ..group(JobType::Service, "web") };
     check(
         stopped,

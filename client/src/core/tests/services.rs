@@ -47,7 +47,7 @@ fn services_are_withdrawn_before_anything_is_stopped() {
 }
 
 #[test]
-fn a_task_that_restarts_is_not_found_meanwhile() {
+fn services_of_a_restarting_task_are_withdrawn_until_it_runs() {
     check(
         with_services(group(JobType::Service, "web")),
         "start
@@ -89,7 +89,7 @@ fn a_group_that_cannot_be_set_up_announces_nothing() {
 }
 
 #[test]
-fn what_an_earlier_agent_announced_is_announced_again_or_withdrawn() {
+fn restored_alloc_announces_services_of_live_tasks_and_withdraws_others() {
     check(
         with_services(group(JobType::Service, "web db")),
         "restore web=running#3+handle db=dead#1+complete

@@ -29,7 +29,7 @@ fn ended(tracker: &mut RestartTracker, code: i64, after: i64) -> Decision {
 }
 
 #[test]
-fn restarts_are_counted_within_an_interval_and_spread() {
+fn restart_attempts_count_per_interval_and_delays_have_jitter() {
     let mut web = tracker(1, "fail", JobType::Service);
     let Decision::Restart { delay, reason } = ended(&mut web, 1, 0) else { panic!("restarts once") };
     assert!(delay >= Dur::from_secs(8) && delay < Dur::from_secs(10), "{delay}");
@@ -40,7 +40,7 @@ fn restarts_are_counted_within_an_interval_and_spread() {
 }
 
 #[test]
-fn in_mode_delay_the_rest_of_the_interval_is_waited_for() {
+fn restart_mode_delay_waits_for_the_rest_of_the_interval() {
     let mut web = tracker(1, "delay", JobType::Service);
     ended(&mut web, 1, 0);
     let wait =
@@ -58,7 +58,7 @@ fn success_ends_batch_tasks_and_restarts_service_tasks() {
 }
 
 #[test]
-fn orders_outweigh_the_policy() {
+fn explicit_restart_kill_and_fatal_error_override_the_restart_policy() {
     let mut web = tracker(0, "fail", JobType::Service);
     web.set_restart_triggered(false);
     assert_eq!(ended(&mut web, 1, 0), Decision::Restart { delay: Dur::ZERO, reason: "".into() });
@@ -70,7 +70,7 @@ fn orders_outweigh_the_policy() {
 }
 
 #[test]
-fn only_the_newest_ten_events_are_kept() {
+fn task_keeps_its_newest_ten_events() {
     let mut state = TaskState::default();
     for code in 0..12 {
         event::append(&mut state, event::terminated(START, &ExitResult::code(code)));
@@ -80,7 +80,7 @@ fn only_the_newest_ten_events_are_kept() {
 }
 
 #[test]
-fn events_say_the_same_in_fields_details_and_words() {
+fn task_event_message_and_details_match_its_fields() {
     let mut state = TaskState::default();
     let exit = ExitResult { exit_code: 137, signal: 9, oom_killed: true, error: Some("gone".into()) };
     event::append(&mut state, event::terminated(START, &exit));
@@ -173,7 +173,7 @@ fn events_say_the_same_in_fields_details_and_words() {
 }
 
 #[test]
-fn only_newer_answers_change_what_a_node_runs() {
+fn only_a_newer_server_answer_changes_the_allocs_of_a_node() {
     let id = |n: u8| AllocId::from_bytes([n; 16]);
     let here = BTreeMap::from([(id(1), 5), (id(2), 5), (id(3), 5)]);
     let answer = BTreeMap::from([(id(1), 5), (id(2), 6), (id(4), 1), (id(5), 1)]);
@@ -187,7 +187,7 @@ fn only_newer_answers_change_what_a_node_runs() {
 }
 
 #[test]
-fn a_reconnect_is_told_from_a_change() {
+fn reconnect_is_distinguished_from_other_alloc_updates() {
     let update = |status, desired, index| Allocation {
         client_status: status,
         desired_status: desired,
@@ -202,7 +202,7 @@ fn a_reconnect_is_told_from_a_change() {
 }
 
 #[test]
-fn heartbeats_follow_the_time_to_live_and_failures_come_back_sooner() {
+fn heartbeat_interval_follows_the_ttl_and_failures_retry_sooner() {
     let at = |secs: i64| START.plus(Dur::from_secs(secs));
     let mut beats = Heartbeats::new(START, false, Jitter::new(3));
     assert_eq!(beats.next(), (NextCall::Register, START));

@@ -61,7 +61,7 @@ fn check(story: &str, expected: Expect) {
 }
 
 #[test]
-fn nothing_is_sent_before_the_servers_answered() {
+fn alloc_updates_are_not_sent_before_the_first_server_contact() {
     check(
         "0 put 1 failed
          200 tick
@@ -77,7 +77,7 @@ fn nothing_is_sent_before_the_servers_answered() {
 }
 
 #[test]
-fn a_first_pending_waits_for_the_fifth_tick_and_a_change_of_status_does_not() {
+fn status_change_is_sent_at_the_next_tick_and_a_first_pending_at_the_fifth() {
     check(
         "0 contact
          10 put 1 pending
@@ -119,7 +119,7 @@ fn a_first_pending_waits_for_the_fifth_tick_and_a_change_of_status_does_not() {
 }
 
 #[test]
-fn a_refused_batch_goes_again_with_newer_news() {
+fn refused_update_batch_is_retried_with_newer_updates() {
     check(
         "0 contact
          10 put 1 failed
@@ -145,7 +145,7 @@ fn a_refused_batch_goes_again_with_newer_news() {
 }
 
 #[test]
-fn an_allocation_that_the_servers_dropped_is_not_spoken_of() {
+fn updates_of_a_forgotten_alloc_are_not_sent() {
     check(
         "0 contact
          10 put 1 failed
@@ -161,7 +161,7 @@ fn an_allocation_that_the_servers_dropped_is_not_spoken_of() {
 }
 
 #[test]
-fn only_the_client_status_is_urgent() {
+fn only_a_client_status_change_is_urgent() {
     let known = update(1, "running");
     let cases = [
         (None, update(1, "failed"), Priority::Urgent),
@@ -178,7 +178,7 @@ fn only_the_client_status_is_urgent() {
 }
 
 #[test]
-fn after_an_absence_everything_is_said_again() {
+fn reconnected_node_reports_unchanged_allocs_again() {
     check(
         "0 contact
          10 put 1 running
@@ -212,7 +212,7 @@ fn after_an_absence_everything_is_said_again() {
 }
 
 #[test]
-fn what_was_refused_to_a_node_that_was_away_is_said_with_the_rest() {
+fn refused_update_is_sent_with_the_report_after_a_reconnect() {
     check(
         "0 contact
          10 put 1 running

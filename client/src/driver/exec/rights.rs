@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_gets_what_it_adds_only_where_the_node_allows_it() {
+    fn task_gets_an_added_capability_only_if_the_node_allows_it() {
         let story = [
             check(None, json!({})),
             check(None, json!({"cap_drop": ["all"]})),

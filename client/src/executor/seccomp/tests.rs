@@ -17,7 +17,7 @@ fn filter_compiles_for_every_capability() {
 }
 
 #[test]
-fn calls_that_the_documentation_names_as_blocked_need_their_capability() {
+fn documented_blocked_syscalls_need_a_capability_or_are_never_allowed() {
     let (tight, all) = (numbers(Set::DEFAULT), numbers(Set::ALL));
     let gated =
         [libc::SYS_bpf, libc::SYS_mount, libc::SYS_unshare, libc::SYS_setns, libc::SYS_reboot, libc::SYS_init_module];

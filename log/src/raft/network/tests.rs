@@ -71,7 +71,7 @@ fn have(have: u64) -> Response<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_installing_is_asked_until_it_has_done_so() {
+async fn member_installing_a_checkpoint_is_polled_until_it_is_done() {
     let mut all = 0;
     let (asked, sent, _) = sent_to(|file_bytes| {
         all = file_bytes;
@@ -83,7 +83,7 @@ async fn whoever_is_installing_is_asked_until_it_has_done_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_dies_when_it_has_the_last_piece_is_given_up_in_seconds() {
+async fn member_that_dies_after_the_last_piece_is_given_up_within_20_seconds() {
     let (asked, sent, seconds) = sent_to(|_| vec![have(0)]).await;
     assert!(sent.unwrap_err().contains("silence"));
     assert!(asked.len() == 2 && seconds <= 20, "{asked:?} took {seconds} s");

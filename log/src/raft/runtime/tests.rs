@@ -39,7 +39,7 @@ async fn waiters_are_woken_in_the_order_they_came() {
 }
 
 #[tokio::test]
-async fn a_value_whose_senders_are_gone_says_so() {
+async fn watch_receiver_gets_an_error_when_all_senders_are_gone() {
     let (tx, mut rx) = watch::Watches::channel(0);
     tx.send(1).unwrap();
     let other = tx.clone();
@@ -52,7 +52,7 @@ async fn a_value_whose_senders_are_gone_says_so() {
 }
 
 #[tokio::test]
-async fn a_value_that_nobody_watches_is_not_sent() {
+async fn watch_send_fails_without_receivers() {
     let (tx, rx) = watch::Watches::channel(0);
     drop(rx);
     tx.send(1).unwrap_err();

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn the_first_healthy_instance_makes_a_plugin_and_the_last_takes_it_along() {
+fn plugin_exists_from_its_first_healthy_instance_to_its_last_instance() {
     check(
         "node register n1 plugins=p
          show plugin p
@@ -43,7 +43,7 @@ fn the_first_healthy_instance_makes_a_plugin_and_the_last_takes_it_along() {
 }
 
 #[test]
-fn a_node_that_leaves_takes_its_instances_along() {
+fn deregistered_node_takes_its_plugin_instances_along() {
     check(
         "node register n1 plugins=p:healthy,q:healthy
          node register n2 plugins=p:healthy controllers=q:healthy
@@ -119,7 +119,7 @@ fn a_job_that_runs_another_plugin_leaves_the_first_one() {
 }
 
 #[test]
-fn a_stopped_job_still_counts_until_it_is_purged() {
+fn stopped_job_counts_for_its_plugin_until_it_is_purged() {
     check(
         "job register web groups=g:2 csi=p:node
          job stop web
@@ -137,7 +137,7 @@ fn a_stopped_job_still_counts_until_it_is_purged() {
 }
 
 #[test]
-fn an_alloc_that_the_servers_end_takes_its_instance_along() {
+fn alloc_stopped_by_the_servers_removes_its_plugin_instance() {
     check(
         "job register web groups=g:1 csi=p:node
          plan job=web create=2 csi=p:node groups=g:1 place=a1@n1:g
@@ -165,7 +165,7 @@ fn an_alloc_that_the_servers_end_takes_its_instance_along() {
 }
 
 #[test]
-fn a_purged_job_takes_the_instances_of_its_allocs_along() {
+fn purged_job_removes_the_plugin_instances_of_its_allocs() {
     check(
         "job register web groups=g:1 csi=p:node
          plan job=web create=2 csi=p:node groups=g:1 place=a1@n1:g
@@ -183,7 +183,7 @@ fn a_purged_job_takes_the_instances_of_its_allocs_along() {
 }
 
 #[test]
-fn a_system_job_counts_what_there_is_of_it() {
+fn system_job_counts_its_queued_and_live_allocs_as_plugin_instances() {
     check(
         "job register sys type=system groups=g:1 csi=p:node
          show plugin p
@@ -211,7 +211,7 @@ fn a_system_job_counts_what_there_is_of_it() {
 }
 
 #[test]
-fn only_an_empty_plugin_is_deleted_and_an_unknown_one_is_gone_already() {
+fn only_an_unused_plugin_is_deleted_and_an_unknown_one_is_no_error() {
     check(
         "plugin delete p
          node register n1 plugins=p:healthy

@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn a_narrowed_list_is_that_of_a_walk_through_all(
+    fn eval_list_by_index_equals_a_full_scan(
         text in expression(),
         namespace in proptest::option::of(proptest::sample::select(NAMESPACES.to_vec())),
         job in proptest::sample::select(vec!["", "", "web", "nobody"]),
@@ -151,7 +151,7 @@ proptest! {
 }
 
 #[test]
-fn an_indexed_field_leads_to_its_rows_alone() {
+fn eval_filter_on_an_indexed_field_reads_only_matching_rows() {
     let state = state(1000);
     let narrowed = |text: &str, namespace| {
         let filter = Filter::parse(text).expect("it is a filter");

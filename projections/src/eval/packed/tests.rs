@@ -67,14 +67,14 @@ fn packed(row: &Evaluation) -> PackedEval {
 }
 
 #[test]
-fn what_is_packed_comes_out_as_it_was() {
+fn packed_evaluation_unpacks_to_the_same_row() {
     for row in rows() {
         assert_eq!(*packed(&row).row(&row.id), row);
     }
 }
 
 #[test]
-fn a_filter_says_of_a_packed_row_what_it_says_of_the_whole_one() {
+fn filter_matches_a_packed_evaluation_as_the_full_row() {
     let fields = [
         "ID",
         "Namespace",

@@ -32,7 +32,7 @@ fn tell(state: &State, node: &str, expected: Expect) {
 }
 
 #[test]
-fn jobs_with_something_on_the_node_have_one_each_even_when_it_is_over() {
+fn each_job_with_an_alloc_on_the_node_is_evaluated_even_a_terminal_alloc() {
     check(
         "node register n1
          job register web groups=g:2
@@ -50,7 +50,7 @@ fn jobs_with_something_on_the_node_have_one_each_even_when_it_is_over() {
 }
 
 #[test]
-fn a_purged_job_has_one_for_what_is_left_of_it() {
+fn purged_job_with_an_alloc_on_the_node_is_evaluated() {
     check(
         "node register n1
          job register work type=batch groups=g
@@ -62,7 +62,7 @@ fn a_purged_job_has_one_for_what_is_left_of_it() {
 }
 
 #[test]
-fn system_jobs_that_look_at_such_nodes_have_one() {
+fn system_jobs_that_match_the_node_are_evaluated() {
     let mut state = State::new();
     let mut register = |command: Command| {
         let index = state.raft_index() + 1;
@@ -102,7 +102,7 @@ fn system_jobs_that_look_at_such_nodes_have_one() {
 }
 
 #[test]
-fn a_node_that_is_gone_still_has_its_jobs() {
+fn jobs_of_a_deregistered_node_are_evaluated() {
     check(
         "node register n1
          job register web groups=g
@@ -114,7 +114,7 @@ fn a_node_that_is_gone_still_has_its_jobs() {
 }
 
 #[test]
-fn evaluations_are_needed_when_work_can_come_or_has_to_go() {
+fn node_status_change_needs_evaluations_when_allocs_can_come_or_must_go() {
     use NodeStatus::{Disconnected, Down, Initializing, Ready};
     let all = [Initializing, Ready, Down, Disconnected];
     let needed: Vec<_> = all
@@ -139,7 +139,7 @@ fn evaluations_are_needed_when_work_can_come_or_has_to_go() {
 }
 
 #[test]
-fn a_registration_needs_them_when_it_changes_what_placements_go_by() {
+fn node_registration_needs_evaluations_when_placement_attributes_change() {
     let node = || Node { name: "a".into(), status: NodeStatus::Ready, ..Node::default() };
     let after = |change: fn(&mut Node)| {
         let mut after = node();

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::story::check;
 
 #[test]
-fn a_node_that_comes_back_is_ready_once_it_has_told_of_its_allocs() {
+fn reconnected_node_is_ready_after_it_reports_its_allocs() {
     check(
         "node register n1
          node status n1 ready
@@ -41,7 +41,7 @@ fn a_node_that_comes_back_is_ready_once_it_has_told_of_its_allocs() {
 }
 
 #[test]
-fn registering_changes_no_status_on_the_way_back() {
+fn registration_does_not_change_the_status_of_a_reconnecting_node() {
     check(
         "node register n1
          node status n1 ready
@@ -75,7 +75,7 @@ fn registering_changes_no_status_on_the_way_back() {
 }
 
 #[test]
-fn a_node_is_believed_unless_it_is_down_or_disconnected() {
+fn alloc_reports_of_a_down_or_disconnected_node_are_ignored() {
     check(
         "node register n1
          job register web groups=g
@@ -109,7 +109,7 @@ fn a_node_is_believed_unless_it_is_down_or_disconnected() {
 }
 
 #[test]
-fn a_report_from_before_the_miss_does_not_count() {
+fn alloc_report_from_before_the_missed_heartbeat_makes_no_node_ready() {
     check(
         "node register n1
          node status n1 ready
@@ -135,7 +135,7 @@ fn a_report_from_before_the_miss_does_not_count() {
 }
 
 #[test]
-fn a_node_with_nothing_left_on_it_need_not_tell_of_anything() {
+fn reconnected_node_without_live_allocs_is_ready_without_a_report() {
     check(
         "node register n1
          node status n1 ready
@@ -183,7 +183,7 @@ fn a_node_that_was_down_is_ready_at_once() {
 }
 
 #[test]
-fn a_node_waits_for_its_pool() {
+fn node_is_not_ready_before_its_pool_exists() {
     check(
         "node register n1 pool=gpu
          node status n1 ready
@@ -203,7 +203,7 @@ fn a_node_waits_for_its_pool() {
 }
 
 #[test]
-fn the_end_of_a_drain_that_is_over_changes_nothing() {
+fn repeated_drain_completion_changes_nothing() {
     check(
         "node register n1
          node drain n1 event=set

@@ -118,7 +118,7 @@ fn host(source: &str) -> VolumeRequest {
 const WRITE: &str = "single-node-writer";
 
 #[test]
-fn host_volumes_are_there_and_writable() {
+fn host_volume_must_exist_and_be_writable() {
     let cluster = Cluster::new(|_| ());
     cluster.says("j", &host("data"), expect!["feasible"]);
     cluster.says("j", &host("none"), expect!["missing compatible host volumes"]);
@@ -130,7 +130,7 @@ fn host_volumes_are_there_and_writable() {
 }
 
 #[test]
-fn a_csi_volume_is_registered_and_its_plugin_runs_on_the_node() {
+fn csi_volume_must_be_registered_and_its_plugin_run_on_the_node() {
     let cluster = Cluster::new(|_| ()).volume(WRITE, |_| ());
     cluster.says("j", &csi("v", WRITE), expect!["feasible"]);
     cluster.says("j", &csi("w", WRITE), expect!["missing CSI Volume w"]);
@@ -162,7 +162,7 @@ fn volumes_csi_wrong_mode() {
 }
 
 #[test]
-fn a_csi_volume_is_where_the_node_is() {
+fn csi_volume_topology_must_include_the_node() {
     let place = |name: &str| CsiTopology { segments: Some([(Str::new("zone"), Str::new(name))].into()) };
     let on = |at: &str| {
         let topology = Some(place(at));

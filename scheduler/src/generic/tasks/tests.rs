@@ -30,7 +30,7 @@ fn port(group: &mut TaskGroup) -> &mut Port {
 }
 
 #[test]
-fn what_the_task_sees_starts_it_anew() {
+fn change_that_a_task_can_see_restarts_the_task() {
     restarts(true, |_, _, task| task.driver = "exec".into());
     restarts(true, |_, _, task| task.user = "nobody".into());
     restarts(true, |_, _, task| task.env = Some([("A".into(), "1".into())].into()));
@@ -48,7 +48,7 @@ fn what_the_task_sees_starts_it_anew() {
 }
 
 #[test]
-fn what_only_the_servers_see_does_not() {
+fn change_that_only_servers_see_does_not_restart_the_task() {
     restarts(false, |_, _, _| {});
     restarts(false, |job, _, _| job.priority = 80);
     restarts(false, |_, group, _| group.count = 7);
@@ -62,7 +62,7 @@ fn what_only_the_servers_see_does_not() {
 }
 
 #[test]
-fn fixed_affinities_and_spreads_are_for_the_next_placement() {
+fn fixed_affinity_and_spread_changes_do_not_restart_the_task() {
     restarts(false, |job, _, _| job.affinities = Some(vec![Affinity::default()]));
     restarts(false, |_, group, _| group.spreads = Some(vec![songline_model::Spread::default()]));
 }

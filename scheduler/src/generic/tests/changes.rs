@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn a_job_is_placed_and_nothing_is_left_to_do() {
+fn placed_job_needs_nothing_at_the_next_evaluation() {
     check(
         "node a
          node b
@@ -25,7 +25,7 @@ fn a_job_is_placed_and_nothing_is_left_to_do() {
 }
 
 #[test]
-fn complete_batch_work_is_done() {
+fn complete_batch_alloc_is_not_run_again() {
     check(
         "node a
          job j count=1 batch
@@ -43,7 +43,7 @@ fn complete_batch_work_is_done() {
 }
 
 #[test]
-fn batch_work_that_ran_on_a_drained_node_is_done() {
+fn complete_batch_alloc_on_a_drained_node_is_not_run_again() {
     check(
         "node a
          node b
@@ -64,7 +64,7 @@ fn batch_work_that_ran_on_a_drained_node_is_done() {
 }
 
 #[test]
-fn a_new_version_replaces_in_the_place_that_it_frees() {
+fn new_version_uses_the_resources_that_the_old_alloc_frees() {
     check(
         "node a cpu=500
          job j count=1 cpu=500 env=1
@@ -85,7 +85,7 @@ fn a_new_version_replaces_in_the_place_that_it_frees() {
 }
 
 #[test]
-fn a_replacement_without_room_leaves_the_old_one_running() {
+fn replacement_without_room_leaves_the_old_alloc_running() {
     check(
         "node a cpu=500
          job j count=1 cpu=400
@@ -106,7 +106,7 @@ fn a_replacement_without_room_leaves_the_old_one_running() {
 }
 
 #[test]
-fn a_change_that_matters_to_the_next_placement_only_is_in_place() {
+fn change_that_needs_no_restart_updates_the_alloc_in_place() {
     check(
         "node a
          job j count=1
@@ -126,7 +126,7 @@ fn a_change_that_matters_to_the_next_placement_only_is_in_place() {
 }
 
 #[test]
-fn a_change_of_datacenters_moves_what_is_outside() {
+fn change_of_datacenters_moves_allocs_outside_them() {
     check(
         "node a dc=dc1
          node b dc=dc2
@@ -147,7 +147,7 @@ fn a_change_of_datacenters_moves_what_is_outside() {
 }
 
 #[test]
-fn a_stopped_job_stops() {
+fn evaluation_of_a_stopped_job_stops_all_its_allocs() {
     check(
         "node a
          job j count=2
@@ -190,7 +190,7 @@ fn a_lost_alloc_is_replaced_elsewhere() {
 }
 
 #[test]
-fn fixed_a_failed_alloc_keeps_its_tracker_until_there_is_room() {
+fn fixed_failed_alloc_keeps_its_reschedule_tracker_until_there_is_room() {
     check(
         "node a cpu=500
          job j count=1 cpu=500 attempts=1
@@ -224,7 +224,7 @@ fn fixed_a_failed_alloc_keeps_its_tracker_until_there_is_room() {
 }
 
 #[test]
-fn three_attempts_and_no_more() {
+fn failed_alloc_is_rescheduled_three_times_and_no_more() {
     check(
         "node a
          node b
@@ -261,7 +261,7 @@ fn three_attempts_and_no_more() {
 }
 
 #[test]
-fn a_stopped_alloc_of_a_dead_node_is_lost() {
+fn stopped_alloc_on_a_down_node_is_lost() {
     check(
         "node a
          job j count=1

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn an_absence_from_its_beginning_to_its_end() {
+fn disconnected_alloc_is_replaced_and_kept_on_reconnect() {
     check(
         "node a
          job j count=1 disconnect=300 delay=5
@@ -51,7 +51,7 @@ fn an_absence_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn a_node_that_is_away_too_long_loses_its_allocations() {
+fn allocs_of_a_node_disconnected_past_the_limit_are_lost() {
     check(
         "node a
          job j count=1 disconnect=300 delay=5
@@ -89,7 +89,7 @@ fn a_node_that_is_away_too_long_loses_its_allocations() {
 }
 
 #[test]
-fn a_timeout_stays_while_another_allocation_waits_on_it() {
+fn disconnect_timeout_stays_while_another_alloc_waits_on_it() {
     check(
         "node a
          job j count=2 disconnect=300 delay=600
@@ -125,7 +125,7 @@ fn a_timeout_stays_while_another_allocation_waits_on_it() {
 }
 
 #[test]
-fn of_two_nodes_that_are_away_each_has_its_own_timeout() {
+fn each_of_two_disconnected_nodes_has_its_own_timeout() {
     check(
         "node a cpu=500
          node b cpu=500
@@ -166,7 +166,7 @@ fn of_two_nodes_that_are_away_each_has_its_own_timeout() {
 }
 
 #[test]
-fn fixed_one_that_came_back_and_fails_later_is_replaced() {
+fn fixed_reconnected_alloc_that_fails_later_is_rescheduled() {
     check(
         "node a
          job j count=1 disconnect=300 delay=60
@@ -201,7 +201,7 @@ fn fixed_one_that_came_back_and_fails_later_is_replaced() {
 }
 
 #[test]
-fn fixed_a_return_is_noted_while_the_node_is_still_initializing() {
+fn fixed_reconnect_is_recorded_while_the_node_is_initializing() {
     check(
         "node a
          job j count=2 disconnect=300
@@ -238,7 +238,7 @@ fn fixed_a_return_is_noted_while_the_node_is_still_initializing() {
 }
 
 #[test]
-fn fixed_a_failed_alloc_on_a_node_that_is_down_is_looked_at_later() {
+fn fixed_failed_alloc_on_a_down_node_is_rescheduled_after_its_delay() {
     check(
         "node a
          job j count=1 delay=60
@@ -265,7 +265,7 @@ fn fixed_a_failed_alloc_on_a_node_that_is_down_is_looked_at_later() {
 }
 
 #[test]
-fn fixed_a_failed_alloc_on_a_draining_node_is_looked_at_later() {
+fn fixed_failed_alloc_on_a_draining_node_is_rescheduled_after_its_delay() {
     check(
         "node a
          job j count=1 delay=60
@@ -292,7 +292,7 @@ fn fixed_a_failed_alloc_on_a_draining_node_is_looked_at_later() {
 }
 
 #[test]
-fn fixed_a_failed_alloc_on_a_disconnected_node_is_looked_at_later() {
+fn fixed_failed_alloc_on_a_disconnected_node_is_rescheduled_after_its_delay() {
     check(
         "node a
          job j count=2 delay=60 disconnect=300
@@ -324,7 +324,7 @@ fn fixed_a_failed_alloc_on_a_disconnected_node_is_looked_at_later() {
 }
 
 #[test]
-fn fixed_one_that_goes_away_while_its_job_changes_is_stopped_for_good() {
+fn fixed_alloc_that_disconnects_during_a_job_update_is_stopped_for_good() {
     check(
         "node a
          job j count=1 disconnect=300 delay=60 env=1
@@ -354,7 +354,7 @@ fn fixed_one_that_goes_away_while_its_job_changes_is_stopped_for_good() {
 }
 
 #[test]
-fn without_max_client_disconnect_a_node_that_is_away_has_lost_its_allocations() {
+fn allocs_of_a_disconnected_node_are_lost_without_max_client_disconnect() {
     check(
         "node a
          job j count=1

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn without_nodes_the_whole_job_blocks() {
+fn job_blocks_whole_when_there_are_no_nodes() {
     check(
         "job j count=10
          run j",
@@ -19,7 +19,7 @@ fn without_nodes_the_whole_job_blocks() {
 }
 
 #[test]
-fn a_full_node_and_a_wrong_kernel_block_by_class() {
+fn blocked_evaluation_lists_eligible_and_ineligible_classes() {
     check(
         "node full cpu=100 class=x
          node other attr.kernel.name=windows class=y
@@ -35,7 +35,7 @@ fn a_full_node_and_a_wrong_kernel_block_by_class() {
 }
 
 #[test]
-fn one_group_is_placed_though_the_other_is_not() {
+fn group_is_placed_although_another_group_is_blocked() {
     check(
         "node a class=class_0
          job j count=2 second_constraint=${node.class},=,class_1
@@ -52,7 +52,7 @@ fn one_group_is_placed_though_the_other_is_not() {
 }
 
 #[test]
-fn a_constraint_on_something_unique_escapes_classes() {
+fn constraint_on_a_unique_attribute_escapes_node_classes() {
     check(
         "node a
          job j count=1 constraint=${node.unique.name},=,b
@@ -67,7 +67,7 @@ fn a_constraint_on_something_unique_escapes_classes() {
 }
 
 #[test]
-fn memory_runs_out_and_the_metric_says_how_much_was_asked() {
+fn placement_failure_metric_says_how_much_memory_was_asked() {
     check(
         "node a mem=300
          job j count=3 mem=256
@@ -83,7 +83,7 @@ fn memory_runs_out_and_the_metric_says_how_much_was_asked() {
 }
 
 #[test]
-fn a_planner_that_accepts_nothing_is_asked_five_times() {
+fn service_evaluation_fails_after_five_refused_plans() {
     check(
         "node a
          job j count=1
@@ -102,7 +102,7 @@ fn a_planner_that_accepts_nothing_is_asked_five_times() {
 }
 
 #[test]
-fn a_batch_job_is_tried_twice() {
+fn batch_evaluation_fails_after_two_refused_plans() {
     check(
         "node a
          job j count=1 batch
@@ -142,7 +142,7 @@ fn a_blocked_evaluation_stays_blocked_until_there_is_room() {
 }
 
 #[test]
-fn annotations_tell_what_would_happen() {
+fn plan_annotations_list_the_desired_updates() {
     check(
         "node a
          job j count=10 cpu=100

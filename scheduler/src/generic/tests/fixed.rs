@@ -11,7 +11,7 @@ use crate::generic::usage::Usage;
 use crate::reconcile::{Stop, why};
 
 #[test]
-fn fixed_an_eval_with_its_own_wait_still_looks_again_later() {
+fn fixed_delayed_evaluation_still_creates_a_follow_up() {
     check(
         "node a
          job j count=2 delay=60
@@ -38,7 +38,7 @@ fn fixed_an_eval_with_its_own_wait_still_looks_again_later() {
 }
 
 #[test]
-fn fixed_a_failed_placement_blocks_though_something_is_looked_at_later() {
+fn fixed_failed_placement_blocks_although_a_follow_up_is_pending() {
     check(
         "node a cpu=500
          job j count=1 cpu=500 delay=60
@@ -63,7 +63,7 @@ fn fixed_a_failed_placement_blocks_though_something_is_looked_at_later() {
 }
 
 #[test]
-fn fixed_the_disconnect_timeout_of_allocs_that_came_back_is_canceled() {
+fn fixed_disconnect_timeout_of_reconnected_allocs_is_canceled() {
     check(
         "node a
          job j count=1 disconnect=300 delay=60
@@ -95,7 +95,7 @@ fn fixed_the_disconnect_timeout_of_allocs_that_came_back_is_canceled() {
 }
 
 #[test]
-fn fixed_jobs_of_one_name_in_two_namespaces_do_not_keep_apart() {
+fn fixed_job_of_the_same_name_in_another_namespace_has_no_anti_affinity() {
     let job = Job { id: "j".into(), namespace: "one".into(), ..Job::default() };
     let alloc = |namespace: &str| Allocation {
         job_id: "j".into(),
@@ -111,7 +111,7 @@ fn fixed_jobs_of_one_name_in_two_namespaces_do_not_keep_apart() {
 }
 
 #[test]
-fn fixed_what_the_servers_say_of_a_lost_alloc_is_kept_in_its_history() {
+fn fixed_lost_and_unknown_status_is_recorded_in_the_alloc_history() {
     let stop = |client_status| {
         let alloc = Arc::new(Allocation::default());
         Stop { alloc, description: why::LOST, client_status, followup: None }

@@ -21,7 +21,7 @@ fn datacenters_are_patterns() {
 }
 
 #[test]
-fn a_node_pool_holds_its_jobs() {
+fn job_is_placed_only_in_its_node_pool() {
     check(
         "node a pool=gpu
          node b
@@ -60,7 +60,7 @@ fn static_ports_keep_allocs_apart() {
 }
 
 #[test]
-fn dynamic_ports_are_given() {
+fn placed_alloc_gets_a_dynamic_port() {
     check(
         "node a
          job j count=2 dynamic
@@ -138,7 +138,7 @@ fn distinct_property_limits_allocs_per_value() {
 }
 
 #[test]
-fn an_unhealthy_driver_speaks_for_its_node_only() {
+fn unhealthy_driver_excludes_only_its_own_node() {
     check(
         "node a sick
          node b

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn what_is_not_built_is_named_and_not_run() {
+fn job_with_an_unbuilt_feature_is_not_placed_and_the_feature_named() {
     check(
         "node a
          job j count=2 template
@@ -20,7 +20,7 @@ fn what_is_not_built_is_named_and_not_run() {
 }
 
 #[test]
-fn what_is_not_built_leaves_the_old_version_running() {
+fn job_update_with_an_unbuilt_feature_leaves_the_old_version_running() {
     check(
         "node a
          job j count=1

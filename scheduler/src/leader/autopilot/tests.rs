@@ -50,7 +50,7 @@ fn check(config: &AutopilotConfig, expected: usize, story: &str, expect: Expect)
 }
 
 #[test]
-fn a_new_server_votes_once_it_was_well_for_long_enough() {
+fn new_server_is_promoted_after_its_stabilization_time() {
     check(
         &AutopilotConfig::initial(),
         3,
@@ -70,7 +70,7 @@ fn a_new_server_votes_once_it_was_well_for_long_enough() {
 }
 
 #[test]
-fn one_that_was_unwell_meanwhile_begins_anew() {
+fn unhealthy_server_restarts_its_stabilization_time() {
     check(
         &AutopilotConfig::initial(),
         3,
@@ -90,7 +90,7 @@ fn one_that_was_unwell_meanwhile_begins_anew() {
 }
 
 #[test]
-fn one_that_only_follows_never_votes() {
+fn non_voting_server_is_never_promoted() {
     check(
         &AutopilotConfig::initial(),
         3,
@@ -104,7 +104,7 @@ fn one_that_only_follows_never_votes() {
 }
 
 #[test]
-fn a_dead_voter_stays_until_another_has_come_in_its_place() {
+fn dead_voter_is_removed_only_after_a_replacement_has_joined() {
     check(
         &AutopilotConfig::initial(),
         3,
@@ -124,7 +124,7 @@ fn a_dead_voter_stays_until_another_has_come_in_its_place() {
 }
 
 #[test]
-fn with_a_least_number_of_voters_the_new_one_votes_first() {
+fn min_quorum_promotes_the_new_server_before_removing_the_dead_one() {
     let config = AutopilotConfig { min_quorum: 3, ..AutopilotConfig::initial() };
     check(
         &config,
@@ -141,7 +141,7 @@ fn with_a_least_number_of_voters_the_new_one_votes_first() {
 }
 
 #[test]
-fn nobody_is_removed_while_the_living_are_no_majority_or_when_told_not_to() {
+fn dead_servers_stay_without_a_live_majority_or_with_cleanup_disabled() {
     check(
         &AutopilotConfig::initial(),
         0,
@@ -164,7 +164,7 @@ fn nobody_is_removed_while_the_living_are_no_majority_or_when_told_not_to() {
 }
 
 #[test]
-fn a_dead_server_that_does_not_vote_goes() {
+fn dead_non_voter_is_removed() {
     check(
         &AutopilotConfig::initial(),
         3,
@@ -176,7 +176,7 @@ fn a_dead_server_that_does_not_vote_goes() {
 }
 
 #[test]
-fn under_load_nobody_counts_as_behind_who_has_what_the_leader_had_at_the_last_look() {
+fn peer_at_the_last_index_of_the_previous_look_is_healthy_under_load() {
     let mut autopilot = Autopilot::new();
     let mut look = Look { now: Time::from_secs(0), leader: 1, last_index: 1_000, peers: BTreeMap::new(), expected: 3 };
     for second in 0..5 {

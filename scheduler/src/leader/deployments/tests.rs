@@ -99,7 +99,7 @@ impl Rollout {
 }
 
 #[test]
-fn canaries_are_promoted_when_all_of_them_are_well() {
+fn canaries_are_auto_promoted_when_all_are_healthy() {
     assert!(!Rollout::new([true, true], 1).promotes());
     assert!(!Rollout::new([true, true], 1).healthy(&[1, 2]).promotes(), "the other group waits");
     assert!(!Rollout::new([true, true], 1).healthy(&[1, 3]).promotes(), "one of two is too few");
@@ -107,13 +107,13 @@ fn canaries_are_promoted_when_all_of_them_are_well() {
 }
 
 #[test]
-fn every_group_with_canaries_has_to_want_it() {
+fn auto_promotion_needs_auto_promote_in_every_group_with_canaries() {
     assert!(!Rollout::new([true, false], 1).healthy(&[1, 2, 3]).promotes());
     assert!(Rollout::new([true, false], 0).healthy(&[1, 2]).promotes(), "a group without canaries has no say");
 }
 
 #[test]
-fn a_promoted_or_paused_deployment_is_left_alone() {
+fn promoted_or_paused_deployment_is_not_auto_promoted() {
     let mut promoted = Rollout::new([true, true], 0).healthy(&[1, 2]);
     promoted.apply(PromoteDeployment { deployment_id: DEPLOYMENT, all: true, ..PromoteDeployment::default() });
     assert!(!promoted.promotes());

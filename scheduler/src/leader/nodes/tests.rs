@@ -95,7 +95,7 @@ fn a_node_registers_with_its_secret_and_keeps_its_status() {
 }
 
 #[test]
-fn a_registration_that_lacks_something_is_refused() {
+fn incomplete_node_registration_is_refused() {
     check(
         "register dc=
          register secret=
@@ -113,7 +113,7 @@ fn a_registration_that_lacks_something_is_refused() {
 }
 
 #[test]
-fn events_say_why_a_node_was_lost_and_that_it_is_back() {
+fn node_events_record_the_missed_heartbeat_and_the_return() {
     check(
         "register
          ready

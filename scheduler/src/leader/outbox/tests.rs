@@ -128,7 +128,7 @@ fn ended(over: &Over) -> String {
 }
 
 #[test]
-fn an_effect_whose_write_is_lost_is_tried_under_its_key_ever_later_until_it_is_written() {
+fn effect_with_a_lost_write_is_retried_under_its_key_with_backoff() {
     check(
         "node n1
          drained n1
@@ -177,7 +177,7 @@ fn an_effect_whose_write_is_lost_is_tried_under_its_key_ever_later_until_it_is_w
 }
 
 #[test]
-fn a_refusal_ends_an_effect() {
+fn refused_effect_is_not_retried() {
     check(
         "node n1
          drained n1
@@ -194,7 +194,7 @@ fn a_refusal_ends_an_effect() {
 }
 
 #[test]
-fn a_decision_about_what_is_still_to_be_written_is_put_off_and_made_again() {
+fn decision_with_an_open_effect_is_put_off_until_the_effect_is_written() {
     check(
         "node n1
          drained n1
@@ -223,7 +223,7 @@ fn a_decision_about_what_is_still_to_be_written_is_put_off_and_made_again() {
 }
 
 #[test]
-fn an_effect_is_out_of_date_when_what_it_was_decided_on_has_changed_before_the_next_attempt() {
+fn effect_is_dropped_when_its_rows_changed_before_the_retry() {
     check(
         "node n1
          drained n1
@@ -243,7 +243,7 @@ fn an_effect_is_out_of_date_when_what_it_was_decided_on_has_changed_before_the_n
 }
 
 #[test]
-fn a_node_that_was_heard_of_is_not_written_down_by_a_later_attempt() {
+fn node_that_sent_a_heartbeat_is_not_marked_down_by_a_retry() {
     check(
         "node n1
          node n2

@@ -31,12 +31,12 @@ fn check(story: &str, said: &str, expected: Expect) {
 }
 
 #[test]
-fn what_ends_well_needs_no_evaluation() {
+fn completed_alloc_needs_no_evaluation() {
     check("node a\n job j count=1\n run j", "j.web[0] a running\n j.web[0] a complete", expect!["2 taken, 0 dropped"]);
 }
 
 #[test]
-fn a_failure_that_may_be_tried_again_does_once_a_batch() {
+fn reschedulable_failures_of_a_job_need_one_evaluation_per_batch() {
     check(
         "node a\n job j count=2\n run j",
         "j.web[0] a failed\n j.web[1] a failed",
@@ -45,12 +45,12 @@ fn a_failure_that_may_be_tried_again_does_once_a_batch() {
 }
 
 #[test]
-fn a_failure_that_may_not_be_tried_again_needs_none() {
+fn failed_alloc_without_attempts_needs_no_evaluation() {
     check("node a\n job j count=1 attempts=0\n run j", "j.web[0] a failed", expect!["1 taken, 0 dropped"]);
 }
 
 #[test]
-fn whatever_is_said_of_one_that_was_away_is_a_return() {
+fn any_report_of_an_unknown_alloc_triggers_a_reconnect_evaluation() {
     let story = "node a
          job j count=2 disconnect=300 delay=60
          run j
@@ -64,7 +64,7 @@ fn whatever_is_said_of_one_that_was_away_is_a_return() {
 }
 
 #[test]
-fn what_is_left_of_a_purged_job_is_looked_at() {
+fn alloc_report_of_a_purged_job_triggers_a_deregister_evaluation() {
     check(
         "node a\n job j count=1\n run j\n purge j",
         "j.web[0] a complete",
@@ -73,7 +73,7 @@ fn what_is_left_of_a_purged_job_is_looked_at() {
 }
 
 #[test]
-fn nodes_speak_for_their_own_allocations_only() {
+fn node_can_report_only_its_own_allocs() {
     check(
         "node a\n job j count=1\n run j\n node b",
         "j.web[0] b failed\n j.web[0] a running",
@@ -82,7 +82,7 @@ fn nodes_speak_for_their_own_allocations_only() {
 }
 
 #[test]
-fn a_node_that_is_away_is_refused_and_told_why() {
+fn report_of_a_down_or_disconnected_node_is_refused_with_the_reason() {
     let node = |status| Node { id: NodeId::from_bytes([0x11; 16]), status, ..Node::default() };
     let told: Vec<_> =
         NodeStatus::ALL.iter().map(|status| format!("{status}: {:?}", refusal(&node(*status)))).collect();
@@ -95,7 +95,7 @@ fn a_node_that_is_away_is_refused_and_told_why() {
 }
 
 #[test]
-fn a_report_that_the_entry_did_not_take_is_refused_afterwards() {
+fn report_dropped_by_its_entry_is_refused_afterwards() {
     let mut cluster = Cluster::new();
     for line in ["node a", "job j count=1", "run j", "client j.web[0] running"] {
         cluster.line(line);

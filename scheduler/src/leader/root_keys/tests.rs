@@ -44,7 +44,7 @@ fn check(state: &State, hour: i64, expected: &[Effect]) {
 }
 
 #[test]
-fn a_key_is_made_at_once_and_again_after_thirty_days() {
+fn root_key_is_created_at_once_and_rotated_after_thirty_days() {
     let mut state = State::new();
     check(&state, 0, &[Effect::Rotate]);
     add(&mut state, 1, 0, false);
@@ -54,7 +54,7 @@ fn a_key_is_made_at_once_and_again_after_thirty_days() {
 }
 
 #[test]
-fn an_old_key_goes_when_nothing_needs_it_any_more() {
+fn unused_old_root_key_is_deleted() {
     let mut state = State::new();
     add(&mut state, 1, 0, false);
     use_key(&mut state, 1, "a");
@@ -66,7 +66,7 @@ fn an_old_key_goes_when_nothing_needs_it_any_more() {
 }
 
 #[test]
-fn defect_10_a_rekeyed_key_gives_its_variables_away_then_retires_then_goes() {
+fn defect_10_rekeyed_root_key_loses_its_variables_then_retires_then_is_deleted() {
     let mut state = State::new();
     add(&mut state, 1, 0, false);
     use_key(&mut state, 1, "a");

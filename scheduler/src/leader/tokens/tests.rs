@@ -53,7 +53,7 @@ fn check(state: &State, created_max: u64, seconds: &[i64], expected: Expect) {
 }
 
 #[test]
-fn tokens_go_after_their_end_once_they_are_old_enough() {
+fn expired_acl_tokens_are_deleted_up_to_the_threshold_index() {
     let mut state = State::new();
     token(&mut state, 1, false, None);
     token(&mut state, 2, false, Some(100));
@@ -86,7 +86,7 @@ fn tokens_go_after_their_end_once_they_are_old_enough() {
 }
 
 #[test]
-fn one_time_tokens_go_at_their_end() {
+fn one_time_tokens_are_deleted_at_their_expiration() {
     let mut state = State::new();
     one_time(&mut state, 1, 100);
     one_time(&mut state, 2, 200);

@@ -26,12 +26,12 @@ fn run(state: &mut State, command: impl Into<Command>) {
 }
 
 #[test]
-fn nothing_is_proposed_while_no_work_is_under_way() {
+fn work_pacer_proposes_nothing_without_pending_work() {
     assert_eq!(Pacer::new().next(&state_with_work(0)), None);
 }
 
 #[test]
-fn each_piece_of_work_has_its_turn() {
+fn pieces_of_pending_work_take_turns() {
     let mut state = state_with_work(3);
     let mut pacer = Pacer::new();
     let mut turn = |state: &State| pacer.next(state).map(|next| next.work.0);
@@ -41,7 +41,7 @@ fn each_piece_of_work_has_its_turn() {
 }
 
 #[test]
-fn slices_follow_the_time_that_they_take() {
+fn work_slice_size_follows_its_apply_time() {
     let state = state_with_work(1);
     let mut pacer = Pacer::new();
     let settle = |pacer: &mut Pacer, nanos_per_row: u32| {

@@ -73,7 +73,7 @@ fn a_change_asks_for_canaries_first() {
 }
 
 #[test]
-fn more_canaries_than_the_group_has_members() {
+fn canary_count_may_exceed_the_group_count() {
     check(
         "job count=3 parallel=2 canary=7 version=1
          alloc 0-2 version=0 change=old",
@@ -124,7 +124,7 @@ fn missing_canaries_take_the_names_that_are_free() {
 }
 
 #[test]
-fn promoted_canaries_take_the_places_of_their_names() {
+fn promoted_canaries_replace_old_allocs_of_the_same_name() {
     check(
         "job count=10 parallel=2 canary=2 version=1
          deployment total=10 canaries=2 promoted healthy=2
@@ -139,7 +139,7 @@ fn promoted_canaries_take_the_places_of_their_names() {
 }
 
 #[test]
-fn promoted_canaries_may_be_all_there_is() {
+fn promoted_canaries_may_make_up_the_whole_group() {
     check(
         "job count=2 parallel=2 canary=2 version=1
          deployment total=2 canaries=2 promoted healthy=2
@@ -194,7 +194,7 @@ fn canaries_of_a_cancelled_deployment_stop() {
 }
 
 #[test]
-fn a_canary_that_has_to_move_is_asked_for_again() {
+fn migrating_canary_is_placed_again() {
     check(
         "job count=10 parallel=2 canary=2 version=1
          deployment total=10 canaries=2
@@ -210,7 +210,7 @@ fn a_canary_that_has_to_move_is_asked_for_again() {
 }
 
 #[test]
-fn a_lost_canary_is_asked_for_again() {
+fn lost_canary_is_placed_again() {
     check(
         "job count=10 parallel=2 canary=2 version=1
          deployment total=10 canaries=2

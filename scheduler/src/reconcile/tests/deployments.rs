@@ -44,7 +44,7 @@ fn a_job_registered_anew_starts_a_deployment() {
 }
 
 #[test]
-fn nothing_new_starts_no_deployment() {
+fn unchanged_job_starts_no_deployment() {
     check(
         "job count=10 parallel=4
          alloc 0-9",
@@ -67,7 +67,7 @@ fn a_new_job_starts_a_deployment() {
 }
 
 #[test]
-fn as_many_are_replaced_as_became_healthy_0() {
+fn rolling_update_replaces_as_many_allocs_as_became_healthy_0() {
     check(
         "job count=10 parallel=4
          alloc 0-3 deployed=open
@@ -80,7 +80,7 @@ fn as_many_are_replaced_as_became_healthy_0() {
 }
 
 #[test]
-fn as_many_are_replaced_as_became_healthy_3() {
+fn rolling_update_replaces_as_many_allocs_as_became_healthy_3() {
     check(
         "job count=10 parallel=4
          alloc 0-2 deployed=healthy
@@ -95,7 +95,7 @@ fn as_many_are_replaced_as_became_healthy_3() {
 }
 
 #[test]
-fn one_unhealthy_alloc_stops_the_roll() {
+fn unhealthy_alloc_stops_the_rolling_update() {
     check(
         "job count=10 parallel=4
          alloc 0-2 deployed=healthy
@@ -160,7 +160,7 @@ fn a_paused_deployment_replaces_nothing() {
 }
 
 #[test]
-fn a_failed_deployment_still_replaces_what_was_lost_or_drained() {
+fn failed_deployment_still_replaces_lost_and_drained_allocs() {
     check(
         "job count=10 parallel=4
          alloc 0 deployed=healthy node=down
@@ -178,7 +178,7 @@ fn a_failed_deployment_still_replaces_what_was_lost_or_drained() {
 }
 
 #[test]
-fn a_running_deployment_with_lost_and_drained_ones() {
+fn running_deployment_replaces_lost_and_drained_allocs_beside_the_update() {
     check(
         "job count=10 parallel=4
          alloc 0 deployed=healthy node=down
@@ -241,7 +241,7 @@ fn a_failed_deployment_of_an_older_version_is_not_cancelled() {
 }
 
 #[test]
-fn all_healthy_ends_the_deployment() {
+fn deployment_succeeds_when_all_allocs_are_healthy() {
     check(
         "job count=10 parallel=4
          alloc 0-9 deployed=healthy
@@ -254,7 +254,7 @@ fn all_healthy_ends_the_deployment() {
 }
 
 #[test]
-fn an_initializing_deployment_is_stored_whole_and_waits() {
+fn initializing_multiregion_deployment_becomes_pending_and_waits() {
     check(
         "job count=10 parallel=4 multiregion
          deployment status=initializing bare",

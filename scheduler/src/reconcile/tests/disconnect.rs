@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn disconnecting_with_a_due_replacement() {
+fn disconnecting_alloc_is_replaced_at_once_when_its_delay_is_due() {
     check(
         "job count=3 disconnect=300 delay=1
          alloc 0-1 node=disconnected
@@ -20,7 +20,7 @@ fn disconnecting_with_a_due_replacement() {
 }
 
 #[test]
-fn disconnecting_with_a_replacement_later() {
+fn disconnecting_alloc_is_replaced_later_when_its_delay_is_not_due() {
     check(
         "job count=3 disconnect=300 delay=5
          alloc 0-1 node=disconnected
@@ -61,7 +61,7 @@ fn unknown_allocs_with_replacements_are_left_alone() {
 }
 
 #[test]
-fn allocs_come_back_without_replacement() {
+fn reconnected_allocs_without_replacement_are_kept() {
     check(
         "job count=2 disconnect=300
          alloc 0-1 states=unknown",
@@ -73,7 +73,7 @@ fn allocs_come_back_without_replacement() {
 }
 
 #[test]
-fn an_alloc_comes_back_and_its_replacement_stops() {
+fn replacement_stops_when_its_alloc_reconnects() {
     check(
         "job count=3 disconnect=300
          alloc 0 states=unknown next=r score=0.5
@@ -88,7 +88,7 @@ fn an_alloc_comes_back_and_its_replacement_stops() {
 }
 
 #[test]
-fn a_better_replacement_stays() {
+fn replacement_with_a_better_score_stays() {
     check(
         "job count=4 disconnect=300
          alloc 0 states=unknown next=r score=0.5
@@ -102,7 +102,7 @@ fn a_better_replacement_stays() {
 }
 
 #[test]
-fn failed_ones_that_come_back_stop() {
+fn reconnected_failed_allocs_stop() {
     check(
         "job count=4 disconnect=300
          alloc 0-1 states=unknown client=failed ended=-5 next=r
@@ -116,7 +116,7 @@ fn failed_ones_that_come_back_stop() {
 }
 
 #[test]
-fn failed_ones_that_come_back_without_replacement_are_replaced() {
+fn reconnected_failed_allocs_without_replacement_are_replaced() {
     check(
         "job count=4 disconnect=300
          alloc 0-1 states=unknown client=failed ended=-5
@@ -130,7 +130,7 @@ fn failed_ones_that_come_back_without_replacement_are_replaced() {
 }
 
 #[test]
-fn fixed_completed_batch_work_that_comes_back_is_not_run_again() {
+fn fixed_reconnected_complete_batch_alloc_is_not_run_again() {
     check(
         "job batch count=2 disconnect=300
          alloc 0-1 states=unknown client=complete ended=-5",
@@ -141,7 +141,7 @@ fn fixed_completed_batch_work_that_comes_back_is_not_run_again() {
 }
 
 #[test]
-fn fixed_a_failed_replacement_of_one_that_comes_back_stops() {
+fn fixed_failed_replacement_of_a_reconnected_alloc_stops() {
     check(
         "job count=3 disconnect=300
          alloc 0-1 states=unknown next=r
@@ -156,7 +156,7 @@ fn fixed_a_failed_replacement_of_one_that_comes_back_stops() {
 }
 
 #[test]
-fn a_replacement_that_also_comes_back_stops() {
+fn replacement_that_also_reconnects_stops() {
     check(
         "job count=2 disconnect=300
          alloc 0 states=unknown next=r
@@ -171,7 +171,7 @@ fn a_replacement_that_also_comes_back_stops() {
 }
 
 #[test]
-fn a_replacement_that_has_to_move_stops() {
+fn migrating_replacement_of_a_reconnected_alloc_stops() {
     check(
         "job count=3 disconnect=300
          alloc 0-1 states=unknown next=r
@@ -200,7 +200,7 @@ fn a_replacement_of_a_newer_version_stays() {
 }
 
 #[test]
-fn fixed_the_whole_chain_of_replacements_is_considered() {
+fn fixed_reconnect_stops_the_last_replacement_of_a_chain() {
     check(
         "job count=5 disconnect=300
          alloc 0-1 states=unknown next=r
@@ -216,7 +216,7 @@ fn fixed_the_whole_chain_of_replacements_is_considered() {
 }
 
 #[test]
-fn fixed_failed_ones_that_come_back_and_their_failed_replacements() {
+fn fixed_reconnected_failed_allocs_and_failed_replacements_are_replaced_once() {
     check(
         "job count=5 disconnect=300
          alloc 0-1 states=unknown client=failed ended=-30 next=r
@@ -260,7 +260,7 @@ fn unknown_allocs_past_their_limit_are_lost() {
 }
 
 #[test]
-fn after_the_reconnect_updates_apply_as_to_any() {
+fn job_update_applies_to_a_reconnected_alloc_as_to_any() {
     check(
         "job count=1 disconnect=300 version=1
          alloc 0 version=0 states=unknown@-20,running@-10 change=inplace",
@@ -309,7 +309,7 @@ fn fixed_a_follow_up_that_runs_again_places_nothing_twice() {
 }
 
 #[test]
-fn fixed_what_a_follow_up_found_no_room_for_is_placed_by_whoever_comes_later() {
+fn fixed_replacement_that_a_follow_up_could_not_place_is_placed_by_a_later_eval() {
     check(
         "job count=2 disconnect=300 delay=5
          alloc 0 node=disconnected client=unknown states=unknown@-60 followup=other
@@ -322,7 +322,7 @@ fn fixed_what_a_follow_up_found_no_room_for_is_placed_by_whoever_comes_later() {
 }
 
 #[test]
-fn fixed_a_lost_replacement_is_replaced_though_the_one_before_may_come_back() {
+fn fixed_lost_replacement_is_replaced_although_the_original_may_reconnect() {
     check(
         "job count=1 disconnect=300
          alloc 0 node=disconnected client=unknown states=unknown@-5 next=r
@@ -336,7 +336,7 @@ fn fixed_a_lost_replacement_is_replaced_though_the_one_before_may_come_back() {
 }
 
 #[test]
-fn fixed_a_change_replaces_one_side_of_a_pair() {
+fn fixed_job_update_replaces_only_one_of_alloc_and_replacement() {
     check(
         "job count=1 disconnect=300 version=1
          alloc 0 node=disconnected version=0 client=unknown states=unknown@-5 next=r change=old
@@ -349,7 +349,7 @@ fn fixed_a_change_replaces_one_side_of_a_pair() {
 }
 
 #[test]
-fn fixed_one_that_goes_away_while_its_job_changes_in_place_is_written_once() {
+fn fixed_alloc_that_disconnects_during_an_in_place_update_is_written_once() {
     check(
         "job count=1 disconnect=300 delay=5 version=1
          alloc 0 node=disconnected version=0 change=inplace",
@@ -363,7 +363,7 @@ fn fixed_one_that_goes_away_while_its_job_changes_in_place_is_written_once() {
 }
 
 #[test]
-fn fixed_one_that_came_back_and_was_told_to_stop_is_not_told_again() {
+fn fixed_reconnected_alloc_that_was_stopped_is_not_stopped_again() {
     check(
         "job count=1 disconnect=300
          alloc 0 desired=stop states=unknown next=r
@@ -375,7 +375,7 @@ fn fixed_one_that_came_back_and_was_told_to_stop_is_not_told_again() {
 }
 
 #[test]
-fn fixed_one_that_was_told_to_stop_does_not_disconnect() {
+fn fixed_stopped_alloc_on_a_disconnected_node_does_not_become_unknown() {
     check(
         "job count=1 disconnect=300
          alloc 0 node=disconnected desired=stop states=unknown next=r
@@ -387,7 +387,7 @@ fn fixed_one_that_was_told_to_stop_does_not_disconnect() {
 }
 
 #[test]
-fn a_second_absence_is_dealt_with_as_the_first() {
+fn second_disconnect_is_handled_as_the_first() {
     check(
         "job count=2 disconnect=300 delay=5
          alloc 0 node=disconnected states=unknown@-90,running@-60
@@ -403,7 +403,7 @@ fn a_second_absence_is_dealt_with_as_the_first() {
 }
 
 #[test]
-fn history_that_ends_in_running_asks_for_nothing() {
+fn alloc_with_a_history_ending_in_running_is_left_alone() {
     check(
         "job count=2 disconnect=300
          alloc 0 states=unknown@-90,running@-60
@@ -415,7 +415,7 @@ fn history_that_ends_in_running_asks_for_nothing() {
 }
 
 #[test]
-fn without_max_client_disconnect_history_decides_nothing() {
+fn alloc_history_is_ignored_without_max_client_disconnect() {
     check(
         "job count=2
          alloc 0 states=unknown@-90
@@ -429,7 +429,7 @@ fn without_max_client_disconnect_history_decides_nothing() {
 }
 
 #[test]
-fn on_a_down_node_the_unknown_keep_their_limit_and_the_running_are_lost() {
+fn unknown_allocs_on_a_down_node_keep_their_limit_and_running_ones_are_lost() {
     check(
         "job count=3 disconnect=300
          alloc 0 node=down client=unknown states=unknown@-90 followup=other
@@ -445,7 +445,7 @@ fn on_a_down_node_the_unknown_keep_their_limit_and_the_running_are_lost() {
 }
 
 #[test]
-fn one_that_comes_back_to_a_draining_node_is_dealt_with_first() {
+fn alloc_that_reconnects_to_a_draining_node_is_reconciled_first() {
     check(
         "job count=2 disconnect=300
          alloc 0 node=drain states=unknown@-90
@@ -460,7 +460,7 @@ fn one_that_comes_back_to_a_draining_node_is_dealt_with_first() {
 }
 
 #[test]
-fn outdated_ones_that_come_back_stop() {
+fn reconnected_allocs_of_an_old_version_stop() {
     check(
         "job count=2 disconnect=300 version=2
          alloc 0 version=1 states=unknown@-90 next=r

@@ -19,7 +19,7 @@ fn allocs_on_down_nodes_are_lost_and_replaced() {
 }
 
 #[test]
-fn lost_ones_and_a_higher_count() {
+fn lost_allocs_are_replaced_and_a_higher_count_placed() {
     check(
         "job count=15
          alloc 0-1 node=down
@@ -34,7 +34,7 @@ fn lost_ones_and_a_higher_count() {
 }
 
 #[test]
-fn lost_ones_and_a_lower_count() {
+fn lost_allocs_are_not_replaced_when_the_count_is_lowered() {
     check(
         "job count=5
          alloc 0-1 node=down
@@ -48,7 +48,7 @@ fn lost_ones_and_a_lower_count() {
 }
 
 #[test]
-fn drained_allocs_move() {
+fn allocs_of_a_draining_node_are_migrated() {
     check(
         "job count=10
          alloc 0-1 node=drain migrate
@@ -62,7 +62,7 @@ fn drained_allocs_move() {
 }
 
 #[test]
-fn drained_allocs_and_a_higher_count() {
+fn drained_allocs_are_migrated_and_a_higher_count_placed() {
     check(
         "job count=15
          alloc 0-1 node=drain migrate
@@ -77,7 +77,7 @@ fn drained_allocs_and_a_higher_count() {
 }
 
 #[test]
-fn a_lower_count_takes_the_highest_moving_names_first() {
+fn lower_count_stops_the_highest_migrating_allocs_first() {
     check(
         "job count=8
          alloc 0-2 node=drain migrate
@@ -92,7 +92,7 @@ fn a_lower_count_takes_the_highest_moving_names_first() {
 }
 
 #[test]
-fn migrating_wins_over_a_down_node() {
+fn migrating_alloc_on_a_down_node_is_migrated_and_not_lost() {
     check(
         "job count=1
          alloc 0 node=down migrate",
@@ -105,7 +105,7 @@ fn migrating_wins_over_a_down_node() {
 }
 
 #[test]
-fn finished_work_on_a_down_node_is_left_alone() {
+fn complete_batch_alloc_on_a_down_node_is_left_alone() {
     check(
         "job batch count=1
          alloc 0 node=down client=complete",
@@ -129,7 +129,7 @@ fn a_failed_alloc_on_a_down_node_stops_only_with_its_replacement() {
 }
 
 #[test]
-fn stop_after_client_disconnect_waits() {
+fn alloc_with_stop_after_client_disconnect_is_replaced_after_the_wait() {
     check(
         "job count=1 stop_after=1
          alloc 0 node=down",
@@ -142,7 +142,7 @@ fn stop_after_client_disconnect_waits() {
 }
 
 #[test]
-fn stop_after_client_disconnect_is_over() {
+fn alloc_is_replaced_when_stop_after_client_disconnect_is_over() {
     check(
         "job count=1 stop_after=1
          alloc 0 node=down states=lost@-10",
@@ -178,7 +178,7 @@ fn stop_after_client_disconnect_ends_with_its_own_eval() {
 }
 
 #[test]
-fn a_disconnected_node_without_max_client_disconnect_is_lost() {
+fn disconnected_alloc_without_max_client_disconnect_is_lost() {
     check(
         "job count=1
          alloc 0 node=disconnected",

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn one_that_is_away_and_has_to_move_is_not_replaced_a_second_time() {
+fn migrating_disconnected_alloc_with_a_replacement_is_not_replaced_again() {
     check(
         "job count=4 disconnect=300
          alloc 0 node=disconnected client=unknown states=unknown@-90,running@-60,unknown@-30 followup=other migrate next=r
@@ -20,7 +20,7 @@ fn one_that_is_away_and_has_to_move_is_not_replaced_a_second_time() {
 }
 
 #[test]
-fn one_that_is_away_and_was_moved_is_not_moved_again() {
+fn migrated_disconnected_alloc_is_lost_and_not_migrated_again() {
     check(
         "job count=3 disconnect=300
          alloc 0 node=disconnected desired=stop client=unknown states=unknown@-400 migrate next=r
@@ -36,7 +36,7 @@ fn one_that_is_away_and_was_moved_is_not_moved_again() {
 }
 
 #[test]
-fn one_that_was_moved_while_it_was_away_comes_back_to_end() {
+fn alloc_migrated_while_disconnected_is_not_kept_on_reconnect() {
     check(
         "job count=3 disconnect=300
          alloc 0 desired=stop states=unknown@-90 migrate next=r
@@ -50,7 +50,7 @@ fn one_that_was_moved_while_it_was_away_comes_back_to_end() {
 }
 
 #[test]
-fn one_that_comes_back_and_has_to_move_leaves_its_place_to_its_replacement() {
+fn reconnected_migrating_alloc_stops_in_favor_of_its_replacement() {
     check(
         "job count=3 disconnect=300
          alloc 0 states=unknown@-90 migrate next=r
@@ -65,7 +65,7 @@ fn one_that_comes_back_and_has_to_move_leaves_its_place_to_its_replacement() {
 }
 
 #[test]
-fn one_that_goes_away_again_before_anybody_looked_keeps_its_replacement() {
+fn alloc_that_disconnects_again_before_an_evaluation_keeps_its_replacement() {
     check(
         "job count=2 disconnect=300 delay=1
          alloc 0 node=disconnected states=unknown@-90 next=r
@@ -80,7 +80,7 @@ fn one_that_goes_away_again_before_anybody_looked_keeps_its_replacement() {
 }
 
 #[test]
-fn a_lost_one_that_was_replaced_does_not_take_the_place_of_another_lost_one() {
+fn lost_alloc_with_a_replacement_does_not_use_the_placement_of_another() {
     check(
         "job count=3 disconnect=300
          alloc 0 node=disconnected client=unknown states=unknown@-400 next=r
@@ -96,7 +96,7 @@ fn a_lost_one_that_was_replaced_does_not_take_the_place_of_another_lost_one() {
 }
 
 #[test]
-fn one_that_is_away_is_replaced_anew_when_its_replacement_comes_back_failed() {
+fn disconnected_alloc_is_replaced_again_when_its_replacement_returns_failed() {
     check(
         "job count=2 disconnect=300
          alloc 0 node=disconnected client=unknown states=unknown@-90 followup=other next=r
@@ -111,7 +111,7 @@ fn one_that_is_away_is_replaced_anew_when_its_replacement_comes_back_failed() {
 }
 
 #[test]
-fn of_too_many_those_with_the_name_of_another_go_first() {
+fn surplus_allocs_with_a_duplicate_name_stop_first() {
     check(
         "job count=3 disconnect=300
          alloc 0 states=unknown next=r

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn only_what_is_left_of_the_policy_is_replaced() {
+fn failed_alloc_is_rescheduled_only_with_attempts_left() {
     check(
         "job count=5 attempts=1 delay=15
          alloc 0 client=failed ended=-5 events=1
@@ -52,7 +52,7 @@ fn a_failure_due_within_a_second_is_replaced_now() {
 }
 
 #[test]
-fn the_follow_up_itself_replaces_whatever_the_clock_says() {
+fn follow_up_evaluation_replaces_its_failed_alloc_at_any_clock_time() {
     check(
         "job count=1 delay=5
          alloc 0 client=failed ended=30 followup=this",
@@ -81,7 +81,7 @@ fn failures_close_together_share_a_follow_up() {
 }
 
 #[test]
-fn without_attempts_nothing_is_replaced() {
+fn failed_alloc_without_attempts_is_replaced_only_when_stopped() {
     check(
         "job count=5 attempts=0
          alloc 0 client=failed ended=-10
@@ -132,7 +132,7 @@ fn a_failed_deployment_replaces_none_of_its_failures() {
 }
 
 #[test]
-fn a_running_deployment_replaces_what_its_watcher_marked() {
+fn running_deployment_replaces_only_allocs_marked_for_rescheduling() {
     check(
         "job count=10 parallel=10
          alloc 0-4 client=failed ended=-10 deployed=unhealthy reschedule
@@ -147,7 +147,7 @@ fn a_running_deployment_replaces_what_its_watcher_marked() {
 }
 
 #[test]
-fn a_running_deployment_does_not_hold_up_what_was_healthy_before_it_failed() {
+fn running_deployment_does_not_delay_rescheduling_of_once_healthy_allocs() {
     check(
         "job count=3 parallel=3
          alloc 0 client=failed ended=-10 deployed=healthy

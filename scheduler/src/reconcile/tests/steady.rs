@@ -16,7 +16,7 @@ fn a_new_job_is_placed_whole() {
 }
 
 #[test]
-fn what_is_missing_is_placed_under_free_names() {
+fn missing_allocs_are_placed_under_free_names() {
     check(
         "job count=10
          alloc 0-4",
@@ -52,7 +52,7 @@ fn count_zero_stops_all() {
 }
 
 #[test]
-fn duplicate_names_are_stopped_too() {
+fn allocs_with_duplicate_names_are_stopped_too() {
     check(
         "job count=0
          alloc 0-1 copies=10",
@@ -126,7 +126,7 @@ fn max_parallel_zero_is_no_update_block() {
 }
 
 #[test]
-fn destructive_changes_with_a_higher_count() {
+fn destructive_changes_with_a_higher_count_also_place_the_rest() {
     check(
         "job count=15
          alloc 0-9 change=old",
@@ -139,7 +139,7 @@ fn destructive_changes_with_a_higher_count() {
 }
 
 #[test]
-fn destructive_changes_with_a_lower_count() {
+fn destructive_changes_with_a_lower_count_stop_the_rest() {
     check(
         "job count=5
          alloc 0-9 change=old",

@@ -13,7 +13,7 @@ fn a_term_with_two_leaders_is_a_split_brain() {
 }
 
 #[test]
-fn states_after_the_same_entry_are_the_same() {
+fn differing_state_digests_after_the_same_entry_are_found() {
     let mut digests = Digests::default();
     digests.note(10, 1, 0xab).unwrap();
     digests.note(10, 2, 0xab).unwrap();

@@ -54,7 +54,7 @@ fn check(text: &str, expected: &Expect) {
 }
 
 #[test]
-fn operations_one_after_another_are_fine() {
+fn sequential_operations_are_linearizable() {
     check(
         "1 0-1 x get -> nothing
          1 2-3 x set 5 -> wrote @10
@@ -71,7 +71,7 @@ fn operations_one_after_another_are_fine() {
 }
 
 #[test]
-fn operations_at_the_same_time_may_be_in_any_order() {
+fn concurrent_operations_may_take_effect_in_any_order() {
     check(
         "1 0-9 x set 1 -> wrote @11
          2 0-9 x set 2 -> wrote @10
@@ -85,7 +85,7 @@ fn operations_at_the_same_time_may_be_in_any_order() {
 }
 
 #[test]
-fn keys_have_nothing_to_do_with_each_other() {
+fn keys_are_checked_independently_of_each_other() {
     check(
         "1 0-1 x set 1 -> wrote @10
          1 2-3 y get -> nothing
@@ -97,7 +97,7 @@ fn keys_have_nothing_to_do_with_each_other() {
 }
 
 #[test]
-fn an_unknown_outcome_may_come_late_or_never() {
+fn write_of_unknown_outcome_may_take_effect_late_or_never() {
     check(
         "1 0- x set 1
          2 1- x set 2
@@ -115,7 +115,7 @@ fn an_unknown_outcome_may_come_late_or_never() {
 }
 
 #[test]
-fn a_conflict_of_which_only_the_version_is_known_met_something_of_that_version() {
+fn conflict_known_only_by_version_must_have_met_that_version() {
     check(
         "1 0-1 x set 1 -> wrote @10
          2 2-9 x cas @0 2 -> conflict @10
@@ -141,7 +141,7 @@ fn a_conflict_of_which_only_the_version_is_known_met_something_of_that_version()
 }
 
 #[test]
-fn a_guessed_version_may_be_that_of_a_write_nobody_saw() {
+fn cas_may_succeed_on_the_version_of_an_unseen_write() {
     check(
         "1 0- x set 1
          2 1-2 x cas @10 2 -> wrote @11",
@@ -165,7 +165,7 @@ fn a_stale_read_is_refused() {
 }
 
 #[test]
-fn a_read_that_goes_back_is_refused() {
+fn read_older_than_an_earlier_read_is_refused() {
     check(
         "1 0-9 x set 1 -> wrote @10
          2 1-2 x get -> 1@10
@@ -191,7 +191,7 @@ fn a_lost_update_is_refused() {
 }
 
 #[test]
-fn a_write_that_came_to_nothing_is_refused() {
+fn acknowledged_write_without_effect_is_refused() {
     check(
         "1 0-1 x set 1 -> wrote @10
          2 2-3 x get -> nothing",
@@ -203,7 +203,7 @@ fn a_write_that_came_to_nothing_is_refused() {
 }
 
 #[test]
-fn two_leaders_at_once_are_refused() {
+fn two_writes_with_the_same_version_are_refused() {
     check(
         "1 0-1 x set 1 -> wrote @10
          1 2-3 x set 2 -> wrote @11
@@ -240,7 +240,7 @@ fn a_write_applied_twice_is_refused() {
 }
 
 #[test]
-fn a_conflict_with_what_was_expected_is_refused() {
+fn conflict_although_the_expected_version_matches_is_refused() {
     check(
         "1 0-1 x set 1 -> wrote @10
          1 2-3 x cas @10 2 -> conflict 1@10",

@@ -42,20 +42,20 @@ fn node(word: &str) -> NodeRuns {
 }
 
 #[test]
-fn as_many_as_wanted_each_once_and_nothing_else_is_sound() {
+fn wanted_allocs_that_each_run_once_are_sound() {
     check("web=2 db=1 old=0", "1:web[0]@a 2:web[1]@b 3:db[0]@a 4:old[0]@b-", "a:1,3 b:2", &expect!["sound"]);
     check("", "", "a:", &expect!["sound"]);
 }
 
 #[test]
-fn too_many_and_too_few_are_found() {
+fn too_many_and_too_few_allocs_are_found() {
     check("web=2", "1:web[0]@a", "a:1", &expect!["job web wants 2 allocations and has 1"]);
     check("web=1", "1:web[0]@a 2:web[1]@a", "a:1,2", &expect!["job web wants 1 allocations and has 2"]);
     check("", "1:web[0]@a", "a:1", &expect!["job web wants 0 allocations and has 1"]);
 }
 
 #[test]
-fn what_nobody_knows_or_has_said_is_found() {
+fn unknown_or_unreported_alloc_and_missing_or_unready_node_are_found() {
     check("web=1", "1:web[0]@a?", "a:1", &expect!["allocation web[0] is stuck in unknown"]);
     check(
         "web=1",
@@ -68,12 +68,12 @@ fn what_nobody_knows_or_has_said_is_found() {
 }
 
 #[test]
-fn two_of_one_name_are_found() {
+fn two_allocs_of_one_name_are_found() {
     check("web=2", "1:web[0]@a 2:web[0]@b", "a:1 b:2", &expect!["two allocations are called web[0]"]);
 }
 
 #[test]
-fn a_node_that_runs_other_than_it_should_is_found() {
+fn node_that_runs_other_allocs_than_the_tables_say_is_found() {
     check("web=1", "1:web[0]@a", "a: b:1", &expect!["a does not run web[0], and the tables say that it does"]);
     check("web=1", "1:web[0]@a 2:web[0]@a-", "a:1,2", &expect!["a runs 2, and should not"]);
     check("web=1", "1:web[0]@a", "a:1 b:1", &expect!["b runs 1, and should not"]);

@@ -30,20 +30,20 @@ fn a_stream_may_begin_and_end_anywhere() {
 }
 
 #[test]
-fn a_hole_is_found() {
+fn missing_stream_index_is_found() {
     check(0, "3a 6c", &expect!["the stream lacks index 5, between 3 and 6"]);
     check(0, "5b", &expect!["the stream lacks index 3, between 0 and 5"]);
 }
 
 #[test]
-fn a_repeat_is_found() {
+fn repeated_stream_index_is_found() {
     check(0, "3a 3a", &expect!["the stream has index 3 after 3"]);
     check(0, "3a 5b 6c 5b", &expect!["the stream has index 5 after 6"]);
     check(5, "5b 6c", &expect!["the stream has index 5 after 5"]);
 }
 
 #[test]
-fn other_content_is_found() {
+fn stream_content_that_differs_from_the_log_is_found() {
     check(0, "3a 5x", &expect!["at index 5 the stream says `x` and the log `b`"]);
     check(0, "3a 4b", &expect!["the stream has index 4, which is no entry with events"]);
     check(6, "9d 10e", &expect!["the stream has index 10, which is no entry with events"]);

@@ -20,24 +20,24 @@ fn check(writes: &str, log: &str, expected: &Expect) {
 }
 
 #[test]
-fn unknown_writes_may_be_there_or_not() {
+fn write_of_unknown_outcome_may_be_in_the_log_or_not() {
     check("1@10 2? 3? 4!", "1@10 2@11", &expect!["sound"]);
 }
 
 #[test]
-fn an_acknowledged_write_must_be_there() {
+fn acknowledged_write_must_be_in_the_log_at_its_index() {
     check("1@10 2@11", "1@10", &expect!["write 2 was acknowledged at index 11 and is not in the log"]);
     check("1@10", "1@12", &expect!["write 1 was acknowledged at index 10 and is at 12"]);
 }
 
 #[test]
-fn no_write_is_there_twice() {
+fn write_that_is_in_the_log_twice_is_found() {
     check("1@10", "1@10 1@12", &expect!["write 1 is in the log at 10 and again at 12"]);
     check("1?", "1@10 1@12", &expect!["write 1 is in the log at 10 and again at 12"]);
 }
 
 #[test]
-fn a_refused_write_is_not_there() {
+fn refused_or_unmade_write_in_the_log_is_found() {
     check("1!", "1@10", &expect!["write 1 was refused and is in the log at 10"]);
     check("", "1@10", &expect!["the log has a write 1 at 10 that nobody made"]);
 }

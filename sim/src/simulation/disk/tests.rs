@@ -35,7 +35,7 @@ fn content(disk: &SimDisk, name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_was_synced_with_its_name_outlives_every_death() {
+fn synced_file_with_a_synced_name_survives_every_crash() {
     for seed in 0..50 {
         let (platter, disk) = machine(seed);
         create(&disk, "/d/a", b"kept").sync_data().unwrap();
@@ -46,7 +46,7 @@ fn what_was_synced_with_its_name_outlives_every_death() {
 }
 
 #[test]
-fn what_was_not_synced_is_kept_in_part_or_not_at_all() {
+fn unsynced_write_survives_whole_in_part_or_not_at_all() {
     let (mut whole, mut torn, mut lost) = (0, 0, 0);
     for seed in 0..100 {
         let (platter, disk) = machine(seed);
@@ -66,7 +66,7 @@ fn what_was_not_synced_is_kept_in_part_or_not_at_all() {
 }
 
 #[test]
-fn names_are_lost_in_the_reverse_order_they_were_given() {
+fn unsynced_file_names_are_lost_newest_first() {
     for seed in 0..50 {
         let (platter, disk) = machine(seed);
         create(&disk, "/d/a", b"").sync_data().unwrap();
@@ -78,7 +78,7 @@ fn names_are_lost_in_the_reverse_order_they_were_given() {
 }
 
 #[test]
-fn the_dead_touch_nothing_and_the_full_do_not_grow() {
+fn dead_machine_writes_nothing_and_a_full_disk_does_not_grow() {
     let (platter, disk) = machine(1);
     let file = create(&disk, "/d/a", b"four");
     lock(&platter).trouble(Troubles { full: true, failing: false });
@@ -100,7 +100,7 @@ fn differences(before: &[u8], after: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn a_flipped_bit_is_one_bit_of_what_was_synced_and_stays_flipped() {
+fn bit_flip_changes_one_synced_bit_and_survives_a_crash() {
     for seed in 0..50 {
         let (platter, disk) = machine(seed);
         create(&disk, "/d/a", &[0; 700]).sync_data().unwrap();
@@ -114,7 +114,7 @@ fn a_flipped_bit_is_one_bit_of_what_was_synced_and_stays_flipped() {
 }
 
 #[test]
-fn the_newest_groups_of_the_log_are_spared() {
+fn bit_flips_spare_the_newest_groups_of_the_log() {
     for seed in 0..50 {
         let (platter, disk) = machine(seed);
         let mut log = vec![0; 300];

@@ -25,7 +25,7 @@ fn the_same_seed_is_the_same_run_in_any_thread() {
 }
 
 #[test]
-fn nothing_of_a_simulation_is_kept() {
+fn finished_simulation_frees_its_network_servers_and_nodes() {
     let (mut network, mut record, mut machines) = Default::default();
     let report =
         simulate(&story(3, 40, &[(10, 10, What::Crash(Whom::Leader)), (25, 5, What::CutNode(0))]), |cluster| {
@@ -56,7 +56,7 @@ fn story(seed: u64, seconds: u64, faults: &[(u64, u64, What)]) -> Plan {
 }
 
 #[test]
-fn nodes_that_were_away_come_back_and_run_exactly_what_they_should() {
+fn disconnected_nodes_reconnect_and_run_exactly_their_allocs() {
     let faults = [(40, 50, What::CutNode(0)), (50, 30, What::KillNode(1)), (60, 10, What::StopAgent(2))];
     let report = sound(&story(5, 100, &faults));
     assert!(report.counts.placed > 5 && report.counts.reconnects > 0, "{:?}", report.counts);
@@ -132,7 +132,7 @@ fn found(sabotage: Sabotage) -> String {
 }
 
 #[test]
-fn what_is_wrong_on_purpose_is_found() {
+fn every_sabotage_is_found_by_its_checker() {
     let check = |sabotage, words: &str| {
         let said = found(sabotage);
         assert!(said.contains(words), "{sabotage:?}: {said}");

@@ -140,7 +140,7 @@ impl Promised {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_opens_with_all_that_was_acknowledged_wherever_the_power_goes() {
+async fn store_opens_with_all_acknowledged_entries_after_a_power_cut_anywhere() {
     let mut moments = 0;
     for seed in 0..SEEDS {
         for changes in 1.. {
