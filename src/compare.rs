@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_names_the_table_and_the_index_up_to_which_all_was_well() {
+    fn replay_difference_names_the_table_and_the_last_agreeing_index() {
         let (mut leader, mut replay) = (State::new(), State::new());
         let mut comparison = Comparison::new(&replay);
         for name in ["a", "b"] {

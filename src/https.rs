@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_with_tls_speaks_nothing_else() {
+    async fn http_port_speaks_only_tls_or_only_plain_http() {
         assert_eq!(heard(&settings()).await, (Some("hello".into()), None));
         assert_eq!(heard(&TlsConfig { http: false, ..settings() }).await, (None, Some("hello".into())));
     }
 
     #[tokio::test]
-    async fn callers_without_a_certificate_are_turned_away_where_they_need_one() {
+    async fn callers_without_a_client_certificate_are_refused_where_required() {
         assert_eq!(heard(&TlsConfig { verify_https_client: true, ..settings() }).await, (None, None));
     }
 

@@ -266,7 +266,7 @@ fn golden(kind: Kind, schema: u16) -> String {
 
 #[test]
 #[allow(clippy::disallowed_methods, reason = "golden bytes are files, and a test may read them")]
-fn every_command_reads_the_bytes_of_every_schema_it_was_released_with() {
+fn every_command_decodes_the_golden_bytes_of_every_released_schema() {
     for &kind in Kind::ALL {
         let newest = golden(kind, kind.schema());
         if !std::path::Path::new(&newest).exists() && std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -288,7 +288,7 @@ fn every_command_reads_the_bytes_of_every_schema_it_was_released_with() {
 }
 
 #[test]
-fn whatever_is_migrated_is_a_command_that_there_is() {
+fn every_migrated_command_kind_exists() {
     let kinds = songline_migrations::subjects().filter_map(|of| match of {
         songline_migrations::Subject::Command(kind) => Some(kind),
         songline_migrations::Subject::Table(_) => None,
@@ -299,7 +299,7 @@ fn whatever_is_migrated_is_a_command_that_there_is() {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn written_commands_are_read_back() {
     for &kind in Kind::ALL {
         let bytes = envelope(kind).encode().expect("encodes");
         assert_eq!(Envelope::decode(&bytes).expect("decodes"), envelope(kind));
@@ -319,7 +319,7 @@ fn an_unknown_kind_is_refused() {
 }
 
 #[test]
-fn secrets_of_a_volume_are_in_the_log_and_in_no_listing() {
+fn volume_secrets_are_in_the_log_and_hidden_in_debug_and_json() {
     let command = sample(Kind::CSIVolumeRegister);
     let bytes = envelope(Kind::CSIVolumeRegister).encode().expect("encodes");
     assert!(String::from_utf8_lossy(&bytes).contains("s3cret"));
@@ -329,7 +329,7 @@ fn secrets_of_a_volume_are_in_the_log_and_in_no_listing() {
 }
 
 #[test]
-fn what_is_encrypted_shows_nowhere_but_in_the_log() {
+fn ciphertexts_and_wrapped_keys_are_hidden_in_debug_and_json() {
     for kind in [Kind::VarApplyState, Kind::RootKeyMetaUpsert] {
         let shown = format!("{:?} {}", sample(kind), sample(kind).to_json());
         assert!(

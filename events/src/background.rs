@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stores_workers_give_way_and_whoever_opens_it_does_not() {
+    fn store_workers_run_at_low_priority_and_the_opening_thread_does_not() {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let before = rustix::process::getpriority_process(None).unwrap();
         let (worker, tid) = open(|| {

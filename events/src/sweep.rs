@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_is_stored_and_spread_out_again_in_order() {
+    fn sweep_survives_encoding_and_yields_its_changes_in_order() {
         let mut changes = drops(40);
         changes.insert(7, Change::Restored);
         let (sweep, others) = Sweep::split(Kind::WorkContinue, &changes).expect("these are many");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_and_other_kinds_are_told_one_by_one() {
+    fn few_rows_and_other_command_kinds_make_no_sweep() {
         assert_eq!(Sweep::split(Kind::WorkContinue, &drops(15)), None);
         assert_eq!(Sweep::split(Kind::EvalUpdate, &drops(40)), None);
     }

@@ -47,7 +47,7 @@ mod tests {
     use super::compile;
 
     #[test]
-    fn common_mistakes_have_the_reference_texts() {
+    fn regexp_errors_have_the_reference_texts() {
         let lines: Vec<String> = ["(", "a)", "x[a", "*a", "a\\", "a**"]
             .iter()
             .map(|text| match compile(text) {

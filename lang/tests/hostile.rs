@@ -70,7 +70,7 @@ fn depth_is_bounded_in_every_language() {
 }
 
 #[test]
-fn length_is_no_depth() {
+fn long_flat_texts_do_not_exhaust_the_stack() {
     on_a_worker(|| {
         for piece in ["9", "a", "\"", "\0", "\u{fffd}", ",", "\n", "a.", "<<E\n", "/*", "\\", "x{1000}"] {
             check(&piece.repeat(REPEATED));
@@ -79,7 +79,7 @@ fn length_is_no_depth() {
 }
 
 #[test]
-fn templates_nest_as_deep_as_fits_a_worker_and_no_deeper() {
+fn template_nesting_is_bounded_to_what_fits_a_worker_stack() {
     on_a_worker(|| {
         for depth in [1, 5, 20, 60, 100, 10_000] {
             let nested = format!("{}1{}", "\"${".repeat(depth), "}\"".repeat(depth));
@@ -90,7 +90,7 @@ fn templates_nest_as_deep_as_fits_a_worker_and_no_deeper() {
 }
 
 #[test]
-fn brackets_of_a_filter_are_read_once_each() {
+fn nested_filter_brackets_parse_without_backtracking() {
     on_a_worker(|| {
         let nested = |depth: usize| format!("{}ID == x{}", "(".repeat(depth), ")".repeat(depth));
         assert!(Filter::parse(&nested(150)).is_ok());
@@ -100,7 +100,7 @@ fn brackets_of_a_filter_are_read_once_each() {
 }
 
 #[test]
-fn a_filter_has_so_many_regular_expressions_and_no_more() {
+fn filter_with_too_many_regular_expressions_is_refused() {
     let filter = |count: usize| vec!["Name matches \"a\""; count].join(" or ");
     assert!(Filter::parse(&filter(32)).is_ok());
     let error = Filter::parse(&filter(10_000)).expect_err("too many");
@@ -108,7 +108,7 @@ fn a_filter_has_so_many_regular_expressions_and_no_more() {
 }
 
 #[test]
-fn expressions_that_grow_are_stopped() {
+fn growing_expressions_are_refused() {
     on_a_worker(|| {
         let lists =
             |depth: usize| (0..depth).fold("1".to_owned(), |inner, at| format!("[for x{at} in range(1024): {inner}]"));

@@ -37,12 +37,12 @@ fn bytes(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn the_chains_of_this_version_are_whole() {
+fn migration_chains_lead_from_the_first_schema_to_the_newest() {
     check().expect("they lead from the first schema to the newest");
 }
 
 #[test]
-fn each_mistake_in_a_chain_has_its_name() {
+fn each_migration_chain_mistake_has_its_own_error() {
     let step = |from, to| Step { of: NAMESPACES, from, to, change: same };
     let of = NAMESPACES;
     let cases = [
@@ -84,7 +84,7 @@ fn bytes_of_other_subjects_pass_untouched() {
 }
 
 #[test]
-fn what_cannot_be_migrated_is_an_error() {
+fn rows_and_commands_that_cannot_be_migrated_are_errors() {
     let text = |result: Result<std::borrow::Cow<'_, [u8]>, MigrationError>| {
         result.map(|_| ()).expect_err("is refused").to_string()
     };

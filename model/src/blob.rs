@@ -73,7 +73,7 @@ mod tests {
     use super::{Blob, NotBase64};
 
     #[test]
-    fn text_that_is_no_base64_is_refused_with_the_place() {
+    fn invalid_base64_is_refused_with_its_offset() {
         assert_eq!(Blob::from_base64("5K9OtfP7efFrNKe5WCQvXvnaXJ5cWP0SvXiwe0kkjM4=").map(|blob| blob.0.len()), Ok(32));
         assert_eq!(Blob::from_base64("aGl="), Ok(Blob(b"hi".to_vec())));
         for (text, at) in [("short", 4), ("ab!d", 2), ("!!", 0), ("aGk", 0)] {

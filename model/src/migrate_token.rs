@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_of_a_move_is_the_allocs_id_under_the_nodes_secret() {
+    fn migrate_token_is_the_alloc_id_keyed_with_the_node_secret() {
         let secret = Secret::new("01234567-89ab-cdef-0123-456789abcdef");
         let token = "4j03vGt_J6U7mus3gf76tK0BXukowvOvm6O8Oz5W1he71Pc4wC9QzbfQ7qMsJfQn4OdjnagO3pZFDWrdeqJB2Q==";
         let id: AllocId = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".parse().expect("an id");

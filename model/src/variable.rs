@@ -136,7 +136,7 @@ mod tests {
     use super::check_variable_path;
 
     #[test]
-    fn only_some_places_of_the_reserved_directory_are_written() {
+    fn only_some_paths_under_the_reserved_nomad_directory_are_writable() {
         let told = |path: &str| check_variable_path(path).map_err(|error| error.to_string());
         let long = "x".repeat(128);
         for path in [

@@ -61,7 +61,7 @@ fn check(service: Value, expected: Expect) {
 }
 
 #[test]
-fn a_sidecar_is_a_task_with_a_port() {
+fn sidecar_service_adds_a_proxy_task_and_a_port() {
     check(
         json!({"Name": "web", "PortLabel": "8080", "Connect": {"SidecarService": {}}}),
         expect![[r#"
@@ -73,7 +73,7 @@ fn a_sidecar_is_a_task_with_a_port() {
 }
 
 #[test]
-fn its_author_may_say_what_the_proxy_is() {
+fn sidecar_task_block_overrides_the_proxy_defaults() {
     check(
         json!({"Name": "web", "PortLabel": "8080", "Connect": {
             "SidecarService": {"Port": "own"},
@@ -88,7 +88,7 @@ fn its_author_may_say_what_the_proxy_is() {
 }
 
 #[test]
-fn an_exposed_check_opens_a_path_of_the_proxy() {
+fn exposed_check_adds_a_proxy_path_and_a_port() {
     check(
         json!({"Name": "web", "PortLabel": "8080", "Connect": {"SidecarService": {}}, "Checks": [
             {"Name": "alive", "Type": "http", "Path": "/health", "Expose": true, "Interval": 10_000_000_000_i64, "Timeout": 2_000_000_000},
@@ -104,7 +104,7 @@ fn an_exposed_check_opens_a_path_of_the_proxy() {
 }
 
 #[test]
-fn a_native_service_finds_its_only_task() {
+fn native_connect_service_uses_the_only_task() {
     check(
         json!({"Name": "web", "PortLabel": "8080", "Connect": {"Native": true}}),
         expect![[r#"

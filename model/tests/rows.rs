@@ -51,13 +51,13 @@ fn job() -> Job {
 }
 
 #[test]
-fn a_job_survives() {
+fn job_survives_json_and_msgpack() {
     survives(&job());
     survives(&Job::default());
 }
 
 #[test]
-fn an_alloc_survives() {
+fn alloc_survives_json_and_msgpack() {
     let alloc = Allocation {
         id: AllocId::from_bytes([1; 16]),
         node_id: Some(NodeId::from_bytes([2; 16])),
@@ -82,7 +82,7 @@ fn an_alloc_survives() {
 }
 
 #[test]
-fn an_eval_survives() {
+fn eval_survives_json_and_msgpack() {
     let eval = Evaluation {
         id: EvalId::from_bytes([3; 16]),
         triggered_by: EvalTrigger::Reconnect,
@@ -96,7 +96,7 @@ fn an_eval_survives() {
 }
 
 #[test]
-fn a_node_survives_and_its_secret_only_in_the_log() {
+fn node_survives_json_and_msgpack_and_its_secret_only_msgpack() {
     let node = Node {
         id: NodeId::from_bytes([4; 16]),
         attributes: Some(Arc::new(BTreeMap::from([("kernel.name".into(), "linux".into())]))),
@@ -116,7 +116,7 @@ fn a_node_survives_and_its_secret_only_in_the_log() {
 }
 
 #[test]
-fn null_empty_and_absent_differ() {
+fn null_and_empty_lists_differ_and_an_absent_list_reads_as_null() {
     let text = |row: &DnsConfig| serde_json::to_string(row).unwrap();
     let mut row = DnsConfig { servers: None, searches: Some(Vec::new()), options: Some(vec!["a".into()]) };
     expect![[r#"{"Servers":null,"Searches":[],"Options":["a"]}"#]].assert_eq(&text(&row));
@@ -130,7 +130,7 @@ fn null_empty_and_absent_differ() {
 }
 
 #[test]
-fn allocs_and_evals_leave_empty_fields_out_and_others_do_not() {
+fn alloc_and_eval_json_omits_empty_fields_and_other_rows_do_not() {
     expect![[r#"{"Type":"service","Status":"pending"}"#]]
         .assert_eq(&serde_json::to_string(&Evaluation::default()).unwrap());
     expect![[r#"{"DesiredStatus":"run","ClientStatus":"pending"}"#]]
@@ -140,7 +140,7 @@ fn allocs_and_evals_leave_empty_fields_out_and_others_do_not() {
 }
 
 #[test]
-fn times_and_ids_are_texts_in_json_and_numbers_and_bytes_in_the_log() {
+fn times_and_ids_are_texts_in_json_and_ids_are_bytes_in_the_log() {
     let state = AllocState { time: Time::from_nanos(1_500_000_000), ..Default::default() };
     expect![[r#"{"Field":0,"Value":"","Time":"1970-01-01T00:00:01.5Z"}"#]]
         .assert_eq(&serde_json::to_string(&state).unwrap());
@@ -151,7 +151,7 @@ fn times_and_ids_are_texts_in_json_and_numbers_and_bytes_in_the_log() {
 }
 
 #[test]
-fn an_identity_is_in_the_log_and_nowhere_else() {
+fn task_identity_is_kept_in_the_log_and_hidden_in_json_and_debug() {
     let identity = TaskIdentity { task: "t".into(), signature: Signature([7; SIGNATURE_BYTES]) };
     let alloc = Allocation {
         id: AllocId::from_bytes([1; 16]),
@@ -169,7 +169,7 @@ fn an_identity_is_in_the_log_and_nowhere_else() {
 }
 
 #[test]
-fn claims_name_the_parent_of_a_child_and_stand_in_the_token_in_their_order() {
+fn identity_claims_have_a_fixed_order_and_name_the_parent_of_a_child_job() {
     let mut alloc = Allocation {
         id: "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".parse().unwrap(),
         namespace: "default".into(),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_that_threads_read_is_the_one_that_was_written() {
+    fn checkpoint_read_with_threads_equals_the_written_state() {
         let mut state = State::new();
         for n in 0_u32..3_000 {
             let mut id = [0; 16];

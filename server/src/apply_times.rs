@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_what_was_recorded() {
+    fn apply_time_quantiles_match_the_recorded_times() {
         let times = ApplyTimes::default();
         assert_eq!(times.quantile(0.5), Duration::ZERO);
         (1..=1000).for_each(|n| times.record(Duration::from_micros(n)));

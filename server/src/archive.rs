@@ -287,13 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn written_archive_is_read_back() {
         let (meta, state) = read_all(&sample()).expect("reads");
         assert_eq!((meta.index, meta.size, &state[..]), (7, 9, &b"the state"[..]));
     }
 
     #[test]
-    fn no_damaged_byte_and_no_missing_end_passes_unseen() {
+    fn damaged_or_truncated_archive_never_yields_other_content() {
         let good = sample();
         let (meta, state) = read_all(&good).expect("reads");
         for at in 0..good.len() {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_in_a_sparse_state_is_not_filled() {
+    fn sparse_state_of_an_archive_is_not_expanded() {
         let mut header = gnu(STATE, tar::EntryType::GNUSparse, 0);
         let sparse = header.as_gnu_mut().expect("is of GNU's");
         // One empty block, 64 MiB behind the start. A header could as well name 8 GiB.
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extensions_of_tar_are_foreign_members() {
+    fn tar_extension_members_of_an_archive_are_refused() {
         let long = vec![b'n'; 1 << 20];
         for kind in [tar::EntryType::GNULongName, tar::EntryType::GNULongLink, tar::EntryType::XHeader] {
             let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::new(1)));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_archive_says_so_as_clients_expect() {
+    fn invalid_archives_are_refused_with_the_reference_errors() {
         let sums = "00  meta.json\n00  state.bin\n";
         for (bytes, text) in [
             (b"".to_vec(), "failed to decompress snapshot: EOF"),

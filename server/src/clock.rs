@@ -103,22 +103,22 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_sets_it_both_are_the_wall() {
+    fn undisturbed_clock_and_pace_follow_the_wall_clock() {
         check(&[(1, 0), (100, 0), (3600, 0)], &[(1, 1), (101, 101), (3701, 3701)]);
     }
 
     #[test]
-    fn an_hour_that_is_skipped_is_written_at_once_and_waited_for_at_twice_the_speed() {
+    fn clock_follows_a_forward_jump_at_once_and_pace_at_twice_the_speed() {
         check(&[(10, 3600), (10, 0), (1800, 0), (1800, 0)], &[(3610, 20), (3620, 40), (5420, 3640), (7220, 7220)]);
     }
 
     #[test]
-    fn time_that_is_set_back_never_runs_backwards() {
+    fn clock_that_is_set_back_never_runs_backwards() {
         check(&[(10, 3600), (10, -3600), (10, 0), (7200, 0)], &[(3610, 20), (3615, 25), (3620, 30), (7230, 7230)]);
     }
 
     #[test]
-    fn a_leader_whose_clock_is_behind_goes_on_where_the_log_is() {
+    fn leader_with_a_slow_clock_continues_from_the_time_of_the_log() {
         let set = Arc::new(Set(Mutex::new((100, 0))));
         let clock = Clock::new(Arc::<Set>::clone(&set));
         clock.not_before(Time::from_secs(160));

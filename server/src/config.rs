@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_port_gets_that_of_servers() {
+    fn address_without_a_port_gets_the_rpc_port() {
         for (told, meant) in [
             ("10.0.0.1", "10.0.0.1:4647"),
             ("10.0.0.1:4648", "10.0.0.1:4648"),

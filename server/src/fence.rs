@@ -94,7 +94,7 @@ mod tests {
     use super::Fence;
 
     #[test]
-    fn the_first_reason_is_the_one_that_is_told() {
+    fn fence_keeps_its_first_reason() {
         let fence = Fence::default();
         assert_eq!(fence.why(), None);
         fence.set("the digest differs".into());

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_an_error_that_says_what_the_panic_said() {
+    async fn caught_panic_is_an_error_with_the_panic_message() {
         assert_eq!(caught(async { 7 }).await, Ok(7));
         let number = 7;
         let caught_one = caught(async {

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_door_closes_below_one_bound_and_opens_above_another() {
+    fn writes_stop_below_one_free_space_bound_and_resume_above_a_higher_one() {
         let room = Room::default();
         let told: Vec<_> = [1 << 30, FREE_BYTES_MIN, FREE_BYTES_MIN - 1, FREE_BYTES_MIN + 1, FREE_BYTES_AGAIN]
             .map(|free| room.note(free))

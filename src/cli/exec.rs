@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_the_command_that_is_run_are_left_alone() {
+    fn exec_leaves_options_of_the_remote_command_alone() {
         let own = |line: &str| own_arguments(&line.split(' ').map(Into::into).collect::<Vec<_>>());
         assert_eq!(own("x alloc exec 1234 ls -la"), 4);
         assert_eq!(own("x alloc exec -i -task web 1234 ls -la"), 7);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_escaped() {
+    fn exec_query_values_are_escaped() {
         assert_eq!(escape(r#"["a b"]"#), "%5B%22a%20b%22%5D");
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_advertised_wins_and_nobody_is_sent_to_everywhere() {
+    fn configured_advertise_address_wins_and_a_wildcard_is_never_advertised() {
         let everywhere: SocketAddr = "0.0.0.0:4647".parse().expect("is an address");
         assert_eq!(advertised(Some("192.0.2.7"), everywhere), "192.0.2.7:4647");
         assert_eq!(advertised(Some("192.0.2.7:1"), everywhere), "192.0.2.7:1");

@@ -17,7 +17,7 @@ async fn told(document: Value, advertised: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_could_not_tell_others_from_strangers_does_not_start() {
+async fn server_without_peer_authentication_does_not_start_beyond_loopback() {
     let key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
     let (here, there) = ("127.0.0.1:4647", "10.0.0.1:4647");
     let join = |address: &str| json!({ "server": { "retry_join": [address] } });

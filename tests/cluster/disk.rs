@@ -69,26 +69,26 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_server_with_a_full_disk_is_done_without_and_comes_back() -> Result<()> {
+fn cluster_continues_without_a_server_with_a_full_disk_until_it_recovers() -> Result<()> {
     let Some(run) = Run::begin("full disks") else { return Ok(()) };
     let rounds = run.count("DISKS", 2, 20);
     fill_disks(3, rounds, run.seed)
 }
 
 #[test]
-fn one_server_alone_writes_again_when_there_is_space() -> Result<()> {
+fn single_server_writes_again_when_its_disk_has_space() -> Result<()> {
     let Some(run) = Run::begin("a full disk of one") else { return Ok(()) };
     fill_disks(1, 1, run.seed)
 }
 
 #[test]
-fn a_server_whose_files_refuse_writes_is_done_without_and_comes_back_by_itself() -> Result<()> {
+fn cluster_continues_without_a_server_with_a_failing_disk_until_it_recovers() -> Result<()> {
     let Some(run) = Run::begin("failing disks") else { return Ok(()) };
     fail_disks(3, run.count("DISKS", 2, 20), run.seed)
 }
 
 #[test]
-fn one_server_alone_outlives_files_that_refuse_writes() -> Result<()> {
+fn single_server_survives_failing_disk_writes() -> Result<()> {
     let Some(run) = Run::begin("a failing disk of one") else { return Ok(()) };
     fail_disks(1, 1, run.seed)
 }

@@ -13,7 +13,7 @@ use crate::{Run, say};
 const WRITERS: usize = 12;
 
 #[test]
-fn leadership_is_handed_on_again_and_again() -> Result<()> {
+fn repeated_leadership_transfers_lose_no_writes() -> Result<()> {
     let Some(run) = Run::begin("transfers") else { return Ok(()) };
     let transfers = run.count("TRANSFERS", 15, 500);
     let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;
@@ -44,7 +44,7 @@ fn leadership_is_handed_on_again_and_again() -> Result<()> {
 }
 
 #[test]
-fn servers_are_restarted_one_after_another() -> Result<()> {
+fn rolling_restarts_lose_no_writes() -> Result<()> {
     let Some(run) = Run::begin("rolling restarts") else { return Ok(()) };
     let rounds = run.count("RESTARTS", 1, 30);
     let mut trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_may_have_happened_once_or_not_at_all() {
+    fn write_with_an_unknown_outcome_may_have_happened_once_or_never() {
         told("3 ? ? 9/4", "0.0@3 1.0@4 0.1@5 0.3@9", expect!["Totals { acknowledged: 3, unknown: 2, happened: 1 }"]);
     }
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_write_is_found_also_when_it_is_unknown() {
+    fn doubled_write_with_an_unknown_outcome_is_found() {
         told("3 ?", "0.0@3 0.1@4 0.1@7", expect!["doubled: write 1 of writer 0 happened at 4 and at 7"]);
     }
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_clients_saw_differently_is_found() {
+    fn write_order_that_contradicts_the_clients_is_found() {
         told(
             "5 4",
             "0.1@4 0.0@5",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wrote_is_found() {
+    fn event_that_no_writer_wrote_is_found() {
         told("5", "0.0@5 7.0@6", expect!["nobody wrote PoolEvent { index: 6, writer: 7, number: 0 }"]);
     }
 }

@@ -18,7 +18,7 @@ const WRITERS_LONG: u64 = 32;
 const KILLS_OF_ONE_CLUSTER: u64 = 100;
 
 #[test]
-fn nothing_acknowledged_is_lost_or_doubled_when_servers_are_killed() -> Result<()> {
+fn killed_servers_lose_and_double_no_acknowledged_writes() -> Result<()> {
     let Some(run) = Run::begin("kills") else { return Ok(()) };
     let kills = run.count("KILLS", 50, 1000);
     // At least this many writes are acknowledged between two kills, plus a random number.
@@ -35,7 +35,7 @@ fn nothing_acknowledged_is_lost_or_doubled_when_servers_are_killed() -> Result<(
 }
 
 #[test]
-fn one_server_alone_loses_nothing_either() -> Result<()> {
+fn killed_single_server_loses_no_acknowledged_writes() -> Result<()> {
     let Some(run) = Run::begin("kills of one") else { return Ok(()) };
     kill_again_and_again(1, 3, 20, usize::try_from(WRITERS)?, run.seed, &mut Deaths::default())?;
     Ok(())

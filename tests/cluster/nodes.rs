@@ -19,7 +19,7 @@ const NODES: usize = 2;
 const WORDS: &str = "the task was here";
 
 #[test]
-fn nodes_lose_their_server_and_go_on_with_another() -> Result<()> {
+fn nodes_continue_with_another_server_when_theirs_is_killed() -> Result<()> {
     let Some(run) = Run::begin("nodes") else { return Ok(()) };
     let mut cluster = Cluster::start_with(SERVERS, NODES, run.seed, &json!({}), |_| Ok(()))?;
     wait(&cluster, "both nodes are ready", |cluster| {

@@ -43,7 +43,7 @@ const TOPOLOGIES: [Topology; 12] = [
 ];
 
 #[test]
-fn no_partition_splits_the_cluster_and_writes_come_back() -> Result<()> {
+fn partitions_do_not_split_the_cluster_and_writes_resume() -> Result<()> {
     let Some(run) = Run::begin("partitions") else { return Ok(()) };
     let rounds = run.count("PARTITIONS", 1, 20);
     let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;

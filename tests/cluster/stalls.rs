@@ -19,7 +19,7 @@ const FROZEN: Duration = Duration::from_millis(1500);
 const BAD: Duration = Duration::from_secs(3);
 
 #[test]
-fn a_leader_that_stood_still_finds_that_others_went_on() -> Result<()> {
+fn frozen_leader_is_replaced_and_serves_again_when_thawed() -> Result<()> {
     let Some(run) = Run::begin("frozen servers") else { return Ok(()) };
     let rounds = run.count("STALLS", 4, 100);
     let trial = Trial::start(Cluster::start(3, run.seed, &json!({}))?, WRITERS, run.seed)?;
@@ -42,7 +42,7 @@ fn a_leader_that_stood_still_finds_that_others_went_on() -> Result<()> {
 }
 
 #[test]
-fn an_archive_is_restored_while_a_server_stands_still() -> Result<()> {
+fn archive_restore_reaches_a_server_that_was_frozen() -> Result<()> {
     let Some(run) = Run::begin("restore beside a frozen server") else { return Ok(()) };
     let mut cluster = Cluster::start(3, run.seed, &json!({}))?;
     let leader = cluster.leader()?;

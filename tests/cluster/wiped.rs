@@ -18,7 +18,7 @@ const KEPT: &str = "64MiB";
 const WRITTEN: u64 = if cfg!(debug_assertions) { 8 << 20 } else { 300 << 20 };
 
 #[test]
-fn a_server_that_lost_everything_gets_the_state_from_the_others() -> Result<()> {
+fn wiped_server_receives_the_state_from_the_others() -> Result<()> {
     let Some(run) = Run::begin("a wiped server") else { return Ok(()) };
     let config = json!({"server": {"log_retention_bytes": KEPT}});
     let mut trial = Trial::start(Cluster::start(3, run.seed, &config)?, WRITERS, run.seed)?;

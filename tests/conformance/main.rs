@@ -45,7 +45,7 @@ use lists::Reasons;
 use player::Until;
 
 #[test]
-fn recorded_conversations_go_as_recorded() -> Result<()> {
+fn recorded_conversations_are_answered_as_recorded() -> Result<()> {
     let folder = folder();
     let known = lists::read(&folder.join("known.txt"))?;
     let masks = lists::read_masks(&folder.join("deliberate.txt"))?;

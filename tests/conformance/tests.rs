@@ -102,7 +102,7 @@ fn an_integer_is_learned_from_numbers_and_texts_alike() {
 }
 
 #[test]
-fn shapes_take_what_they_say_and_nothing_else() {
+fn placeholder_shapes_match_only_their_kind_of_value() {
     check(
         json!({
             "times": ["<time>", "<time>", "<time>", "at <time>!"],
@@ -126,7 +126,7 @@ fn shapes_take_what_they_say_and_nothing_else() {
 }
 
 #[test]
-fn a_learned_text_is_as_short_as_it_can_be_and_may_come_twice() {
+fn text_placeholder_takes_the_shortest_match_and_may_repeat() {
     check(
         json!("<str:1>-<str:2>/<str:1>"),
         json!("a-b-c/a"),
@@ -139,7 +139,7 @@ fn a_learned_text_is_as_short_as_it_can_be_and_may_come_twice() {
 }
 
 #[test]
-fn lists_without_order_learn_only_from_what_fits() {
+fn unordered_lists_learn_placeholders_only_from_matching_elements() {
     check(
         json!([{"id": "<uuid:1>", "n": 1}, {"id": "<uuid:2>", "n": 2}]),
         json!([{"id": B, "n": 2}, {"id": A, "n": 1}]),
@@ -152,7 +152,7 @@ fn lists_without_order_learn_only_from_what_fits() {
 }
 
 #[test]
-fn keys_that_are_tokens_are_paired_by_their_values() {
+fn placeholder_keys_are_paired_by_their_values() {
     check(
         json!({"<uuid:1>": {"n": 1}, "<uuid:2>": {"n": 2}, "plain": 3}),
         json!({"plain": 3, B: {"n": 2}, A: {"n": 1}}),
@@ -176,7 +176,7 @@ fn ignored_values_may_be_anything_or_missing() {
 }
 
 #[test]
-fn requests_are_filled_with_what_is_known() {
+fn requests_are_filled_with_learned_placeholders() {
     let mut bindings = Bindings::default();
     bindings.learned.insert("int:1".into(), "7".into());
     bindings.learned.insert("uuid:1".into(), A.into());
@@ -195,7 +195,7 @@ fn every_shared_case_can_be_read() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_list_complains_of_what_fails_unlisted_and_of_what_passes_listed() -> anyhow::Result<()> {
+fn known_list_complains_of_unlisted_failures_and_listed_passes() -> anyhow::Result<()> {
     let known = lists::parse("# comment\n\njobs/a: no route\njobs/b: not replayed yet\njobs/gone: x\n")?;
     let failed = BTreeMap::from([
         ("jobs/b".to_string(), vec!["step 0: one".to_string()]),
@@ -328,7 +328,7 @@ fn status_headers_and_body_are_compared() {
 }
 
 #[test]
-fn a_masked_step_is_learned_from_but_not_judged_and_the_others_are() {
+fn masked_step_teaches_placeholders_but_is_not_compared() {
     let step = |status: u16, body: Value| json!({"req": {"method": "GET", "path": "/v1/a"}, "res": {"status": status, "body": body}});
     check_masked(
         json!([
@@ -343,7 +343,7 @@ fn a_masked_step_is_learned_from_but_not_judged_and_the_others_are() {
 }
 
 #[test]
-fn until_asks_again_and_then_compares() {
+fn until_step_repeats_its_request_and_then_compares() {
     check_play(
         json!([{
             "req": {"method": "GET", "path": "/v1/evaluation/x"},
@@ -360,7 +360,7 @@ fn until_asks_again_and_then_compares() {
 }
 
 #[test]
-fn only_frames_that_count_count_and_the_tail_is_read() {
+fn stream_step_counts_only_matching_frames_and_reads_the_tail() {
     let frames = concat!(
         "{}\n",
         "{\"Index\":7,\"Events\":[{\"Topic\":\"Node\",\"Type\":\"a\"}]}\n",
@@ -380,7 +380,7 @@ fn only_frames_that_count_count_and_the_tail_is_read() {
 }
 
 #[test]
-fn a_quiet_stream_may_not_bring_another_frame() {
+fn quiet_stream_step_fails_on_another_frame() {
     check_play(
         json!([{
             "req": {"method": "GET", "path": "/v1/event/stream"},
@@ -395,7 +395,7 @@ fn a_quiet_stream_may_not_bring_another_frame() {
 }
 
 #[test]
-fn a_stream_without_an_end_is_given_up_in_time() {
+fn stream_step_without_a_matching_frame_times_out() {
     check_play(
         json!([{
             "req": {"method": "GET", "path": "/v1/event/stream"},
@@ -409,7 +409,7 @@ fn a_stream_without_an_end_is_given_up_in_time() {
 }
 
 #[test]
-fn frames_are_read_until_they_hold_enough() {
+fn frames_step_reads_until_enough_bytes_arrived() {
     check_play(
         json!([{
             "req": {"method": "GET", "path": "/v1/client/fs/logs/x"},
@@ -436,7 +436,7 @@ fn a_started_request_is_compared_where_it_is_joined() {
 }
 
 #[test]
-fn a_websocket_is_heard_to_its_close() {
+fn websocket_step_reads_until_the_close() {
     let output = r#"{"stdout":{"data":"aGk=","close":true}}"#;
     let (start, rest) = output.split_at(9);
     let frame = |first: char, payload: &str| {

@@ -144,7 +144,7 @@ fn tokens_policies_and_roles_are_made_on_the_command_line() -> Result<()> {
 }
 
 #[test]
-fn a_second_bootstrap_takes_a_file_on_the_server() -> Result<()> {
+fn second_acl_bootstrap_needs_a_reset_file_on_the_server() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let agent = Agent::start(&Setup { acl: true, data_dir: Some(folder.path().to_owned()) })?;
     let bootstrap = || -> Result<serde_json::Value> {

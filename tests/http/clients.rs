@@ -36,7 +36,7 @@ fn text(output: Output) -> Result<String> {
 }
 
 #[test]
-fn under_the_name_nomad_the_version_is_told_as_scripts_read_it() -> Result<()> {
+fn program_named_nomad_prints_a_nomad_version() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let told = text(as_nomad(dir.path())?.arg("-version").output()?)?;
     ensure!(told.starts_with("Nomad v1.6."), "{told}");
@@ -61,7 +61,7 @@ fn an_unknown_key_of_a_configuration_is_named_with_its_file() -> Result<()> {
 }
 
 #[test]
-fn the_configuration_of_the_go_packages_test_server_starts_an_agent_that_warns_of_what_does_nothing() -> Result<()> {
+fn go_test_server_configuration_is_accepted_with_warnings_for_keys_without_effect() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let ports: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<std::io::Result<_>>()?;
     let numbers: Vec<u16> = ports.iter().map(|port| Ok(port.local_addr()?.port())).collect::<std::io::Result<_>>()?;

@@ -31,7 +31,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn the_example_runs_and_ctrl_c_leaves_nothing_behind() -> Result<()> {
+fn dev_command_runs_the_example_and_ctrl_c_leaves_no_process_behind() -> Result<()> {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hello.nomad.hcl");
     let port = free_port()?;
     let text = std::fs::read_to_string(example)?.replace("8000", &port.to_string());

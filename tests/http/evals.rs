@@ -40,7 +40,7 @@ fn delete(story: &Story, filter: &str) -> Result<Value> {
 }
 
 #[test]
-fn a_deletion_in_slices_leaves_nothing_behind_and_counts_exactly() -> Result<()> {
+fn eval_deletion_in_slices_is_complete_and_counts_exactly() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let story = Story { agent: Agent::start(&Setup { acl: false, data_dir: Some(data_dir.clone()) })? };

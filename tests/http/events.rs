@@ -59,7 +59,7 @@ fn check_refused(story: &Story, query: &str, expected: Expect) -> Result<()> {
 }
 
 #[test]
-fn a_stream_shows_what_its_parameters_ask_for() -> Result<()> {
+fn event_stream_honours_its_parameters() -> Result<()> {
     let story = Story::begin()?;
     story.wait("/v1/nodes", |nodes| nodes[0]["Status"] == "ready")?;
     story.put("/v1/namespace", &json!({"Name": "team"}))?;

@@ -123,7 +123,7 @@ fn wait_for_process(program: &str, argument: &str) -> Result<Process> {
 }
 
 #[test]
-fn a_plain_session_has_the_tasks_environment_three_streams_and_an_exit_code() -> Result<()> {
+fn plain_exec_session_has_the_task_environment_three_streams_and_an_exit_code() -> Result<()> {
     let story = Story::begin()?;
     let alloc = waiting_task(&story, "plain")?;
     let script = "echo $COLOUR $NOMAD_ALLOC_ID; pwd; echo oops >&2; cat; exit 3";
@@ -162,7 +162,7 @@ fn a_plain_session_has_the_tasks_environment_three_streams_and_an_exit_code() ->
 }
 
 #[test]
-fn a_session_with_a_terminal_has_its_size_its_keys_and_one_stream() -> Result<()> {
+fn exec_session_with_a_terminal_has_a_size_control_keys_and_one_stream() -> Result<()> {
     let story = Story::begin()?;
     let alloc = waiting_task(&story, "terminal")?;
     let script = "read line; stty size; read line; stty size; tty >/dev/null && echo terminal; echo to-err >&2; exec sleep 77001";
@@ -196,7 +196,7 @@ fn a_session_with_a_terminal_has_its_size_its_keys_and_one_stream() -> Result<()
 }
 
 #[test]
-fn a_session_ends_with_its_caller_its_task_and_its_agent() -> Result<()> {
+fn exec_session_ends_with_its_caller_its_task_and_its_agent() -> Result<()> {
     let story = Story::begin()?;
     let alloc = waiting_task(&story, "ends")?;
     let begin = |tty, nth: &str| -> Result<(Session, Process, Process)> {
@@ -241,7 +241,7 @@ fn a_session_ends_with_its_caller_its_task_and_its_agent() -> Result<()> {
 }
 
 #[test]
-fn a_hundred_sessions_run_at_once() -> Result<()> {
+fn hundred_exec_sessions_run_at_once() -> Result<()> {
     let story = Story::begin()?;
     let alloc = waiting_task(&story, "many")?;
     let began = Instant::now();
@@ -263,7 +263,7 @@ fn a_hundred_sessions_run_at_once() -> Result<()> {
 }
 
 #[test]
-fn frames_that_are_none_end_their_session_and_nothing_else() -> Result<()> {
+fn malformed_websocket_frames_end_only_their_exec_session() -> Result<()> {
     let story = Story::begin()?;
     let alloc = waiting_task(&story, "hostile")?;
     let close_after = |frame: &[u8]| -> Result<Option<(u16, String)>> {
@@ -311,7 +311,7 @@ fn frames_that_are_none_end_their_session_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn whoever_runs_commands_in_tasks_needs_the_right_for_it_all_the_time() -> Result<()> {
+fn exec_session_needs_its_capabilities_throughout() -> Result<()> {
     let story = Story { agent: Agent::start(&Setup { acl: true, ..Setup::dev() })? };
     let ask = |method: &str, target: &str, token: &str, body: &Value| -> Result<Value> {
         let answer = story.call(&Request::new(method, target).header("X-Nomad-Token", token).json(body))?;

@@ -36,7 +36,7 @@ fn check(sentences: &Value, names: &BTreeMap<String, &str>, expected: Expect) ->
 }
 
 #[test]
-fn an_alloc_that_was_moved_because_its_node_went_down_is_explained_and_so_is_the_time_before() -> Result<()> {
+fn explanation_of_a_lost_alloc_covers_its_down_node_and_the_time_before() -> Result<()> {
     let fleet = Fleet::begin()?;
     let first = fleet.join("n1")?;
     fleet.put("/v1/jobs", &job("web", 1))?;
@@ -162,7 +162,7 @@ fn read_all(story: &Story) -> Result<(u64, Vec<(u16, String)>)> {
 }
 
 #[test]
-fn a_past_state_answers_as_it_did_when_it_was_present() -> Result<()> {
+fn past_state_read_equals_the_answer_given_at_that_index() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let setup = Setup { acl: false, data_dir: Some(dir.path().join("data")) };
     let story = Story { agent: Agent::start(&setup)? };
@@ -197,7 +197,7 @@ fn a_past_state_answers_as_it_did_when_it_was_present() -> Result<()> {
 }
 
 #[test]
-fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
+fn routes_without_past_reads_are_exactly_the_listed_ones() -> Result<()> {
     let fleet = Fleet::begin()?;
     let node = fleet.join("n1")?;
     fleet.put("/v1/jobs", &job("web", 1))?;
@@ -285,7 +285,7 @@ fn routes_that_have_no_past_are_these_and_no_others() -> Result<()> {
 }
 
 #[test]
-fn every_past_state_has_the_digest_that_it_had_whether_it_is_rebuilt_from_nothing_or_from_a_checkpoint() -> Result<()> {
+fn rebuilt_past_state_has_its_original_digest() -> Result<()> {
     let fleet = Fleet::begin()?;
     let mut digests = BTreeMap::new();
     for n in 0..60 {
@@ -310,7 +310,7 @@ fn refusal(fleet: &Fleet, method: &str, target: &str) -> Result<String> {
 }
 
 #[test]
-fn what_has_no_past_or_no_longer_has_it_is_refused_in_words() -> Result<()> {
+fn invalid_and_dropped_past_reads_are_refused_with_a_reason() -> Result<()> {
     let fleet = Fleet::begin()?;
     fleet.put("/v1/namespace", &json!({"Name": "one"}))?;
     let ask = |method: &str, target: &str| refusal(&fleet, method, target);
@@ -362,7 +362,7 @@ fn what_has_no_past_or_no_longer_has_it_is_refused_in_words() -> Result<()> {
 }
 
 #[test]
-fn a_write_with_a_key_runs_once_and_its_retry_gets_the_first_answer_whatever_came_between() -> Result<()> {
+fn keyed_write_runs_once_and_its_retry_gets_the_first_answer() -> Result<()> {
     let fleet = Fleet::begin()?;
     let mut only_new = job("web", 1);
     only_new["EnforceIndex"] = json!(true);
@@ -397,7 +397,7 @@ fn a_write_with_a_key_runs_once_and_its_retry_gets_the_first_answer_whatever_cam
 }
 
 #[test]
-fn garbage_collection_under_a_key_runs_once_and_so_does_the_reconciling_of_summaries() -> Result<()> {
+fn keyed_garbage_collection_and_summary_reconciliation_run_once() -> Result<()> {
     let fleet = Fleet::begin()?;
     let is_done =
         |evals: &Value| evals.as_array().is_some_and(|evals| evals.iter().all(|eval| eval["Status"] == "complete"));
@@ -430,7 +430,7 @@ fn garbage_collection_under_a_key_runs_once_and_so_does_the_reconciling_of_summa
 }
 
 #[test]
-fn the_audit_tells_who_asked_for_what_and_what_became_of_it() -> Result<()> {
+fn audit_records_actor_request_and_result() -> Result<()> {
     let fleet = Fleet::begin()?;
     fleet.put("/v1/namespace", &json!({"Name": "one"}))?;
     let keyed = || Request::new("PUT", "/v1/namespace").json(&json!({"Name": "two"})).header("Idempotency-Key", "k");

@@ -41,7 +41,7 @@ fn job(count: u32, word: &str) -> Value {
 }
 
 #[test]
-fn a_job_runs_grows_changes_stops_and_is_forgotten() -> Result<()> {
+fn job_runs_scales_up_is_updated_stopped_and_purged() -> Result<()> {
     let story = Story::begin()?;
     let mut lines = story.subscribe("after_index=0", "application/json")?;
     let mut packed = story.subscribe("after_index=0", "application/msgpack")?;

@@ -78,7 +78,7 @@ impl Guarded {
 }
 
 #[test]
-fn a_user_logs_in_at_a_provider_over_tls() -> Result<()> {
+fn user_logs_in_at_an_oidc_provider_over_tls() -> Result<()> {
     let (guarded, provider) = (Guarded::start()?, Provider::start()?);
     let config = json!({
         "OIDCDiscoveryURL": provider.url(""), "OIDCClientID": CLIENT.0, "OIDCClientSecret": CLIENT.1, "DiscoveryCaPem": [AUTHORITY],
@@ -107,7 +107,7 @@ fn a_user_logs_in_at_a_provider_over_tls() -> Result<()> {
 }
 
 #[test]
-fn a_machine_logs_in_by_published_keys() -> Result<()> {
+fn machine_logs_in_with_a_jwt_signed_by_published_keys() -> Result<()> {
     let (guarded, provider) = (Guarded::start()?, Provider::start()?);
     let by_keys =
         |path: &str| json!({"JWKSURL": provider.url(path), "JWKSCACert": AUTHORITY, "BoundAudiences": ["cluster"]});

@@ -58,7 +58,7 @@ fn sleeper(id: &str) -> Value {
 }
 
 #[test]
-fn the_whole_text_is_valid_and_has_what_dashboards_ask_for() -> Result<()> {
+fn prometheus_text_is_valid_and_has_the_dashboard_metrics() -> Result<()> {
     let story = Story::begin()?;
     story.put("/v1/jobs", &sleeper("sleeper"))?;
     story.wait_for_running("sleeper", 2, 0)?;
@@ -115,7 +115,7 @@ fn the_whole_text_is_valid_and_has_what_dashboards_ask_for() -> Result<()> {
 }
 
 #[test]
-fn json_tells_the_last_interval_and_forgets_it() -> Result<()> {
+fn metrics_json_shows_the_last_interval_only() -> Result<()> {
     let story = Story::begin()?;
     for _ in 0..7 {
         story.get("/v1/jobs")?;
@@ -138,7 +138,7 @@ fn json_tells_the_last_interval_and_forgets_it() -> Result<()> {
 }
 
 #[test]
-fn callers_are_told_apart_unless_the_configuration_says_no() -> Result<()> {
+fn request_metrics_are_labelled_by_caller_unless_disabled() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let start = |name: &str, telemetry: Value| -> Result<(Story, String)> {
         let content = json!({
@@ -169,7 +169,7 @@ fn callers_are_told_apart_unless_the_configuration_says_no() -> Result<()> {
 }
 
 #[test]
-fn prometheus_asks_in_vain_where_it_is_not_enabled() -> Result<()> {
+fn prometheus_format_is_refused_unless_enabled() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let agent = Agent::start(&Setup { data_dir: Some(dir.path().to_owned()), ..Setup::dev() })?;
     let story = Story { agent };

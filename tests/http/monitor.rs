@@ -38,7 +38,7 @@ fn say_something(story: &Story, job: &str) -> Result<()> {
 }
 
 #[test]
-fn the_agents_log_is_streamed_to_those_who_ask() -> Result<()> {
+fn agent_log_is_streamed_as_text_json_and_frames() -> Result<()> {
     let story = Story::begin()?;
     let mut plain = open(&story, "/v1/agent/monitor?log_level=trace&plain=true")?;
     let mut objects =
@@ -63,7 +63,7 @@ fn the_agents_log_is_streamed_to_those_who_ask() -> Result<()> {
 }
 
 #[test]
-fn workers_are_shown_and_can_be_others() -> Result<()> {
+fn scheduler_workers_are_listed_and_can_be_reconfigured() -> Result<()> {
     let story = Story::begin()?;
     let shown = story.get("/v1/agent/schedulers")?;
     let workers = shown["schedulers"].as_array().context("workers")?.len();
@@ -88,7 +88,7 @@ fn workers_are_shown_and_can_be_others() -> Result<()> {
 }
 
 #[test]
-fn profiles_are_what_there_is_and_the_rest_is_refused_plainly() -> Result<()> {
+fn supported_pprof_profiles_are_served_and_others_refused() -> Result<()> {
     let story = Story::begin()?;
     let ask = |target: &str| -> Result<(u16, String)> {
         let answer = story.ask(&Request::new("GET", target))?;
@@ -105,7 +105,7 @@ fn profiles_are_what_there_is_and_the_rest_is_refused_plainly() -> Result<()> {
 }
 
 #[test]
-fn the_data_of_an_allocation_is_packed_for_its_successor() -> Result<()> {
+fn alloc_snapshot_packs_data_and_omits_secrets() -> Result<()> {
     let story = Story::begin()?;
     let script = "echo shared > $NOMAD_ALLOC_DIR/data/file; echo own > $NOMAD_TASK_DIR/file; exec sleep 86400";
     let task = json!({"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/sh", "args": ["-c", script]}, "KillTimeout": 1_000_000_000});

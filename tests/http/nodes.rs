@@ -95,7 +95,7 @@ fn exec(agent: SocketAddr, alloc: &str, command: &[&str]) -> Result<String> {
 }
 
 #[test]
-fn a_job_on_a_node_without_a_server_is_seen_from_everywhere() -> Result<()> {
+fn job_on_a_client_only_agent_is_reachable_through_every_agent() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let ports = Ports::free()?;
     let servers = server(dir.path(), &ports, false)?;
@@ -139,7 +139,7 @@ fn a_job_on_a_node_without_a_server_is_seen_from_everywhere() -> Result<()> {
 }
 
 #[test]
-fn a_server_that_is_killed_and_comes_back_finds_its_node_and_the_task_has_noticed_nothing() -> Result<()> {
+fn killed_server_regains_its_node_after_a_restart_and_the_task_keeps_running() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let ports = Ports::free()?;
     let servers = server(dir.path(), &ports, false)?;
@@ -178,7 +178,7 @@ fn a_server_that_is_killed_and_comes_back_finds_its_node_and_the_task_has_notice
 }
 
 #[test]
-fn what_ran_on_a_node_that_is_killed_is_lost_and_runs_elsewhere() -> Result<()> {
+fn alloc_of_a_killed_node_is_lost_and_replaced_on_another_node() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let ports = Ports::free()?;
     let servers = server(dir.path(), &ports, false)?;
@@ -215,7 +215,7 @@ fn what_ran_on_a_node_that_is_killed_is_lost_and_runs_elsewhere() -> Result<()> 
 }
 
 #[test]
-fn a_node_judges_by_the_policies_that_servers_know() -> Result<()> {
+fn node_agent_authorizes_by_the_policies_of_the_servers() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let ports = Ports::free()?;
     let servers = server(dir.path(), &ports, true)?;
@@ -245,7 +245,7 @@ fn a_node_judges_by_the_policies_that_servers_know() -> Result<()> {
 }
 
 #[test]
-fn users_reach_what_a_node_has_through_servers_with_their_own_tokens() -> Result<()> {
+fn node_data_is_read_through_servers_with_the_token_of_the_user() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let ports = Ports::free()?;
     let servers = server(dir.path(), &ports, true)?;

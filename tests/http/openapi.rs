@@ -25,7 +25,7 @@ const NOT_ASKED: [&str; 12] = [
 ];
 
 #[test]
-fn what_is_answered_has_the_shape_that_the_agent_says() -> Result<()> {
+fn answers_match_the_openapi_document_that_the_agent_serves() -> Result<()> {
     let story = Story::begin()?;
     let served = story.get("/v1/openapi.json")?;
     let document = Document::new(served.clone());

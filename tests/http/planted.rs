@@ -128,7 +128,7 @@ fn refused(story: &Story) -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 #[test]
-fn what_is_planted_is_found_only_where_it_may_be() -> Result<()> {
+fn planted_secrets_are_found_only_in_allowed_places() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let story = Story { agent: Agent::start_talkative(&Setup { acl: false, data_dir: Some(data_dir.clone()) })? };

@@ -51,7 +51,7 @@ impl Guarded {
 }
 
 #[test]
-fn every_field_of_a_body_is_refused_in_gos_words() -> Result<()> {
+fn body_fields_of_the_wrong_type_are_refused_with_go_errors() -> Result<()> {
     let story = Guarded::begin()?;
     story.check(
         &[
@@ -145,7 +145,7 @@ fn parameters_of_variables_and_streams_are_refused_as_the_reference_does() -> Re
 }
 
 #[test]
-fn roles_are_known_by_their_ids_letter_by_letter() -> Result<()> {
+fn role_ids_and_prefixes_are_compared_as_text() -> Result<()> {
     let story = Guarded::begin()?;
     let put = Request::new("PUT", "/v1/acl/policy/p").header("X-Nomad-Token", &story.token).json(&json!({"Name": "p"}));
     http::call(story.agent.http, &put, Instant::now() + WITHIN)?;

@@ -11,7 +11,7 @@ use crate::http::Request;
 use crate::story::Story;
 
 #[test]
-fn a_log_replays_to_the_state_that_it_drove_and_so_does_its_archive() -> Result<()> {
+fn replayed_log_and_restored_archive_give_the_live_state() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let story = Story { agent: Agent::start(&Setup { acl: false, data_dir: Some(data_dir.clone()) })? };

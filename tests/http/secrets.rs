@@ -49,7 +49,7 @@ fn wait_for_key(story: &Story) -> Result<Value> {
 }
 
 #[test]
-fn a_variable_outlives_its_server_and_is_nowhere_in_the_clear() -> Result<()> {
+fn variable_survives_a_restart_and_is_never_stored_in_plaintext() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let story = start(&data_dir)?;
@@ -67,7 +67,7 @@ fn a_variable_outlives_its_server_and_is_nowhere_in_the_clear() -> Result<()> {
 }
 
 #[test]
-fn a_server_without_its_key_encryption_key_runs_and_says_so_until_it_has_it_again() -> Result<()> {
+fn server_without_its_key_encryption_key_refuses_variables_until_the_key_is_back() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let kek = data_dir.join("server/keystore/kek");
@@ -96,7 +96,7 @@ fn a_server_without_its_key_encryption_key_runs_and_says_so_until_it_has_it_agai
 }
 
 #[test]
-fn a_full_rotation_takes_all_variables_over_and_the_old_key_retires() -> Result<()> {
+fn full_key_rotation_keeps_all_variables_and_retires_the_old_key() -> Result<()> {
     let story = Story::begin()?;
     let keys = wait_for_key(&story)?;
     let old = keys[0]["KeyID"].clone();
@@ -117,7 +117,7 @@ fn a_full_rotation_takes_all_variables_over_and_the_old_key_retires() -> Result<
 }
 
 #[test]
-fn a_task_gets_an_identity_that_no_answer_and_no_event_shows() -> Result<()> {
+fn task_identity_is_shown_in_no_answer_and_no_event() -> Result<()> {
     let story = Story::begin()?;
     story.wait("/v1/nodes", |nodes| nodes[0]["Status"] == "ready")?;
     let task = json!({

@@ -59,7 +59,7 @@ fn packed(members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn an_archive_is_verified_without_being_restored_and_a_bad_one_changes_nothing() -> Result<()> {
+fn dry_run_restore_verifies_an_archive_and_a_bad_archive_changes_nothing() -> Result<()> {
     let old = Story::begin()?;
     old.put("/v1/namespace", &json!({"Name": "one"}))?;
     let archive = old.call(&Request::new("GET", "/v1/operator/snapshot"))?.body;

@@ -84,11 +84,11 @@ fn play(acl: bool) -> Result<()> {
 }
 
 #[test]
-fn a_task_asks_over_its_own_socket_and_nobody_else_does() -> Result<()> {
+fn task_api_socket_answers_only_requests_with_a_valid_token() -> Result<()> {
     play(true)
 }
 
 #[test]
-fn without_acls_a_task_is_still_asked_who_it_is() -> Result<()> {
+fn task_api_socket_requires_a_token_even_without_acls() -> Result<()> {
     play(false)
 }

@@ -105,7 +105,7 @@ fn wait_for_line(agent: &Story, words: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn servers_and_a_node_talk_with_certificates_and_strangers_are_told_apart() -> Result<()> {
+fn cluster_with_certificates_works_and_strangers_are_refused() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let rpc = ports(4)?;
     let servers: Vec<Story> = (0..3).map(|own| server(dir.path(), &rpc[..3], own, 3, SERVER)).collect::<Result<_>>()?;
@@ -139,7 +139,7 @@ fn servers_and_a_node_talk_with_certificates_and_strangers_are_told_apart() -> R
 }
 
 #[test]
-fn an_agent_without_tls_is_not_let_in_where_there_is_tls() -> Result<()> {
+fn agent_without_tls_cannot_register_with_a_tls_server() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let rpc = ports(1)?;
     let server = server(dir.path(), &rpc, 0, 1, SERVER)?;

@@ -52,7 +52,7 @@ fn rpc_port(agent: &Agent) -> Result<u64> {
 }
 
 #[test]
-fn a_server_that_could_not_tell_others_from_strangers_says_how_to_make_a_key_and_ends() -> Result<()> {
+fn server_without_peer_authentication_exits_with_advice_to_make_a_key() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let output = started(dir.path(), &elsewhere(dir.path(), json!({})))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -79,7 +79,7 @@ fn a_server_that_could_not_tell_others_from_strangers_says_how_to_make_a_key_and
 }
 
 #[test]
-fn a_dev_agent_refuses_servers_and_says_whom_it_refused() -> Result<()> {
+fn dev_agent_refuses_server_connections_and_logs_them() -> Result<()> {
     let agent = Agent::start(&Setup::dev())?;
     let port = rpc_port(&agent)?;
     for first in [0x10, 0x11, 0x13] {

@@ -41,7 +41,7 @@ const WRITES: (u64, u64) = (100, 3000);
 const WITHIN: Duration = Duration::from_secs(60);
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_agent_is_killed() -> Result<()> {
+fn killed_agent_loses_no_acknowledged_writes() -> Result<()> {
     let rounds = from_env("SONGLINE_KILL_ROUNDS").unwrap_or(ROUNDS);
     let seed = from_env("SONGLINE_KILL_SEED").unwrap_or_else(seed_of_now);
     say(&format!("seed {seed}, {rounds} rounds"));

@@ -26,7 +26,7 @@ fn a_module_is_a_file_beside_its_folder() -> Result<()> {
 }
 
 #[test]
-fn a_file_says_first_what_it_is() -> Result<()> {
+fn every_file_starts_with_a_module_comment() -> Result<()> {
     check(|file| {
         let says = file.text.starts_with("//!") || file.text.is_empty();
         (!says).then(|| format!("{}: the first line is not `//!`", file.path)).into_iter().collect()
@@ -42,7 +42,7 @@ fn a_file_is_not_longer_than_600_lines() -> Result<()> {
 }
 
 #[test]
-fn nothing_is_left_undone_or_switched_off() -> Result<()> {
+fn code_has_no_todo_and_no_ignored_test() -> Result<()> {
     let words = [concat!("#[ig", "nore"), concat!("to", "do!("), concat!("unimple", "mented!(")];
     check(|file| {
         let lines = file.text.lines().enumerate();
@@ -65,7 +65,7 @@ fn only_tests_unwrap() -> Result<()> {
 
 /// Paths and names that exist on one machine only.
 #[test]
-fn nothing_names_a_machine_of_its_author() -> Result<()> {
+fn files_name_no_path_of_the_authors_machine() -> Result<()> {
     let words =
         [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("../sha", "red"), concat!(".car", "go/registry")];
     let mut complaints = Vec::new();

@@ -53,7 +53,7 @@ fn every_core_package_has_the_same_clippy_rules() -> Result<()> {
 }
 
 #[test]
-fn the_pure_half_of_the_node_agent_touches_nothing() -> Result<()> {
+fn pure_half_of_the_node_agent_uses_no_io_and_no_clock() -> Result<()> {
     let files = tree::files(&[".rs"])?;
     let mut complaints = Vec::new();
     let pure = |path: &str| path.starts_with("client/src/core/") || path == "client/src/core.rs";

@@ -194,7 +194,7 @@ mod tests {
     use super::{disks, is_secret};
 
     #[test]
-    fn variables_that_hold_secrets_are_known_by_their_names() {
+    fn secret_environment_variables_are_recognised_by_name() {
         for (name, secret) in [
             ("PATH", false),
             ("VAULT_TOKEN", true),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_file_systems_on_devices_count() {
+    fn host_disks_include_only_file_systems_on_devices() {
         let disks = disks("proc /proc proc rw 0 0\n/dev/none / ext4 rw 0 0\nhalf a line\n");
         assert_eq!(disks.into_keys().collect::<Vec<_>>(), ["/"]);
     }

@@ -43,7 +43,7 @@ mod tests {
     use super::{exact, prefix};
 
     #[test]
-    fn texts_that_are_no_ids_are_told_as_the_reference_tells_them() {
+    fn malformed_ids_are_refused_with_the_reference_errors() {
         let check = |found: Result<(), String>, text: &str| assert_eq!(found.err().as_deref(), Some(text));
         check(exact("zz").map(drop), "UUID must be 36 characters");
         check(prefix("1").map(drop), "Input (without hyphens) must be even length");

@@ -138,7 +138,7 @@ mod tests {
     use super::with_port;
 
     #[test]
-    fn addresses_without_a_port_get_one() {
+    fn addresses_without_a_port_get_the_default_port() {
         for (address, expected) in [
             ("10.0.0.1", "10.0.0.1:4648"),
             ("10.0.0.1:1", "10.0.0.1:1"),

@@ -108,7 +108,7 @@ mod tests {
     use super::threads;
 
     #[test]
-    fn this_thread_is_among_those_shown() {
+    fn thread_dump_lists_at_least_one_thread() {
         let shown = threads();
         assert!(shown.starts_with("threads: ") && shown.lines().count() > 1, "{shown}");
     }

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_lose_the_last_digit_of_an_odd_number() {
+    fn search_prefix_of_odd_length_drops_its_last_digit() {
         for (prefix, expected) in [
             ("", ""),
             ("a", ""),
@@ -382,13 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn a_match_is_found_however_many_other_rows_are_before_it() {
+    fn search_finds_a_match_behind_100000_other_rows() {
         let ids = (0..100_000).map(|n| format!("ac{n:05}")).chain(["ad".to_owned()]);
         assert_eq!(first(ids, "ad", &mut Clock::of(Duration::from_secs(60))), (vec!["ad".to_owned()], false));
     }
 
     #[test]
-    fn an_answer_has_at_most_20_matches_of_a_context_and_says_when_there_are_more() {
+    fn search_answer_has_at_most_20_matches_per_context_and_reports_truncation() {
         let ids = |count: usize| (0..count).map(|n| format!("ab{n:02}"));
         let mut clock = Clock::of(Duration::from_secs(60));
         let (found, truncated) = first(ids(MATCHES_MAX), "ab", &mut clock);
@@ -398,13 +398,13 @@ mod tests {
     }
 
     #[test]
-    fn a_search_whose_time_ran_out_says_that_it_is_truncated() {
+    fn search_that_runs_out_of_time_reports_truncation() {
         let ids = (0..100_000).map(|n| format!("ac{n}"));
         assert_eq!(first(ids, "ad", &mut Clock::of(Duration::ZERO)), (Vec::new(), true));
     }
 
     #[test]
-    fn contexts_that_are_none_are_refused() {
+    fn unknown_search_contexts_are_refused() {
         assert_eq!(Context::parse("all").map(|contexts| contexts.len()).ok(), Some(11));
         let text = Context::parse("tasks").expect_err("is refused").text;
         let words = "allocs jobs nodes node_pools evals deployment plugins volumes scaling_policy vars namespaces";

@@ -106,22 +106,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_byte_a_second_is_given_up_after_the_patience_that_there_is() {
+    async fn body_at_one_byte_per_second_times_out_after_60_seconds() {
         assert_eq!(check(1_000_000, 1, Duration::from_secs(1)).await, (60, 60, false));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_is_given_up_as_soon() {
+    async fn silent_body_times_out_after_60_seconds() {
         assert_eq!(check(1, 1, Duration::from_secs(1_000_000)).await, (0, 60, false));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_line_may_take_hours() {
+    async fn slow_but_steady_body_may_take_hours() {
         assert_eq!(check(10_000, 8192, Duration::from_secs(1)).await, (81_920_000, 10_000, true));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_fast_beginning_does_not_pay_for_an_endless_end() {
+    async fn fast_start_of_a_body_does_not_extend_its_stall_timeout() {
         let fast = vec![Bytes::from(vec![0; 32 << 20])];
         let stream = async_stream::stream! {
             for piece in fast { yield Ok::<_, Infallible>(piece); }

@@ -33,7 +33,7 @@ impl Write for Lines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_that_takes_nothing_is_closed_and_the_log_says_where_it_stood() {
+async fn stalled_subscriber_is_disconnected_and_its_cursor_is_logged() {
     let lines = Lines::default();
     let writer = lines.clone();
     let logged = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();

@@ -20,7 +20,7 @@ fn line(level: Level, message: &str) -> LogLine {
 }
 
 #[tokio::test]
-async fn a_listener_hears_what_is_grave_enough_and_is_told_what_was_missed() {
+async fn monitor_listener_gets_lines_at_its_level_and_a_count_of_missed_lines() {
     let monitor = monitor();
     assert_eq!(monitor.level(), LevelFilter::OFF);
     let mut warnings = monitor.listen(Level::WARN);
@@ -41,7 +41,7 @@ async fn a_listener_hears_what_is_grave_enough_and_is_told_what_was_missed() {
 }
 
 #[test]
-fn lines_are_texts_or_objects_and_cannot_be_forged() {
+fn newlines_in_text_and_json_log_lines_are_replaced_or_escaped() {
     let line = line(Level::WARN, "two\nlines");
     let shown = [line.text(false), line.text(true), line.json(false), line.json(true)].concat();
     expect![[r#"
@@ -53,7 +53,7 @@ fn lines_are_texts_or_objects_and_cannot_be_forged() {
 }
 
 #[test]
-fn levels_have_names() {
+fn log_level_names_are_parsed_in_any_case() {
     assert_eq!(
         ["Info ", "WARN", "trace", "nope", ""].map(level_named),
         [Some(Level::INFO), Some(Level::WARN), Some(Level::TRACE), None, None]
@@ -61,6 +61,6 @@ fn levels_have_names() {
 }
 
 #[test]
-fn long_texts_are_cut() {
+fn long_log_texts_are_truncated() {
     assert_eq!(LogLine::cut("ü".repeat(10_000)).len(), (8 << 10) + 2);
 }

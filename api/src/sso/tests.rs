@@ -10,7 +10,7 @@ fn open(requests: &Requests, nonce: &str, now: Time) -> Result<(), OpenError> {
 }
 
 #[test]
-fn a_login_is_taken_once_and_in_time() {
+fn pending_login_is_taken_once_and_before_it_expires() {
     let (requests, start) = (Requests::default(), Time::from_secs(1000));
     let (method, late) = (Str::new("corp"), start.plus(Dur::from_secs(361)));
     assert_eq!(open(&requests, "n", start), Ok(()));
@@ -24,7 +24,7 @@ fn a_login_is_taken_once_and_in_time() {
 }
 
 #[test]
-fn logins_that_never_come_back_are_bounded_and_give_way_when_they_are_late() {
+fn pending_logins_are_bounded_and_expired_ones_make_room() {
     let (requests, start) = (Requests::default(), Time::from_secs(1000));
     let refused = (0..5000).filter(|nth| open(&requests, &format!("n{nth}"), start) == Err(OpenError::Full)).count();
     assert_eq!((refused, requests.len()), (5000 - 4096, 4096));
@@ -33,7 +33,7 @@ fn logins_that_never_come_back_are_bounded_and_give_way_when_they_are_late() {
 }
 
 #[test]
-fn addresses_are_compared_without_the_port_only_on_this_machine() {
+fn redirect_uris_ignore_the_port_only_on_loopback_hosts() {
     let allowed = "http://localhost:4649/oidc/callback";
     assert!(same_but_port(allowed, "http://localhost:1/oidc/callback"));
     assert!(same_but_port(allowed, "http://localhost/oidc/callback"));

@@ -47,7 +47,7 @@ pub async fn check(server: &Arc<Memory>, story: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn the_first_token_is_anybodys_and_there_is_one() {
+async fn acl_bootstrap_needs_no_token_and_succeeds_once() {
     check(
         &Memory::guarded(),
         r#"- GET /v1/jobs
@@ -75,7 +75,7 @@ async fn the_first_token_is_anybodys_and_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_bootstrap_happens_once_more_for_who_knows_the_index_of_the_last() {
+async fn acl_bootstrap_repeats_once_when_the_server_holds_the_right_reset_index() {
     let server = guarded().await;
     check(
         &server,
@@ -208,7 +208,7 @@ async fn a_token_is_made_changed_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_no_token_may_be_is_refused() {
+async fn invalid_acl_tokens_are_refused() {
     check(
         &guarded().await,
         r##"all POST /v1/acl/token
@@ -267,7 +267,7 @@ async fn what_no_token_may_be_is_refused() {
 }
 
 #[tokio::test]
-async fn a_role_gives_its_policies_under_a_name_that_may_change() {
+async fn role_grants_its_policies_and_may_be_renamed() {
     check(
         &guarded().await,
         r##"all PUT /v1/acl/policy/readers {"Name": "readers", "Rules": "node { policy = \"read\" }"}
@@ -391,7 +391,7 @@ async fn a_one_time_token_is_exchanged_once() {
 }
 
 #[tokio::test]
-async fn without_acls_their_routes_say_so() {
+async fn acl_routes_answer_an_error_when_acls_are_disabled() {
     check(
         &Memory::new(),
         "- GET /v1/acl/policies

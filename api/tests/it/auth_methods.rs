@@ -44,7 +44,7 @@ fn stored_secret(server: &Memory) -> String {
 }
 
 #[tokio::test]
-async fn defect_3_a_client_secret_goes_in_and_never_comes_out() {
+async fn defect_3_client_secret_is_stored_and_never_returned() {
     let server = guarded();
     let (code, made) = ask(&server, "PUT", "/v1/acl/auth-method", corp()).await;
     assert_eq!((code, &made["Config"]["OIDCClientSecret"]), (200, &json!("redacted")));
@@ -63,7 +63,7 @@ async fn defect_3_a_client_secret_goes_in_and_never_comes_out() {
 }
 
 #[tokio::test]
-async fn a_change_of_any_field_is_stored() {
+async fn auth_method_update_stores_a_change_of_any_field() {
     let server = guarded();
     ask(&server, "PUT", "/v1/acl/auth-method", corp()).await;
     let changes = [
@@ -91,7 +91,7 @@ async fn a_change_of_any_field_is_stored() {
 }
 
 #[tokio::test]
-async fn a_rule_stays_with_its_method_and_loses_what_an_update_leaves_out() {
+async fn binding_rule_update_clears_an_omitted_selector_but_keeps_the_auth_method() {
     let server = guarded();
     ask(&server, "PUT", "/v1/acl/auth-method", corp()).await;
     let rule = json!({"AuthMethod": "corp", "BindType": "policy", "BindName": "p", "Selector": "value.a == b", "Description": "d"});
@@ -111,7 +111,7 @@ async fn a_rule_stays_with_its_method_and_loses_what_an_update_leaves_out() {
 }
 
 #[tokio::test]
-async fn without_acls_nobody_logs_in() {
+async fn login_routes_are_refused_when_acls_are_disabled() {
     let server = Memory::new();
     for line in [
         "GET /v1/acl/auth-methods",

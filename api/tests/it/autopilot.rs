@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::server::{Memory, check};
 
 #[tokio::test]
-async fn the_configuration_is_replaced_as_a_whole_and_by_compare_and_set() {
+async fn autopilot_configuration_is_replaced_whole_or_by_compare_and_set() {
     check(
         &Memory::new(),
         r#"GET /v1/operator/autopilot/configuration
@@ -54,7 +54,7 @@ async fn the_configuration_is_replaced_as_a_whole_and_by_compare_and_set() {
 }
 
 #[tokio::test]
-async fn a_server_alone_is_well_and_may_not_fail() {
+async fn single_server_is_healthy_with_failure_tolerance_zero() {
     check(
         &Memory::new(),
         "GET /v1/operator/autopilot/health

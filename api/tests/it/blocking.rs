@@ -29,7 +29,7 @@ async fn waiting(server: &Arc<Memory>, line: String) -> tokio::task::JoinHandle<
 }
 
 #[tokio::test]
-async fn a_query_for_one_object_waits_for_that_object_only() {
+async fn blocking_object_query_wakes_only_on_changes_of_its_object() {
     let server = Memory::new();
     let index = server.run(namespaces("dev"));
     let query = waiting(&server, format!("GET /v1/namespace/dev?index={index}")).await;
@@ -41,7 +41,7 @@ async fn a_query_for_one_object_waits_for_that_object_only() {
 }
 
 #[tokio::test]
-async fn a_list_waits_for_its_table() {
+async fn blocking_list_query_wakes_on_any_change_of_its_table() {
     let server = Memory::new();
     let index = server.run(namespaces("dev"));
     let query = waiting(&server, format!("GET /v1/namespaces?index={index}")).await;
@@ -50,7 +50,7 @@ async fn a_list_waits_for_its_table() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_whose_time_is_up_answers_what_there_is() {
+async fn blocking_query_that_times_out_answers_the_current_state() {
     let server = Memory::new();
     let index = server.run(namespaces("dev"));
     let started = tokio::time::Instant::now();
@@ -61,7 +61,7 @@ async fn a_query_whose_time_is_up_answers_what_there_is() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_the_wait() {
+async fn shutdown_ends_blocking_queries() {
     let server = Memory::new();
     let index = server.run(namespaces("dev"));
     let query = waiting(&server, format!("GET /v1/namespace/dev?index={index}")).await;
@@ -70,7 +70,7 @@ async fn shutdown_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn an_index_that_has_passed_does_not_wait() {
+async fn blocking_query_below_the_current_index_answers_at_once() {
     let server = Memory::new();
     let index = server.run(namespaces("dev"));
     let response = answer(&server, &format!("GET /v1/namespace/dev?index={}", index - 1)).await;

@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_error_is_short_however_a_body_is_wrong(
+    fn error_text_is_bounded_for_any_mutated_request(
         request in prop::sample::select(REQUESTS),
         mutations in prop::collection::vec(mutation(), 0..6),
     ) {

@@ -53,7 +53,7 @@ fn namespaces(server: &Memory, names: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_caller_is_let_in_by_his_own_policies_alone() {
+async fn caller_is_admitted_by_its_own_policies_only() {
     let server = Memory::guarded();
     policy(&server, "reads", "node { policy = \"read\" }");
     let (all, reads) = (token(&server, 1, &[], None), token(&server, 2, &["reads", "gone"], None));
@@ -73,7 +73,7 @@ async fn a_caller_is_let_in_by_his_own_policies_alone() {
 }
 
 #[tokio::test]
-async fn a_policy_of_a_restored_archive_is_not_taken_for_one_that_was_known_before() {
+async fn policy_cache_separates_policies_of_equal_name_and_index_after_a_restore() {
     let (before, after) = (Memory::guarded(), Memory::guarded());
     let shared = Shared::of(&*before);
     // The same policy name at the same index, as after restoring another cluster's archive.
@@ -89,7 +89,7 @@ async fn a_policy_of_a_restored_archive_is_not_taken_for_one_that_was_known_befo
 }
 
 #[tokio::test]
-async fn everybody_has_the_policy_anonymous_when_there_is_one() {
+async fn anonymous_policy_applies_to_callers_without_a_token() {
     let server = Memory::guarded();
     assert_eq!(ask(&server, "", "GET /v1/nodes").await, "403 Permission denied");
     policy(&server, "anonymous", "node { policy = \"read\" }");
@@ -99,14 +99,14 @@ async fn everybody_has_the_policy_anonymous_when_there_is_one() {
 }
 
 #[tokio::test]
-async fn an_expired_token_is_nobodys() {
+async fn expired_token_lists_no_nodes() {
     let server = Memory::guarded();
     let old = token(&server, 1, &[], Some(Time::from_secs(1)));
     assert_eq!(ask(&server, &old, "GET /v1/nodes").await, "403 Permission denied");
 }
 
 #[tokio::test]
-async fn a_list_over_all_namespaces_shows_those_of_the_caller() {
+async fn list_over_all_namespaces_shows_only_readable_namespaces() {
     let server = Memory::guarded();
     namespaces(&server, &["dev", "prod"]);
     policy(&server, "dev", "namespace \"dev\" { policy = \"read\" }");
@@ -119,7 +119,7 @@ async fn a_list_over_all_namespaces_shows_those_of_the_caller() {
 }
 
 #[tokio::test]
-async fn defect_1_the_secret_of_a_node_opens_nothing_but_what_nodes_do() {
+async fn defect_1_node_secret_grants_only_what_nodes_need() {
     let server = Memory::guarded();
     let node = Node { id: NodeId::from(id(9)), secret_id: Secret::new(id(8).to_string()), ..Node::default() };
     server.run(RegisterNode { node, ..RegisterNode::default() });
@@ -140,7 +140,7 @@ async fn defect_1_the_secret_of_a_node_opens_nothing_but_what_nodes_do() {
 }
 
 #[tokio::test]
-async fn a_query_that_waits_is_refused_when_its_token_is_gone() {
+async fn blocking_query_is_refused_after_its_token_is_deleted() {
     let server = Memory::guarded();
     let all = token(&server, 1, &[], None);
     let index = server.view().applied_index();
@@ -156,7 +156,7 @@ async fn a_query_that_waits_is_refused_when_its_token_is_gone() {
 }
 
 #[tokio::test]
-async fn defect_4_a_stream_shows_each_event_to_who_may_read_its_own_namespace() {
+async fn defect_4_event_stream_shows_only_events_of_readable_namespaces() {
     let server = Memory::guarded();
     namespaces(&server, &["dev", "prod"]);
     policy(&server, "dev", "namespace \"dev\" { policy = \"read\" }");
@@ -188,7 +188,7 @@ async fn defect_4_a_stream_shows_each_event_to_who_may_read_its_own_namespace() 
 }
 
 #[tokio::test]
-async fn the_log_remembers_who_wrote() {
+async fn log_entry_records_the_accessor_of_the_writer() {
     let server = Memory::guarded();
     let all = token(&server, 1, &[], None);
     assert_eq!(ask(&server, &all, "PUT /v1/namespace {\"Name\": \"dev\"}").await, "200 ");
@@ -196,7 +196,7 @@ async fn the_log_remembers_who_wrote() {
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_what_they_ask_and_who_asks() {
+async fn requests_are_counted_by_endpoint_operation_and_caller() {
     let server = Memory::guarded();
     let all = token(&server, 1, &[], None);
     for (caller, asked) in [
@@ -217,7 +217,7 @@ async fn requests_are_counted_by_what_they_ask_and_who_asks() {
 }
 
 #[tokio::test]
-async fn calls_that_hide_behind_other_nouns_count_as_the_reference_counts_them() {
+async fn requests_are_counted_under_the_endpoint_that_the_reference_uses() {
     let server = Memory::new();
     for asked in [
         "PUT /v1/job/web/periodic/force",
@@ -235,7 +235,7 @@ async fn calls_that_hide_behind_other_nouns_count_as_the_reference_counts_them()
 }
 
 #[tokio::test]
-async fn the_public_keys_of_identities_are_for_everybody() {
+async fn identity_public_keys_are_readable_without_a_token() {
     let server = Memory::guarded();
     let key = server.keyring().fresh_key(false).expect("makes one");
     server.run(key);

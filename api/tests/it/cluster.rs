@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::server::{Memory, check};
 
 #[tokio::test]
-async fn a_server_that_is_alone_has_one_peer_that_stays() {
+async fn single_server_has_one_raft_peer_that_cannot_be_removed() {
     check(
         &Memory::new(),
         "GET /v1/operator/raft/configuration
@@ -48,7 +48,7 @@ async fn a_server_that_is_alone_has_one_peer_that_stays() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_a_member() {
+async fn single_server_joins_no_unreachable_server_and_has_no_gossip_keyring() {
     check(
         &Memory::new(),
         r#"PUT /v1/agent/join
@@ -91,7 +91,7 @@ async fn nobody_else_is_a_member() {
 }
 
 #[tokio::test]
-async fn an_agent_tells_of_itself() {
+async fn agent_reports_itself_its_members_and_its_health() {
     check(
         &Memory::new(),
         "GET /v1/agent/self
@@ -158,7 +158,7 @@ async fn an_agent_tells_of_itself() {
 }
 
 #[tokio::test]
-async fn the_scheduler_is_configured_and_only_on_the_expected_index() {
+async fn scheduler_configuration_is_replaced_whole_or_by_compare_and_set() {
     check(
         &Memory::new(),
         r#"GET /v1/operator/scheduler/configuration
@@ -198,7 +198,7 @@ async fn the_scheduler_is_configured_and_only_on_the_expected_index() {
 }
 
 #[tokio::test]
-async fn allocations_that_are_none_have_no_node_to_ask() {
+async fn client_routes_of_unknown_allocs_and_nodes_answer_an_error_text() {
     let none = "11111111-2222-3333-4444-555555555555";
     check(
         &Memory::new(),

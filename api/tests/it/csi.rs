@@ -86,7 +86,7 @@ async fn register(server: &Arc<Memory>, fields: &str) {
 }
 
 #[tokio::test]
-async fn a_volume_shows_who_holds_it_and_hides_secrets_and_mount_flags() {
+async fn volume_shows_its_allocs_and_hides_secrets_and_mount_flags() {
     let server = Memory::new();
     node(&server, None);
     allocs(&server).await;
@@ -159,7 +159,7 @@ async fn a_volume_shows_who_holds_it_and_hides_secrets_and_mount_flags() {
 }
 
 #[tokio::test]
-async fn lists_are_of_a_node_a_plugin_or_a_namespace() {
+async fn volume_list_filters_by_node_plugin_and_namespace() {
     let server = Memory::new();
     node(&server, None);
     allocs(&server).await;
@@ -213,7 +213,7 @@ async fn lists_are_of_a_node_a_plugin_or_a_namespace() {
 }
 
 #[tokio::test]
-async fn volumes_are_given_back_by_detaching_and_then_deregistered() {
+async fn volume_with_claims_is_deregistered_only_after_its_node_is_detached() {
     let server = Memory::new();
     node(&server, None);
     allocs(&server).await;
@@ -308,7 +308,7 @@ async fn a_plugin_shows_its_instances_and_their_allocations() {
 }
 
 #[tokio::test]
-async fn what_a_controller_would_do_is_refused_as_the_reference_refuses_it() {
+async fn volume_requests_that_need_a_controller_are_refused_like_the_reference() {
     let server = Memory::new();
     node(&server, None);
     register(&server, r#""ID": "v", "PluginID": "p""#).await;
@@ -434,7 +434,7 @@ async fn what_a_controller_would_do_is_refused_as_the_reference_refuses_it() {
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_refused() {
+async fn malformed_volume_requests_are_refused() {
     let server = Memory::new();
     node(&server, None);
     let story = format!(
@@ -483,7 +483,7 @@ async fn requests_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn search_finds_volumes_and_plugins_and_tells_no_index_of_them() {
+async fn search_for_volumes_and_plugins_answers_index_zero() {
     let server = Memory::new();
     node(&server, None);
     register(&server, r#""ID": "vol-a", "PluginID": "p""#).await;
@@ -511,7 +511,7 @@ async fn search_finds_volumes_and_plugins_and_tells_no_index_of_them() {
 }
 
 #[tokio::test]
-async fn a_namespace_with_a_volume_is_kept_with_success() {
+async fn namespace_with_a_volume_survives_a_delete_that_answers_200() {
     let server = Memory::new();
     server.run(UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] });
     node(&server, None);
@@ -537,7 +537,7 @@ async fn a_namespace_with_a_volume_is_kept_with_success() {
 }
 
 #[tokio::test]
-async fn a_claim_without_an_alloc_changes_nothing_and_wakes_who_watches_the_volume() {
+async fn claim_without_an_alloc_changes_only_the_volume_index_and_wakes_its_watchers() {
     let server = Memory::new();
     node(&server, None);
     register(&server, r#""ID": "v", "PluginID": "p""#).await;

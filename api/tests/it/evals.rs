@@ -29,7 +29,7 @@ fn paused(server: &Arc<Memory>, pause_eval_broker: bool) {
 }
 
 #[tokio::test]
-async fn small_deletions_end_with_the_entry_that_opens_them() {
+async fn small_eval_deletion_completes_in_its_first_log_entry() {
     let server = Memory::new();
     paused(&server, true);
     let statuses = [EvalStatus::Complete, EvalStatus::Failed, EvalStatus::Complete];
@@ -77,7 +77,7 @@ async fn small_deletions_end_with_the_entry_that_opens_them() {
 }
 
 #[tokio::test]
-async fn a_request_waits_for_the_end_of_the_work_that_it_opens() {
+async fn eval_deletion_request_answers_when_its_pending_work_completes() {
     let server = Memory::new();
     paused(&server, true);
     let made = server.run(UpdateEvals { evals: (0..1000).map(|n| eval(n, EvalStatus::Complete)).collect() });
@@ -108,7 +108,7 @@ async fn a_request_waits_for_the_end_of_the_work_that_it_opens() {
 }
 
 #[tokio::test]
-async fn work_that_is_stopped_is_an_error_for_whoever_waits() {
+async fn stopped_pending_work_answers_an_error_to_the_waiting_request() {
     let server = Memory::new();
     paused(&server, true);
     let made = server.run(UpdateEvals { evals: (0..1000).map(|n| eval(n, EvalStatus::Complete)).collect() });

@@ -242,7 +242,7 @@ fn flags(route: &str) -> String {
 }
 
 #[test]
-fn no_list_is_forgotten() {
+fn every_list_route_is_covered_by_the_list_tests() {
     let rows = songline_api::openapi::table().rows.iter();
     let lists = rows.filter(|row| {
         matches!(&row.reply, songline_api::openapi::table::Reply::Json(songline_api::openapi::shape::Shape::List(_)))
@@ -258,7 +258,7 @@ fn no_list_is_forgotten() {
 }
 
 #[tokio::test]
-async fn pages_and_order_are_honoured_where_they_are_promised_and_ignored_elsewhere() {
+async fn lists_honour_paging_and_order_where_documented_and_ignore_them_elsewhere() {
     let server = world().await;
     for list in LISTS {
         let flags = flags(list.route);
@@ -297,7 +297,7 @@ async fn pages_and_order_are_honoured_where_they_are_promised_and_ignored_elsewh
 }
 
 #[tokio::test]
-async fn prefixes_and_filters_are_honoured_where_they_are_promised_and_ignored_elsewhere() {
+async fn lists_honour_prefix_and_filter_only_where_documented() {
     let server = world().await;
     for list in LISTS {
         let (at, flags) = (list.path, flags(list.route));
@@ -344,7 +344,7 @@ async fn prefixes_and_filters_are_honoured_where_they_are_promised_and_ignored_e
 }
 
 #[tokio::test]
-async fn a_star_is_every_namespace_and_a_name_is_one() {
+async fn namespace_star_lists_every_namespace_and_a_name_only_one() {
     let server = world().await;
     for list in LISTS.iter().filter(|list| list.is_spaced) {
         let at = list.path;
@@ -366,7 +366,7 @@ async fn a_star_is_every_namespace_and_a_name_is_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_wait_until_something_changes_or_their_time_is_up() {
+async fn blocking_lists_answer_on_a_change_or_at_their_timeout() {
     for list in LISTS {
         let (server, at) = (world().await, list.path);
         assert!(flags(list.route).contains('B'), "{at}");
@@ -398,7 +398,7 @@ async fn lists_wait_until_something_changes_or_their_time_is_up() {
 }
 
 #[tokio::test]
-async fn parameters_that_are_none_are_refused_alike_everywhere() {
+async fn invalid_list_parameters_are_refused_alike_by_every_list() {
     let server = world().await;
     for list in LISTS {
         let at = list.path;

@@ -118,7 +118,7 @@ async fn play(story: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_passed_on_counts_once_and_where_it_is_answered() {
+async fn forwarded_request_is_counted_once_at_the_server_that_answers() {
     let three = Three::new();
     for line in
         ["GET /v1/jobs", "PUT /v1/namespace {\"Name\":\"dev\"}", "GET /v1/namespace/dev?stale", "GET /v1/status/leader"]
@@ -134,7 +134,7 @@ async fn a_request_that_is_passed_on_counts_once_and_where_it_is_answered() {
 const CONFIG: &str = r#"{"SchedulerAlgorithm":"spread"}"#;
 
 #[tokio::test(start_paused = true)]
-async fn what_servers_tell_each_other_is_not_believed_of_a_caller() {
+async fn hop_key_and_from_headers_of_a_caller_are_ignored() {
     check(
         r#"b: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"dev"}
            b: PUT /v1/namespace [x-songline-hop: server] [x-songline-key: k] [x-songline-from: 10.0.0.1] {"Name":"prod"}
@@ -153,7 +153,7 @@ async fn what_servers_tell_each_other_is_not_believed_of_a_caller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_asked_the_leader_answers() {
+async fn any_server_forwards_requests_to_the_leader() {
     check(
         r#"b: PUT /v1/namespace {"Name":"dev"}
            c: GET /v1/namespace/dev
@@ -187,7 +187,7 @@ async fn whoever_is_asked_the_leader_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_a_leader_answers_stale_reads_and_those_of_the_past() {
+async fn server_without_a_leader_answers_only_stale_reads_and_its_health() {
     check(
         r#"a: PUT /v1/namespace {"Name":"dev"}
            nobody leads
@@ -223,7 +223,7 @@ async fn a_server_without_a_leader_answers_stale_reads_and_those_of_the_past() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_waits_for_a_leader_for_as_long_as_five_seconds() {
+async fn request_waits_up_to_five_seconds_for_a_leader() {
     check(
         r#"nobody leads
            c leads after 3000
@@ -247,7 +247,7 @@ async fn a_request_waits_for_a_leader_for_as_long_as_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_was_lost_runs_once() {
+async fn forwarded_write_with_a_lost_answer_runs_once() {
     check(
         &format!(
             r#"a: PUT /v1/operator/scheduler/configuration {CONFIG}
@@ -276,7 +276,7 @@ async fn a_write_whose_answer_was_lost_runs_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_lost_on_the_way_is_replaced_and_the_write_runs_once() {
+async fn forwarded_write_runs_once_when_the_leader_changes_meanwhile() {
     check(
         &format!(
             r#"a: PUT /v1/operator/scheduler/configuration {CONFIG}
@@ -311,7 +311,7 @@ async fn a_leader_that_is_lost_on_the_way_is_replaced_and_the_write_runs_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_becomes_leader_itself_runs_what_it_has_passed_on_no_second_time() {
+async fn server_that_becomes_leader_does_not_rerun_a_write_it_forwarded() {
     check_passed_on(
         "a fails lost-after
          b leads after 700",
@@ -324,7 +324,7 @@ async fn a_server_that_becomes_leader_itself_runs_what_it_has_passed_on_no_secon
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_does_not_answer_is_asked_once_more() {
+async fn forwarded_write_is_retried_when_the_leader_hangs() {
     check_passed_on(
         "b fails hangs",
         expect![[r#"
@@ -336,7 +336,7 @@ async fn a_leader_that_does_not_answer_is_asked_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_lost_under_its_own_caller_says_so_unless_it_has_a_key() {
+async fn write_at_a_deposed_leader_has_an_unknown_outcome_unless_it_is_keyed() {
     check(
         &format!(
             r#"a: PUT /v1/operator/scheduler/configuration {CONFIG}
@@ -368,7 +368,7 @@ async fn a_leader_that_is_lost_under_its_own_caller_says_so_unless_it_has_a_key(
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_servers_that_take_each_other_for_the_leader_do_not_play_ball() {
+async fn servers_that_take_each_other_for_the_leader_do_not_forward_in_a_loop() {
     let three = Three::new();
     three.named("a").place.follow(Leader::At("b".into()));
     three.named("b").place.follow(Leader::At("a".into()));
@@ -379,7 +379,7 @@ async fn two_servers_that_take_each_other_for_the_leader_do_not_play_ball() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_agents_tell_each_other_is_not_believed_of_callers() {
+async fn hop_and_key_headers_of_a_caller_are_ignored() {
     check(
         r#"b: PUT /v1/namespace [X-Songline-Hop: server] [X-Songline-Key: k] {"Name":"dev"}
            b: PUT /v1/namespace [X-Songline-Hop: server] [X-Songline-Key: k] {"Name":"prod"}
@@ -401,7 +401,7 @@ async fn what_agents_tell_each_other_is_not_believed_of_callers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_waits_goes_on_at_the_next_leader() {
+async fn blocking_read_continues_at_the_next_leader() {
     let three = Three::new();
     let dev = |at: &str| {
         Request::put("/v1/namespace")
@@ -427,7 +427,7 @@ async fn a_read_that_waits_goes_on_at_the_next_leader() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_long_to_be_kept_is_passed_on_as_it_comes() {
+async fn body_too_long_to_buffer_is_streamed_to_the_leader_and_not_sent_twice() {
     let three = Three::new();
     let long = "x".repeat(3 << 20);
     let body = format!(r#"{{"Name":"dev","Meta":{{"long":"{long}"}}}}"#);
@@ -442,7 +442,7 @@ async fn a_body_that_is_too_long_to_be_kept_is_passed_on_as_it_comes() {
 }
 
 #[test]
-fn these_routes_whoever_is_asked_answers() {
+fn routes_answered_by_the_asked_server_are_listed() {
     let asked = routes::<Memory>().into_iter().filter(|route| route.answered_by == AnsweredBy::Asked);
     let text: String = asked.map(|route| format!("{} {}\n", route.path, route.methods.as_str())).collect();
     expect![[r#"

@@ -62,7 +62,7 @@ async fn check(body: impl Into<Bytes>) {
 }
 
 #[tokio::test]
-async fn bodies_that_nest_are_refused_shortly() {
+async fn deeply_nested_bodies_are_refused_with_a_short_error() {
     for open in [
         "[",
         "{\"a\":",
@@ -76,7 +76,7 @@ async fn bodies_that_nest_are_refused_shortly() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_text_are_refused_shortly() {
+async fn binary_bodies_are_refused_with_a_short_error() {
     check(vec![0; 100_000]).await;
     check(vec![0xff; 100_000]).await;
     check(b"{\"Job\":{\"ID\":\"\xff\xfe\0\",\"Name\":\"\xc3\x28\"}}".to_vec()).await;
@@ -84,7 +84,7 @@ async fn bodies_that_are_no_text_are_refused_shortly() {
 }
 
 #[tokio::test]
-async fn numbers_without_end_are_refused_shortly() {
+async fn huge_numbers_are_refused_with_a_short_error() {
     let digits = "9".repeat(100_000);
     for body in [
         format!("{{\"Job\":{{\"ID\":\"a\",\"Priority\":{digits}}}}}"),
@@ -99,7 +99,7 @@ async fn numbers_without_end_are_refused_shortly() {
 }
 
 #[tokio::test]
-async fn texts_that_are_quoted_in_errors_are_cut_off() {
+async fn long_body_texts_are_truncated_in_errors() {
     let long = "ä".repeat(100_000);
     for body in [
         format!(
@@ -117,7 +117,7 @@ async fn texts_that_are_quoted_in_errors_are_cut_off() {
 }
 
 #[tokio::test]
-async fn parameters_that_are_quoted_in_errors_are_cut_off() {
+async fn long_parameters_are_truncated_in_errors() {
     let server = Memory::new();
     let long = "x".repeat(60_000);
     for target in [
@@ -156,7 +156,7 @@ async fn parameters_that_are_quoted_in_errors_are_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_larger_than_any_may_be_is_refused_as_such() {
+async fn endless_body_is_refused_as_too_large_before_its_end() {
     let server = Memory::new();
     for line in ["PUT /v1/jobs", "PUT /v1/var/a", "PUT /v1/jobs/parse"] {
         let piece = Bytes::from(vec![b' '; 1 << 20]);
@@ -199,7 +199,7 @@ async fn until_hung_up(addr: std::net::SocketAddr, bytes: Vec<u8>) -> String {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_end_is_hung_up_on() {
+async fn connection_with_an_unfinished_request_head_is_closed() {
     let (_server, addr) = listening(impatient()).await;
     for head in ["", "G", "GET /v1/jobs HTTP/1.1\r\nHost: a\r\n", "GET /v1/jobs HTTP/1.1\r\nX: "] {
         let answer = until_hung_up(addr, head.as_bytes().to_vec()).await;
@@ -208,7 +208,7 @@ async fn a_head_that_does_not_end_is_hung_up_on() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_given_up() {
+async fn request_with_a_stalled_body_is_refused() {
     let (_server, addr) = listening(impatient()).await;
     for head in [
         "PUT /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{",
@@ -225,7 +225,7 @@ async fn a_body_that_does_not_come_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_hung_up_on() {
+async fn connection_that_does_not_speak_http_is_closed() {
     let (_server, addr) = listening(impatient()).await;
     let many = |piece: &str| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", piece.repeat(100_000));
     for bytes in [
@@ -250,11 +250,11 @@ async fn what_is_no_http_is_hung_up_on() {
 }
 
 #[test]
-fn requests_that_were_recorded_or_found_are_answered_in_bounds() {
+fn corpus_http_requests_get_bounded_answers() {
     crate::corpus::replay("http", crate::http::http);
 }
 
 #[test]
-fn messages_of_exec_sessions_are_read_or_refused() {
+fn corpus_exec_messages_are_read_or_refused() {
     crate::corpus::replay("frames", crate::frames::frames);
 }

@@ -8,7 +8,7 @@ use songline_model::{AllocClientStatus, AllocId, Allocation, Job, JobId, Node, N
 use crate::server::{Memory, Mirror};
 
 #[test]
-fn a_token_counts_until_its_allocation_is_over_on_its_node() {
+fn identity_token_is_valid_until_its_alloc_is_terminal_on_its_node() {
     let server = Memory::new();
     let node_id = NodeId::from_bytes([1; 16]);
     let task = Task { name: "t".into(), ..Task::default() };

@@ -50,7 +50,7 @@ async fn a_job_is_registered_again_evaluated_stopped_and_purged() {
 }
 
 #[tokio::test]
-async fn requests_that_are_no_job_are_refused() {
+async fn invalid_job_requests_are_refused() {
     let server = Memory::new();
     check(
         &server,
@@ -107,7 +107,7 @@ async fn requests_that_are_no_job_are_refused() {
 }
 
 #[tokio::test]
-async fn a_version_is_reverted_to_and_marked_stable() {
+async fn job_is_reverted_to_a_version_and_a_version_is_marked_stable() {
     let server = Memory::new();
     let second = JOB.replace("\"Count\": 2", "\"Count\": 3");
     check(
@@ -142,7 +142,7 @@ async fn a_version_is_reverted_to_and_marked_stable() {
 }
 
 #[tokio::test]
-async fn a_retried_registration_answers_what_the_first_one_did() {
+async fn job_registration_retried_under_its_key_gets_the_first_answer() {
     check(
         &Memory::new(),
         &format!(
@@ -163,7 +163,7 @@ async fn a_retried_registration_answers_what_the_first_one_did() {
 }
 
 #[tokio::test]
-async fn a_plan_and_a_history_tell_what_differs() {
+async fn job_plan_shows_the_diff_to_the_stored_version() {
     let second = JOB.replace("\"Count\": 2", "\"Count\": 3");
     let plan = second.replace("{\"Job\":", "{\"Diff\": true, \"Job\":");
     check(
@@ -183,7 +183,7 @@ async fn a_plan_and_a_history_tell_what_differs() {
 }
 
 #[tokio::test]
-async fn a_job_file_becomes_a_job() {
+async fn hcl_job_file_is_parsed_into_a_job() {
     check(
         &Memory::new(),
         r#"PUT /v1/jobs/parse {"JobHCL": "job \"x\" { type = \"batch\" }"}
@@ -250,7 +250,7 @@ async fn a_group_is_scaled_within_its_policy() {
 }
 
 #[tokio::test]
-async fn a_parameterized_job_gets_children() {
+async fn parameterized_job_dispatches_child_jobs() {
     let job = JOB.replace("\"ID\"", "\"Type\": \"batch\", \"ParameterizedJob\": {\"MetaRequired\": [\"a\"]}, \"ID\"");
     check(
         &Memory::new(),

@@ -24,7 +24,7 @@ async fn exchange(stream: &mut TcpStream, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn one_connection_carries_many_requests_and_ends_at_shutdown() {
+async fn http_connection_serves_many_requests_and_closes_at_shutdown() {
     let (server, addr, task) = listening(Limits::default()).await;
     let mut stream = TcpStream::connect(addr).await.expect("connects");
     for _ in 0..3 {
@@ -37,7 +37,7 @@ async fn one_connection_carries_many_requests_and_ends_at_shutdown() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so() {
+async fn connection_above_the_client_limit_is_answered_429() {
     let (_server, addr, _task) = listening(Limits { connections_per_client_max: 1, ..Limits::default() }).await;
     let mut first = TcpStream::connect(addr).await.expect("connects");
     exchange(&mut first, "GET /v1/regions HTTP/1.1\r\nHost: x\r\n\r\n").await;

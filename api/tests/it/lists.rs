@@ -29,7 +29,7 @@ fn evals(server: &Arc<Memory>, count: u8) {
 }
 
 #[tokio::test]
-async fn pages_of_a_list_by_name() {
+async fn node_pools_are_paged_by_name() {
     let server = Memory::new();
     pools(&server, &["a", "b", "c"]);
     check(
@@ -56,7 +56,7 @@ async fn pages_of_a_list_by_name() {
 }
 
 #[tokio::test]
-async fn tokens_with_an_index_compare_as_numbers() {
+async fn next_token_indexes_compare_as_numbers() {
     let server = Memory::new();
     evals(&server, 10);
     check(
@@ -89,7 +89,7 @@ async fn tokens_with_an_index_compare_as_numbers() {
 }
 
 #[tokio::test]
-async fn what_is_no_filter_is_refused_and_says_where() {
+async fn invalid_list_filters_are_refused() {
     let server = Memory::new();
     evals(&server, 1);
     check(

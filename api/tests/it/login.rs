@@ -141,7 +141,7 @@ async fn check(stories: Vec<Value>, expected: Expect) {
 }
 
 #[tokio::test]
-async fn a_user_is_sent_to_the_provider_and_comes_back_with_a_token() {
+async fn oidc_login_redirects_to_the_provider_and_returns_a_token() {
     let (server, provider) = corp(oidc());
     let (_, url) = begin(&server, "n&1").await;
     let state = provider.visit(&url);
@@ -165,7 +165,7 @@ async fn a_user_is_sent_to_the_provider_and_comes_back_with_a_token() {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_wrong_ends_the_login() {
+async fn invalid_answers_of_the_oidc_provider_fail_the_login() {
     check(
         vec![
             json!({}),
@@ -290,7 +290,7 @@ async fn what_a_provider_says_wrong_ends_the_login() {
 }
 
 #[tokio::test]
-async fn defect_25_a_login_comes_back_once_and_as_it_began() {
+async fn defect_25_oidc_login_completes_once_with_its_own_state_nonce_and_redirect() {
     let (server, provider) = corp(oidc());
     let mut out = String::new();
     let mut tell = |what: &str, answer: String| out.push_str(&format!("{what}\n    {answer}\n"));
@@ -364,7 +364,7 @@ async fn show(server: &Arc<Memory>, header: Value) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn published_keys_are_fetched_when_they_are_needed_and_not_more_often() {
+async fn jwks_keys_are_fetched_only_when_needed() {
     let (server, provider) = by_keys();
     let mut out = String::new();
     let mut tell = |what: &str, answer: String| {
@@ -414,7 +414,7 @@ async fn published_keys_are_fetched_when_they_are_needed_and_not_more_often() {
 }
 
 #[tokio::test]
-async fn a_method_that_says_nothing_believes_nobody() {
+async fn auth_method_without_config_accepts_no_login() {
     let server = Memory::asking(Provider::new());
     method(&server, AclAuthMethodKind::Jwt, None);
     assert_eq!(show(&server, json!({"alg": "EdDSA"})).await, "400 missing auth method Config");
@@ -431,7 +431,7 @@ async fn a_method_that_says_nothing_believes_nobody() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_sent_twice_under_one_key_is_one_login() {
+async fn login_repeated_under_one_idempotency_key_creates_one_token() {
     let (server, _) = by_keys();
     let token =
         signed(&json!({"alg": "EdDSA", "kid": "key-1"}), &json!({"team": "ops", "iat": NOW, "exp": NOW + 3600}));

@@ -176,14 +176,14 @@ fn is_refusal(row: &Row<'_>, (status, body): &(StatusCode, String)) -> bool {
 }
 
 #[test]
-fn the_table_has_every_route() {
+fn capability_table_has_every_route() {
     let rows: BTreeSet<String> = Row::all().iter().map(|row| row.route.to_owned()).collect();
     let missing: Vec<_> = served().into_iter().filter(|route| !rows.contains(route)).collect();
     assert!(missing.is_empty(), "routes without a row in api/tests/capabilities.txt: {missing:#?}");
 }
 
 #[tokio::test]
-async fn every_route_lets_in_whom_the_table_names_and_nobody_else() {
+async fn every_route_admits_exactly_the_callers_of_the_capability_table() {
     let rows = rows();
     let single = NamespaceCapability::ALL.iter().map(|capability| capability.as_str()).chain(OTHERS);
     let mut callers: BTreeSet<Caller> = single.map(|word| Caller::Having([word].into())).collect();
@@ -218,7 +218,7 @@ async fn every_route_lets_in_whom_the_table_names_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_right_counts_in_the_namespace_that_the_table_says() {
+async fn capability_counts_in_the_namespace_given_by_the_table() {
     let rows = rows();
     let namespaced = |all: &&BTreeSet<&'static str>| all.iter().any(|word| is_namespaced(word));
     let of_row = |row: &Row<'static>| row.needs.iter().filter(namespaced).cloned().collect::<Vec<_>>();
@@ -338,7 +338,7 @@ fn searches() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn whoever_may_everything_in_one_namespace_neither_sees_nor_changes_another() {
+async fn token_with_all_rights_in_one_namespace_cannot_read_or_change_another() {
     let whole = world().await;
     let secret = token_with(&whole, 7, &everything_here());
     let view = whole.view();

@@ -36,7 +36,7 @@ async fn a_namespace_is_made_read_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_no_namespace_may_be_is_refused() {
+async fn invalid_namespace_requests_are_refused() {
     check(
         &Memory::new(),
         r#"PUT /v1/namespace
@@ -78,7 +78,7 @@ async fn what_no_namespace_may_be_is_refused() {
 }
 
 #[tokio::test]
-async fn a_repeated_write_under_one_key_runs_once() {
+async fn namespace_write_repeated_under_one_idempotency_key_runs_once() {
     check(
         &Memory::new(),
         r#"PUT /v1/namespace [Idempotency-Key: k1] {"Name": "dev"}

@@ -7,7 +7,7 @@ use crate::server::{Memory, check};
 const JOB: &str = r#"{"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Specs": ["0 0 1 1 *"]}, "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "true"}}]}]}}"#;
 
 #[tokio::test]
-async fn a_launch_by_hand_makes_a_child_with_an_evaluation() {
+async fn forced_periodic_launch_creates_a_child_job_with_an_eval() {
     let server = Memory::new();
     check(
         &server,
@@ -40,7 +40,7 @@ async fn a_launch_by_hand_makes_a_child_with_an_evaluation() {
 }
 
 #[tokio::test]
-async fn a_plan_tells_the_next_launch_on_the_clocks_of_the_job() {
+async fn plan_of_a_periodic_job_shows_its_next_launch_in_the_job_time_zone() {
     let server = Memory::new();
     let plan = |periodic: &str| {
         format!(

@@ -34,7 +34,7 @@ async fn ids(server: &Arc<Memory>, secret: &str, target: &str) -> String {
 }
 
 #[tokio::test]
-async fn allocations_of_a_deleted_evaluation_or_deployment_are_shown_by_their_own_namespace() {
+async fn allocs_of_a_deleted_eval_or_deployment_are_authorized_by_their_own_namespace() {
     let server = world().await;
     let (here, both) = (token_with(&server, 7, READS), token_with(&server, 8, READS_BOTH));
     for target in
@@ -53,7 +53,7 @@ async fn allocations_of_a_deleted_evaluation_or_deployment_are_shown_by_their_ow
 }
 
 #[tokio::test]
-async fn a_query_that_waits_for_allocations_shows_nothing_more_when_their_evaluation_goes() {
+async fn blocking_alloc_query_shows_no_other_namespace_after_its_eval_is_deleted() {
     let server = world().await;
     let here = token_with(&server, 7, READS);
     let view = server.view();
@@ -75,7 +75,7 @@ async fn a_query_that_waits_for_allocations_shows_nothing_more_when_their_evalua
 }
 
 #[tokio::test]
-async fn history_and_explanations_of_what_is_deleted_stay_in_its_namespace() {
+async fn history_and_explanations_of_deleted_objects_stay_in_their_namespace() {
     let server = world().await;
     server.run(ReapEvals { allocs: vec![OTHER_ALLOC], ..ReapEvals::default() });
     let (here, both) = (token_with(&server, 7, READS), token_with(&server, 8, READS_BOTH));
@@ -156,7 +156,7 @@ async fn explained(server: &Arc<Memory>, secret: &str, expected: Expect) {
 }
 
 #[tokio::test]
-async fn an_explanation_names_nodes_tokens_and_other_namespaces_to_callers_who_may_read_them() {
+async fn explanation_names_nodes_tokens_and_namespaces_only_to_callers_with_the_right() {
     let server = world().await;
     let here = token_with(&server, 7, READS);
     let nodes = token_with(&server, 8, &format!("{READS_BOTH} node {{ policy = \"read\" }}"));
@@ -207,7 +207,7 @@ async fn history(server: &Arc<Memory>, secret: &str, object: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_history_names_nodes_and_tokens_to_callers_who_may_read_them() {
+async fn history_names_nodes_and_tokens_only_to_callers_who_may_read_them() {
     let server = world().await;
     let here = token_with(&server, 7, READS);
     let nodes = token_with(&server, 8, &format!("{READS} node {{ policy = \"read\" }}"));
@@ -272,7 +272,7 @@ async fn a_history_names_nodes_and_tokens_to_callers_who_may_read_them() {
 }
 
 #[tokio::test]
-async fn the_audit_is_for_management_tokens_alone() {
+async fn audit_is_readable_by_management_tokens_only() {
     let server = world().await;
     eventful(&server, &MANAGEMENT.to_string());
     let everything = "namespace \"*\" { policy = \"write\" } node { policy = \"write\" } agent { policy = \"write\" } operator { policy = \"write\" }";
@@ -283,7 +283,7 @@ async fn the_audit_is_for_management_tokens_alone() {
 }
 
 #[tokio::test]
-async fn long_work_names_tokens_to_callers_who_may_read_them() {
+async fn pending_work_names_tokens_only_to_callers_who_may_read_them() {
     let server = world().await;
     let holder = Actor::Accessor("3c9f1e00-0000-4000-8000-000000000001".into());
     let config = SchedulerConfiguration { pause_eval_broker: true, ..SchedulerConfiguration::default() };
@@ -299,7 +299,7 @@ async fn long_work_names_tokens_to_callers_who_may_read_them() {
 }
 
 #[tokio::test]
-async fn the_identity_of_a_task_opens_its_own_variables_until_its_allocation_is_over() {
+async fn task_identity_reads_its_own_variables_until_its_alloc_is_terminal() {
     let server = world().await;
     let all = MANAGEMENT.to_string();
     for path in ["nomad/jobs/web", "nomad/jobs/api"] {
@@ -346,7 +346,7 @@ async fn keyed(server: &Arc<Memory>, secret: &str, method_and_path: &str, body: 
 }
 
 #[tokio::test]
-async fn an_idempotency_key_of_another_caller_does_not_give_his_one_time_token() {
+async fn idempotency_key_does_not_reveal_the_one_time_token_of_another_caller() {
     let server = world().await;
     let (all, weak) = (MANAGEMENT.to_string(), token_with(&server, 7, READS));
     let (status, made) = keyed(&server, &all, "PUT /v1/acl/token/onetime", "").await;
@@ -358,7 +358,7 @@ async fn an_idempotency_key_of_another_caller_does_not_give_his_one_time_token()
 }
 
 #[tokio::test]
-async fn a_one_time_token_is_exchanged_once_whatever_key_comes_with_it() {
+async fn one_time_token_is_exchanged_once_even_under_an_idempotency_key() {
     let server = world().await;
     let (_, made) = keyed(&server, &MANAGEMENT.to_string(), "PUT /v1/acl/token/onetime", "").await;
     let body = format!("{{\"OneTimeSecretID\": {}}}", made["OneTimeToken"]["OneTimeSecretID"]);
@@ -371,7 +371,7 @@ async fn a_one_time_token_is_exchanged_once_whatever_key_comes_with_it() {
 }
 
 #[tokio::test]
-async fn a_bootstrap_that_is_repeated_under_its_key_does_not_tell_the_secret_again() {
+async fn repeated_acl_bootstrap_under_its_key_does_not_return_the_secret_again() {
     let server = Memory::guarded().remembering();
     let (status, first) = keyed(&server, "", "PUT /v1/acl/bootstrap", "").await;
     assert_eq!(status, 200, "{first}");
@@ -380,7 +380,7 @@ async fn a_bootstrap_that_is_repeated_under_its_key_does_not_tell_the_secret_aga
 }
 
 #[tokio::test]
-async fn a_tokens_secret_is_not_made_of_the_idempotency_key() {
+async fn token_secret_is_not_derived_from_the_idempotency_key() {
     let body = "{\"Name\": \"ci\", \"Type\": \"management\"}";
     let mut secrets = Vec::new();
     for others in 0..2 {

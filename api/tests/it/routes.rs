@@ -6,7 +6,7 @@ use songline_api::routes_text;
 use crate::server::{Memory, answer, check};
 
 #[test]
-fn every_route_stands_in_the_reviewed_list() {
+fn routes_txt_lists_every_route() {
     expect_file!["../../routes.txt"].assert_eq(&routes_text::<Memory>());
 }
 
@@ -63,7 +63,7 @@ async fn paths_are_routed_as_go_routes_them() {
 }
 
 #[tokio::test]
-async fn answers_are_compressed_as_asked() {
+async fn answers_are_compressed_as_accept_encoding_asks() {
     let server = Memory::new();
     for (asked, sent) in
         [("gzip", Some("gzip")), ("deflate, gzip", Some("deflate")), ("GZIP", None), ("br", None), ("*", None)]
@@ -79,7 +79,7 @@ async fn answers_are_compressed_as_asked() {
 }
 
 #[tokio::test]
-async fn whole_answers_have_their_length_compressed_or_not() {
+async fn small_compressed_answers_have_a_known_length_and_large_ones_none() {
     use axum::body::HttpBody as _;
     for (line, bytes) in [("GET /v1/nope", 23), ("GET /v1/job/none", 37), ("GET /v1/node/pools?prefix=none", 26)] {
         let response = answer(&Memory::new(), &format!("{line} [Accept-Encoding: gzip]")).await;
@@ -117,7 +117,7 @@ async fn pretty_answers_are_indented_and_end_with_a_line_feed() {
 }
 
 #[tokio::test]
-async fn a_body_of_the_wrong_kind_is_told_in_the_words_of_its_route() {
+async fn body_of_the_wrong_type_is_refused_with_the_go_type_of_its_route() {
     check(
         &Memory::new(),
         "PUT /v1/node/11111111-2222-3333-4444-555555555555/drain []
@@ -151,7 +151,7 @@ fn covers((methods, path): (&str, &str), route: &str) -> bool {
 }
 
 #[test]
-fn every_route_of_the_reference_is_here_or_listed_with_its_reason() {
+fn every_reference_route_is_served_or_listed_with_a_reason() {
     let routes = songline_api::routes::<Memory>();
     let (unknown, missing) = songline_api::openapi::differences(&routes);
     assert_eq!(unknown, Vec::<String>::new(), "add these to openapi/ours.txt");
@@ -169,7 +169,7 @@ fn every_route_of_the_reference_is_here_or_listed_with_its_reason() {
 }
 
 #[test]
-fn all_shapes_that_routes_name_are_defined() {
+fn every_component_that_the_openapi_document_names_is_defined() {
     let document = songline_api::openapi::document("test", &songline_api::openapi::whole_table());
     let text = document.to_string();
     for part in text.split("\"#/components/").skip(1) {
@@ -181,7 +181,7 @@ fn all_shapes_that_routes_name_are_defined() {
 }
 
 #[tokio::test]
-async fn the_interface_describes_itself() {
+async fn openapi_document_is_served_with_unique_operation_ids() {
     let response = answer(&Memory::new(), "GET /v1/openapi.json").await;
     assert_eq!(
         (response.status().as_u16(), &response.headers()["content-type"]),

@@ -132,7 +132,7 @@ fn writes() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 #[test]
-fn the_table_has_every_writing_route() {
+fn run_once_table_has_every_writing_route() {
     let told: BTreeSet<&str> =
         writes().map(|(route, _)| route).chain(lines(WITHOUT_COMMANDS)).chain(lines(ELSEWHERE)).collect();
     let served = served();
@@ -263,7 +263,7 @@ fn move_on(server: &Memory) {
 }
 
 #[tokio::test]
-async fn every_write_under_one_key_has_one_effect_and_one_answer_whatever_came_between() {
+async fn repeated_write_under_one_idempotency_key_has_one_effect_and_one_answer() {
     let World { server, names } = everything().await;
     let mut wrong = Vec::new();
     for (route, request) in writes() {

@@ -69,7 +69,7 @@ async fn jobs_are_found_by_their_id_in_the_namespace_of_query_or_body() {
 }
 
 #[tokio::test]
-async fn ids_are_found_by_their_beginning_and_texts_that_begin_none_leave_their_context_out() {
+async fn search_finds_ids_by_prefix_and_omits_contexts_for_invalid_prefixes() {
     let server = Memory::new();
     eval(&server, [0x11; 16], "default");
     eval(&server, [0x12; 16], "default");
@@ -101,7 +101,7 @@ async fn ids_are_found_by_their_beginning_and_texts_that_begin_none_leave_their_
 }
 
 #[tokio::test]
-async fn names_are_found_by_a_part_of_them() {
+async fn fuzzy_search_finds_names_by_substring() {
     let server = Memory::new();
     server.run(UpsertNamespaces { namespaces: vec![Namespace { name: "a-qqq-ns".into(), ..Namespace::default() }] });
     server.run(UpsertNodePools { node_pools: vec![NodePool { name: "b-QQQ".into(), ..NodePool::default() }] });
@@ -124,7 +124,7 @@ async fn names_are_found_by_a_part_of_them() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_searched_is_refused() {
+async fn invalid_search_requests_are_refused() {
     check(
         &Memory::new(),
         r#"PUT /v1/search

@@ -23,7 +23,7 @@ fn registration(namespace: &str, id: &str, name: &str, tags: &[&str]) -> Service
 }
 
 #[tokio::test]
-async fn services_are_listed_by_name_filtered_and_taken_back() {
+async fn services_are_listed_filtered_paged_and_deregistered() {
     let server = Memory::new();
     let rows =
         [("default", "s1", "web", &["a", "b"][..]), ("default", "s2", "web", &["b", "c"]), ("dev", "s3", "db", &[])];

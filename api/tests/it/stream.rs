@@ -84,7 +84,7 @@ pub(crate) async fn settled(server: &Arc<Memory>) {
 }
 
 #[tokio::test]
-async fn a_plain_stream_starts_with_a_heartbeat_and_what_is_buffered() {
+async fn plain_event_stream_starts_with_a_heartbeat_and_the_buffered_events() {
     let server = Memory::new();
     server.run(pool("a"));
     server.run(pool("b"));
@@ -103,7 +103,7 @@ async fn a_plain_stream_starts_with_a_heartbeat_and_what_is_buffered() {
 }
 
 #[tokio::test]
-async fn a_registration_is_two_plain_frames_and_one_of_ours() {
+async fn job_registration_is_two_frames_in_the_plain_dialect_and_one_in_ours() {
     let server = Memory::new();
     let job = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "sleep"}}]}]}}"#;
     assert_eq!(answer(&server, &format!("PUT /v1/jobs {job}")).await.status(), 200);
@@ -121,7 +121,7 @@ async fn a_registration_is_two_plain_frames_and_one_of_ours() {
 }
 
 #[tokio::test]
-async fn topics_keys_and_namespaces_choose() {
+async fn event_stream_filters_by_topic_key_and_namespace() {
     let server = Memory::new();
     server.run(UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] });
     server.run(pool("a"));
@@ -173,7 +173,7 @@ async fn topics_keys_and_namespaces_choose() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_for_is_refused() {
+async fn invalid_event_stream_parameters_are_refused() {
     let server = Memory::new();
     let mut seen = String::new();
     for query in [
@@ -201,7 +201,7 @@ async fn what_cannot_be_asked_for_is_refused() {
 }
 
 #[tokio::test]
-async fn msgpack_frames_hold_the_same_tree() {
+async fn msgpack_event_frames_equal_the_json_frames() {
     let server = Memory::new();
     server.run(pool("a"));
     settled(&server).await;
@@ -218,7 +218,7 @@ async fn msgpack_frames_hold_the_same_tree() {
 }
 
 #[tokio::test]
-async fn from_now_shows_only_what_comes() {
+async fn event_stream_from_now_shows_only_later_events() {
     let server = Memory::new();
     server.run(pool("a"));
     settled(&server).await;
@@ -235,7 +235,7 @@ async fn from_now_shows_only_what_comes() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_streams() {
+async fn shutdown_ends_event_streams() {
     let server = Memory::new();
     let mut plain = subscribe(&server, "").await;
     let mut ours = subscribe(&server, "?from=now").await;
@@ -252,7 +252,7 @@ async fn shutdown_ends_streams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_stream_beats_and_a_filtered_one_tells_how_far_it_is() {
+async fn idle_event_stream_sends_heartbeats_and_checkpoints_of_filtered_entries() {
     let server = Memory::new();
     let mut reader = subscribe(&server, "?from=now&topic=Job").await;
     let mut seen = reader.lines(2).await;
@@ -269,7 +269,7 @@ async fn a_quiet_stream_beats_and_a_filtered_one_tells_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn a_dead_job_that_is_stopped_is_told_dead_and_then_pending() {
+async fn stopped_dead_job_emits_events_with_status_dead_and_then_pending() {
     let server = Memory::new();
     let job = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 0, "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "sleep"}}]}]}}"#;
     answer(&server, &format!("PUT /v1/jobs {job}")).await;

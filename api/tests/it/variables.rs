@@ -51,7 +51,7 @@ async fn a_variable_is_written_read_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_writer_who_knows_something_else_sees_what_is_stored() {
+async fn variable_cas_with_a_wrong_index_answers_409_with_the_stored_variable() {
     check(
         &Memory::new(),
         r#"PUT /v1/operator/keyring/rotate
@@ -85,7 +85,7 @@ async fn a_writer_who_knows_something_else_sees_what_is_stored() {
 }
 
 #[tokio::test]
-async fn what_no_variable_may_be_is_refused_before_anything_is_written() {
+async fn invalid_variables_are_refused_before_anything_is_written() {
     let server = Memory::new();
     check(
         &server,
@@ -149,7 +149,7 @@ async fn what_no_variable_may_be_is_refused_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn keys_are_listed_rotated_and_deleted_without_their_material() {
+async fn root_keys_are_listed_rotated_and_deleted_without_their_material() {
     check(
         &Memory::new(),
         "GET /v1/operator/keyring/keys
@@ -186,7 +186,7 @@ async fn keys_are_listed_rotated_and_deleted_without_their_material() {
 }
 
 #[tokio::test]
-async fn a_retried_write_of_a_variable_gives_the_first_answer() {
+async fn variable_write_retried_under_its_key_gets_the_first_answer() {
     check(
         &Memory::new(),
         r#"PUT /v1/operator/keyring/rotate
@@ -214,7 +214,7 @@ async fn a_retried_write_of_a_variable_gives_the_first_answer() {
 }
 
 #[tokio::test]
-async fn variables_are_found_by_path() {
+async fn search_finds_variables_by_path() {
     check(
         &Memory::new(),
         r#"PUT /v1/operator/keyring/rotate

@@ -15,7 +15,7 @@ use crate::world::{
 };
 
 #[tokio::test]
-async fn defect_19_an_update_of_a_token_keeps_its_end() {
+async fn defect_19_token_update_keeps_its_expiration_time() {
     let server = guarded().await;
     let update = r##"all PUT /v1/acl/token/#2 {"AccessorID": "#2", "Name": "b", "Type": "client", "Policies": ["x"], "ExpirationTTL": "1h0m0s"}"##;
     check(
@@ -48,7 +48,7 @@ async fn defect_19_an_update_of_a_token_keeps_its_end() {
 }
 
 #[tokio::test]
-async fn defect_20_an_expired_token_neither_reads_itself_nor_makes_one_time_tokens_nor_is_exchanged() {
+async fn defect_20_expired_token_cannot_read_itself_or_use_one_time_tokens() {
     let server = guarded().await;
     check(
         &server,
@@ -107,7 +107,7 @@ async fn defect_22_bodies_with_null_where_an_object_should_be_are_refused() {
 }
 
 #[tokio::test]
-async fn defect_16_a_policy_of_a_namespace_is_one_of_all_its_workloads() {
+async fn defect_16_policy_bound_to_a_namespace_alone_is_accepted() {
     check(
         &guarded().await,
         r##"all PUT /v1/acl/policy/all {"Name": "all", "JobACL": {"Namespace": "default"}}
@@ -123,7 +123,7 @@ async fn defect_16_a_policy_of_a_namespace_is_one_of_all_its_workloads() {
 }
 
 #[tokio::test]
-async fn defect_23_keys_are_listed_for_management_tokens_alone() {
+async fn defect_23_root_keys_are_listed_for_management_tokens_only() {
     check(
         &guarded().await,
         "- GET /v1/operator/keyring/keys
@@ -139,7 +139,7 @@ async fn defect_23_keys_are_listed_for_management_tokens_alone() {
 }
 
 #[tokio::test]
-async fn defect_8_joining_needs_the_right_to_change_the_agent() {
+async fn defect_8_agent_join_without_a_token_is_refused() {
     check(
         &guarded().await,
         "- PUT /v1/agent/join?address=127.0.0.1:1
@@ -155,7 +155,7 @@ async fn defect_8_joining_needs_the_right_to_change_the_agent() {
 }
 
 #[tokio::test]
-async fn defect_24_a_refused_restore_is_refused_whatever_its_body() {
+async fn defect_24_unauthorized_restore_is_refused_whatever_its_body() {
     check(
         &guarded().await,
         "- PUT /v1/operator/snapshot no archive",
@@ -168,7 +168,7 @@ async fn defect_24_a_refused_restore_is_refused_whatever_its_body() {
 }
 
 #[tokio::test]
-async fn defect_5_a_volume_is_checked_in_its_own_namespace() {
+async fn defect_5_volume_write_is_authorized_in_the_namespace_of_the_volume() {
     check(
         &guarded().await,
         r##"all PUT /v1/namespace {"Name": "dev"}
@@ -224,7 +224,7 @@ async fn found(server: &Arc<Memory>, secret: &str, route: &str, body: &str) -> S
 }
 
 #[tokio::test]
-async fn defect_15_a_search_finds_the_variables_that_the_caller_may_list() {
+async fn defect_15_search_finds_only_variables_that_the_caller_may_list() {
     let (server, dev) = two_namespaces().await;
     let body = r#"{"Prefix": "web", "Context": "vars"}"#;
     for namespace in ["*", "dev", "default", "de"] {
@@ -236,7 +236,7 @@ async fn defect_15_a_search_finds_the_variables_that_the_caller_may_list() {
 }
 
 #[tokio::test]
-async fn defect_18_a_search_over_all_namespaces_finds_what_the_caller_may_read() {
+async fn defect_18_search_over_all_namespaces_finds_only_readable_objects() {
     let (server, dev) = two_namespaces().await;
     let eval = server.view().evals_of_job("dev", "web-dev").next().expect("is there").id;
     let evals = format!(r#"200 {{"evals":["{eval}"]}}"#);
@@ -259,7 +259,7 @@ async fn defect_18_a_search_over_all_namespaces_finds_what_the_caller_may_read()
 }
 
 #[tokio::test]
-async fn defect_16_a_policy_of_a_namespace_reaches_its_workloads_and_no_others() {
+async fn defect_16_policy_bound_to_a_namespace_applies_only_to_its_workloads() {
     let server = world().await;
     bound_policy(&server, "all", &rules("read-job", "default"), Some(("default", "")));
     for (alloc, expected) in [(ALLOC, "200 "), (OF_API, "200 "), (OTHER_ALLOC, "403 Permission denied")] {
@@ -269,7 +269,7 @@ async fn defect_16_a_policy_of_a_namespace_reaches_its_workloads_and_no_others()
 }
 
 #[tokio::test]
-async fn defect_21_a_refusal_to_show_a_file_is_no_file() {
+async fn defect_21_refused_file_read_answers_403_instead_of_content() {
     let server = world().await;
     let weak = token_with(&server, 7, &rules("read-job", "default"));
     for route in ["cat", "readat"] {
@@ -281,7 +281,7 @@ async fn defect_21_a_refusal_to_show_a_file_is_no_file() {
 }
 
 #[tokio::test]
-async fn defect_6_showing_a_volume_leaves_its_stored_secrets_and_mount_flags() {
+async fn defect_6_volume_keeps_its_stored_secrets_and_mount_flags_when_shown() {
     let server = world().await;
     let all = MANAGEMENT.to_string();
     let secret = r#""Secrets": {"key": "s3cret"}, "MountOptions": {"FSType": "ext4", "MountFlags": ["pass=s3cret"]}"#;
@@ -302,7 +302,7 @@ async fn defect_6_showing_a_volume_leaves_its_stored_secrets_and_mount_flags() {
 }
 
 #[tokio::test]
-async fn defect_7_a_refused_stream_says_so_and_ends() {
+async fn defect_7_refused_event_stream_answers_an_error_and_ends() {
     let server = world().await;
     let weak = token_with(&server, 7, &rules("list-jobs", "default"));
     for secret in [&*weak, "", "5f7d9a52-0000-4000-8000-00000000dead"] {

@@ -103,7 +103,7 @@ pub(super) fn binding_rule() -> AclBindingRule {
 }
 
 #[test]
-fn secrets_are_in_the_bytes_of_a_command_and_nowhere_else() {
+fn acl_secrets_are_in_the_log_and_hidden_in_debug_and_json() {
     let commands: [Command; 4] = [
         UpsertAclTokens { tokens: vec![token()] }.into(),
         BootstrapAclToken { token: token(), reset_index: 0 }.into(),

@@ -42,7 +42,7 @@ fn check(kind: Kind, change: Change, expected: Expect) {
 }
 
 #[test]
-fn a_purged_job_is_shown_as_it_was() {
+fn purged_job_event_shows_the_job_before_its_purge() {
     let job = Arc::new(Job { id: "web".into(), namespace: "default".into(), ..Job::default() });
     check(
         Kind::JobDeregister,
@@ -55,7 +55,7 @@ fn a_purged_job_is_shown_as_it_was() {
 }
 
 #[test]
-fn a_node_that_is_gone_says_so_in_full() {
+fn deregistered_node_event_is_marked_deleted_in_full_streams() {
     let node = Node { secret_id: Secret::new("hush"), ..Node::default() };
     let change = Change::Node { before: Some(Arc::new(node)), after: None };
     let all = events(Kind::NodeDeregister, std::slice::from_ref(&change));
@@ -73,7 +73,7 @@ fn a_node_that_is_gone_says_so_in_full() {
 }
 
 #[test]
-fn eligibility_has_its_right_name_in_full() {
+fn eligibility_event_is_named_node_eligibility_in_full_streams() {
     let node = Some(Arc::new(Node::default()));
     check(
         Kind::NodeUpdateEligibility,
@@ -88,7 +88,7 @@ fn eligibility_has_its_right_name_in_full() {
 }
 
 #[test]
-fn what_garbage_collection_drops_is_told_in_short() {
+fn garbage_collected_evals_and_allocs_have_short_events() {
     let eval = Evaluation {
         id: EvalId::from_bytes([1; 16]),
         namespace: "default".into(),
@@ -120,7 +120,7 @@ fn what_garbage_collection_drops_is_told_in_short() {
 }
 
 #[test]
-fn tables_without_a_topic_in_the_reference_have_one_in_full() {
+fn tables_without_a_reference_topic_have_one_in_full_streams() {
     let namespace = Some(Arc::new(Namespace { name: "team".into(), ..Namespace::default() }));
     check(
         Kind::NamespaceUpsert,
@@ -151,7 +151,7 @@ fn tables_without_a_topic_in_the_reference_have_one_in_full() {
 }
 
 #[test]
-fn of_variables_and_root_keys_only_what_is_about_them_is_shown() {
+fn variable_and_root_key_events_show_metadata_only() {
     let meta = VariableMetadata {
         namespace: "default".into(),
         path: "a/b".into(),
@@ -189,7 +189,7 @@ fn of_variables_and_root_keys_only_what_is_about_them_is_shown() {
 }
 
 #[test]
-fn volumes_and_plugins_are_events_of_full_streams() {
+fn volume_and_plugin_events_are_in_full_streams_only() {
     let volume =
         CsiVolume { id: "disk".into(), namespace: "default".into(), plugin_id: "ebs".into(), ..CsiVolume::default() };
     let volume = Some(Arc::new(volume));

@@ -62,7 +62,7 @@ async fn read_until(hub: &Arc<EventHub>, start: Start, last: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_a_restart() {
+async fn event_stream_continues_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
     for index in 2..6 {
@@ -78,7 +78,7 @@ async fn a_stream_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn entries_that_are_published_again_are_written_once() {
+async fn republished_entries_are_written_to_the_history_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let history = open(&folder);
     for first in [2, 2] {
@@ -93,7 +93,7 @@ async fn entries_that_are_published_again_are_written_once() {
 }
 
 #[tokio::test]
-async fn what_the_history_does_not_cover_is_told_as_a_gap() {
+async fn event_stream_reports_a_gap_before_the_oldest_history() {
     let folder = tempfile::tempdir().expect("a folder");
     let history = open(&folder);
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history)), 100).expect("starts");
@@ -111,7 +111,7 @@ async fn what_the_history_does_not_cover_is_told_as_a_gap() {
 }
 
 #[tokio::test]
-async fn a_reader_older_than_the_tail_reads_the_history_and_misses_nothing() {
+async fn subscriber_older_than_the_tail_reads_the_history_and_misses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = HubConfig { tail_batches_max: 4, ..HubConfig::default() };
     let hub = EventHub::start(config, Some(open(&folder)), 2).expect("starts");
@@ -125,7 +125,7 @@ async fn a_reader_older_than_the_tail_reads_the_history_and_misses_nothing() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_is_told_that_it_fell_behind() {
+async fn slow_subscriber_gets_a_fell_behind_mark_and_every_event() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = HubConfig { tail_batches_max: 4, ..HubConfig::default() };
     let hub = EventHub::start(config, Some(open(&folder)), 2).expect("starts");
@@ -149,7 +149,7 @@ async fn a_slow_reader_is_told_that_it_fell_behind() {
 }
 
 #[tokio::test]
-async fn entries_without_events_move_the_mark_of_the_history() {
+async fn entries_without_events_advance_the_history_index() {
     let folder = tempfile::tempdir().expect("a folder");
     let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
     hub.publish(2, Kind::NodePoolUpsert, pool("a"));
@@ -159,7 +159,7 @@ async fn entries_without_events_move_the_mark_of_the_history() {
 }
 
 #[test]
-fn both_formats_hold_the_same_numbers() {
+fn json_and_msgpack_events_hold_the_same_numbers() {
     // A quick decimal parser that is not exact loses the last digit of this number.
     let score = -0.388_217_496_636_581_95;
     let metrics = AllocMetric {
@@ -217,7 +217,7 @@ impl History for Counted {
 }
 
 #[test]
-fn the_history_misses_no_entry_however_its_writer_and_the_encoder_interleave() {
+fn history_misses_no_entry_when_writer_and_encoder_interleave() {
     const ENTRIES: u64 = 100_000;
     let history = Arc::new(Counted::default());
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn History>), 1).expect("starts");
@@ -237,7 +237,7 @@ fn the_history_misses_no_entry_however_its_writer_and_the_encoder_interleave() {
 }
 
 #[tokio::test]
-async fn a_restored_archive_ends_streams_and_begins_history_anew() {
+async fn archive_restore_ends_streams_and_restarts_the_event_history() {
     let folder = tempfile::tempdir().expect("a folder");
     let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
     hub.publish(2, Kind::NodePoolUpsert, pool("a"));

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loses_what_was_not_synced_and_stops_the_stores_of_the_life_before() {
+    fn crashed_memory_folder_loses_unsynced_keys_and_stops_open_stores() {
         let folder = MemoryFolder::default();
         let open = || Store::open(&Folder::Memory(folder.clone())).expect("opens");
         let first = open();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_read_from_both_ends() {
+    fn key_range_is_read_from_both_ends() {
         let store = Store::open(&Folder::Memory(MemoryFolder::default())).expect("opens");
         let keys = store.keys("numbers", None).expect("opens");
         let mut batch = store.batch();

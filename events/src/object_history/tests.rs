@@ -103,7 +103,7 @@ fn the_changes_of_a_job_are_read_in_both_orders_and_in_pages() {
 }
 
 #[test]
-fn an_entry_is_found_by_its_time_and_tells_how_it_ended() {
+fn log_entry_is_found_by_time_and_has_its_ending() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     record(&store);
@@ -120,7 +120,7 @@ fn an_entry_is_found_by_its_time_and_tells_how_it_ended() {
 }
 
 #[test]
-fn what_was_cut_from_the_log_is_forgotten() {
+fn object_history_forgets_entries_dropped_from_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     record(&store);
@@ -132,7 +132,7 @@ fn what_was_cut_from_the_log_is_forgotten() {
 }
 
 #[test]
-fn a_restored_archive_begins_another_history() {
+fn archive_restore_starts_a_new_object_history() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     record(&store);
@@ -151,7 +151,7 @@ fn a_restored_archive_begins_another_history() {
 }
 
 #[test]
-fn an_entry_that_is_replayed_is_not_recorded_again() {
+fn replayed_entry_is_not_recorded_again_in_the_object_history() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     record(&store);
@@ -160,7 +160,7 @@ fn an_entry_that_is_replayed_is_not_recorded_again() {
 }
 
 #[tokio::test]
-async fn what_is_published_is_written_and_survives_a_close() {
+async fn published_changes_survive_a_close_of_the_object_history() {
     let dir = tempfile::tempdir().unwrap();
     let namespace = Arc::new(Namespace { name: "one".into(), ..Namespace::default() });
     let object_history = ObjectHistory::open(dir.path()).unwrap();
@@ -179,7 +179,7 @@ async fn what_is_published_is_written_and_survives_a_close() {
 }
 
 #[test]
-fn a_difference_names_fields_and_places() {
+fn object_diff_names_field_paths_and_list_positions() {
     let check = |before: serde_json::Value,
                  after: serde_json::Value,
                  expected: &[(&str, serde_json::Value, serde_json::Value)]| {

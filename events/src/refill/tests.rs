@@ -139,7 +139,7 @@ fn two_of(restored: Option<u64>) -> (tempfile::TempDir, Stores, Stores) {
 }
 
 #[test]
-fn lost_stores_are_filled_from_the_beginning_of_the_log() {
+fn lost_stores_are_refilled_from_the_start_of_the_log() {
     let (_dir, whole, lost) = two_of(None);
     assert_eq!(
         lost.replay(0, 1..120, None, usize::MAX),
@@ -150,7 +150,7 @@ fn lost_stores_are_filled_from_the_beginning_of_the_log() {
 }
 
 #[test]
-fn readers_see_nothing_of_what_is_filled_in_before_all_of_it_is_there() {
+fn readers_see_no_refilled_entries_before_the_refill_ends() {
     let (_dir, _, lost) = two_of(None);
     let before = lost.told();
     lost.replay(0, 1..120, None, 50);
@@ -161,7 +161,7 @@ fn readers_see_nothing_of_what_is_filled_in_before_all_of_it_is_there() {
 }
 
 #[test]
-fn stores_of_a_log_without_its_beginning_are_filled_from_its_oldest_checkpoint_on() {
+fn lost_stores_of_a_truncated_log_are_refilled_from_its_oldest_checkpoint() {
     let (_dir, whole, lost) = two_of(None);
     assert_eq!(
         lost.replay(40, 30..120, None, usize::MAX),
@@ -173,7 +173,7 @@ fn stores_of_a_log_without_its_beginning_are_filled_from_its_oldest_checkpoint_o
 }
 
 #[test]
-fn stores_are_found_when_the_log_has_nothing_older() {
+fn refill_changes_nothing_when_the_log_has_no_older_entries() {
     let (_dir, _, lost) = two_of(None);
     let before = lost.told();
     assert_eq!(
@@ -185,7 +185,7 @@ fn stores_are_found_when_the_log_has_nothing_older() {
 }
 
 #[test]
-fn an_interrupted_filling_goes_on_where_it_was_without_holes_or_repetitions() {
+fn interrupted_refill_resumes_without_gaps_or_repetitions() {
     for interrupted in [1, 17, 50, 98] {
         let (dir, whole, lost) = two_of(None);
         lost.replay(0, 1..120, None, interrupted);
@@ -204,7 +204,7 @@ fn an_interrupted_filling_goes_on_where_it_was_without_holes_or_repetitions() {
 }
 
 #[test]
-fn a_filling_whose_part_of_the_log_is_gone_begins_behind_the_hole() {
+fn refill_restarts_after_the_gap_when_its_part_of_the_log_is_dropped() {
     let (_dir, whole, lost) = two_of(None);
     lost.replay(0, 1..120, None, 20);
     assert_eq!(
@@ -217,7 +217,7 @@ fn a_filling_whose_part_of_the_log_is_gone_begins_behind_the_hole() {
 }
 
 #[test]
-fn nothing_from_before_a_restored_archive_is_filled_in() {
+fn refill_starts_at_the_restored_archive() {
     for interrupted in [None, Some(30), Some(50), Some(51), Some(70)] {
         let (_dir, whole, lost) = two_of(Some(51));
         if let Some(most) = interrupted {
@@ -230,7 +230,7 @@ fn nothing_from_before_a_restored_archive_is_filled_in() {
 }
 
 #[test]
-fn a_store_that_is_replaced_while_it_is_filled_is_left_alone() {
+fn refill_is_abandoned_when_an_archive_is_restored_meanwhile() {
     let (_dir, _, lost) = two_of(None);
     let mut refiller = Refiller::of(lost.all()).expect("is asked").expect("they are lost");
     refiller.begin(Reached::default()).expect("begins");

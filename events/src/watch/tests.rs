@@ -20,7 +20,7 @@ async fn a_change_between_registering_and_waiting_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_change_of_another_key_does_not_wake() {
+async fn change_of_another_key_does_not_wake_a_watcher() {
     let watches = Watches::default();
     let watcher = watches.register(&[WatchKey::Namespace("dev".into())]);
     watches.wake(&[namespace("prod")]);
@@ -33,7 +33,7 @@ async fn a_change_of_another_key_does_not_wake() {
 }
 
 #[tokio::test]
-async fn a_restore_wakes_everybody() {
+async fn restore_wakes_every_watcher() {
     let watches = Watches::default();
     let watcher = watches.register(&[WatchKey::Table(Table::Jobs)]);
     watches.wake(&[Change::Restored]);
@@ -41,7 +41,7 @@ async fn a_restore_wakes_everybody() {
 }
 
 #[test]
-fn keys_are_forgotten_when_nobody_waits() {
+fn watch_keys_without_watchers_are_dropped() {
     let watches = Watches::default();
     drop(watches.register(&[WatchKey::Table(Table::Jobs), WatchKey::Namespace("dev".into())]));
     assert_eq!(watches.waiting(), 0);

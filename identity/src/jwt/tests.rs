@@ -70,7 +70,7 @@ fn eddsa() -> Value {
 }
 
 #[test]
-fn times_are_taken_with_leeway_and_made_up_where_they_are_missing() {
+fn jwt_times_have_leeway_and_missing_ones_are_derived() {
     check(
         eddsa(),
         r#"{"alg":"EdDSA"} {"iat":1700000000}
@@ -149,7 +149,7 @@ fn times_are_taken_with_leeway_and_made_up_where_they_are_missing() {
 }
 
 #[test]
-fn only_whom_the_method_believes_is_believed_and_only_what_is_for_us() {
+fn jwt_needs_a_bound_issuer_and_audience() {
     let config = json!({"SigningAlgs": ["EdDSA"], "BoundIssuer": ["a", "b"], "BoundAudiences": ["us", "them"]});
     check(
         config,
@@ -192,7 +192,7 @@ fn only_whom_the_method_believes_is_believed_and_only_what_is_for_us() {
 }
 
 #[test]
-fn a_public_key_is_no_shared_secret_and_an_unsigned_token_is_none() {
+fn unsigned_jwt_and_hmac_with_a_public_key_are_refused() {
     check(
         json!({"SigningAlgs": ["EdDSA", "RS256"]}),
         r#"{"alg":"HS256"} {"iat":1700000000}
@@ -248,7 +248,7 @@ fn a_public_key_is_no_shared_secret_and_an_unsigned_token_is_none() {
 }
 
 #[test]
-fn what_is_no_token_is_refused_in_the_words_of_the_reference() {
+fn malformed_jwt_is_refused_with_the_reference_error() {
     let config = AclAuthMethodConfig::default();
     let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"EdDSA"}"#);
     let deep = URL_SAFE_NO_PAD.encode("[".repeat(100_000));
@@ -278,7 +278,7 @@ fn what_is_no_token_is_refused_in_the_words_of_the_reference() {
 }
 
 #[test]
-fn a_token_signed_with_rsa_holds_and_no_bit_of_it_may_change() {
+fn rsa_jwt_verifies_and_any_changed_character_invalidates_the_signature() {
     let key = PublicKey::from_pem(RSA).unwrap();
     let token = Compact::parse(&format!(" {RS256}")).unwrap();
     let claims = token.claims([&key].into_iter()).unwrap();
@@ -323,7 +323,7 @@ fn every_algorithm_verifies_with_its_own_kind_of_key_and_no_other() {
 }
 
 #[test]
-fn keys_come_out_of_files_certificates_and_sets() {
+fn public_keys_are_read_from_pem_files_certificates_and_key_sets() {
     let named = |key: PublicKey| {
         format!("{key:?}").split_once("material: ").unwrap().1.split(['(', ' ']).next().unwrap().to_owned()
     };
@@ -380,7 +380,7 @@ fn keys_come_out_of_files_certificates_and_sets() {
 
 proptest! {
     #[test]
-    fn nothing_that_is_sent_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,80}") {
+    fn random_tokens_and_keys_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in ".{0,80}") {
         let token = format!("{}.{}.{}", URL_SAFE_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&bytes));
         let _refused = (Compact::parse(&text).is_err(), Compact::parse(&token).is_err());
         let file = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----", STANDARD.encode(&bytes));
@@ -389,7 +389,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_certificate_is_no_reason_to_panic(at in 0..400_usize, byte in any::<u8>()) {
+    fn damaged_certificate_never_panics(at in 0..400_usize, byte in any::<u8>()) {
         let pem = include_str!("tests/certificate.pem");
         let body: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
         let mut der = STANDARD.decode(body).unwrap();

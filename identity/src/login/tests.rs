@@ -47,7 +47,7 @@ fn check(kind: &str, story: &str, expected: Expect) {
 }
 
 #[test]
-fn claims_get_names_and_single_ones_become_text() {
+fn mapped_claims_get_names_and_single_values_become_text() {
     expect![[
         r#"{"value":{"age":"41","deep":"x","on":"true","team":"Ops"},"list":{"roles":["dev","Admin","3","true","2"],"teams":["Ops"]}}"#
     ]]
@@ -57,7 +57,7 @@ fn claims_get_names_and_single_ones_become_text() {
 }
 
 #[test]
-fn a_claim_that_cannot_be_text_ends_the_login() {
+fn claim_that_cannot_become_text_fails_the_login() {
     let stories = [
         (json!({"a": ["x"]}), json!({"ClaimMappings": {"a": "a"}})),
         (json!({"a": {"x": 1}}), json!({"ClaimMappings": {"a": "a"}})),
@@ -87,7 +87,7 @@ fn a_claim_that_cannot_be_text_ends_the_login() {
 }
 
 #[test]
-fn selectors_take_logins_and_broken_ones_take_nobody() {
+fn binding_rule_selectors_match_logins_and_broken_ones_match_none() {
     check(
         "policy",
         r#"-> p
@@ -156,7 +156,7 @@ fn selectors_take_logins_and_broken_ones_take_nobody() {
 }
 
 #[test]
-fn names_are_filled_in_with_claims_in_small_letters() {
+fn bind_names_are_interpolated_with_lowercased_claims() {
     check(
         "role",
         r#"-> plain
@@ -219,7 +219,7 @@ fn names_are_filled_in_with_claims_in_small_letters() {
 }
 
 #[test]
-fn whoever_may_everything_needs_nothing_else() {
+fn management_binding_replaces_policies_and_roles() {
     let rule = |kind: &str, name: &str| AclBindingRule {
         bind_kind: kind.into(),
         bind_name: name.into(),
@@ -232,7 +232,7 @@ fn whoever_may_everything_needs_nothing_else() {
 }
 
 #[test]
-fn a_provider_adds_to_a_token_but_does_not_say_whose_it_is() {
+fn user_info_claims_override_all_but_issuer_and_subject() {
     let mut said = claims(json!({"iss": "a", "sub": "ann", "team": "ops"}));
     overlay(&mut said, claims(json!({"iss": "b", "sub": "eve", "team": "dev", "mail": "m"})));
     assert_eq!(Value::Object(said), json!({"iss": "a", "sub": "ann", "team": "dev", "mail": "m"}));
@@ -240,7 +240,7 @@ fn a_provider_adds_to_a_token_but_does_not_say_whose_it_is() {
 
 proptest! {
     #[test]
-    fn no_name_makes_it_panic(name in "[${}\"\\\\a.( )é\n]{0,40}") {
+    fn random_bind_names_never_panic(name in "[${}\"\\\\a.( )é\n]{0,40}") {
         let rule = AclBindingRule { bind_kind: "role".into(), bind_name: name.as_str().into(), ..AclBindingRule::default() };
         let _bound = bind([&rule].into_iter(), &ann());
     }

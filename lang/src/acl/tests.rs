@@ -41,7 +41,7 @@ fn an_exact_label_that_grants_nothing_still_decides() {
 }
 
 #[test]
-fn a_denial_outlives_what_other_policies_grant_under_the_same_label() {
+fn deny_overrides_grants_of_other_policies_under_the_same_label() {
     for order in [[0, 1], [1, 0]] {
         let both = [namespace("default", "write", &[]), namespace("default", "deny", &[])];
         let policies = order.map(|at| both[at].clone());
@@ -50,7 +50,7 @@ fn a_denial_outlives_what_other_policies_grant_under_the_same_label() {
 }
 
 #[test]
-fn of_two_labels_as_close_the_last_in_order_decides() {
+fn last_of_equally_close_labels_decides() {
     let policies = [namespace("a*c", "", &["read-job"]), namespace("ab*", "deny", &[])];
     assert_eq!(readable(&policies, &["abc"]), [""; 0]);
     let policies = [namespace("a*c", "deny", &[]), namespace("ab*", "", &["read-job"])];
@@ -58,7 +58,7 @@ fn of_two_labels_as_close_the_last_in_order_decides() {
 }
 
 #[test]
-fn a_star_stands_for_any_letters_or_none() {
+fn star_in_a_policy_label_matches_any_text_or_none() {
     for (label, name, fits) in [
         ("*", "", true),
         ("a*", "a", true),
@@ -76,7 +76,7 @@ fn a_star_stands_for_any_letters_or_none() {
 }
 
 #[test]
-fn blocks_without_labels_take_the_widest_word_unless_one_denies() {
+fn unlabelled_policy_blocks_take_the_widest_access_unless_one_denies() {
     let node = |word: &str| Policy { node: Some(word.into()), ..Policy::default() };
     assert!(Acl::of(&[node("read"), node("write")]).node(Access::Write));
     assert!(!Acl::of(&[node("write"), node("deny")]).node(Access::Read));
@@ -84,7 +84,7 @@ fn blocks_without_labels_take_the_widest_word_unless_one_denies() {
 }
 
 #[test]
-fn reading_variables_includes_listing_them_and_a_denial_wins() {
+fn variable_read_includes_list_and_deny_wins() {
     let acl = Acl::of(&[variables("default", &[("app/*", &["read"]), ("app/x", &["read"]), ("app/x", &["deny"])])]);
     assert!(acl.variable("default", "app/a", VariableCapability::List));
     assert!(!acl.variable("default", "app/a", VariableCapability::Write));
@@ -93,7 +93,7 @@ fn reading_variables_includes_listing_them_and_a_denial_wins() {
 }
 
 #[test]
-fn a_workload_sees_its_own_paths_unless_exactly_they_are_denied() {
+fn workload_reads_its_own_variable_paths_unless_denied_by_exact_path() {
     let workload = Workload { namespace: "default".into(), job: "web/a".into(), group: "g".into(), task: "t".into() };
     let acl = Acl::nothing().with_workload(workload.clone());
     let seen = |acl: &Acl, path: &str| acl.variable("default", path, VariableCapability::Read);

@@ -171,7 +171,7 @@ fn scalars_are_compared_as_their_own_type() {
 }
 
 #[test]
-fn what_is_no_scalar_does_not_compare() {
+fn non_scalars_cannot_be_compared() {
     check(
         r#"Datacenters == x
            TaskGroups == 1
@@ -257,7 +257,7 @@ fn unknown_fields_are_errors_and_unknown_keys_are_not() {
 }
 
 #[test]
-fn containers_are_searched() {
+fn in_contains_and_matches_search_lists_maps_and_texts() {
     check(
         r#"Datacenters contains `*`
            `dc1` in Datacenters
@@ -304,7 +304,7 @@ fn containers_are_searched() {
 }
 
 #[test]
-fn logic_binds_not_before_and_before_or() {
+fn filter_operators_bind_not_before_and_before_or() {
     check(
         r#"ID == x or Stop == false and Priority == 70
            (ID == x or Stop == false) and Priority == 1
@@ -329,7 +329,7 @@ fn logic_binds_not_before_and_before_or() {
 }
 
 #[test]
-fn collections_bind_elements_keys_and_indexes() {
+fn any_and_all_bind_elements_keys_and_indexes() {
     check(
         r#"any TaskGroups as g { g.Name == "web" }
            all TaskGroups as g { g.Name == "web" }
@@ -403,13 +403,13 @@ fn syntax_errors_list_what_was_expected_at_the_farthest_place() {
 }
 
 #[test]
-fn lines_and_columns_are_counted() {
+fn filter_syntax_error_has_line_column_and_offset() {
     let error = Filter::parse("Stop == true\n  and Größe").expect_err("letters are ASCII");
     assert_eq!((error.line, error.column, error.offset), (2, 9, 21));
 }
 
 #[test]
-fn plain_values_are_maps_below_and_structs_at_the_top() {
+fn json_rows_are_structs_at_the_top_and_maps_below() {
     let row = json!({"Name": "a", "Meta": null, "List": [1, 2], "Deep": {"x": {"y": true}}});
     for (text, expected) in [
         ("Name == a", "true"),
@@ -427,7 +427,7 @@ fn plain_values_are_maps_below_and_structs_at_the_top() {
 }
 
 #[test]
-fn an_index_can_ask_what_a_filter_demands() {
+fn filter_lists_the_field_values_that_it_demands() {
     let names = PlainNames { texts: &["JobID", "Status", "Name"], integers: &["Count"] };
     for (text, expected) in [
         ("JobID == a", "JobID=a"),
@@ -454,7 +454,7 @@ fn an_index_can_ask_what_a_filter_demands() {
 }
 
 #[test]
-fn a_filter_tells_what_it_looks_at() {
+fn filter_lists_its_selectors() {
     let filter =
         Filter::parse("(Status == x or Name == y) and JobID == \"a\" and (any T as t { t.u == v and Meta.k == 1 })")
             .expect("fine");

@@ -14,7 +14,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 #[test]
-fn blocks_become_lists_and_add_up() {
+fn repeated_config_blocks_become_list_elements() {
     check(
         r#"
         # the agent
@@ -106,7 +106,7 @@ fn blocks_become_lists_and_add_up() {
 }
 
 #[test]
-fn what_is_assigned_twice_is_the_last_unless_it_is_an_object() {
+fn repeated_config_assignment_keeps_the_last_value_and_collects_objects() {
     check(
         r#"a = 1
            a = 2
@@ -132,7 +132,7 @@ fn what_is_assigned_twice_is_the_last_unless_it_is_an_object() {
 }
 
 #[test]
-fn json_is_told_by_its_brace() {
+fn config_that_starts_with_a_brace_is_json() {
     check(
         r#" { "server": { "enabled": true } } "#,
         expect![[r#"
@@ -146,7 +146,7 @@ fn json_is_told_by_its_brace() {
 }
 
 #[test]
-fn mistakes_name_their_line() {
+fn config_syntax_errors_name_their_line() {
     check(
         "a = 1\nb = \n",
         expect![[r#"

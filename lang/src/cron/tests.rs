@@ -29,7 +29,7 @@ fn check(expressions: &str, expected: Expect) {
 }
 
 #[test]
-fn fields_are_values_ranges_steps_and_words() {
+fn cron_fields_are_values_ranges_steps_and_words() {
     check(
         "* * * * *
          */15 * * * *
@@ -93,7 +93,7 @@ fn fields_are_values_ranges_steps_and_words() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_field() {
+fn cron_syntax_errors_name_their_field() {
     check(
         "bad
          * * * *
@@ -137,7 +137,7 @@ fn what_is_wrong_is_told_with_its_field() {
 }
 
 #[test]
-fn clocks_of_a_place_decide_and_a_skipped_time_is_not_there() {
+fn cron_follows_local_time_and_skips_local_times_that_do_not_exist() {
     // One hour ahead of UTC until 2026-10-25 01:00 UTC, when local times from one to two o'clock repeat; then equal to
     // UTC.
     let back = secs("2026-10-25T01:00:00Z");

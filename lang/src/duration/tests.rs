@@ -74,7 +74,7 @@ fn durations_are_read_and_written_back() {
 }
 
 #[test]
-fn what_is_no_duration_is_said_in_gos_words() {
+fn invalid_durations_are_refused_with_go_errors() {
     check(
         &[
             "",

@@ -86,7 +86,7 @@ fn member_names_match_in_any_case_and_the_last_one_wins() {
 }
 
 #[test]
-fn an_object_that_comes_again_is_filled_further() {
+fn repeated_json_member_merges_objects_and_replaces_lists() {
     check(
         r#"{"Meta": {"a": "1", "b": "1"}, "meta": {"b": "2", "c": "2"}, "Datacenters": ["a"], "datacenters": ["b"]}"#,
         expect![[
@@ -106,7 +106,7 @@ fn null_members_count_as_absent_and_null_elements_as_zero() {
 }
 
 #[test]
-fn values_of_any_shape_keep_integers_and_drop_empty_fractions() {
+fn untyped_json_values_keep_integers_and_drop_zero_fractions() {
     check(
         r#"{"Extra": {"a": 10.0, "b": 1e3, "c": 18446744073709551615, "d": -3, "e": 0.5, "f": [null, true]}}"#,
         expect![[
@@ -160,7 +160,7 @@ fn mismatches_name_the_struct_the_path_and_the_go_type() {
 }
 
 #[test]
-fn names_are_the_callers_to_give() {
+fn type_names_in_errors_are_set_by_the_caller() {
     let names = Names { package: "api", root: Some("api.JobRegisterRequest"), fields: &[("Job.Priority", "int64")] };
     let lines: Vec<String> =
         [r#"[]"#, r#"{"Job": 1}"#, r#"{"job": {"priority": "x"}}"#, r#"{"Names": 1}"#, r#"{"Names": [1]}"#]
@@ -179,7 +179,7 @@ fn names_are_the_callers_to_give() {
 }
 
 #[test]
-fn what_is_not_json_is_said_in_gos_words() {
+fn invalid_json_is_refused_with_go_errors() {
     refused(
         &[
             b"",
@@ -267,7 +267,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn parsed_values_read_like_bytes() {
+fn json_values_decode_with_the_same_errors_as_bytes() {
     let value = serde_json::json!({"job": {"id": "a", "priority": "x"}});
     assert_eq!(
         from_value::<Request>(&value).expect_err("priority is text").to_string(),
@@ -288,7 +288,7 @@ proptest! {
     }
 
     #[test]
-    fn what_serde_json_writes_is_read_back(text in ".*", number in any::<i64>(), flag in any::<bool>()) {
+    fn json_written_by_serde_json_is_read_back(text in ".*", number in any::<i64>(), flag in any::<bool>()) {
         let value = serde_json::json!({"a": text, "b": [number, flag, null]});
         let bytes = serde_json::to_vec(&value).expect("a value is JSON");
         prop_assert_eq!(value_from_slice(&bytes).expect("it is JSON"), value);
@@ -327,7 +327,7 @@ struct TaskLifecycleConfig {
 }
 
 #[test]
-fn types_have_the_names_that_go_gives_them() {
+fn type_errors_use_go_type_names() {
     let mut out = String::new();
     for body in [
         r#"{"Timeout": "5s"}"#,

@@ -11,7 +11,7 @@ fn check(texts: &[&str], expected: &Expect) {
 }
 
 #[test]
-fn a_text_that_is_no_time_is_told_where_it_stops_being_one() {
+fn invalid_time_is_refused_at_the_part_that_does_not_parse() {
     check(
         &[
             "2020-02-29T23:59:59Z",

@@ -29,7 +29,7 @@ fn said(text: &str) -> String {
 }
 
 #[test]
-fn operators_bind_as_they_do_in_arithmetic() {
+fn hcl_operators_have_arithmetic_precedence() {
     check(
         "1 + 2 * 3
          (1 + 2) * 3
@@ -70,7 +70,7 @@ fn operators_bind_as_they_do_in_arithmetic() {
 }
 
 #[test]
-fn names_known_only_at_run_time_stay_text() {
+fn hcl_runtime_variables_stay_text() {
     check(
         "attr.cpu.arch
          \"a-${node.unique.id}-${local.n}\"
@@ -87,7 +87,7 @@ fn names_known_only_at_run_time_stay_text() {
 }
 
 #[test]
-fn collections_have_functions() {
+fn hcl_collection_functions_evaluate() {
     check(
         "chunklist([1, 2, 3], 2)
          coalesce(null, \"\", \"a\")
@@ -142,7 +142,7 @@ fn collections_have_functions() {
 }
 
 #[test]
-fn numbers_and_texts_have_functions() {
+fn hcl_number_and_text_functions_evaluate() {
     check(
         "abs(-1.5)
          ceil(1.2)
@@ -189,7 +189,7 @@ fn numbers_and_texts_have_functions() {
 }
 
 #[test]
-fn yaml_goes_in_and_out() {
+fn hcl_yaml_functions_decode_and_encode() {
     check(
         r#"yamldecode("a: 1\nb: [x, 2.5, ~]\n? c\n: {d: e}\n")
         yamldecode("base: &b {x: 1, y: 2}\nown:\n  <<: *b\n  y: 3\n")
@@ -218,7 +218,7 @@ fn yaml_goes_in_and_out() {
 }
 
 #[test]
-fn networks_are_counted_out() {
+fn hcl_cidr_functions_compute_addresses_and_subnets() {
     check(
         r#"cidrhost("10.1.2.240/28", 3)
         cidrhost("10.0.0.0/8", -1)
@@ -249,7 +249,7 @@ fn networks_are_counted_out() {
 }
 
 #[test]
-fn digests_and_names() {
+fn hcl_digest_uuid_and_convert_functions_evaluate() {
     check(
         r#"sha1("a")
         uuidv5("dns", "www.example.com")
@@ -284,7 +284,7 @@ fn digests_and_names() {
 }
 
 #[test]
-fn functions_on_lists_and_maps_refuse_what_is_neither_in_their_own_words() {
+fn hcl_collection_functions_refuse_wrong_arguments_with_their_own_errors() {
     check(
         "chunklist([], 0)
          chunklist([\"a\", 1], 1)
@@ -371,7 +371,7 @@ fn functions_on_lists_and_maps_refuse_what_is_neither_in_their_own_words() {
 }
 
 #[test]
-fn functions_on_numbers_and_names_refuse_in_their_own_words() {
+fn hcl_number_and_uuid_functions_refuse_wrong_arguments_with_their_own_errors() {
     check(
         "parseint(\"Zz\", 62)
          parseint(\"-7f\", 16)

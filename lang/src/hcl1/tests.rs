@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::parse;
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn hcl1_syntax_errors_have_line_and_column() {
     let texts = [
         "a",
         "a = ",

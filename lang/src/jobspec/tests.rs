@@ -230,12 +230,12 @@ fn dynamic_blocks_expand_to_a_block_for_each_element() {
 }
 
 #[test]
-fn a_lone_task_gets_a_group_of_its_name() {
+fn task_outside_a_group_gets_a_group_of_its_name() {
     check("job \"j\" {\n  group \"g\" {}\n  task \"t\" {}\n}\n", "g t");
 }
 
 #[test]
-fn values_are_bounded() {
+fn hcl_expression_values_are_bounded_in_size() {
     let mut locals = String::from("v0 = \"0123456789\"\n");
     for at in 0..60 {
         locals.push_str(&format!("v{} = \"${{local.v{at}}}${{local.v{at}}}\"\n", at + 1));

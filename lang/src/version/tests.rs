@@ -119,7 +119,7 @@ fn the_version_operand_has_the_pessimistic_operator_and_guards_prereleases() {
 }
 
 #[test]
-fn the_semver_operand_orders_prereleases_and_knows_no_pessimism() {
+fn semver_operand_orders_prereleases_and_has_no_pessimistic_operator() {
     check(
         Dialect::Semver,
         "1.7.0-dev : >= 1.6.0
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn order_is_antisymmetric(a in "[0-3](\\.[0-3]){0,3}(-[a-c0-2](\\.[a-c0-2])?)?", b in "[0-3](\\.[0-3]){0,3}(-[a-c0-2](\\.[a-c0-2])?)?") {
+    fn version_order_is_antisymmetric(a in "[0-3](\\.[0-3]){0,3}(-[a-c0-2](\\.[a-c0-2])?)?", b in "[0-3](\\.[0-3]){0,3}(-[a-c0-2](\\.[a-c0-2])?)?") {
         let (a, b) = (Version::parse(&a).expect("fine"), Version::parse(&b).expect("fine"));
         prop_assert_eq!(a.compare(&b), b.compare(&a).reverse());
     }

@@ -5,7 +5,7 @@ use expect_test::expect;
 use super::Zone;
 
 #[test]
-fn times_are_shown_as_the_clocks_of_the_place_show_them() {
+fn times_are_shown_in_the_local_time_of_their_zone() {
     let shown = |zone: &str, at: i64| {
         format!("{zone}: {}\n", Zone::named(zone).and_then(|zone| zone.shown(at)).unwrap_or_default())
     };
@@ -37,7 +37,7 @@ fn times_are_shown_as_the_clocks_of_the_place_show_them() {
 }
 
 #[test]
-fn what_is_no_place_has_no_zone() {
+fn unknown_names_have_no_time_zone() {
     for name in ["Atlantis", "europe/berlin", "../UTC", "/UTC", "+02:00"] {
         assert_eq!(Zone::named(name), None, "{name}");
     }

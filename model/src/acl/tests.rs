@@ -70,7 +70,7 @@ fn rule() -> AclBindingRule {
 }
 
 #[test]
-fn hashes_are_those_that_clients_know() {
+fn acl_hashes_match_the_reference() {
     assert_eq!(base64(&policy().compute_hash()), "9beTnXysTFQVkfIx+aOutZsPtn12kTBTDm6mk34Ef1g=");
     assert_eq!(base64(&token().compute_hash()), "YZtewu4phbLbqHRZXEkT9lKZr5FUjHnU+BlA6Nl27VU=");
     assert_eq!(base64(&role().compute_hash()), "eHcA8XOlmpGW9BBvJDiMnFg94pprbBn2KTj3Q9QR9XI=");
@@ -119,7 +119,7 @@ fn a_binding_rule_keeps_its_hash_while_only_its_times_change() {
 }
 
 #[test]
-fn names_have_letters_digits_and_dashes() {
+fn acl_names_have_only_letters_digits_and_dashes() {
     let long = "x".repeat(128);
     for name in ["a", "web-1", "-", long.as_str()] {
         assert!(is_acl_name(name), "{name}");
@@ -131,7 +131,7 @@ fn names_have_letters_digits_and_dashes() {
 }
 
 #[test]
-fn a_policy_says_all_that_is_wrong_with_it() {
+fn policy_validation_reports_every_error() {
     check(policy().validate(Ok(())), expect!["valid"]);
     let workloads = JobAcl { job_id: "web".into(), task: "t".into(), ..JobAcl::default() };
     let bad =
@@ -150,7 +150,7 @@ fn a_policy_says_all_that_is_wrong_with_it() {
 }
 
 #[test]
-fn a_policy_is_for_the_job_of_exactly_its_id() {
+fn policy_covers_only_the_job_with_exactly_its_job_id() {
     let of = |job: &str, group: &str, task: &str| JobAcl {
         namespace: "default".into(),
         job_id: job.into(),
@@ -173,7 +173,7 @@ fn a_policy_is_for_the_job_of_exactly_its_id() {
 }
 
 #[test]
-fn a_new_token_says_all_that_is_wrong_with_it() {
+fn token_validation_reports_every_error() {
     let bounds = TtlBounds::default();
     check(token().validate(None, bounds), expect!["valid"]);
     check(
@@ -206,7 +206,7 @@ fn a_new_token_says_all_that_is_wrong_with_it() {
 }
 
 #[test]
-fn an_update_of_a_token_leaves_its_end_alone() {
+fn token_update_cannot_change_its_expiration() {
     let stored =
         AclToken { expiration_time: Some(Time::from_secs(4600)), expiration_ttl: Dur::from_hours(1), ..token() };
     let bounds = TtlBounds::default();
@@ -238,7 +238,7 @@ fn a_token_is_expired_only_after_its_time() {
 }
 
 #[test]
-fn a_role_says_all_that_is_wrong_with_it() {
+fn role_validation_reports_every_error() {
     check(role().validate(), expect!["valid"]);
     let bad =
         AclRole { name: Str::default(), description: "d".repeat(257).into(), policies: Some(Vec::new()), ..role() };
@@ -252,7 +252,7 @@ fn a_role_says_all_that_is_wrong_with_it() {
 }
 
 #[test]
-fn an_auth_method_says_all_that_is_wrong_with_it() {
+fn auth_method_validation_reports_every_error() {
     let bounds = TtlBounds::default();
     check(method().validate(bounds), expect!["valid"]);
     let bad = AclAuthMethod {
@@ -273,14 +273,14 @@ fn an_auth_method_says_all_that_is_wrong_with_it() {
 }
 
 #[test]
-fn an_update_of_an_auth_method_keeps_what_it_leaves_out() {
+fn auth_method_update_keeps_omitted_fields() {
     let stored = AclAuthMethod { default: true, ..method() };
     let update = AclAuthMethod { name: "corp".into(), ..AclAuthMethod::default() }.merged_over(&stored);
     assert_eq!(update, AclAuthMethod { default: false, ..method() });
 }
 
 #[test]
-fn a_binding_rule_says_all_that_is_wrong_with_it() {
+fn binding_rule_validation_reports_every_error() {
     check(rule().validate(Ok(())), expect!["valid"]);
     check(AclBindingRule { bind_name: Str::default(), ..rule() }.validate(Ok(())), expect!["bind name is missing"]);
     check(
@@ -303,7 +303,7 @@ fn a_binding_rule_says_all_that_is_wrong_with_it() {
 }
 
 #[test]
-fn a_secret_is_a_value_that_does_not_show() {
+fn secret_id_is_hidden_in_debug_and_json_and_kept_in_msgpack() {
     let text = "5EC2E75E-c2e7-5ec2-e75e-c2e75ec2e75e";
     let secret: SecretId = text.parse().expect("a secret");
     assert_eq!(Ok(secret), text.to_lowercase().parse());

@@ -10,7 +10,7 @@ fn volume(json: &str) -> CsiVolume {
 }
 
 #[test]
-fn secrets_and_mount_flags_are_in_the_log_and_nowhere_else() {
+fn volume_row_keeps_secrets_in_the_log_and_hides_them_in_json_and_debug() {
     let row = volume(
         r#"{"ID":"v","Secrets":{"key":"s3cret"},"MountOptions":{"FSType":"ext4","MountFlags":["pass=s3cret"]}}"#,
     );
@@ -66,7 +66,7 @@ fn held(row: &mut CsiVolume) {
 fn free(_row: &mut CsiVolume) {}
 
 #[test]
-fn names_that_a_request_leaves_out_stay_and_others_must_be_equal() {
+fn volume_update_keeps_omitted_names_and_refuses_different_ones() {
     check(free, r#""PluginID":"p","Context":{"c":"1"}"#, expect!["as it was"]);
     check(free, r#""PluginID":"p","Context":{"c":"1"},"Name":"n","ExternalID":"e""#, expect!["as it was"]);
     check(
@@ -84,7 +84,7 @@ fn names_that_a_request_leaves_out_stay_and_others_must_be_equal() {
 }
 
 #[test]
-fn the_plugin_stays() {
+fn volume_plugin_cannot_be_updated() {
     check(
         free,
         "",
@@ -97,7 +97,7 @@ fn the_plugin_stays() {
 }
 
 #[test]
-fn capabilities_are_replaced_unless_a_claim_needs_them() {
+fn volume_capabilities_are_replaced_unless_a_claim_needs_them() {
     let other = r#""PluginID":"p","Context":{"c":"1"},"RequestedCapabilities":[{"AccessMode":"multi-node-multi-writer","AttachmentMode":"block-device"}]"#;
     let update = |change: fn(&mut CsiVolume)| {
         let mut stored = volume(STORED);
@@ -119,7 +119,7 @@ fn capabilities_are_replaced_unless_a_claim_needs_them() {
 }
 
 #[test]
-fn a_volume_that_is_somewhere_stays_there() {
+fn volume_topology_cannot_be_updated_once_set() {
     let placed = |row: &mut CsiVolume| {
         let place = CsiTopology { segments: Some([(Str::new("a"), Str::new("1"))].into()) };
         row.requested_topologies = Some(CsiTopologyRequest { required: Some(vec![place.clone()]), preferred: None });
@@ -151,7 +151,7 @@ fn a_volume_that_is_somewhere_stays_there() {
 }
 
 #[test]
-fn mount_options_change_only_while_nobody_holds_the_volume() {
+fn mount_options_change_only_while_the_volume_has_no_claims() {
     let mount = r#""PluginID":"p","Context":{"c":"1"},"MountOptions":{"FSType":"xfs","MountFlags":["ro"]}"#;
     check(free, mount, expect![[r#"MountOptions={"FSType":"xfs","MountFlags":["[REDACTED]"]}"#]]);
     check(
@@ -166,14 +166,14 @@ fn mount_options_change_only_while_nobody_holds_the_volume() {
 }
 
 #[test]
-fn defect_13_an_update_without_a_context_keeps_the_stored_one() {
+fn defect_13_volume_update_without_a_context_keeps_the_stored_context() {
     check(held, r#""PluginID":"p""#, expect!["as it was"]);
     check(held, r#""PluginID":"p","Context":{}"#, expect!["as it was"]);
     check(held, r#""PluginID":"p","Context":{"d":"2"}"#, expect![[r#"Context={"d":"2"}"#]]);
 }
 
 #[test]
-fn secrets_are_replaced_freely() {
+fn volume_secrets_can_be_replaced() {
     let row = volume(STORED)
         .updated(&volume(&format!(r#"{{{CAPABILITY},"PluginID":"p","Secrets":{{"k":"v"}}}}"#)))
         .expect("is fine");
@@ -181,7 +181,7 @@ fn secrets_are_replaced_freely() {
 }
 
 #[test]
-fn parameters_may_be_left_out_and_not_changed() {
+fn volume_parameters_may_be_omitted_but_not_changed() {
     check(free, r#""PluginID":"p","Context":{"c":"1"},"Parameters":{}"#, expect!["as it was"]);
     check(free, r#""PluginID":"p","Context":{"c":"1"},"Parameters":{"a":"1"}"#, expect!["as it was"]);
     check(
@@ -196,7 +196,7 @@ fn parameters_may_be_left_out_and_not_changed() {
 }
 
 #[test]
-fn a_volume_grows_as_far_as_the_storage_went_and_never_shrinks() {
+fn volume_capacity_grows_to_the_reported_size_and_never_shrinks() {
     let asks = |min: u32, max: u32, got: u32| {
         format!(
             r#""PluginID":"p","Context":{{"c":"1"}},"RequestedCapacityMin":{min},"RequestedCapacityMax":{max},"Capacity":{got}"#
@@ -211,7 +211,7 @@ fn a_volume_grows_as_far_as_the_storage_went_and_never_shrinks() {
 }
 
 #[test]
-fn what_is_not_the_requests_to_say_is_passed_over() {
+fn volume_request_fields_that_the_server_sets_are_ignored() {
     check(
         held,
         r#""PluginID":"p","Context":{"c":"1"},"AccessMode":"multi-node-multi-writer","Provider":"x","CreateIndex":7,"ModifyIndex":7"#,
@@ -224,7 +224,7 @@ fn what_is_not_the_requests_to_say_is_passed_over() {
 }
 
 #[test]
-fn an_instance_counts_once_it_was_healthy() {
+fn plugin_instance_is_known_once_it_was_healthy() {
     let node = NodeId::from_bytes([1; 16]);
     let told = |healthy| CsiInfo {
         healthy,
@@ -243,7 +243,7 @@ fn an_instance_counts_once_it_was_healthy() {
 }
 
 #[test]
-fn who_may_join_those_who_hold_a_volume_depends_on_its_mode() {
+fn volume_access_mode_decides_which_claims_may_be_added() {
     let health = CsiHealth { nodes_healthy: 1, ..CsiHealth::default() };
     let claims = |n: u8| (0..n).map(|n| (AllocId::from_bytes([n + 1; 16]), CsiVolumeClaim::default())).collect();
     let mut told = String::new();
@@ -292,7 +292,7 @@ fn who_may_join_those_who_hold_a_volume_depends_on_its_mode() {
 }
 
 #[test]
-fn a_volume_is_schedulable_while_its_plugin_is_well_and_its_storage_not_full() {
+fn volume_is_schedulable_while_its_plugin_is_healthy_and_its_storage_not_full() {
     let well = CsiHealth { nodes_healthy: 1, ..CsiHealth::default() };
     for (health, schedulable) in [
         (CsiHealth::default(), false),
@@ -314,7 +314,7 @@ fn a_volume_is_schedulable_while_its_plugin_is_well_and_its_storage_not_full() {
 }
 
 #[test]
-fn a_volume_from_when_it_had_just_one_mode_offers_that_one_from_its_next_claim_on() {
+fn volume_without_capabilities_offers_its_access_mode_after_its_next_claim() {
     let mut row = CsiVolume { requested_capabilities: None, ..volume(STORED) };
     held(&mut row);
     let alloc = AllocId::from_bytes([1; 16]);

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_its_author_wrote_makes_a_new_version() {
+    fn only_submitted_job_fields_make_a_new_version() {
         check(
             &[
                 ("nothing", |_| {}),

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unique_to_a_node_does_not_count() {
+    fn unique_node_attributes_do_not_change_the_computed_class() {
         let mut one = node(&[("arch", "x86"), ("unique.hostname", "a")]);
         let other = node(&[("arch", "x86"), ("unique.hostname", "b")]);
         one.id = NodeId::from_bytes([7; 16]);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_meta_and_devices_count() {
+    fn attributes_meta_and_devices_change_the_computed_class() {
         let plain = node(&[("arch", "x86")]);
         let mut with_device = plain.clone();
         with_device.node_resources = Some(Arc::new(NodeResources {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_one_map_is_not_one_of_another() {
+    fn computed_class_distinguishes_attributes_from_meta() {
         let by_meta = Node { meta: Some(BTreeMap::from([("a".into(), "b".into())])), ..Default::default() };
         assert_ne!(by_meta.compute_class(), node(&[("a", "b")]).compute_class());
     }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_event_says_what_happened() {
+    fn every_task_event_type_has_a_display_message() {
         check(
             vec![
                 event("Started", |_| {}),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_there_stays() {
+    fn existing_display_message_of_a_task_event_is_kept() {
         let mut event = event("Started", |event| event.display_message = "mine".into());
         event.fill_display_message();
         assert_eq!(event.display_message, "mine");

@@ -106,7 +106,7 @@ async fn all<T>(mut receiver: mpsc::Receiver<T>) -> Vec<T> {
 const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
 
 #[tokio::test]
-async fn plain_calls_ask_and_answer() {
+async fn node_rpc_calls_send_their_fields_and_decode_the_answer() {
     let written = crate::message::Written::default();
     let (agent, told) = node(answering(&written));
     agent.alloc_restart(ALLOC, "web", true).await.unwrap();
@@ -139,7 +139,7 @@ async fn plain_calls_ask_and_answer() {
 }
 
 #[tokio::test]
-async fn a_refusal_keeps_its_status() {
+async fn node_rpc_refusal_keeps_its_status_code() {
     let unknown = RpcError::Coded { code: 404, text: "Unknown allocation \"x\"".to_owned() };
     let (agent, _) = node(Told::default());
     assert_eq!(agent.alloc_gc(ALLOC).await, Err(unknown.clone()));
@@ -153,7 +153,7 @@ async fn a_refusal_keeps_its_status() {
 }
 
 #[tokio::test]
-async fn frames_come_until_the_node_ends_them() {
+async fn fs_frames_are_received_until_the_node_ends_the_stream() {
     let (agent, told) =
         node(saying(&[r#"{"Data":"aGVs","File":"t.stdout.0","Offset":3}"#, "{}", r#"{"FileEvent":"truncated"}"#]));
     let logs = ReadLogs {
@@ -184,7 +184,7 @@ async fn frames_come_until_the_node_ends_them() {
 }
 
 #[tokio::test]
-async fn a_tar_whose_end_was_not_told_is_not_whole() {
+async fn alloc_snapshot_without_its_end_mark_is_an_error() {
     let (agent, _) = node(saying(&["ab", "cd", ""]));
     let pieces = all(agent.alloc_snapshot(ALLOC).await.unwrap()).await;
     assert_eq!(pieces.into_iter().map(Result::unwrap).collect::<Vec<_>>(), ["ab", "cd"]);
@@ -195,7 +195,7 @@ async fn a_tar_whose_end_was_not_told_is_not_whole() {
 }
 
 #[tokio::test]
-async fn a_session_carries_both_directions() {
+async fn exec_session_carries_input_and_output() {
     let (agent, told) = node(saying(&[
         r#"{"stdout":{"data":"aGVs"}}"#,
         "{}",
@@ -222,7 +222,7 @@ async fn a_session_carries_both_directions() {
 }
 
 #[tokio::test]
-async fn a_session_that_breaks_off_says_so() {
+async fn broken_exec_session_reports_a_lost_connection() {
     let (agent, _) = node(saying(&[]));
     let session = agent.alloc_exec(ExecCommand::default()).await.unwrap();
     session.input.send(ExecInput::StdinClose).await.unwrap();

@@ -12,7 +12,7 @@ use super::*;
 const MAX: usize = 1 << 20;
 
 #[test]
-fn a_value_ends_where_its_last_byte_is() {
+fn msgpack_scan_ends_at_the_last_byte_of_a_value() {
     let values: &[&[u8]] = &[
         b"\xc0",
         b"\x7f",
@@ -46,7 +46,7 @@ fn a_value_ends_where_its_last_byte_is() {
 }
 
 #[test]
-fn what_cannot_be_a_value_or_is_too_much_of_one_is_refused_at_once() {
+fn reserved_oversized_and_deep_msgpack_values_are_refused_at_once() {
     assert_eq!(skip(b"\x92\x01\xc1", MAX), Err(SkipError::Reserved { at: 2 }));
     assert_eq!(skip(b"\xdb\xff\xff\xff\xff", MAX), Err(SkipError::TooLarge { max: MAX }));
     assert_eq!(skip(b"\xdf\xff\xff\xff\xff", MAX), Err(SkipError::TooLarge { max: MAX }));
@@ -68,7 +68,7 @@ fn check_written<T: Serialize>(value: &T, expected: &Expect) {
 }
 
 #[test]
-fn numbers_are_written_in_the_shortest_form_of_their_sign() {
+fn msgpack_numbers_are_written_in_the_shortest_form_of_their_sign() {
     let unsigned: Vec<String> = [0u64, 127, 128, 255, 256, 65_535, 65_536, u32::MAX.into(), 1 << 32]
         .iter()
         .map(|n| hex(&to_vec(n).unwrap()))
@@ -86,7 +86,7 @@ fn numbers_are_written_in_the_shortest_form_of_their_sign() {
 }
 
 #[test]
-fn texts_and_bytes_are_of_one_family() {
+fn msgpack_texts_and_bytes_share_the_string_family() {
     check_written(&"a".repeat(31), &expect!["bf61616161616161616161616161616161616161616161616161616161616161"]);
     assert_eq!(hex(&to_vec(&"a".repeat(32)).unwrap()[..3]), "da0020");
     assert_eq!(hex(&to_vec(&"a".repeat(65_536)).unwrap()[..5]), "db00010000");
@@ -96,7 +96,7 @@ fn texts_and_bytes_are_of_one_family() {
 }
 
 #[test]
-fn ids_are_texts_and_times_are_those_of_go() {
+fn msgpack_ids_are_texts_and_times_have_the_go_encoding() {
     check_written(&AllocId::NIL, &expect!["a0"]);
     check_written(
         &BTreeMap::from([(AllocId::from_bytes([1; 16]), 2u64)]),
@@ -129,7 +129,7 @@ fn read<T: DeserializeOwned + std::fmt::Debug>(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn nothing_is_zero_and_what_is_unknown_is_skipped() {
+fn nil_and_absent_fields_decode_as_zero_and_unknown_fields_are_skipped() {
     let zero = format!("{:?}", Row::default());
     let nils = to_vec(&BTreeMap::from(
         ["Text", "Number", "Id", "Bytes", "List", "Plain", "StartedAt", "Status", "Yes"].map(|key| (key, ())),
@@ -147,7 +147,7 @@ fn nothing_is_zero_and_what_is_unknown_is_skipped() {
 }
 
 #[test]
-fn every_form_is_read() {
+fn every_msgpack_form_of_numbers_texts_and_times_is_read() {
     for bytes in [
         b"\x05".as_slice(),
         b"\xcc\x05",
@@ -178,7 +178,7 @@ fn every_form_is_read() {
 }
 
 #[test]
-fn a_time_that_no_number_has_is_the_nearest_one_that_has() {
+fn time_beyond_64_bit_nanoseconds_is_clamped() {
     let told = |seconds: i64, nanos: u32| {
         let bytes = [b"\xaf\x01".as_slice(), &seconds.to_be_bytes(), &nanos.to_be_bytes(), b"\0\0"].concat();
         let time: Time = from_slice(&bytes).unwrap();
@@ -194,7 +194,7 @@ fn a_time_that_no_number_has_is_the_nearest_one_that_has() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_refused_where_it_is() {
+fn msgpack_type_mismatch_is_refused_with_its_position() {
     let told: Vec<String> = [
         b"\x81\xa4Text\x07".as_slice(),
         b"\xa1x",

@@ -143,7 +143,7 @@ async fn odd_connections_are_answered_as_captured() {
 }
 
 #[tokio::test]
-async fn many_calls_at_once_share_one_session_and_no_stream() {
+async fn concurrent_rpc_calls_share_one_session_with_a_stream_each() {
     let (served, pool) = (served().await, pool());
     let mut calls = Vec::new();
     for at in 0..100 {
@@ -169,7 +169,7 @@ async fn many_calls_at_once_share_one_session_and_no_stream() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_holds_up_no_other() {
+async fn waiting_rpc_call_does_not_block_other_calls() {
     let (served, pool) = (served().await, pool());
     let waiting = tokio::spawn({
         let (pool, address) = (pool.clone(), served.address.clone());
@@ -181,7 +181,7 @@ async fn a_call_that_waits_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn errors_are_wrapped_once_per_hop_and_coded_ones_never() {
+async fn rpc_errors_are_wrapped_once_per_hop_and_coded_errors_never() {
     let (served, pool) = (served().await, pool());
     let said = async |method: &str| pool.call(&served.address, method, &[0x80]).await.unwrap_err();
     assert_eq!(said("Status.Fail").await, RpcError::remote("rpc error: it failed"));
@@ -191,7 +191,7 @@ async fn errors_are_wrapped_once_per_hop_and_coded_ones_never() {
 }
 
 #[tokio::test]
-async fn a_lost_session_fails_its_calls_and_the_next_one_gets_a_new_one() {
+async fn lost_session_fails_its_calls_and_the_next_call_opens_a_new_session() {
     let (served, pool) = (served().await, pool());
     let waiting = tokio::spawn({
         let (pool, address) = (pool.clone(), served.address.clone());
@@ -205,7 +205,7 @@ async fn a_lost_session_fails_its_calls_and_the_next_one_gets_a_new_one() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_lost_call() {
+async fn rpc_call_to_a_closed_port_is_lost() {
     let address = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap().to_string()
@@ -227,7 +227,7 @@ async fn a_streaming_call_carries_values_both_ways() {
 }
 
 #[tokio::test]
-async fn the_other_side_calls_back_over_the_session_that_was_dialled() {
+async fn accepting_side_calls_back_over_the_dialled_session() {
     /// Calls each dialler back once.
     struct CallsBack(tokio::sync::mpsc::UnboundedSender<Result<Bytes, RpcError>>);
     impl Accept for CallsBack {
@@ -253,7 +253,7 @@ async fn the_other_side_calls_back_over_the_session_that_was_dialled() {
 }
 
 #[tokio::test]
-async fn bridged_calls_are_one() {
+async fn bridged_streaming_calls_carry_values_both_ways() {
     /// Forwards every streaming call.
     struct Bridge(Pool, String);
     impl Dispatch for Bridge {

@@ -75,7 +75,7 @@ fn requires(tls: Tls) -> PortLimits {
 }
 
 #[tokio::test]
-async fn certificates_of_the_region_are_told_apart() {
+async fn server_and_node_certificates_are_distinguished_and_strangers_refused() {
     let (address, _closing) = served(requires(tls("server"))).await;
     let says = async |who: &str| says(Dialer::secured(tls(who)), &address, FirstByte::MultiplexV2).await;
     assert_eq!(says("server").await, "MultiplexV2 server.global.nomad");
@@ -84,7 +84,7 @@ async fn certificates_of_the_region_are_told_apart() {
 }
 
 #[tokio::test]
-async fn where_tls_is_required_nothing_else_is_spoken_but_while_upgrading_it_is() {
+async fn port_that_requires_tls_refuses_plain_connections_except_in_upgrade_mode() {
     let (address, _closing) = served(requires(tls("server"))).await;
     assert_eq!(says(Dialer::plain(), &address, FirstByte::Rpc).await, "closed");
     let upgrading = Tls::load(&TlsSettings { upgrade: true, ..settings("server") }).unwrap();
@@ -97,7 +97,7 @@ async fn where_tls_is_required_nothing_else_is_spoken_but_while_upgrading_it_is(
 }
 
 #[tokio::test]
-async fn a_server_that_is_none_of_the_region_is_dialled_only_where_names_do_not_count() {
+async fn server_with_a_wrong_name_is_dialled_only_without_hostname_verification() {
     // The certificate is valid, but a node's.
     let (address, _closing) = served(requires(tls("client"))).await;
     assert_eq!(says(Dialer::secured(tls("server")), &address, FirstByte::Rpc).await, "closed");
@@ -111,7 +111,7 @@ async fn a_server_that_is_none_of_the_region_is_dialled_only_where_names_do_not_
 }
 
 #[tokio::test]
-async fn tls_in_tls_is_refused_and_tls_without_certificates_too() {
+async fn tls_within_tls_and_tls_without_certificates_are_refused() {
     let (address, _closing) = served(requires(tls("server"))).await;
     assert_eq!(says(Dialer::secured(tls("client")), &address, FirstByte::Tls).await, "closed");
     let (address, _closing) = served(PortLimits::default()).await;
@@ -119,7 +119,7 @@ async fn tls_in_tls_is_refused_and_tls_without_certificates_too() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_finish_shaking_hands_is_not_waited_for() {
+async fn unfinished_tls_handshake_times_out() {
     let limits = PortLimits { handshake_within: Duration::from_millis(100), ..requires(tls("server")) };
     let (address, _closing) = served(limits).await;
     let mut conn = TcpStream::connect(&address).await.unwrap();
@@ -128,7 +128,7 @@ async fn whoever_does_not_finish_shaking_hands_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn an_address_has_its_share_of_connections_and_calls_theirs_of_it() {
+async fn streaming_connections_of_an_address_leave_20_connections_for_calls() {
     let (address, _closing) = served(PortLimits { connections_per_address_max: 25, ..PortLimits::default() }).await;
     let held = Mutex::new(Vec::new());
     let dial = async |first: FirstByte| {

@@ -200,7 +200,7 @@ async fn allocations_arrive_with_the_identities_of_their_tasks() {
 }
 
 #[tokio::test]
-async fn reports_services_and_events_arrive() {
+async fn alloc_updates_services_and_node_events_reach_the_server() {
     let (servers, recorder) = remote(Recorder::default());
     let update = AllocUpdate {
         id: AllocId::from_bytes([1; 16]),
@@ -244,7 +244,7 @@ async fn refusals_keep_their_text_and_their_status() {
 }
 
 #[tokio::test]
-async fn a_secret_that_no_node_has_opens_nothing() {
+async fn unknown_node_secret_is_denied() {
     let (servers, recorder) = remote(Recorder::default());
     let stranger = NodeAuth { id: node_id(), secret: Secret::new("another") };
     assert_eq!(servers.alloc_get_allocs(&stranger, vec![]).await, Err(RpcError::remote("Permission denied")));

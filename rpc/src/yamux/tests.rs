@@ -37,7 +37,7 @@ async fn next_header(raw: &mut DuplexStream) -> Option<Header> {
 }
 
 #[test]
-fn captured_headers_are_read_and_written_alike() {
+fn captured_yamux_headers_are_decoded_and_encoded_unchanged() {
     let mut seen = 0;
     for line in GOLDEN.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -74,7 +74,7 @@ fn any_frames() -> impl Strategy<Value = Vec<(u8, u16, u32, Vec<u8>)>> {
 
 proptest! {
     #[test]
-    fn frames_are_the_same_however_their_bytes_arrive(frames in any_frames(), cuts in prop::collection::vec(1usize..30, 1..40)) {
+    fn yamux_frames_decode_the_same_for_any_split_of_their_bytes(frames in any_frames(), cuts in prop::collection::vec(1usize..30, 1..40)) {
         let mut bytes = Vec::new();
         let mut told = String::new();
         for (kind, flags, stream, data) in &frames {
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_session_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), known in any::<bool>()) {
+    fn random_bytes_never_panic_a_yamux_session(bytes in prop::collection::vec(any::<u8>(), 0..400), known in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (session, mut raw) = raw();
@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_stream_opens_carries_and_ends_as_the_reference_has_it() {
+async fn yamux_stream_opens_carries_and_ends_like_the_reference() {
     let (session, mut raw) = raw();
     raw.write_all(&header(Kind::Window, Flags::SYN, 1, 0)).await.unwrap();
     raw.write_all(&header(Kind::Data, Flags::NONE, 1, 3)).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_slow_reader_stops_its_writer_and_no_other() {
 }
 
 #[tokio::test]
-async fn whoever_sends_more_than_the_window_loses_the_session() {
+async fn peer_that_exceeds_the_stream_window_loses_the_session() {
     let (session, mut raw) = raw();
     raw.write_all(&header(Kind::Window, Flags::SYN, 1, 0)).await.unwrap();
     raw.write_all(&header(Kind::Data, Flags::NONE, 1, WINDOW_BYTES + 1)).await.unwrap();
@@ -253,7 +253,7 @@ async fn hundreds_of_streams_of_both_sides_carry_their_own_bytes() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_wakes_everybody() {
+async fn session_end_wakes_its_readers_writers_and_acceptors() {
     let (here, there) = pair();
     let mut read = here.open().await.unwrap();
     let mut written = here.open().await.unwrap();
@@ -273,7 +273,7 @@ async fn the_end_of_a_session_wakes_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_side_that_answers_no_pings_loses_the_session_after_its_time() {
+async fn session_ends_when_pings_are_not_answered_in_time() {
     let (session, mut raw) = raw();
     let begun = tokio::time::Instant::now();
     let asked = next_header(&mut raw).await.unwrap();
@@ -287,7 +287,7 @@ async fn a_side_that_answers_no_pings_loses_the_session_after_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_session_between_two_that_answer_stays() {
+async fn idle_session_with_answered_pings_stays_open() {
     let (here, there) = pair();
     let stayed = tokio::time::timeout(Duration::from_secs(3600), here.closed()).await;
     assert!(stayed.is_err());
@@ -295,14 +295,14 @@ async fn a_quiet_session_between_two_that_answer_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_nobody_acknowledges_ends_the_session() {
+async fn unacknowledged_stream_ends_the_session() {
     let (here, _there) = pair();
     let _stream = here.open().await.unwrap();
     assert_eq!(here.closed().await, Ended::NeverAcknowledged);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_the_other_side_never_ends_is_reset_in_the_end() {
+async fn half_closed_stream_is_reset_after_a_timeout() {
     let (here, there) = pair();
     let mut kept = here.open().await.unwrap();
     drop(there.accept().await.unwrap());
@@ -315,7 +315,7 @@ async fn a_stream_that_the_other_side_never_ends_is_reset_in_the_end() {
 }
 
 #[tokio::test]
-async fn questions_that_nobody_wants_answered_do_not_pile_up() {
+async fn unread_ping_answers_are_bounded() {
     let (session, raw) = {
         let (here, there) = tokio::io::duplex(1024);
         (Session::accepted(here, SessionLimits::default()), there)

@@ -102,7 +102,7 @@ fn types() -> BTreeMap<(&'static str, &'static str), Again> {
 }
 
 #[test]
-fn captured_bytes_are_read_as_what_they_say_and_written_again() {
+fn captured_bytes_decode_to_their_recorded_values_and_reencode_unchanged() {
     let mut values = 0;
     for (name, capture) in captures() {
         for message in capture.messages {
@@ -124,7 +124,7 @@ fn captured_bytes_are_read_as_what_they_say_and_written_again() {
 }
 
 #[test]
-fn captured_headers_are_those_of_ours_byte_by_byte() {
+fn captured_rpc_headers_reencode_byte_for_byte() {
     let mut headers = 0;
     for (name, capture) in captures() {
         for message in capture.messages.iter().filter(|message| !message.header_hex.is_empty()) {
@@ -139,7 +139,7 @@ fn captured_headers_are_those_of_ours_byte_by_byte() {
 }
 
 #[test]
-fn captured_messages_are_read_and_written_as_what_they_are() {
+fn captured_messages_decode_and_reencode_as_their_types() {
     let types = types();
     let mut fits: BTreeMap<Fit, usize> = BTreeMap::new();
     let mut told = BTreeMap::<String, Vec<String>>::new();
@@ -183,7 +183,7 @@ fn captured_messages_are_read_and_written_as_what_they_are() {
 }
 
 #[test]
-fn who_calls_can_be_read_of_any_request() {
+fn every_captured_request_yields_region_token_and_min_query_index() {
     for (name, capture) in captures() {
         for message in capture.messages.iter().filter(|message| message.what == "request") {
             let meta: RequestMeta = msgpack::from_slice(&bytes(&message.hex)).unwrap();

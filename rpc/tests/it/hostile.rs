@@ -93,14 +93,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_value_comes_back_as_it_went(tree in trees()) {
+    fn any_msgpack_value_survives_encoding(tree in trees()) {
         let bytes = tree.to_bytes();
         prop_assert_eq!(skip(&bytes, usize::MAX), Ok(Some(bytes.len())));
         prop_assert_eq!(Tree::read(&bytes).unwrap(), tree);
     }
 
     #[test]
-    fn any_number_is_read_whatever_form_it_has(n in any::<i64>(), small in -128i64..128) {
+    fn any_number_is_decoded_from_signed_and_unsigned_forms(n in any::<i64>(), small in -128i64..128) {
         for n in [n, small] {
             let text = n.to_string();
             prop_assert_eq!(msgpack::from_slice::<i64>(&msgpack::to_vec(&n).unwrap()).unwrap().to_string(), text.clone());
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn any_time_comes_back_as_it_went(nanos in any::<i64>()) {
+    fn any_time_survives_msgpack(nanos in any::<i64>()) {
         let time = songline_model::Time::from_nanos(nanos);
         let bytes = msgpack::to_vec(&time).unwrap();
         prop_assert_eq!(bytes.len(), 16);
@@ -120,12 +120,12 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_mean_nothing_are_a_value_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_decode_to_a_value_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         read_all(&bytes);
     }
 
     #[test]
-    fn captured_bytes_with_some_of_them_changed_are_a_value_or_an_error(
+    fn mutated_captured_bytes_decode_to_a_value_or_an_error(
         which in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         end in any::<prop::sample::Index>(),
@@ -171,7 +171,7 @@ fn announced_lengths_allocate_nothing() {
 }
 
 #[test]
-fn many_empty_rows_in_few_bytes_are_refused_before_they_fill_the_memory() {
+fn million_empty_rows_are_refused_before_using_much_memory() {
     const ROWS: usize = 1_000_000;
     for row in [0xc0, 0x80] {
         let mut list = vec![0xdd];

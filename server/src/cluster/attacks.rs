@@ -84,7 +84,7 @@ async fn tried(dialer: Dialer, address: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_topic_is_answered_to_anybody_but_servers() {
+async fn server_port_answers_topics_only_to_servers() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let key = EncryptKey::generate().and_then(|key| EncryptKey::parse(&key)).expect("a key can be made");
     let (own, other) = (trust::server_key(&key), ServerKey::new([7; 32]));
@@ -257,7 +257,7 @@ async fn read_on_the_way(encrypt: Option<EncryptKey>) -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_key_nobody_reads_what_servers_say_to_each_other() {
+async fn encrypt_key_hides_server_traffic_from_eavesdroppers() {
     let key = EncryptKey::generate().and_then(|key| EncryptKey::parse(&key)).expect("a key can be made");
     assert_eq!(read_on_the_way(Some(key)).await, [""; 0]);
     // Without a key, which loopback addresses allow, all three secrets are readable: the eavesdropper is in the right
@@ -267,7 +267,7 @@ async fn with_a_key_nobody_reads_what_servers_say_to_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_whose_log_has_members_elsewhere_does_not_start_without_a_key() {
+async fn server_with_remote_members_in_its_log_needs_a_key_to_start() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let mut servers = Vec::new();
     let mut first: Option<String> = None;

@@ -154,7 +154,7 @@ impl Servers {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_server_alone_whose_disk_fails_says_so_serves_reads_and_comes_back_by_itself() -> anyhow::Result<()> {
+async fn single_server_with_a_failed_disk_serves_stale_reads_and_recovers_by_itself() -> anyhow::Result<()> {
     let servers = Servers::start(1).await?;
     let mut written = Vec::new();
     for n in 0..10 {
@@ -205,8 +205,7 @@ async fn a_server_alone_whose_disk_fails_says_so_serves_reads_and_comes_back_by_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn three_servers_go_on_without_one_whose_disk_failed_which_passes_requests_on_and_catches_up()
--> anyhow::Result<()> {
+async fn server_with_a_failed_disk_forwards_requests_and_catches_up_in_a_cluster() -> anyhow::Result<()> {
     let servers = Servers::start(3).await?;
     let mut written = Vec::new();
     for round in 0..2 {

@@ -76,7 +76,7 @@ impl Three {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn any_server_answers_also_while_the_leader_changes() -> anyhow::Result<()> {
+async fn any_server_answers_while_the_leader_changes() -> anyhow::Result<()> {
     let mut three = Three::start().await?;
     let first = three.leader().await;
     let (one, other) = ((first + 1) % 3, (first + 2) % 3);

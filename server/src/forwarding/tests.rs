@@ -85,7 +85,7 @@ async fn text(response: Response<Body>) -> String {
 }
 
 #[tokio::test]
-async fn a_request_goes_on_as_it_came_and_so_does_its_answer() {
+async fn forwarded_request_and_answer_pass_without_hop_by_hop_headers() {
     let (echo, address) = started(usize::MAX).await;
     let forwarder = Forwarder::of_node(Dialer::plain());
     for _ in 0..20 {
@@ -103,7 +103,7 @@ async fn a_request_goes_on_as_it_came_and_so_does_its_answer() {
 }
 
 #[tokio::test]
-async fn a_body_of_unknown_length_streams() {
+async fn forwarded_body_of_unknown_length_is_streamed() {
     let (_, address) = started(usize::MAX).await;
     let forwarder = Forwarder::of_node(Dialer::plain());
     let pieces = tokio_stream::iter((0..3).map(|n| Ok::<_, std::io::Error>(format!("{n},"))));
@@ -113,7 +113,7 @@ async fn a_body_of_unknown_length_streams() {
 }
 
 #[tokio::test]
-async fn connections_that_the_other_side_ends_are_replaced_unseen() {
+async fn closed_forwarding_connections_are_replaced_without_errors() {
     let (echo, address) = started(3).await;
     let forwarder = Forwarder::of_node(Dialer::plain());
     for n in 0..9 {
@@ -124,7 +124,7 @@ async fn connections_that_the_other_side_ends_are_replaced_unseen() {
 }
 
 #[tokio::test]
-async fn what_was_not_sent_comes_back_whole_and_what_may_have_been_is_lost() {
+async fn unsent_request_is_returned_whole_and_a_possibly_sent_one_is_lost() {
     let forwarder = Forwarder::of_node(Dialer::plain());
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let request = || Request::put("/v1/jobs").body(Body::from("job")).unwrap();
@@ -138,7 +138,7 @@ async fn what_was_not_sent_comes_back_whole_and_what_may_have_been_is_lost() {
 }
 
 #[tokio::test]
-async fn an_upgraded_connection_is_joined_with_the_callers() {
+async fn upgraded_connection_is_joined_with_the_connection_of_the_caller() {
     let (_, address) = started(usize::MAX).await;
     let forwarder = Forwarder::of_node(Dialer::plain());
     let (caller, ours) = tokio::io::duplex(1024);

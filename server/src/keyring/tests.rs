@@ -43,7 +43,7 @@ fn add(state: &mut State, command: UpsertRootKey) -> Vec<Change> {
 }
 
 #[test]
-fn a_token_is_the_one_that_others_make_of_the_same_key() {
+fn identity_token_equals_the_token_of_another_implementation() {
     let mut alloc = alloc();
     Signer { key: known_id(), material: Arc::new(known_key()) }.sign(&mut alloc);
     let token = alloc.identity_token("web").unwrap();
@@ -56,7 +56,7 @@ fn a_token_is_the_one_that_others_make_of_the_same_key() {
 }
 
 #[test]
-fn all_tasks_are_signed_once_and_never_those_that_have_ended() {
+fn tasks_are_signed_once_and_tasks_of_terminal_allocs_never() {
     let mut row = alloc();
     let signer = |key: &str| Signer { key: key.parse().unwrap(), material: Arc::new(known_key()) };
     signer("11111111-2222-3333-4444-555555555555").sign(&mut row);
@@ -70,7 +70,7 @@ fn all_tasks_are_signed_once_and_never_those_that_have_ended() {
 }
 
 #[test]
-fn defect_11_what_is_signed_has_a_whole_token_and_without_a_key_nothing_is_signed() {
+fn defect_11_signed_tasks_have_whole_tokens_and_without_a_key_nothing_is_signed() {
     let dir = tempfile::tempdir().unwrap();
     let keyring = keyring_in(dir.path().to_owned());
     let mut state = State::new();
@@ -87,7 +87,7 @@ fn defect_11_what_is_signed_has_a_whole_token_and_without_a_key_nothing_is_signe
 }
 
 #[test]
-fn defect_22_tokens_of_others_and_odd_ones_are_refused_in_words() {
+fn defect_22_malformed_and_foreign_tokens_are_refused_with_an_error() {
     let mut row = alloc();
     Signer { key: known_id(), material: Arc::new(known_key()) }.sign(&mut row);
     let token = row.identity_token("web").unwrap();
@@ -128,7 +128,7 @@ fn defect_22_tokens_of_others_and_odd_ones_are_refused_in_words() {
 }
 
 #[test]
-fn data_reads_back_with_its_own_key_and_id_only() {
+fn data_decrypts_only_under_its_own_key_id() {
     let key = known_key();
     let sealed = key.encrypt(&Machine::default(), known_id(), br#"{"k":"v"}"#).unwrap();
     assert_eq!(key.decrypt(known_id(), &sealed).unwrap(), br#"{"k":"v"}"#);
@@ -144,7 +144,7 @@ fn data_reads_back_with_its_own_key_and_id_only() {
 }
 
 #[test]
-fn a_cluster_without_keys_gets_a_file_that_only_its_owner_reads() {
+fn first_key_encryption_key_file_is_readable_only_by_its_owner() {
     let dir = tempfile::tempdir().unwrap();
     let keys = dir.path().join("keystore");
     let keyring = keyring_in(keys.clone());
@@ -162,7 +162,7 @@ fn a_cluster_without_keys_gets_a_file_that_only_its_owner_reads() {
 }
 
 #[test]
-fn without_the_right_file_errors_say_what_to_do_and_the_file_counts_once_it_is_there() {
+fn missing_or_wrong_key_encryption_key_is_an_error_until_the_right_file_exists() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let maker = keyring_in(dir.path().to_owned());
     let mut state = State::new();
@@ -183,7 +183,7 @@ fn without_the_right_file_errors_say_what_to_do_and_the_file_counts_once_it_is_t
 }
 
 #[test]
-fn a_deleted_key_is_forgotten() {
+fn deleted_root_key_is_dropped_from_memory() {
     let dir = tempfile::tempdir().unwrap();
     let keyring = keyring_in(dir.path().to_owned());
     let mut state = State::new();
@@ -201,7 +201,7 @@ fn a_deleted_key_is_forgotten() {
 }
 
 #[test]
-fn a_server_without_the_key_takes_it_from_one_that_has_it_and_no_other() {
+fn server_takes_only_the_matching_key_encryption_key_from_another_server() {
     let (one, two, three) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let [first, second, third] = [&one, &two, &three].map(|dir| keyring_in(dir.path().to_owned()));
     let mut state = State::new();
@@ -246,7 +246,7 @@ fn damaged_key_file_is_replaced_by_the_key_of_another_server() {
 }
 
 #[test]
-fn what_the_first_root_key_will_need_is_kept_before_there_is_one_and_not_after() {
+fn key_encryption_key_is_accepted_before_the_first_root_key_and_not_after() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (leader, other) = (keyring_in(one.path().to_owned()), keyring_in(two.path().to_owned()));
     let mut state = State::new();

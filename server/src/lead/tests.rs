@@ -78,7 +78,7 @@ impl Alone {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_migration_whose_write_was_lost_is_written_later_once() {
+async fn drain_migration_whose_write_was_lost_is_written_later_once() {
     let alone = Alone::start().await;
     alone.register("web").await;
     alone.until("it is placed", |it| (it.placed("web") == 2).then_some(())).await;
@@ -107,7 +107,7 @@ async fn a_migration_whose_write_was_lost_is_written_later_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_evaluation_that_was_delivered_too_often_is_acknowledged_when_its_rows_are_written() {
+async fn eval_past_its_delivery_limit_is_acknowledged_when_its_rows_are_written() {
     let alone = Alone::start().await;
     lock(&alone.core().hooks.scheduling_panics).insert("poison".into());
     alone.core().hooks.lost_effects.store(u32::MAX, Ordering::Relaxed);

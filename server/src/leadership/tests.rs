@@ -147,7 +147,7 @@ fn fault(core: &Core, n: usize) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_was_begun_under_one_leader_goes_on_under_the_next_once() {
+async fn jobs_registered_across_leader_changes_are_placed_once() {
     let mut cluster = Cluster::start().await;
     let (first, leader) = cluster.leader().await;
     register_node(&leader).await;

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_confuse() {
+    fn process_name_with_brackets_is_parsed() {
         let text = format!("7 (a ) b) S {} 300 100 {} 4096 2 0", ["0"; 10].join(" "), ["0"; 7].join(" "));
         let stat = Stat::of(&text).unwrap();
         assert_eq!(stat.virtual_bytes, 4096.0);

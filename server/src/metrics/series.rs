@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_tells_only_of_itself() {
+    fn metrics_series_interval_covers_only_its_own_values() {
         let series = Series::default();
         [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].iter().for_each(|value| series.add(*value));
         assert_eq!(series.read(Shown::Finished).window, Window::default());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_tells_how_many_came_in_the_interval() {
+    fn counter_interval_counts_only_its_own_increments() {
         let counter = Counter::default();
         (0..3).for_each(|_| counter.add_one());
         assert_eq!(counter.read(Shown::Current).window.count, 3);

@@ -132,7 +132,7 @@ fn scrape(metrics: &Metrics) -> Exposition {
 }
 
 #[test]
-fn gauges_kept_from_changes_are_those_of_the_tables() {
+fn gauges_kept_from_changes_equal_gauges_computed_from_the_tables() {
     let World { state, metrics } = World::story();
     let kept = prometheus::text(&families(&metrics, true));
     let walked = Metrics::new(true);
@@ -169,7 +169,7 @@ fn a_scrape_reads_no_table() {
 }
 
 #[test]
-fn children_of_a_job_tell_their_parent_and_dispatched_ones_can_be_left_out() {
+fn child_job_metrics_name_the_parent_and_dispatched_children_can_be_omitted() {
     let World { state, metrics } = World::story();
     let labels = |kind, id| {
         [("job", "c/dispatch-1-2"), ("task_group", "web"), ("namespace", "default"), ("parent_id", "c"), (kind, id)]
@@ -191,7 +191,7 @@ fn children_of_a_job_tell_their_parent_and_dispatched_ones_can_be_left_out() {
 }
 
 #[test]
-fn what_only_the_leader_tells_is_not_told_by_others() {
+fn leader_only_metrics_are_omitted_by_other_servers() {
     let World { metrics, .. } = World::story();
     let names =
         |leads| families(&metrics, leads).into_iter().map(|family| family.name.into_owned()).collect::<BTreeSet<_>>();
@@ -202,7 +202,7 @@ fn what_only_the_leader_tells_is_not_told_by_others() {
 }
 
 #[test]
-fn every_family_has_one_name_and_is_valid_text() {
+fn metric_families_have_unique_names_and_valid_text() {
     let World { metrics, .. } = World::story();
     for kind in Kind::ALL {
         metrics.measure_entry(*kind, Duration::from_micros(7));
@@ -223,7 +223,7 @@ fn every_family_has_one_name_and_is_valid_text() {
 }
 
 #[test]
-fn names_and_values_that_need_care_are_written_as_the_form_wants() {
+fn prometheus_text_escapes_names_labels_and_special_values() {
     let labels = Labels::new(&[("a", "\\ \" \n ä")]);
     let rows = [f64::INFINITY, f64::NEG_INFINITY, 0.1, -3.0, 1e300].into_iter();
     let rows = rows
@@ -239,7 +239,7 @@ fn names_and_values_that_need_care_are_written_as_the_form_wants() {
 }
 
 #[test]
-fn json_tells_one_interval_and_only_what_came_in_it() {
+fn metrics_json_covers_one_interval_only() {
     let metrics = Metrics::new(true);
     for took in [2, 4, 6] {
         metrics.at.plan_apply.record(Duration::from_millis(took));
@@ -277,7 +277,7 @@ fn json_tells_one_interval_and_only_what_came_in_it() {
 }
 
 #[test]
-fn callers_beyond_the_bound_count_without_their_names() {
+fn callers_beyond_the_label_bound_are_counted_without_a_name() {
     let metrics = Metrics::new(true);
     for n in 0..5_000 {
         metrics.count_served(Served { endpoint: "node", op: RateOp::Write, identity: Some(format!("client:{n}")) });
@@ -294,7 +294,7 @@ fn callers_beyond_the_bound_count_without_their_names() {
 }
 
 #[test]
-fn what_is_measured_from_many_threads_is_counted_whole() {
+fn concurrent_measurements_are_all_counted() {
     let metrics = Metrics::new(true);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -323,7 +323,7 @@ fn what_is_measured_from_many_threads_is_counted_whole() {
 }
 
 #[test]
-fn a_total_that_is_read_elsewhere_is_told() {
+fn external_total_is_exposed_as_a_counter() {
     let told = Exposition::read(&prometheus::text(&[Family {
         name: "x".into(),
         help: "X.".into(),

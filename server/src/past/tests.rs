@@ -79,7 +79,7 @@ fn check(oldest: u64, sound: &[u64], damaged: &[u64], kept: Option<u64>, wanted:
 }
 
 #[test]
-fn a_whole_log_is_replayed_from_nothing_and_from_checkpoints() {
+fn past_state_is_rebuilt_from_a_whole_log_with_or_without_checkpoints() {
     check(0, &[], &[], None, 0, "rebuilt");
     check(0, &[], &[], None, 9, "rebuilt");
     check(0, &[4, 8], &[], None, 9, "rebuilt");
@@ -89,14 +89,14 @@ fn a_whole_log_is_replayed_from_nothing_and_from_checkpoints() {
 }
 
 #[test]
-fn a_kept_state_is_gone_on_from_unless_a_checkpoint_is_nearer() {
+fn cached_past_state_is_used_unless_a_checkpoint_is_nearer() {
     check(0, &[4], &[], Some(6), 9, "from the kept one");
     check(0, &[4], &[], Some(2), 9, "rebuilt");
     check(0, &[], &[4], Some(2), 9, "from the kept one");
 }
 
 #[test]
-fn of_a_log_that_was_cut_the_oldest_state_is_named() {
+fn truncated_log_names_its_oldest_available_state() {
     check(6, &[5, 8], &[], None, 5, "rebuilt");
     check(6, &[5, 8], &[], None, 7, "rebuilt");
     check(6, &[5, 8], &[], None, 4, "oldest 5");
@@ -106,7 +106,7 @@ fn of_a_log_that_was_cut_the_oldest_state_is_named() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_given_up() {
+fn cancelled_rebuild_of_a_past_state_is_abandoned() {
     let gone = CancellationToken::new();
     gone.cancel();
     let fake = Fake { oldest: 0, checkpoints: BTreeMap::new() };
@@ -114,7 +114,7 @@ fn what_nobody_waits_for_any_more_is_given_up() {
 }
 
 #[test]
-fn few_states_are_kept_and_fewer_that_share_nothing() {
+fn cached_past_states_are_bounded_and_the_least_recently_used_line_is_dropped() {
     let past = PastStates::default();
     let at = |index| past.nearest(index, 0).map(|(state, line)| (state.raft_index(), line));
     past.keep(&Arc::new(state_after(1)), None);

@@ -83,7 +83,7 @@ fn lose(dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruption() -> anyhow::Result<()> {
+async fn lost_stores_are_refilled_from_the_log_and_resume_after_an_interruption() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = start(dir.path()).await?;
     for n in 0..50 {
@@ -128,8 +128,7 @@ async fn lost_stores_are_filled_anew_from_the_log_and_go_on_after_an_interruptio
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_checkpoint_and_say_so()
--> anyhow::Result<()> {
+async fn stores_refilled_from_a_truncated_log_report_a_gap_before_its_oldest_checkpoint() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = start(dir.path()).await?;
     let mut checkpoints = Vec::new();
@@ -161,7 +160,7 @@ async fn stores_of_a_log_whose_beginning_was_dropped_reach_back_to_its_oldest_ch
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stores_that_are_lost_after_a_restored_archive_begin_with_it() -> anyhow::Result<()> {
+async fn stores_lost_after_an_archive_restore_are_refilled_from_the_restore() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = start(dir.path()).await?;
     write(&server, "in-the-archive").await?;
@@ -188,7 +187,7 @@ async fn stores_that_are_lost_after_a_restored_archive_begin_with_it() -> anyhow
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_checkpoint_behind_a_repeated_write_waits_for_no_events() -> anyhow::Result<()> {
+async fn checkpoint_after_a_repeated_write_does_not_wait_for_events() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let server = start(dir.path()).await?;
     let command = UpsertNodePools { node_pools: vec![NodePool { name: "one".into(), ..NodePool::default() }] };

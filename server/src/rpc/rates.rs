@@ -179,7 +179,7 @@ mod tests {
     use super::RATES;
 
     #[test]
-    fn every_method_is_measured_once() {
+    fn every_rpc_method_is_measured_once() {
         let calls = CALLS.iter().map(|(method, _)| *method);
         let streams = STREAMS.iter().map(|(method, _)| *method);
         let methods: BTreeSet<&str> = calls.chain(streams).chain([EventStream::METHOD]).collect();

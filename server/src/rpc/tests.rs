@@ -60,7 +60,7 @@ pub(super) fn node() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
+async fn invalid_rpc_requests_are_refused_with_the_errors_that_agents_know() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), false).await;
     let (pool, address) = (pool(), server.core.rpc_addr());
@@ -120,7 +120,7 @@ async fn what_cannot_be_done_is_refused_in_the_words_that_agents_know() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_of_what_is_not_there_end_with_a_code() {
+async fn rpc_streams_of_unknown_objects_end_with_an_error_code() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), true).await;
     let (pool, address) = (pool(), server.core.rpc_addr());
@@ -170,7 +170,7 @@ impl Dispatch for FarNode {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_is_called_back_over_the_session_that_it_has_registered_with() {
+async fn node_is_called_back_over_the_session_of_its_registration() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), false).await;
     let id: NodeId = NODE.parse().unwrap();

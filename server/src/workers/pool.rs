@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_workers_take_the_place_of_those_there_were() {
+    fn replaced_scheduler_workers_stop_and_new_workers_start() {
         let pool = Pool::default();
         let first = pool.replace(2, None, Time::default(), Uuid::new_v4);
         assert_eq!(first[0].types.len(), 4);

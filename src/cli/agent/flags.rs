@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_and_a_node_are_told_by_flags_alone() {
+    fn agent_flags_alone_configure_a_server_and_a_node() {
         let config = agent(
             "--server --bootstrap-expect=1 --client --data-dir=/srv/x --bind=127.0.0.1 --region=mars --dc=dc7 --node=n1 --log-level=DEBUG \
              --log-json --node-class=big --node-pool=gpu --meta=rack=r1 --meta=row=2=b",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flag_asks_for_nothing() {
+    fn agent_without_flags_is_refused() {
         let error = agent("").expect_err("neither server nor node");
         assert_eq!(error.to_string(), "Must specify either server, client or dev mode for the agent.");
         assert!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_and_whom_to_join_are_told_by_flags() {
+    fn agent_flags_set_server_and_join_addresses() {
         let config = agent("--client --data-dir=/srv/x --servers=a,b:1 --retry-join=c --retry-interval=3s")
             .expect("is a configuration");
         assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);

@@ -11,7 +11,7 @@ fn agent(document: Value) -> anyhow::Result<(AgentConfig, Vec<String>)> {
 }
 
 #[test]
-fn blocks_come_as_objects_or_lists_and_add_up() {
+fn config_blocks_may_be_objects_or_lists_and_are_merged() {
     let (config, warnings) = agent(json!({
         "ports": { "http": 0 },
         "Client": [{ "meta": { "rack": "r1" } }, { "host_volume": { "scratch": { "path": "/srv" } } }],
@@ -26,7 +26,7 @@ fn blocks_come_as_objects_or_lists_and_add_up() {
 }
 
 #[test]
-fn an_unknown_key_is_named_and_one_without_effect_warns() {
+fn unknown_config_key_is_refused_and_a_key_without_effect_warns() {
     assert_eq!(agent(json!({ "nope": 1 })).expect_err("is refused").to_string(), "unexpected keys nope");
     assert_eq!(
         agent(json!({ "server": { "nope": 1 } })).expect_err("is refused").to_string(),
@@ -37,7 +37,7 @@ fn an_unknown_key_is_named_and_one_without_effect_warns() {
 }
 
 #[test]
-fn sizes_are_counted_or_refused() {
+fn config_sizes_are_parsed_or_refused() {
     let bytes = |word| {
         agent(json!({ "server": { "log_retention_bytes": word } }))
             .map(|(config, _)| config.server.map(|s| s.log_retention_bytes))
@@ -49,7 +49,7 @@ fn sizes_are_counted_or_refused() {
 }
 
 #[test]
-fn an_error_is_one_line_whatever_it_names() {
+fn config_error_is_one_line() {
     for document in [json!({ "no\npe": 1 }), json!({ "server": { "heartbeat_grace": "5\r\nx" } })] {
         let error = format!("{:#}", agent(document).expect_err("is refused"));
         assert!(!error.contains(char::is_control), "{error:?}");
@@ -57,13 +57,13 @@ fn an_error_is_one_line_whatever_it_names() {
 }
 
 #[test]
-fn durations_say_which_key_they_were_for() {
+fn invalid_config_duration_names_its_key() {
     let error = agent(json!({ "server": { "heartbeat_grace": "5 x" } })).expect_err("is refused");
     assert_eq!(error.to_string(), "server.heartbeat_grace can't parse time duration 5 x");
 }
 
 #[test]
-fn a_cluster_is_told_whom_to_join_in_the_block_and_in_the_old_keys() {
+fn join_addresses_come_from_server_join_and_from_the_old_keys() {
     let (config, warnings) = agent(json!({
         "server": [
             { "bootstrap_expect": 3, "encrypt": "AAAAAAAAAAAAAAAAAAAAAA==", "retry_join": ["10.0.0.1"], "non_voting_server": true },
@@ -87,7 +87,7 @@ fn a_cluster_is_told_whom_to_join_in_the_block_and_in_the_old_keys() {
 }
 
 #[test]
-fn what_can_not_be_is_refused_in_words() {
+fn invalid_configurations_are_refused_with_a_reason() {
     for (document, text) in [
         (json!({ "server": { "encrypt": "AA" } }), "Invalid encryption key: "),
         (json!({ "tls": { "rpc": true } }), "tls: cert_file and key_file are needed where http or rpc is on"),

@@ -58,17 +58,17 @@ fn check(cut: &[(usize, usize)], expected: Expect) -> Result<()> {
 }
 
 #[test]
-fn a_cut_has_a_direction_and_heals() -> Result<()> {
+fn network_cut_has_a_direction_and_heals() -> Result<()> {
     check(&[(0, 1)], expect!["0>2 1>0 1>2 2>0 2>1 "])
 }
 
 #[test]
-fn one_server_can_be_alone() -> Result<()> {
+fn server_can_be_isolated_from_all_others() -> Result<()> {
     check(&[(0, 1), (0, 2), (1, 0), (2, 0)], expect!["1>2 2>1 "])
 }
 
 #[test]
-fn packets_are_lost_and_late_as_told() -> Result<()> {
+fn injected_packet_loss_and_delay_take_effect() -> Result<()> {
     let Some(run) = Run::begin("network") else { return Ok(()) };
     let net = Net::new(2, run.seed)?;
     let (sender, receiver) = (socket(&net, 0)?, socket(&net, 1)?);

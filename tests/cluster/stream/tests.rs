@@ -28,7 +28,7 @@ fn server_that_tells(indexes: &[u64]) -> Result<(SocketAddr, JoinHandle<()>)> {
 }
 
 #[test]
-fn what_happens_behind_the_end_is_not_told() -> Result<()> {
+fn roaming_subscriber_returns_no_events_after_its_end_index() -> Result<()> {
     let (address, serving) = server_that_tells(&[5, 6, 7])?;
     let roamer = Roamer::start(&[address], 0, "load")?;
     let deadline = Instant::now() + Duration::from_secs(60);

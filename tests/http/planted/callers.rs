@@ -78,7 +78,7 @@ fn told(story: &Story, accessor: &str) -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 #[test]
-fn what_callers_show_is_told_nobody_else() -> Result<()> {
+fn planted_caller_secrets_are_in_no_answer_log_or_derived_store() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
     let story = Story { agent: Agent::start_talkative(&Setup { acl: true, data_dir: Some(data_dir.clone()) })? };

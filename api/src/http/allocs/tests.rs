@@ -62,7 +62,7 @@ fn state() -> State {
 }
 
 #[test]
-fn a_narrowed_list_is_that_of_a_walk_through_all_rows() {
+fn alloc_list_narrowed_by_its_filter_equals_a_full_scan() {
     let view = state();
     assert_eq!(view.allocs().count(), 90);
     let filters = [

@@ -80,7 +80,7 @@ mod tests {
     use super::{BYTES_MAX, deflate, gzip};
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn tiny_gzip_and_deflate_bodies_decompress_to_their_input() {
         let all: Vec<u8> = (0..=255).collect();
         for body in all.chunks(BYTES_MAX).chain([&b""[..], b"[]", b"job not found"]) {
             let (mut zipped, mut deflated) = (Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_those_of_the_reference() {
+    fn tiny_gzip_lengths_match_the_reference() {
         assert_eq!([&b""[..], b"[]", b"job not found"].map(|body| gzip(body).len()), [23, 26, 37]);
     }
 }

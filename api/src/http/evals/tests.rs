@@ -59,7 +59,7 @@ fn walked(view: &State, params: &ReadParams) -> Result<Page<Arc<Evaluation>>, Ap
 }
 
 #[test]
-fn pages_and_their_tokens_are_those_of_a_walk_through_all_rows() {
+fn eval_pages_and_next_tokens_equal_those_of_a_full_scan() {
     let view = state();
     let filters = [
         "",

@@ -143,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_cut_between_letters() {
+    fn close_reason_is_truncated_at_a_character_boundary() {
         assert_eq!(cut("short"), "short");
         let long = "ü".repeat(100);
         assert_eq!(cut(&long), "ü".repeat(61));
     }
 
     #[test]
-    fn only_a_fault_of_the_server_is_told_apart() {
+    fn only_internal_errors_close_an_exec_session_with_code_1011() {
         let codes = [
             StatusCode::INTERNAL_SERVER_ERROR,
             StatusCode::BAD_REQUEST,

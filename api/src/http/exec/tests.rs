@@ -22,7 +22,7 @@ fn refusals(requests: &[(&Method, &str)], expected: Expect) {
 }
 
 #[test]
-fn only_a_proper_handshake_of_the_own_origin_is_upgraded() {
+fn websocket_upgrade_needs_a_valid_handshake_and_no_foreign_origin() {
     let get = &Method::GET;
     refusals(
         &[
@@ -68,7 +68,7 @@ fn only_a_proper_handshake_of_the_own_origin_is_upgraded() {
 }
 
 #[test]
-fn messages_are_read_and_nothing_in_them_can_do_harm() {
+fn malformed_exec_messages_are_errors_and_extreme_sizes_are_clamped() {
     let messages = [
         "{}",
         r#"{"stdin":{"data":"aGk="}}"#,
@@ -114,7 +114,7 @@ fn messages_are_read_and_nothing_in_them_can_do_harm() {
 }
 
 #[test]
-fn a_command_is_a_list_of_texts() {
+fn exec_command_is_a_json_list_of_strings() {
     let mut shown = String::new();
     for text in [r#"["sh","-c","ls"]"#, "null", "[]", "", "ls", "[1]", r#""ls""#, r#"["#] {
         let read = command(text).map_err(|error| error.text.into_owned());

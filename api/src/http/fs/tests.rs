@@ -33,7 +33,7 @@ async fn body(frames: Vec<Result<StreamFrame, RpcError>>, plain: bool) -> String
 }
 
 #[tokio::test]
-async fn frames_stand_back_to_back_without_what_is_empty() {
+async fn fs_frames_are_concatenated_without_empty_fields() {
     let deleted = StreamFrame { file: "a".into(), file_event: "file deleted".into(), ..StreamFrame::default() };
     let frames = vec![Ok(piece("one\n", 3)), Ok(StreamFrame::default()), Ok(deleted)];
     let expected =
@@ -43,13 +43,13 @@ async fn frames_stand_back_to_back_without_what_is_empty() {
 }
 
 #[tokio::test]
-async fn an_error_is_the_last_thing_said() {
+async fn fs_stream_ends_after_its_first_error() {
     let frames = vec![Ok(piece("a", 1)), Err(RpcError::remote("disk is gone")), Ok(piece("b", 2))];
     assert_eq!(body(frames, true).await, "adisk is gone");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_stream_beats_unless_it_is_plain() {
+async fn idle_fs_stream_sends_heartbeats_unless_plain() {
     for (plain, expected) in [(false, vec!["{}", "{}"]), (true, Vec::new())] {
         let (_to, from) = mpsc::channel::<Result<StreamFrame, RpcError>>(1);
         let shutdown = CancellationToken::new();
@@ -65,7 +65,7 @@ async fn a_quiet_stream_beats_unless_it_is_plain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_within_a_second_when_its_caller_may_no_longer_read() {
+async fn fs_stream_ends_within_a_second_after_its_caller_loses_read_permission() {
     for plain in [false, true] {
         let (to, from) = mpsc::channel(8);
         to.send(Ok(piece("one", 3))).await.expect("has room");
@@ -84,7 +84,7 @@ async fn a_stream_ends_within_a_second_when_its_caller_may_no_longer_read() {
 }
 
 #[test]
-fn pages_are_shown_as_text() {
+fn html_content_type_is_served_as_plain_text() {
     for (kind, head, expected) in [
         ("text/html; charset=utf-8", "<html>", "text/plain"),
         ("image/png", "\u{89}PNG", "image/png"),

@@ -59,7 +59,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn an_unknown_caller_is_labelled_by_its_address() {
+fn unknown_token_is_labelled_by_the_address_of_its_caller() {
     let label = |error, peer| identity_label(&Err(error), peer);
     let peer = Some([10, 0, 0, 1].into());
     assert_eq!(label(AuthError::Unknown, peer).as_deref(), Some(":10.0.0.1"));
@@ -86,7 +86,7 @@ fn every_route_is_measured_or_left_out_with_a_reason() {
 }
 
 #[test]
-fn every_endpoint_of_the_reference_that_http_reaches_is_measured() {
+fn every_reference_endpoint_reachable_over_http_is_measured() {
     // `client_csi` is counted at calls of a controller, `plan` when a scheduler submits one.
     let known = "acl agent alloc client_allocations client_stats csi_plugin csi_volume deployment eval event file_system job job_submission \
                  keyring namespace node node_meta node_pool operator periodic region scaling search service_registration status system \
@@ -97,7 +97,7 @@ fn every_endpoint_of_the_reference_that_http_reaches_is_measured() {
 }
 
 #[test]
-fn routes_stand_for_calls_of_the_reference() {
+fn http_routes_are_measured_as_their_reference_rpc_endpoint() {
     for (path, methods, expected) in [
         ("/v1/jobs", "GET", Some(("job", RateOp::List))),
         ("/v1/jobs", "PUT,POST", Some(("job", RateOp::Write))),

@@ -55,7 +55,7 @@ mod tests {
     use super::{Clock, ROWS_PER_LOOK};
 
     #[test]
-    fn the_first_rows_of_every_context_are_looked_at_even_when_there_is_no_time() {
+    fn search_scans_the_first_rows_of_every_context_even_without_time() {
         let mut clock = Clock::of(Duration::ZERO);
         for _context in 0..3 {
             clock.share(1);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_leaves_time_to_those_behind_it() {
+    fn search_context_leaves_time_for_later_contexts() {
         let mut clock = Clock::of(Duration::from_secs(60));
         clock.share(2);
         assert!(clock.until < clock.end);

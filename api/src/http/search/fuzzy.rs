@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_stand_by_place_then_length_then_alphabet() {
+    fn fuzzy_matches_are_ordered_by_position_then_length_then_alphabet() {
         let names = ["a-wwww", "wwww-b", "wwww-a", "wwww", "bb-wwww", "WWWW-aa", "a-wwww-a", "other"];
         check("wwww", &names, &["wwww", "wwww-a", "wwww-b", "WWWW-aa", "a-wwww", "a-wwww-a", "bb-wwww"]);
         check("WwW", &["xwww"], &["xwww"]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn letter_case_does_not_count_in_any_alphabet() {
+    fn fuzzy_match_ignores_case_in_any_alphabet() {
         assert_eq!(place_of("ABC", "bc"), Some(1));
         assert_eq!(place_of("\u{c4}BC", "\u{e4}b"), Some(0));
         assert_eq!(place_of("ab", "abc"), None);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_looked_at_when_there_is_time() {
+    fn fuzzy_search_scans_every_row_when_time_allows() {
         let mut found = Found::new("hit");
         let mut clock = Clock::of(Duration::from_secs(60));
         let all =
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_the_best_100_matches_of_a_context_and_says_when_there_are_more() {
+    fn fuzzy_search_keeps_best_100_matches_per_context_and_reports_truncation() {
         let mut found = Found::new("hit");
         (0..MATCHES_MAX).for_each(|nth| found.offer("jobs", &format!("later hit {nth}"), &[]));
         assert!(found.truncated.is_empty());

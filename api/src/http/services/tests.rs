@@ -29,7 +29,7 @@ fn ids(choose: &str) -> String {
 }
 
 #[test]
-fn a_key_chooses_the_same_registrations_every_time() {
+fn choose_key_always_selects_the_same_registrations() {
     let told: String = ["1|k", "2|k", "9|k", "9|other", "0|k", "9|k|l", "1", "|k", "1|", "x|k", "-1|k", "1.5|k"]
         .iter()
         .map(|choose| format!("{choose}: {}\n", ids(choose)))
@@ -52,7 +52,7 @@ fn a_key_chooses_the_same_registrations_every_time() {
 }
 
 #[test]
-fn the_rank_is_the_hash_of_all_that_is_announced_and_of_the_key() {
+fn registration_rank_hashes_the_announced_fields_and_the_key() {
     let hex: String = rank(&registration(1), "k").iter().map(|byte| format!("{byte:02x}")).collect();
     // Hash of these bytes, computed with another tool.
     expect!["15bd0d5bb1ca9237d552e31f95f57bd8"].assert_eq(&hex);

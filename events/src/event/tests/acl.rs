@@ -66,7 +66,7 @@ fn check(kind: Kind, change: Change, expected: Expect) {
 }
 
 #[test]
-fn a_token_is_shown_without_its_secret_when_it_is_written_and_when_it_goes() {
+fn token_events_hide_the_secret_on_write_and_delete() {
     check(
         Kind::AclTokenUpsert,
         Change::AclToken { before: None, after: Some(Arc::new(token())) },
@@ -93,7 +93,7 @@ fn a_token_is_shown_without_its_secret_when_it_is_written_and_when_it_goes() {
 }
 
 #[test]
-fn a_policy_is_shown_as_it_is_stored() {
+fn policy_events_show_the_stored_policy() {
     let policy = AclPolicy {
         name: "readers".into(),
         rules: "node { policy = \"read\" }".into(),
@@ -121,7 +121,7 @@ fn a_policy_is_shown_as_it_is_stored() {
 }
 
 #[test]
-fn a_role_is_found_by_its_name_too() {
+fn role_events_have_the_role_name_as_filter_key() {
     let role = AclRole {
         id: RoleId::from_bytes([0x22; 16]),
         name: "engineers".into(),
@@ -149,7 +149,7 @@ fn a_role_is_found_by_its_name_too() {
 }
 
 #[test]
-fn an_auth_method_says_only_that_it_has_a_client_secret() {
+fn auth_method_events_redact_the_client_secret() {
     let change = Change::AclAuthMethod { before: None, after: Some(Arc::new(method())) };
     check(
         Kind::AclAuthMethodsUpsert,
@@ -175,7 +175,7 @@ fn an_auth_method_says_only_that_it_has_a_client_secret() {
 }
 
 #[test]
-fn a_binding_rule_is_found_by_its_auth_method_too() {
+fn binding_rule_events_have_the_auth_method_as_filter_key() {
     let rule = AclBindingRule {
         id: BindingRuleId::from_bytes([0x33; 16]),
         auth_method: "corp".into(),
@@ -205,7 +205,7 @@ fn a_binding_rule_is_found_by_its_auth_method_too() {
 }
 
 #[test]
-fn the_first_token_one_time_tokens_and_launches_are_no_events() {
+fn bootstrap_one_time_tokens_autopilot_and_launches_emit_no_events() {
     let quiet = [
         (Kind::AclTokenBootstrap, Change::AclToken { before: None, after: Some(Arc::new(token())) }),
         (Kind::OneTimeTokenUpsert, Change::OneTimeToken { before: None, after: Some(Arc::default()) }),
@@ -218,7 +218,7 @@ fn the_first_token_one_time_tokens_and_launches_are_no_events() {
 }
 
 #[test]
-fn the_owner_of_a_token_sees_its_secret() {
+fn only_the_revealed_token_view_shows_the_secret() {
     let token = token();
     assert_eq!(serde_json::to_value(TokenView::revealed(&token)).expect("encodes")["SecretID"], SECRET);
     let hidden = serde_json::to_value(TokenView::hidden(&token)).expect("encodes");

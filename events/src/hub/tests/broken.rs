@@ -71,7 +71,7 @@ impl History for Broken {
 }
 
 #[tokio::test]
-async fn what_could_not_be_written_is_written_when_the_disk_works_again() {
+async fn unwritten_history_is_written_after_the_disk_recovers() {
     let folder = tempfile::tempdir().expect("a folder");
     let inner = StoredHistory::open(folder.path()).expect("opens");
     let history = Arc::new(Broken { inner, failing: AtomicBool::new(false), poisoned: AtomicBool::new(false) });
@@ -98,7 +98,7 @@ async fn what_could_not_be_written_is_written_when_the_disk_works_again() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_opened_anew_has_what_it_had() {
+async fn reopened_history_store_keeps_its_entries() {
     let folder = tempfile::tempdir().expect("a folder");
     let history: Arc<dyn History> = Arc::new(StoredHistory::open(folder.path()).expect("opens"));
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history)), 1).expect("starts");

@@ -83,7 +83,7 @@ async fn a_mixed_past() -> Arc<EventHub> {
 }
 
 #[tokio::test]
-async fn a_full_stream_shows_what_the_reference_forgot() {
+async fn full_stream_shows_events_that_the_reference_omits() {
     let hub = a_mixed_past().await;
     check(
         hub.subscribe(everything(), Format::Json, Dialect::Full, Start::After(1)),
@@ -104,7 +104,7 @@ async fn a_full_stream_shows_what_the_reference_forgot() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_full_shows_what_the_reference_has() {
+async fn stream_without_full_shows_only_events_of_the_reference() {
     let hub = a_mixed_past().await;
     check(
         hub.subscribe(everything(), Format::Json, Dialect::Ours, Start::After(1)),
@@ -120,7 +120,7 @@ async fn a_stream_that_is_not_full_shows_what_the_reference_has() {
 }
 
 #[tokio::test]
-async fn a_plain_backlog_counts_only_entries_that_it_shows() {
+async fn plain_backlog_counts_only_entries_with_plain_events() {
     let hub = a_mixed_past().await;
     let subscription = hub.subscribe(everything(), Format::Json, Dialect::Plain, Start::Plain(99));
     let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
@@ -181,7 +181,7 @@ async fn first_frames(hub: &Arc<EventHub>, format: Format, dialect: Dialect) -> 
 }
 
 #[tokio::test]
-async fn a_filter_sees_the_whole_event() {
+async fn event_filter_can_test_every_part_of_an_event() {
     let hub = a_mixed_past().await;
     for (text, expected) in [
         (
@@ -230,7 +230,7 @@ async fn a_filter_sees_the_whole_event() {
 }
 
 #[test]
-fn a_filter_that_cannot_work_says_where() {
+fn invalid_event_filter_is_refused_with_its_position() {
     for (text, expected) in [
         (
             "Topic == ",
@@ -254,7 +254,7 @@ fn a_filter_that_cannot_work_says_where() {
 }
 
 #[tokio::test]
-async fn a_snapshot_comes_before_what_follows_it() {
+async fn snapshot_events_precede_later_events() {
     let hub = hub();
     hub.publish(2, Kind::NodePoolUpsert, pool("a"));
     let mut view = State::new();
@@ -309,7 +309,7 @@ async fn a_snapshot_comes_before_what_follows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_stream_of_which_nothing_matches_tells_how_far_it_is() {
+async fn event_stream_without_matches_sends_checkpoints() {
     let hub = hub();
     let interest = Interest::parse("default", ["Job".into()].into_iter()).expect("is valid");
     let subscription = hub.subscribe(interest, Format::Json, Dialect::Ours, Start::Now);
@@ -347,7 +347,7 @@ impl Permit for Lapsing {
 }
 
 #[tokio::test]
-async fn a_permit_that_lapses_ends_the_stream_before_anything_more_is_sent() {
+async fn lapsed_permit_ends_the_stream_before_the_next_event() {
     for (dialect, expected) in
         [(Dialect::Plain, "ACL token expired"), (Dialect::Ours, "{\"Index\":2,\"Closed\":\"ACL token expired\"}\n")]
     {
@@ -374,7 +374,7 @@ async fn next_text(stream: &mut (impl Stream<Item = Result<bytes::Bytes, std::io
 }
 
 #[tokio::test]
-async fn a_reader_that_pauses_goes_to_the_history_and_comes_back_and_loses_nothing() {
+async fn paused_subscriber_catches_up_from_the_history_and_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = HubConfig { tail_batches_max: 8, ..HubConfig::default() };
     let hub = EventHub::start(config, Some(open(&folder)), 1).expect("starts");
@@ -433,7 +433,7 @@ fn indexes_of(bytes: &[u8], format: Format) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn history_that_is_filled_later_is_read_from_its_new_beginning() {
+async fn refilled_history_is_read_from_its_new_oldest_entry() {
     let folder = tempfile::tempdir().expect("a folder");
     let history = Arc::new(crate::hub::StoredHistory::open(folder.path()).expect("opens"));
     let hub = EventHub::start(HubConfig::default(), Some(Arc::clone(&history) as Arc<dyn crate::hub::History>), 100)

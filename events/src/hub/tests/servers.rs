@@ -18,7 +18,7 @@ fn server(folder: &tempfile::TempDir, last: u64) -> Arc<EventHub> {
 }
 
 #[tokio::test]
-async fn a_reader_goes_on_at_another_server_without_hole_or_repeat() {
+async fn subscriber_continues_at_another_server_without_gap_or_repeat() {
     let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
     let (first, second) = (server(&folders[0], 6), server(&folders[1], 9));
     settled(&first, 6).await;
@@ -29,7 +29,7 @@ async fn a_reader_goes_on_at_another_server_without_hole_or_repeat() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_behind_its_reader_says_nothing_until_it_is_not() {
+async fn server_behind_a_subscribers_cursor_sends_no_events_until_it_catches_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let behind = server(&folder, 3);
     settled(&behind, 3).await;
@@ -54,7 +54,7 @@ async fn a_server_that_is_behind_its_reader_says_nothing_until_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_state_that_came_from_another_server_ends_streams_and_leaves_a_gap() {
+async fn state_received_from_another_server_ends_streams_and_leaves_a_gap() {
     let folder = tempfile::tempdir().expect("a folder");
     let hub = server(&folder, 3);
     settled(&hub, 3).await;

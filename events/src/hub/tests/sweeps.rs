@@ -62,7 +62,7 @@ fn one_by_one(index: u64, changes: &[Change]) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn full_streams_tell_each_row_of_a_sweep_from_memory_and_from_disk() {
+async fn full_streams_show_each_row_of_a_sweep_from_memory_and_from_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let hub = EventHub::start(HubConfig::default(), Some(open(&folder)), 2).expect("starts");
     hub.publish(2, Kind::WorkContinue, Arc::new(slice(1)));
@@ -96,7 +96,7 @@ async fn full_streams_tell_each_row_of_a_sweep_from_memory_and_from_disk() {
 }
 
 #[test]
-fn a_sweep_takes_a_small_part_of_what_its_events_would() {
+fn encoded_sweep_is_less_than_a_fifth_of_its_events() {
     let kind = Kind::WorkContinue;
     let whole = Batch::of(2, kind.number(), event::events(kind, &slice(1)));
     let swept = Batch::encode(2, kind, &slice(1));

@@ -45,7 +45,7 @@ fn told(store: &Store, n: u8, from: u64, order: Order, max: usize) -> String {
 }
 
 #[test]
-fn each_swept_evaluation_has_its_end_in_its_history() {
+fn swept_eval_has_its_deletion_in_its_object_history() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let entries = [

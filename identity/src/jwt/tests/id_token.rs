@@ -26,7 +26,7 @@ fn id_token(changes: &Value) -> String {
 }
 
 #[test]
-fn an_id_token_answers_one_request_of_one_client() {
+fn id_token_is_valid_for_one_request_of_one_client() {
     let half = |text: &str| {
         use sha2::Digest as _;
         URL_SAFE_NO_PAD.encode(&sha2::Sha512::digest(text)[..32])

@@ -21,7 +21,7 @@ fn check(texts: &[&str], expected: Expect) {
 }
 
 #[test]
-fn a_block_without_its_label_is_never_taken_for_one_with() {
+fn policy_block_without_its_label_is_refused() {
     check(
         &[
             "namespace { capabilities = [\"read-job\"] }",
@@ -45,7 +45,7 @@ fn a_block_without_its_label_is_never_taken_for_one_with() {
 }
 
 #[test]
-fn values_of_the_wrong_kind_are_told_with_their_path() {
+fn policy_values_of_the_wrong_type_are_refused_with_their_path() {
     check(
         &[
             "namespace \"a\" { policy = true }",

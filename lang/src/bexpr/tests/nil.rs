@@ -9,7 +9,7 @@ use super::Periodic;
 use crate::bexpr::Filter;
 
 #[test]
-fn what_is_nil_or_left_out_is_told_by_its_type() {
+fn null_and_omitted_fields_are_evaluated_by_their_type() {
     /// Has the name and the encoding of the rows' type for times.
     struct Time(&'static str);
     impl Serialize for Time {

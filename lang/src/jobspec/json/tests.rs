@@ -24,7 +24,7 @@ fn check(json: &str, expected: Expect) {
 }
 
 #[test]
-fn a_job_with_groups_tasks_and_lists_of_blocks() {
+fn json_job_with_groups_tasks_and_block_lists_equals_its_hcl() {
     same(
         r#"
         job "web" {
@@ -118,7 +118,7 @@ fn a_job_with_groups_tasks_and_lists_of_blocks() {
 }
 
 #[test]
-fn variables_locals_functions_and_dynamic_blocks() {
+fn json_variables_locals_functions_and_dynamic_blocks_equal_their_hcl() {
     same(
         r#"
         variable "size" {
@@ -173,7 +173,7 @@ fn variables_locals_functions_and_dynamic_blocks() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn json_job_file_errors_have_a_position() {
     check(r#"  {"job": {"a": {}}}"#, expect![[r#"ok "a""#]]);
     check(
         "\n{\"job\": {\"a\": {\"type\": \"batch\", \"pritority\": 1}}}",
@@ -258,7 +258,7 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
-fn depth_is_bounded_through_templates_too() {
+fn json_job_file_depth_is_bounded_through_templates() {
     let deep = |levels: usize| format!("{{\"locals\": {{\"x\": {}1{}}}}}", "[".repeat(levels), "]".repeat(levels));
     check(
         &deep(100),

@@ -100,7 +100,7 @@ fn show(out: &mut String, depth: usize, fields: &Option<Vec<FieldDiff>>, objects
 }
 
 #[test]
-fn the_same_job_has_no_difference() {
+fn job_diff_of_equal_jobs_is_empty() {
     check(
         true,
         |_| {},
@@ -113,7 +113,7 @@ fn the_same_job_has_no_difference() {
 }
 
 #[test]
-fn a_count_says_where_it_goes() {
+fn count_change_is_annotated_with_forces_create() {
     check(
         true,
         |job| group(job).count = 3,
@@ -127,7 +127,7 @@ fn a_count_says_where_it_goes() {
 }
 
 #[test]
-fn the_configuration_of_a_task_is_shown_in_full() {
+fn task_config_diff_shows_unchanged_keys_too() {
     check(
         true,
         |job| {
@@ -148,7 +148,7 @@ fn the_configuration_of_a_task_is_shown_in_full() {
 }
 
 #[test]
-fn a_kill_timeout_changes_in_place() {
+fn kill_timeout_change_forces_an_in_place_update() {
     check(
         false,
         |job| task(job).kill_timeout = Dur::from_secs(6),
@@ -162,7 +162,7 @@ fn a_kill_timeout_changes_in_place() {
 }
 
 #[test]
-fn context_shows_the_fields_that_stay() {
+fn contextual_job_diff_shows_unchanged_fields() {
     let more_memory = |job: &mut Job| task(job).resources.as_mut().unwrap().memory_mb = 400;
     check(
         true,
@@ -194,7 +194,7 @@ fn context_shows_the_fields_that_stay() {
 }
 
 #[test]
-fn maps_spans_that_may_be_absent_and_lists_of_texts_have_their_forms() {
+fn job_diff_shows_maps_optional_durations_and_text_lists_in_their_own_forms() {
     check(
         false,
         |job| {
@@ -222,7 +222,7 @@ fn maps_spans_that_may_be_absent_and_lists_of_texts_have_their_forms() {
 }
 
 #[test]
-fn a_changed_network_is_one_that_goes_and_one_that_comes() {
+fn changed_network_is_shown_as_deleted_and_added() {
     check(
         false,
         |job| group(job).networks.as_mut().unwrap()[0].mode = "host".into(),
@@ -249,7 +249,7 @@ fn a_changed_network_is_one_that_goes_and_one_that_comes() {
 }
 
 #[test]
-fn tasks_come_and_go_by_name() {
+fn renamed_task_is_shown_as_deleted_and_added() {
     check(
         false,
         |job| {
@@ -303,14 +303,14 @@ fn tasks_come_and_go_by_name() {
 }
 
 #[test]
-fn different_jobs_have_no_difference_to_show() {
+fn diff_of_jobs_with_different_ids_is_refused() {
     let other = Job { id: "k".into(), ..Default::default() };
     let refusal = JobDiff::between(Some(&job()), Some(&other), true).unwrap_err();
     assert_eq!(refusal.to_string(), "can not diff jobs with different IDs: \"j\" and \"k\"");
 }
 
 #[test]
-fn spreads_are_never_shown() {
+fn job_diff_never_shows_spreads() {
     let spread =
         || Some(vec![crate::Spread { attribute: "${node.datacenter}".into(), weight: 50, ..Default::default() }]);
     check(
@@ -334,7 +334,7 @@ fn spreads_are_never_shown() {
 }
 
 #[test]
-fn a_job_that_stops_says_so_and_its_groups_stay() {
+fn diff_of_a_stopped_job_shows_stop_and_unchanged_groups() {
     check(
         false,
         |job| job.stop = true,

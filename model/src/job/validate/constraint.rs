@@ -171,7 +171,7 @@ mod tests {
     use crate::{Spread, SpreadTarget};
 
     #[test]
-    fn a_target_of_a_spread_is_at_most_the_whole() {
+    fn spread_target_is_at_most_100_percent() {
         let targets = vec![SpreadTarget { value: "a".into(), percent: 101 }];
         let spread = Spread { attribute: "x".into(), weight: 50, spread_target: Some(targets) };
         let text = spread.validate().unwrap_err().to_string();

@@ -19,7 +19,7 @@ fn sealed(bytes: usize) -> (Sealed<DuplexStream>, Sealed<DuplexStream>) {
 }
 
 #[tokio::test]
-async fn contents_of_every_size_arrive_as_they_were_sent() {
+async fn noise_channel_delivers_contents_of_every_size_unchanged() {
     let (mut here, mut there) = sealed(1000);
     for size in [1, 17, 4096, SPLIT_BYTES, SPLIT_BYTES + 1, 300_000] {
         let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
@@ -38,7 +38,7 @@ async fn contents_of_every_size_arrive_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_said_is_told_from_a_cut() {
+async fn noise_channel_distinguishes_a_clean_end_from_a_cut() {
     let (mut here, mut there) = sealed(1000);
     here.write_all(b"all").await.unwrap();
     here.shutdown().await.unwrap();
@@ -55,7 +55,7 @@ async fn an_end_that_was_said_is_told_from_a_cut() {
 }
 
 #[tokio::test]
-async fn a_frame_that_was_changed_is_refused() {
+async fn changed_noise_frame_is_refused() {
     let (here, theirs) = tokio::io::duplex(1000);
     let mut dialling = Handshake::dialling(&key(1), b"test").unwrap();
     let mut accepting = Handshake::accepting(&key(1), b"test").unwrap();
@@ -75,7 +75,7 @@ async fn a_frame_that_was_changed_is_refused() {
 }
 
 #[test]
-fn a_handshake_of_another_key_or_for_another_purpose_is_not_heard() {
+fn noise_handshake_with_another_key_or_purpose_is_refused() {
     for (whose, purpose) in [(2, b"test".as_slice()), (1, b"else")] {
         let mut dialling = Handshake::dialling(&key(whose), purpose).unwrap();
         let mut accepting = Handshake::accepting(&key(1), b"test").unwrap();

@@ -77,7 +77,7 @@ async fn dialled(dialer: &Dialer, address: &str, first: FirstByte) -> String {
 }
 
 #[tokio::test]
-async fn only_servers_begin_connections_of_servers() {
+async fn only_proven_servers_may_open_server_connections() {
     use Unproven::{Anybody, Loopback, Refused};
     let acceptors = [
         End("certificates", Some("server"), None, Refused),
@@ -175,7 +175,7 @@ async fn only_servers_begin_connections_of_servers() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_dialled_has_to_prove_itself_too() {
+async fn dialled_server_must_prove_itself_too() {
     use Unproven::{Loopback, Refused};
     // The right key with a node's certificate, and an end with another key.
     let node = End("a node", Some("client"), Some(1), Unproven::Anybody).served().await;
@@ -206,7 +206,7 @@ async fn a_server_that_is_dialled_has_to_prove_itself_too() {
 }
 
 #[test]
-fn servers_that_prove_nothing_are_taken_at_loopback_addresses_alone() {
+fn unproven_servers_are_admitted_only_from_loopback_addresses() {
     let trust = ServerTrust::new("global", false, None, Unproven::Loopback);
     let judged = |ip: &str| trust.judge(OtherEnd { ip: ip.parse().unwrap(), names: None }, false);
     assert_eq!(judged("127.0.0.1"), Ok(()));
@@ -217,7 +217,7 @@ fn servers_that_prove_nothing_are_taken_at_loopback_addresses_alone() {
 }
 
 #[tokio::test]
-async fn what_is_no_greeting_of_a_server_is_answered_with_a_refusal_and_nothing_else() {
+async fn invalid_server_greeting_is_answered_only_with_a_refusal_code() {
     let (address, _closing) = End("key", None, Some(1), Unproven::Refused).served().await;
     let garbage = [0xff; HANDSHAKE_BYTES];
     let hellos: [(&[u8], Refused); 4] = [

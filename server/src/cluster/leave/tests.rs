@@ -22,7 +22,7 @@ fn members(server: &TestServer) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_leaves_lets_another_lead_and_is_no_member_any_more() {
+async fn leaving_leader_is_replaced_and_removed_from_the_members() {
     let (mut servers, mut dirs): (Vec<TestServer>, Vec<tempfile::TempDir>) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         let dir = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ fn identity_in(dir: &Path) -> ServerId {
 }
 
 #[test]
-fn numbers_of_servers_are_told_as_uuids_and_back() {
+fn server_numbers_convert_to_uuids_and_back() {
     for id in [1, 2, 77, (1 << 53) - 1] {
         assert_eq!(id_of(&id_text(id)), Some(id));
     }

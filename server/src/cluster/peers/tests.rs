@@ -42,7 +42,7 @@ fn peers() -> Peers {
 }
 
 #[tokio::test]
-async fn questions_are_answered_or_refused_over_kept_connections() {
+async fn server_requests_are_answered_or_refused_over_reused_connections() {
     let address = echo().await;
     let peers = peers();
     let long = vec![7; 3 << 20];
@@ -56,7 +56,7 @@ async fn questions_are_answered_or_refused_over_kept_connections() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_from_one_that_is_silent() {
+async fn unreachable_server_is_distinguished_from_a_silent_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     let gone = {

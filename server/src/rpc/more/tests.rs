@@ -104,7 +104,7 @@ fn registration(id: &str) -> JobRegister {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_are_registered_in_the_name_of_whoever_asked() {
+async fn job_registration_over_rpc_is_authorized_as_the_caller() {
     let story = Story::begin().await;
     let show =
         |made: JobRegisterAnswer| if made.eval_id.is_empty() { "no evaluation" } else { "an evaluation" }.to_owned();
@@ -121,7 +121,7 @@ async fn jobs_are_registered_in_the_name_of_whoever_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_are_shown_to_those_who_may_see_them() {
+async fn job_reads_over_rpc_are_authorized_as_the_caller() {
     let story = Story::begin().await;
     story.check("root", registration("web"), |_| "done".to_owned(), "done").await;
     let one = |id: &str| JobGetJob { job_id: id.into(), ..JobGetJob::default() };
@@ -200,7 +200,7 @@ async fn a_node_may_drain_itself_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn variables_are_written_at_the_index_that_is_known_or_not_at_all() {
+async fn variable_cas_over_rpc_needs_the_current_index() {
     let story = Story::begin().await;
     let write = |op: &str, path: &str, index: u64| VariablesApply {
         op: op.into(),

@@ -9,7 +9,7 @@ const OTHER: &str = "5d1e0000-0000-0000-0000-000000000009";
 const OTHER_SECRET: &str = "5d1e0000-0000-0000-0000-00000000000c";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn defect_9_what_a_node_says_of_itself_is_taken_from_that_node_alone() {
+async fn defect_9_node_reports_are_accepted_only_from_that_node() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), true).await;
     let (pool, address) = (pool(), server.core.rpc_addr());
@@ -65,7 +65,7 @@ async fn defect_9_what_a_node_says_of_itself_is_taken_from_that_node_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn defect_17_nobody_gets_keys_or_the_work_of_servers_from_this_port() {
+async fn defect_17_rpc_port_serves_no_keys_and_no_server_work() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), true).await;
     server.core.signer().await.unwrap();

@@ -327,7 +327,7 @@ fn is_refusal(error: &str) -> bool {
 }
 
 #[test]
-fn the_table_has_every_method() {
+fn rpc_table_has_every_method() {
     let rows: Vec<_> = Row::all().iter().map(|row| row.method.to_owned()).collect();
     let served: BTreeSet<_> =
         CALLS.iter().map(|(name, _)| *name).chain(STREAMS.iter().map(|(name, _)| *name)).collect();
@@ -344,7 +344,7 @@ fn the_table_has_every_method() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_method_lets_in_whom_the_table_names_and_nobody_else() {
+async fn every_rpc_method_admits_exactly_the_callers_of_the_table() {
     let rows = Row::all();
     let callers = Caller::all(&rows);
     let world = World::begin(&callers).await;
@@ -369,7 +369,7 @@ async fn every_method_lets_in_whom_the_table_names_and_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_method_refuses_another_region_and_most_want_one() {
+async fn every_rpc_method_refuses_another_region_and_most_need_a_region() {
     let world = World::begin(&[Caller::Management].into()).await;
     // Methods that every server answers by itself need no region, and a ping ignores it.
     let without =
