@@ -46,7 +46,7 @@ enum Command {
     /// Nodes: status.
     #[command(subcommand)]
     Node(node::Command),
-    /// Who may do what: bootstrap, policies, tokens, roles.
+    /// Access control: bootstrap, policies, tokens, roles.
     #[command(subcommand)]
     Acl(acl::Command),
     /// The event stream: follow.
@@ -59,7 +59,7 @@ enum Command {
     /// Servers: members, join, force-leave.
     #[command(subcommand)]
     Server(server::Command),
-    /// What looks after the servers: raft, autopilot, gossip.
+    /// Operation of the servers: raft, autopilot, gossip.
     #[command(subcommand)]
     Operator(operator::Command),
     /// Snapshot archives: save, restore, inspect.
@@ -72,7 +72,7 @@ enum Command {
     Version,
 }
 
-/// Where the agent is.
+/// Address of the agent, and how to reach it.
 #[derive(Args, Clone)]
 pub(crate) struct Target {
     /// The agent's address.

@@ -235,7 +235,7 @@ pub enum Leader {
     /// Another server, whose server port is at this `host:port`.
     At(Arc<str>),
     /// No leader is known.
-    Nobody,
+    Unknown,
 }
 
 /// Failure of request forwarding.

@@ -26,13 +26,13 @@ pub struct Options {
     writes: Writes,
 }
 
-/// What the servers run, and where.
+/// Program and directories of the servers.
 #[derive(Args)]
 pub struct Program {
     /// The `songline` program. Without it, the one beside this tool.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Where the servers' data is. Without it, a temporary folder.
+    /// Directory of the servers' data; a temporary one if not given.
     #[arg(long)]
     dir: Option<PathBuf>,
 }

@@ -16,7 +16,7 @@ pub struct Options {
     writes: Writes,
 }
 
-/// What is written.
+/// The payload that is written.
 #[derive(Args, Clone)]
 pub struct Writes {
     /// How many connections write at a time.

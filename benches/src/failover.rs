@@ -67,7 +67,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         "failover, {} kills of the leader, {} connections, {writes} writes seen",
         options.kills, options.connections
     );
-    gaps.print("longest time without a write acknowledged to anybody", started.elapsed());
+    gaps.print("longest time without a write acknowledged to any client", started.elapsed());
     Ok(())
 }
 

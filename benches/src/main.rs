@@ -41,7 +41,7 @@ enum Load {
     Commit(commit::Options),
     /// The same on three servers of this machine: through the leader, then through one that follows.
     Commit3(cluster::Options),
-    /// How long nobody can write on three servers when the leader is killed.
+    /// Time without acknowledged writes on three servers after the leader is killed.
     Failover(failover::Options),
     /// Jobs until all their allocations are placed.
     Place(place::Options),
@@ -49,7 +49,7 @@ enum Load {
     Fanout(fanout::Options),
     /// Evaluations deleted by filter while others write.
     Evals(evals::Options),
-    /// What rows cost in memory, and saving and restoring them.
+    /// Memory of rows, and the time to save and restore them.
     Memory(memory::Options),
     /// Scrapes of metrics beside very many allocations.
     Metrics(metrics::Options),

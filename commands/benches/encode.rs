@@ -1,4 +1,4 @@
-//! What it costs to make an entry of a command, and to read it again.
+//! Time to encode a command as a log entry, and to decode it.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What it does with an input, and which rules hold for all of them, is in `src/lang.rs`.
+//! Feeds inputs to the functions under test and checks the rules that hold for all inputs; both are in `src/lang.rs`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| songline_fuzz::lang::acl(input));

@@ -1,4 +1,4 @@
-//! What comes with a login: tokens, keys and sets of keys, and claims that somebody trusted has signed. Nothing that is
+//! Untrusted input of a login: tokens, keys and sets of keys, and claims signed by a trusted issuer. Nothing that is
 //! not signed counts, and what is signed is claims or a refusal of bounded length. The first byte says which.
 
 use std::fmt::Display;
@@ -107,7 +107,7 @@ fn signed(input: &[u8]) {
     bound(&claims, input.len());
 }
 
-/// What a login by these claims comes to. Their texts are used as selectors and names too: those come from people.
+/// The outcome of a login by these claims. Their texts are used as selectors and names too: those come from people.
 fn bound(claims: &jwt::Claims, bytes: usize) {
     let identity = match Identity::of(claims, &METHOD) {
         Ok(identity) => identity,

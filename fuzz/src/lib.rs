@@ -1,4 +1,4 @@
-//! What every target does with an input. Ordinary tests of the crates concerned include these files and play the
+//! The functions that the targets run on an input. Ordinary tests of the crates concerned include these files and play the
 //! corpora through them, so what is fuzzed and what is replayed cannot drift apart.
 
 pub mod jwt;

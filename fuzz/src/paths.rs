@@ -4,7 +4,7 @@ use serde_json::json;
 use songline_lang::acl::{self, Acl, VariableCapability};
 use songline_model::{Variable, VariableKey, check_variable_path};
 
-/// What may be written may be asked for, and a pattern without a star, or with one at its end, lets in what it says.
+/// Every path that may be written may be asked for, and a pattern without a star, or with one at its end, lets in what it says.
 pub fn paths(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let (path, pattern) = text.split_once('\0').unwrap_or((text, text));

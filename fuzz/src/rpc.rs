@@ -1,4 +1,4 @@
-//! What nodes and strangers say on the servers' port: values of the dialect, and messages in it. Bytes are read or
+//! Input of nodes and strangers on the servers' port: values of the dialect, and messages in it. Bytes are read or
 //! refused; what was read is written, and read again as the same.
 
 use songline_rpc::message::{Call, RequestMeta, StreamCall, StreamErrWrapper};

@@ -1,4 +1,4 @@
-//! What the shell reads from strangers: configuration files, identities of workloads, snapshot archives. The first byte
+//! Input that the shell reads from strangers: configuration files, identities of workloads, snapshot archives. The first byte
 //! says which.
 
 use base64::Engine;

@@ -1,10 +1,10 @@
-//! What lies on disk and comes from other servers: entries of the log and checkpoints. Bytes are read or refused; what
+//! Data on disk and from other servers: entries of the log and checkpoints. Bytes are read or refused; what
 //! was read can be written, and is then the same; and an entry that can be read can be applied, whatever it says.
 
 use songline_commands::Envelope;
 use songline_projections::{State, apply};
 
-/// What a checkpoint begins with.
+/// First bytes of a checkpoint.
 const MAGIC: &[u8; 16] = b"songline state 1";
 
 /// An entry of the log, applied to tables that hold nothing, and once more.

@@ -1,4 +1,4 @@
-//! What a durable append costs: the files alone, then the whole log with many proposers at once.
+//! Time of a durable append: the files alone, then the whole log with many proposers at once.
 
 use std::io::{self, Read, Write};
 use std::sync::mpsc;

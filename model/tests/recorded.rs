@@ -79,7 +79,7 @@ fn every_recorded_refusal_of_a_registration_or_plan_has_its_exact_text() {
 
 #[test]
 fn every_registered_job_is_stored_as_recorded() {
-    /// What only servers fill in when they store the row.
+    /// Fields that only servers fill in when they store the row.
     const OF_SERVERS: [&str; 8] = [
         "Status",
         "StatusDescription",

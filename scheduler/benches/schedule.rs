@@ -1,4 +1,4 @@
-//! What one attempt costs: a job of 50 allocations on 100 nodes, empty ones and ones that hold 4,950 allocations
+//! Time of one attempt: a job of 50 allocations on 100 nodes, empty ones and ones that hold 4,950 allocations
 //! already. The cost of a placement must not grow with what is there.
 
 use std::collections::BTreeMap;

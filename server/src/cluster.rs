@@ -292,7 +292,7 @@ impl Core {
         match self.leader() {
             Leader::Here => Some(self.connections.cluster.address.clone()),
             Leader::At(address) => Some(address.to_string()),
-            Leader::Nobody => None,
+            Leader::Unknown => None,
         }
     }
 

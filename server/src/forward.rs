@@ -54,7 +54,7 @@ impl Core {
                 .connections
                 .cluster
                 .leader_of_others()
-                .map_or(Leader::Nobody, |address| Leader::At(address.into()));
+                .map_or(Leader::Unknown, |address| Leader::At(address.into()));
         }
         let now = *self.log().leadership().borrow();
         if now.is_leader {
@@ -64,7 +64,7 @@ impl Core {
         let members = members.borrow();
         match now.leader.and_then(|id| members.addresses.get(&id)) {
             Some(address) => Leader::At(address.as_str().into()),
-            None => Leader::Nobody,
+            None => Leader::Unknown,
         }
     }
 

@@ -28,7 +28,7 @@ pub async fn of(server: &ServerConfig, reached: Reached<'_>) -> Result<ServerTru
     let trust = |unproven| ServerTrust::new(region, tls, key.clone(), unproven);
     if server.allow_unauthenticated_peers {
         tracing::warn!(
-            "server.allow_unauthenticated_peers is on: whoever reaches port {} may join the cluster, read its keys and write its log. \
+            "server.allow_unauthenticated_peers is on: anyone who reaches port {} may join the cluster, read its keys and write its log. \
              Make a key with `songline operator gossip keyring generate`, set it as `encrypt` on every server, and take this off",
             port
         );
@@ -71,7 +71,7 @@ pub(crate) fn is_loopback_ip(address: &str) -> bool {
 /// Advice to the operator about unauthenticated servers at these addresses.
 pub(crate) fn advice(addresses: &[String], region: &str) -> String {
     format!(
-        "server: there are other servers, {} is not a loopback address, and the servers have nothing to know each other by: whoever reaches \
+        "server: there are other servers, {} is not a loopback address, and the servers have nothing to know each other by: anyone who reaches \
          the port could join the cluster and read its keys. Make a key with `songline operator gossip keyring generate` and set \
          server {{ encrypt = \"KEY\" }} on every server, or set tls {{ rpc = true }} with certificates named server.{region}.nomad. \
          server {{ allow_unauthenticated_peers = true }} starts all the same",

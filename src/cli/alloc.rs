@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Logs {
         #[command(flatten)]
         target: Target,
-        /// What it wrote to standard error.
+        /// Standard error instead of standard output.
         #[arg(long)]
         stderr: bool,
         /// Go on as it writes more.

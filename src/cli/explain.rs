@@ -18,7 +18,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Which state is meant.
+/// The state to explain.
 #[derive(Args)]
 pub(crate) struct When {
     /// As it was at this time: RFC 3339, or seconds since 1970.

@@ -11,7 +11,7 @@ use super::http::{Api, text};
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// What it is.
+    /// Kind of the object.
     kind: Kind,
     /// Its whole id, or its name.
     id: String,

@@ -10,7 +10,7 @@ use super::{Target, table};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Who takes part in the log's replication: list-peers, remove-peer, transfer-leadership.
+    /// Members of the log's replication: list-peers, remove-peer, transfer-leadership.
     #[command(subcommand)]
     Raft(Raft),
     /// How the servers look after themselves: get-config, set-config, health.

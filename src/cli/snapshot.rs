@@ -68,7 +68,7 @@ async fn save(target: &Target, file: &Path) -> anyhow::Result<()> {
     };
     let taken = taken.await;
     if taken.is_err() {
-        // What is there is no archive; whoever finds it later must not take it for one.
+        // An incomplete file must not be taken for an archive later.
         std::fs::remove_file(file).with_context(|| format!("removing the unfinished {}", file.display()))?;
     }
     taken

@@ -8,3 +8,4 @@ mod lists;
 mod paths;
 mod purity;
 mod tree;
+mod words;

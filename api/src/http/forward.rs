@@ -158,7 +158,7 @@ impl<S: Server> Api<S> {
                         }
                     }
                 }
-                Leader::At(_) | Leader::Nobody => hold.begin(None),
+                Leader::At(_) | Leader::Unknown => hold.begin(None),
             }
             if passed.by_server || !whole.is_there() || !hold.wait(server, &leader).await {
                 let error = if is_read { no_leader(Leaderless::Nothing) } else { hold.failure() };
@@ -287,6 +287,6 @@ async fn replaced<S: Server>(server: &S, known: &Leader) -> Instant {
     server.leader_other_than(known).await;
     let since = Instant::now();
     // The answer may still come during an election. A timeout here has the same effect as a new leader.
-    let _ = tokio::time::timeout(HOLD, server.leader_other_than(&Leader::Nobody)).await;
+    let _ = tokio::time::timeout(HOLD, server.leader_other_than(&Leader::Unknown)).await;
     since
 }

@@ -33,7 +33,7 @@ impl Three {
     fn leads(&self, leader: &str) {
         for (name, server) in &self.0 {
             server.place.follow(match leader {
-                "nobody" => Leader::Nobody,
+                "nobody" => Leader::Unknown,
                 leader if leader == *name => Leader::Here,
                 leader => Leader::At(leader.into()),
             });

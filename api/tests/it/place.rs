@@ -84,7 +84,7 @@ impl Place {
     }
 
     pub fn contact(&self) -> Contact {
-        Contact { known_leader: self.leader() != Leader::Nobody, last_contact: *self.contact.lock() }
+        Contact { known_leader: self.leader() != Leader::Unknown, last_contact: *self.contact.lock() }
     }
 
     fn fault(&self, among: &[Fault]) -> Option<Fault> {
@@ -104,7 +104,7 @@ impl Place {
                 if fault == Fault::LostAfter {
                     apply()?;
                 }
-                self.follow(Leader::Nobody);
+                self.follow(Leader::Unknown);
                 Err(ProposeError::OutcomeUnknown("leadership was lost before the outcome was known".to_owned()))
             }
         }

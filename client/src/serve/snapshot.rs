@@ -35,7 +35,7 @@ pub(super) fn write(dir: &AllocDir, id: AllocId, tasks: &[String], to: mpsc::Sen
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(alloc = %id, %error, "nobody reads the data any more");
+        tracing::debug!(alloc = %id, %error, "the reader of the data is gone");
     }
 }
 

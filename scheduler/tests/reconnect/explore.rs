@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::world::{Step, World};
 use crate::{key, rest};
 
-/// What was seen.
+/// Counts of an exploration.
 pub(crate) struct Explored {
     /// Orders of steps that this stands for.
     pub(crate) paths: u64,

@@ -70,7 +70,7 @@ fn write_key(world: &World, key: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Who took its place, as far as somebody still has to do with them.
+/// The replacements that still matter: not terminal, or named by another alloc.
 fn next_kept(world: &World, alloc: &Allocation, places: &BTreeMap<AllocId, usize>) -> Option<usize> {
     let mut next = alloc.next_allocation;
     while let Some(id) = next {

@@ -9,7 +9,7 @@ use crate::world::{A, C, Step, World};
 /// More rounds than any world here needs.
 const ROUNDS_MAX: usize = 60;
 
-/// What no step may do, even if it were mended later: give two allocations one name, unless one stands in for the
+/// Rules that hold after every step, even if a later step would mend a violation: give two allocations one name, unless one stands in for the
 /// other; or take a node for ready that was away and has not told of its allocations. (One that was down is ready at
 /// once: what ran there is given up.)
 pub(crate) fn fault_at_once(before: &World, after: &World) -> Option<String> {
@@ -89,7 +89,7 @@ fn wrong(world: &World) -> Option<String> {
     Some(format!("{what}\n{}", told(world)))
 }
 
-/// The rows, for whoever has to find out why.
+/// All rows, for the report of a failure.
 fn told(world: &World) -> String {
     let mut lines = vec![format!("  node a: {}", world.state.node(A).map(|node| node.status).unwrap_or_default())];
     for alloc in world.state.allocs() {

@@ -25,7 +25,7 @@ pub(crate) const C: NodeId = NodeId::from_bytes([0xc; 16]);
 /// How long a node may be disconnected.
 pub(crate) const LIMIT: Dur = Dur::from_secs(300);
 
-/// What can happen next.
+/// The steps of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// `Node.UpdateStatus` of `a`, which always asks for `ready`.
@@ -42,9 +42,9 @@ pub(crate) enum Step {
     Fail,
     /// `a` misses its heartbeat.
     Miss,
-    /// `Node.UpdateAlloc` of `a` that was let pass before whatever came since.
+    /// `Node.UpdateAlloc` of `a` that was delivered before everything that came since.
     LateReport,
-    /// What runs on `a` fails there; nobody hears of it yet.
+    /// The work on `a` fails there; the servers have not heard of it yet.
     Break,
     /// `c` misses its heartbeat, or is back and says how its allocations fare.
     Other,
@@ -55,7 +55,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// What may happen while a node comes back.
+    /// Steps that an exploration includes.
     pub(crate) const RETURN: &[Step] =
         &[Step::Heartbeat, Step::Report, Step::Register, Step::Timeout, Step::Update, Step::Fail, Step::Work];
 
@@ -108,7 +108,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What a client makes of its allocations.
+/// A client's record of its allocations.
 pub(crate) type Client = BTreeMap<AllocId, AllocClientStatus>;
 
 #[derive(Clone)]

@@ -71,7 +71,7 @@ impl Core {
         if self.log().is_leader() {
             return self.log().remove(id).await.map_err(|error| error.to_string());
         }
-        let mut address = self.leader_address().ok_or("nobody leads")?;
+        let mut address = self.leader_address().ok_or("no server leads")?;
         // A former leader may name its successor. A longer chain of referrals means that no server knows the leader.
         for _ in 0..3 {
             let asked = self
@@ -85,7 +85,7 @@ impl Core {
                 LeaveAnswer::Ask(leader) => address = leader,
             }
         }
-        Err("nobody knows who leads".into())
+        Err("no server knows the leader".into())
     }
 
     /// Removes a server that asks to leave.

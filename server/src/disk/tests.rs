@@ -239,7 +239,7 @@ async fn server_with_a_failed_disk_forwards_requests_and_catches_up_in_a_cluster
         written.push(name);
         written.sort();
         let found = servers.names(victim, "consistent").await?;
-        assert_eq!(known(found, &written), written, "whoever leads has answered");
+        assert_eq!(known(found, &written), written, "the leader has answered");
 
         servers.disks[victim].fails(false);
         servers.back(victim).await?;

@@ -255,7 +255,7 @@ fn key_encryption_key_is_accepted_before_the_first_root_key_and_not_after() {
     other.keep_for_first_key(&key, &state).unwrap();
     let fresh = other.fresh_key(&state, 1, false).unwrap();
     add(&mut state, fresh);
-    assert!(leader.material(state.active_root_key().unwrap()).is_ok(), "whoever leads next uses the same");
+    assert!(leader.material(state.active_root_key().unwrap()).is_ok(), "the next leader uses the same");
     assert!(matches!(other.keep_for_first_key(&[9; 32], &state), Err(KeyringError::WrongKek { .. })));
 }
 

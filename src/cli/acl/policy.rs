@@ -13,7 +13,7 @@ pub(crate) enum Command {
     Apply {
         #[command(flatten)]
         target: Target,
-        /// What it is for.
+        /// Description of the policy.
         #[arg(long, default_value = "")]
         description: String,
         /// The job whose tasks have the policy without a token, in the namespace.

@@ -55,13 +55,13 @@ pub(crate) enum Command {
     },
 }
 
-/// What a role is to be.
+/// Settings of a role.
 #[derive(Args)]
 pub(crate) struct Wish {
     /// Its name.
     #[arg(long)]
     name: Option<String>,
-    /// What it is for.
+    /// Description of the role.
     #[arg(long)]
     description: Option<String>,
     /// A policy's name; several are several options.

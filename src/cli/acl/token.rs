@@ -67,10 +67,10 @@ pub(crate) enum Command {
     },
 }
 
-/// What a token is to be.
+/// Settings of a token.
 #[derive(Args)]
 pub(crate) struct Wish {
-    /// What it is for.
+    /// Name of the token, for people.
     #[arg(long)]
     name: Option<String>,
     /// `client` or `management`.

@@ -4,10 +4,10 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-/// What can be said by a flag and by a key alike.
+/// Settings with a flag and a configuration key.
 #[derive(Args)]
 pub(crate) struct Flags {
-    /// Where everything durable is.
+    /// Directory of all durable data.
     #[arg(long)]
     data_dir: Option<String>,
     /// Address to listen on.
@@ -80,7 +80,7 @@ impl Flags {
             ("retry_interval", text(&self.retry_interval)),
             ("retry_max", self.retry_max.map(Value::from)),
         ]);
-        // Whoever joins does so as what runs: a node alone has servers to find, too.
+        // A joining agent keeps its mode: a client-only agent has servers to find, too.
         if self.client && !self.server {
             client["server_join"] = server_join;
         } else {

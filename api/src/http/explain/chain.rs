@@ -200,7 +200,7 @@ impl<'a> Chain<'a> {
                     let who = entry
                         .as_ref()
                         .map_or_else(|| "it".to_owned(), |(command, _)| self.words.actor(&command.envelope.actor));
-                    let text = format!("{who} dropped the row of {what}: nobody needed it any more");
+                    let text = format!("{who} dropped the row of {what}: it was not needed any more");
                     self.tell(change.index, change.kind, entry.as_ref(), About::Allocation, id.to_string(), text);
                     continue;
                 }
