@@ -54,13 +54,28 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "api",
             "client",
             "server",
+            "workspace-hack",
         ],
     ),
     (
         "sim",
-        &["model", "commands", "projections", "scheduler", "log", "rpc", "client", "events", "api", "server", "src"],
+        &[
+            "model",
+            "commands",
+            "projections",
+            "scheduler",
+            "log",
+            "rpc",
+            "client",
+            "events",
+            "api",
+            "server",
+            "src",
+            "workspace-hack",
+        ],
     ),
-    ("benches", &["src", "server", "sim"]),
+    ("benches", &["src", "server", "sim", "workspace-hack"]),
+    ("workspace-hack", &[]),
 ];
 
 /// The folders without IO, clock, threads and randomness.
