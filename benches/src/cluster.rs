@@ -112,7 +112,7 @@ impl Server {
             "data_dir": std::path::absolute(dir.join("data"))?,
             "log_level": "WARN",
             "ports": {"http": ports[0], "rpc": ports[1], "serf": ports[2]},
-            "server": {"enabled": true, "bootstrap_expect": SERVERS, "server_join": {"retry_join": addresses, "retry_interval": "1s"}},
+            "server": {"enabled": true, "bootstrap_expect": SERVERS, "server_join": {"retry_join": addresses}},
             "limits": {"http_max_conns_per_client": 0},
         });
         let path = dir.join("agent.json");

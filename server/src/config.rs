@@ -113,22 +113,12 @@ pub(crate) fn default_scheduler_config() -> SchedulerConfiguration {
 }
 
 /// Servers to join: `server_join`, or the older keys with the same names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JoinConfig {
     /// Addresses that are tried until one answers; `host` or `host:port`.
     pub retry_join: Vec<String>,
-    /// Addresses that are tried once, at start: if none of them answers the agent does not start.
+    /// Addresses that are tried before those of `retry_join`; otherwise like them.
     pub start_join: Vec<String>,
-    /// Number of attempts at `retry_join` before the agent gives up; 0 is no bound.
-    pub retry_max: u64,
-    /// Delay between two attempts.
-    pub retry_interval: Dur,
-}
-
-impl Default for JoinConfig {
-    fn default() -> Self {
-        Self { retry_join: Vec::new(), start_join: Vec::new(), retry_max: 0, retry_interval: Dur::from_secs(30) }
-    }
 }
 
 impl JoinConfig {

@@ -166,7 +166,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "log_retention_bytes" => told.log_retention_bytes = size(key, value)?,
             "default_scheduler_config" => scheduler(value, &mut told)?,
             "bootstrap_expect" => told.bootstrap_expect = count(key, value)?,
-            "server_join" => network::join_block("server.server_join", value, &mut told.join)?,
+            "server_join" => network::join_block("server.server_join", value, &mut told.join, seen)?,
             "encrypt" => {
                 let key = text(key, value)?;
                 told.encrypt = if key.is_empty() { None } else { Some(EncryptKey::parse(&key)?) };
@@ -197,7 +197,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
                 seen.without_effect(&format!("server.{key}"), value);
             }
             other => {
-                if !network::join_key("server", other, value, &mut told.join)? {
+                if !network::join_key("server", other, value, &mut told.join, seen)? {
                     bail!("server unexpected keys {other}");
                 }
             }
@@ -267,7 +267,7 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "reserved" => reserved(value, &mut told)?,
             "host_volume" => host_volumes(value, &mut told)?,
             "servers" => told.servers.extend(network::texts(key, value)?.into_iter().map(Str::from)),
-            "server_join" => network::join_block("client.server_join", value, &mut join)?,
+            "server_join" => network::join_block("client.server_join", value, &mut join, seen)?,
             "state_dir"
             | "alloc_dir"
             | "chroot_env"

@@ -73,7 +73,7 @@ impl Server {
             "bind_addr": "127.0.0.1",
             "data_dir": self.data(),
             "ports": {"http": self.http.port(), "rpc": self.rpc, "serf": free_port()?},
-            "server": {"enabled": true, "bootstrap_expect": 3, "server_join": {"retry_join": others, "retry_interval": "1s"}},
+            "server": {"enabled": true, "bootstrap_expect": 3, "server_join": {"retry_join": others}},
         });
         fs::write(self.dir.join("agent.json"), config.to_string()).context("writing a configuration")
     }

@@ -34,16 +34,16 @@ pub(crate) struct Flags {
     /// How many servers elect the first leader.
     #[arg(long)]
     bootstrap_expect: Option<u64>,
-    /// A server to join, tried once at start; may be given several times.
+    /// A server to join, tried before those of `--retry-join`; may be given several times.
     #[arg(long)]
     join: Vec<String>,
     /// A server to join, tried until it answers; may be given several times.
     #[arg(long)]
     retry_join: Vec<String>,
-    /// How long to wait between two tries, as `30s`.
+    /// Accepted and without effect: servers are tried every two seconds.
     #[arg(long)]
     retry_interval: Option<String>,
-    /// How often to try; 0 is for ever.
+    /// Accepted and without effect: servers are tried without an end.
     #[arg(long)]
     retry_max: Option<u64>,
     /// Join again after having left.

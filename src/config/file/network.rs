@@ -85,9 +85,9 @@ pub(super) fn limits(value: &Value, config: &mut AgentConfig) -> anyhow::Result<
 }
 
 /// `server_join`.
-pub(super) fn join_block(block: &str, value: &Value, told: &mut JoinConfig) -> anyhow::Result<()> {
+pub(super) fn join_block(block: &str, value: &Value, told: &mut JoinConfig, seen: &mut Seen) -> anyhow::Result<()> {
     each(value, &mut |key, value| {
-        if !join_key(block, key, value, told)? {
+        if !join_key(block, key, value, told, seen)? {
             bail!("{block} unexpected keys {key}");
         }
         Ok(())
@@ -96,12 +96,25 @@ pub(super) fn join_block(block: &str, value: &Value, told: &mut JoinConfig) -> a
 
 /// Applies a key of `server_join` that was allowed in `server` before that block existed. Returns whether `key` is
 /// one of them.
-pub(super) fn join_key(block: &str, key: &str, value: &Value, told: &mut JoinConfig) -> anyhow::Result<bool> {
+pub(super) fn join_key(
+    block: &str,
+    key: &str,
+    value: &Value,
+    told: &mut JoinConfig,
+    seen: &mut Seen,
+) -> anyhow::Result<bool> {
     match key {
         "retry_join" => told.retry_join.extend(texts(key, value)?),
         "start_join" => told.start_join.extend(texts(key, value)?),
-        "retry_max" => told.retry_max = count(key, value)? as u64,
-        "retry_interval" => told.retry_interval = span(block, key, value)?,
+        // Servers are tried every two seconds, without an end.
+        "retry_max" => {
+            count(key, value)?;
+            seen.without_effect(&format!("{block}.retry_max"), value);
+        }
+        "retry_interval" => {
+            span(block, key, value)?;
+            seen.without_effect(&format!("{block}.retry_interval"), value);
+        }
         _ => return Ok(false),
     }
     Ok(true)
