@@ -11,9 +11,10 @@ mod gc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
 use songline_rpc::{AllocUpdate, NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
@@ -194,7 +195,7 @@ impl<S: Servers> Client<S> {
 
     /// The servers' addresses as they last sent them.
     pub fn known_servers(&self) -> Vec<songline_model::Str> {
-        lock(&self.inner.servers_known).clone()
+        self.inner.servers_known.lock().clone()
     }
 
     /// Stops the agent. With `stop_tasks` (dev mode) every task is stopped and every directory removed first;
@@ -218,7 +219,7 @@ impl<S: Servers> Client<S> {
         shared.tracker.close();
         shared.tracker.wait().await;
         self.inner.shared.state.close();
-        let thread = lock(&self.database).take();
+        let thread = self.database.lock().take();
         if let Some(thread) = thread {
             // The thread returns nothing; it ends once everything is written.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -235,11 +236,11 @@ impl<S: Servers> Drop for Client<S> {
 
 impl<S: Servers> Inner<S> {
     pub fn node(&self) -> Arc<Node> {
-        Arc::clone(&lock(&self.shared.node))
+        Arc::clone(&self.shared.node.lock())
     }
 
     pub fn all(&self) -> BTreeMap<AllocId, Arc<Runner>> {
-        lock(&self.runners).clone()
+        self.runners.lock().clone()
     }
 
     fn now(&self) -> Time {
@@ -257,7 +258,7 @@ impl<S: Servers> Inner<S> {
         layers.apply(change);
         self.shared.state.put_meta(layers.dynamic()).await;
         {
-            let mut node = lock(&self.shared.node);
+            let mut node = self.shared.node.lock();
             *node = Arc::new(Node { meta: Some(layers.merged()), ..Node::clone(&node) });
         }
         self.node_changed.notify_one();
@@ -309,7 +310,7 @@ impl<S: Servers> Inner<S> {
                 NextCall::Register => self.register(&mut beats).await,
                 NextCall::Heartbeat => self.heartbeat(&mut beats).await,
             }
-            *lock(&self.heard_at) = beats.heard_at();
+            *self.heard_at.lock() = beats.heard_at();
         }
     }
 
@@ -320,8 +321,8 @@ impl<S: Servers> Inner<S> {
                 let mut node = Node::clone(&self.node());
                 node.status = NodeStatus::Ready;
                 node.scheduling_eligibility = answer.eligibility;
-                *lock(&self.shared.node) = Arc::new(node);
-                *lock(&self.servers_known) = answer.servers;
+                *self.shared.node.lock() = Arc::new(node);
+                *self.servers_known.lock() = answer.servers;
                 beats.on_registered(self.now(), answer.heartbeat_ttl);
                 if !self.registered.send_replace(true) {
                     self.shared.state.put_registered();
@@ -344,7 +345,7 @@ impl<S: Servers> Inner<S> {
                     tracing::debug!("the servers had not counted this node as ready");
                     self.say_again();
                 }
-                *lock(&self.servers_known) = answer.servers;
+                *self.servers_known.lock() = answer.servers;
                 beats.on_heartbeat(self.now(), answer.heartbeat_ttl);
             }
             Err(error) if error.to_string().contains("node not found") => beats.register_again(self.now()),
@@ -359,8 +360,8 @@ impl<S: Servers> Inner<S> {
     fn say_again(&self) {
         let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
         let known: Vec<AllocUpdate> =
-            lock(&self.runners).values().map(|runner| runner.view().update.clone()).filter(runs).collect();
-        lock(&self.sync).say_again(self.now(), known);
+            self.runners.lock().values().map(|runner| runner.view().update.clone()).filter(runs).collect();
+        self.sync.lock().say_again(self.now(), known);
         self.sync_wake.notify_one();
     }
 
@@ -370,8 +371,8 @@ impl<S: Servers> Inner<S> {
             match news {
                 News::Update(update) => {
                     // An allocation that the servers have dropped has nothing to report.
-                    if lock(&self.runners).contains_key(&update.id) {
-                        lock(&self.sync).put(self.now(), *update);
+                    if self.runners.lock().contains_key(&update.id) {
+                        self.sync.lock().put(self.now(), *update);
                         self.sync_wake.notify_one();
                     }
                 }
@@ -383,20 +384,20 @@ impl<S: Servers> Inner<S> {
     async fn send_updates(self: Arc<Self>) {
         self.until_registered().await;
         loop {
-            let deadline = lock(&self.sync).next_deadline(self.now());
+            let deadline = self.sync.lock().next_deadline(self.now());
             tokio::select! {
                 () = self.sync_wake.notified() => continue,
                 () = self.shared.clock.until(deadline) => {}
             }
-            let Some(batch) = lock(&self.sync).on_time(self.now()) else { continue };
+            let Some(batch) = self.sync.lock().on_time(self.now()) else { continue };
             let sent = self.call(|| self.servers.node_update_alloc(&self.auth, batch.clone())).await;
             if let Err(error) = &sent {
                 tracing::warn!(%error, "updating allocations");
             }
-            let acknowledged = lock(&self.sync).on_sent(self.now(), sent.is_ok());
+            let acknowledged = self.sync.lock().on_sent(self.now(), sent.is_ok());
             for update in acknowledged {
                 // The state of an allocation that was destroyed meanwhile must not be stored again.
-                if lock(&self.runners).get(&update.id).is_some_and(|runner| !runner.view().destroyed) {
+                if self.runners.lock().get(&update.id).is_some_and(|runner| !runner.view().destroyed) {
                     self.shared.state.put_acknowledged(&update);
                 }
             }
@@ -412,7 +413,7 @@ impl<S: Servers> Inner<S> {
                 let mut node = Node::clone(&self.node());
                 let (news, flipped) = fingerprint::apply_driver(&mut node, name, &print, self.now());
                 if news {
-                    *lock(&self.shared.node) = Arc::new(node);
+                    *self.shared.node.lock() = Arc::new(node);
                     changed = true;
                 }
                 if flipped {
@@ -432,7 +433,7 @@ impl<S: Servers> Inner<S> {
     }
 
     fn emit(&self, event: NodeEvent) {
-        let mut events = lock(&self.events);
+        let mut events = self.events.lock();
         events.push(event);
         // Surplus events are dropped, oldest first: they only inform operators.
         let surplus = events.len().saturating_sub(11);
@@ -445,16 +446,12 @@ impl<S: Servers> Inner<S> {
         loop {
             self.events_wake.notified().await;
             tokio::time::sleep(self.retry_wait(EVENT_WAIT)).await;
-            let events = std::mem::take(&mut *lock(&self.events));
+            let events = std::mem::take(&mut *self.events.lock());
             if let Err(error) = self.call(|| self.servers.node_emit_events(&self.auth, events.clone())).await {
                 tracing::warn!(%error, "telling of the node's events");
             }
         }
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn directories(config: &ClientConfig) -> Result<(), StartError> {
@@ -502,7 +499,7 @@ fn await_end<S: Servers>(
 ) -> AwaitEnd {
     let (runners, servers, auth, clock) = (Arc::downgrade(runners), Arc::clone(servers), auth.clone(), clock.clone());
     Box::new(move |id| {
-        let here = runners.upgrade().and_then(|runners| lock(&runners).get(&id).cloned());
+        let here = runners.upgrade().and_then(|runners| runners.lock().get(&id).cloned());
         let (servers, auth, clock) = (Arc::clone(&servers), auth.clone(), clock.clone());
         Box::pin(async move {
             if let Some(runner) = here {

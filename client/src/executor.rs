@@ -22,9 +22,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use crate::cgroup::Cgroups;
@@ -210,7 +211,7 @@ fn pid_of(child: &Child) -> Pid {
 /// Copies the task's output into its log, until no process holds the pipe open for writing.
 fn pump(from: Option<impl Read + Send + 'static>, mut to: RotatingFile, shared: &Arc<Shared>) {
     let Some(mut from) = from else { return };
-    lock(shared).pumps += 1;
+    shared.state.lock().pumps += 1;
     let shared = Arc::clone(shared);
     std::thread::spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
@@ -223,7 +224,7 @@ fn pump(from: Option<impl Read + Send + 'static>, mut to: RotatingFile, shared: 
                 Err(_) => break,
             }
         }
-        lock(&shared).pumps -= 1;
+        shared.state.lock().pumps -= 1;
         shared.news.notify_all();
     });
 }
@@ -241,7 +242,7 @@ fn obey(orders: File, task: Pid, shared: &Arc<Shared>, cgroups: Option<Cgroups>)
                     let (shared, cgroups) = (Arc::clone(&shared), cgroups.clone());
                     std::thread::spawn(move || {
                         wait_for(&shared, timeout, |ended| ended.task);
-                        let ended = lock(&shared);
+                        let ended = shared.state.lock();
                         if !ended.task {
                             kill_everything(task, cgroups.as_ref());
                         }
@@ -255,7 +256,7 @@ fn obey(orders: File, task: Pid, shared: &Arc<Shared>, cgroups: Option<Cgroups>)
 
 fn send(task: Pid, number: i32, shared: &Shared) {
     // Under the lock the task is either unreaped, so its id is its own, or known to have ended.
-    let ended = lock(shared);
+    let ended = shared.state.lock();
     if let (false, Some(signal)) = (ended.task, signal::by_number(number)) {
         let _ = kill_process(task, signal);
     }
@@ -282,7 +283,7 @@ impl Running {
         {}
         self.kill_all();
         let status = {
-            let mut ended = lock(&self.shared);
+            let mut ended = self.shared.state.lock();
             ended.task = true;
             self.child.wait()
         };
@@ -311,13 +312,9 @@ impl Running {
     }
 }
 
-fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, Ended> {
-    shared.state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Waits until `done`, for at most `most`.
 fn wait_for(shared: &Shared, most: Duration, done: impl Fn(&Ended) -> bool) {
-    drop(shared.news.wait_timeout_while(lock(shared), most, |ended| !done(ended)));
+    shared.news.wait_while_for(&mut shared.state.lock(), |ended| !done(ended), most);
 }
 
 /// Opens for reading and writing, so that the pipe stays usable when an agent closes its end.

@@ -6,9 +6,10 @@ mod setup;
 pub(crate) mod validate;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, TaskRunState, Time};
 use songline_rpc::AllocUpdate;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -306,7 +307,7 @@ impl Shell {
                 Effect::DestroyTask { task, .. } if unrecorded => self.processes.remove(&task),
                 Effect::DestroyTask { task, run } => self.destroy_task(task, run),
                 Effect::TaskDone { task } => {
-                    self.prepared.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
+                    self.prepared.lock().remove(&task);
                 }
                 Effect::Announce { of } => self.announce(of),
                 Effect::Withdraw { of } => self.withdraw(of),
@@ -450,7 +451,7 @@ impl Shell {
         self.spawn(async move {
             let outcome = match setup::set_up_task(&shared, &alloc, &dir, &task, run, driver.as_deref(), &back).await {
                 Ok(config) => {
-                    prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), config);
+                    prepared.lock().insert(task.clone(), config);
                     setup::fetch_artifacts(&shared, &alloc, &dir, &task, &back).await
                 }
                 Err(error) => Err(StartFailure { error: error.into(), recoverable: false }),
@@ -461,7 +462,7 @@ impl Shell {
 
     fn start_task(&self, task: Str, run: u64) {
         let (back, processes) = (self.back.clone(), Arc::clone(&self.processes));
-        let config = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(&task).cloned();
+        let config = self.prepared.lock().get(&task).cloned();
         let id = self.run_id(&task, run);
         let (Some(config), Some(driver)) = (config, self.driver(&task)) else {
             let outcome = Err(StartFailure { error: "the task was not set up".into(), recoverable: true });

@@ -3,9 +3,10 @@
 //! Crate `rpc` defines the calls; [`ServerList`] decides the order of the servers; [`crate::reverse`] answers the
 //! servers' calls to the node over the same sessions.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use songline_model::{AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeStatus, ServiceRegistration, Str};
 use songline_rpc::message::{Call, Caller, Signed, StatusPing};
 use songline_rpc::net::{OnSession, Pool, PoolLimits};
@@ -15,7 +16,6 @@ use songline_rpc::world::World;
 use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use tokio::time::Instant;
 
-use crate::agent::lock;
 use crate::clock::Clock;
 use crate::core::{NoServers, ServerList};
 use crate::reverse::encoded;
@@ -105,17 +105,17 @@ impl NetServers {
 
     /// The currently known servers, in the order in which they are asked.
     pub fn known(&self) -> Vec<Str> {
-        lock(&self.calls.client().list).all().to_vec()
+        self.calls.client().list.lock().all().to_vec()
     }
 
     /// Replaces the list of servers on an operator's request.
     pub fn replace(&self, addresses: Vec<Str>) -> Result<(), NoServers> {
-        lock(&self.calls.client().list).replace(addresses)
+        self.calls.client().list.lock().replace(addresses)
     }
 
     /// Reports a server that did not answer a request that bypassed this type.
     pub fn on_failed(&self, address: &str) {
-        lock(&self.calls.client().list).on_failed(address);
+        self.calls.client().list.lock().on_failed(address);
     }
 
     /// Checks that a server answers at an address.
@@ -127,13 +127,13 @@ impl NetServers {
     pub async fn rebalance(&self) {
         let Failover { list, clock, .. } = self.calls.client();
         loop {
-            let deadline = lock(list).next_deadline();
+            let deadline = list.lock().next_deadline();
             clock.until(Some(deadline)).await;
-            let Some(candidates) = lock(list).on_time(clock.now()) else { continue };
+            let Some(candidates) = list.lock().on_time(clock.now()) else { continue };
             for address in &candidates {
                 match self.ping(address).await {
                     Ok(()) => {
-                        lock(list).on_pinged(candidates.clone(), address);
+                        list.lock().on_pinged(candidates.clone(), address);
                         break;
                     }
                     Err(error) => tracing::debug!(%address, %error, "a server does not answer a ping"),
@@ -156,7 +156,7 @@ impl NetServers {
     fn told(&self, answer: Result<NodeUpdateResponse, RpcError>) -> Result<NodeUpdateResponse, RpcError> {
         let answer = answer?;
         let list = &self.calls.client().list;
-        lock(list)
+        list.lock()
             .on_told(answer.servers.clone(), answer.nodes)
             .map_err(|error| RpcError::remote(error.to_string()))?;
         Ok(answer)
@@ -213,7 +213,7 @@ impl RpcClient for Failover {
         let until = Instant::now() + HOLD;
         let mut tried = 0;
         loop {
-            let server = lock(&self.list).first().map_err(|error| RpcError::remote(error.to_string()))?;
+            let server = self.list.lock().first().map_err(|error| RpcError::remote(error.to_string()))?;
             tried += 1;
             let error = match self.once(&server, method, &body, kind).await {
                 Ok(answer) => return Ok(answer),
@@ -225,9 +225,9 @@ impl RpcClient for Failover {
                 // The server understood and refused the call: another server would refuse it, too.
                 RpcError::Remote(_) | RpcError::Coded { .. } | RpcError::NoLeader => return Err(error),
             };
-            lock(&self.list).on_failed(&server);
+            self.list.lock().on_failed(&server);
             // Every server is tried once in any case; the time bound is for waiting until servers come back.
-            let untried = tried < lock(&self.list).all().len();
+            let untried = tried < self.list.lock().all().len();
             if !again || (Instant::now() >= until && !untried) {
                 return Err(if is_no_leader(&error) { RpcError::NoLeader } else { error });
             }

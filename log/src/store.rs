@@ -9,8 +9,10 @@ mod writer;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 pub use scan::TornTail;
 pub(crate) use scan::{Scan, scan};
@@ -94,13 +96,6 @@ struct State {
     committed_file: SlotFile,
     /// Reason why the store accepts no more writes.
     failed: Option<String>,
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // After a panic with the lock held, each value is still consistent by itself.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// An open log directory. Dropping it closes it cleanly.
@@ -216,7 +211,7 @@ impl Store {
     /// Appends entries, which must follow the last one; the first entry ever may have any index. The entries can be
     /// read when this returns. `done` is called when they are on disk, or with the error that prevents it for good.
     pub fn append(&self, records: Vec<Record>, done: Done) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.check()?;
         if let Some(first) = records.first().map(|record| record.position.index)
             && state.last == Edge::default()
@@ -243,7 +238,7 @@ impl Store {
 
     /// Removes entries from `next` on.
     pub fn truncate(&self, next: u64, done: Done) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.check()?;
         if next < state.last.next {
             state.last = state.edge_at(next)?;
@@ -255,7 +250,7 @@ impl Store {
 
     /// Removes entries below `floor`, which may lie after the last entry. Disk space is freed by whole segments.
     pub fn purge(&self, floor: Edge, done: Done) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.check()?;
         if floor.next > state.floor.next {
             state.floor = floor;
@@ -270,7 +265,7 @@ impl Store {
 
     /// Saves the vote, encoded by the caller.
     pub fn save_vote(&self, vote: Vec<u8>, done: Done) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.check()?;
         state.vote.clone_from(&vote);
         self.shared.queue.push(Change::Vote(vote, done));
@@ -279,12 +274,12 @@ impl Store {
 
     /// The last saved vote; empty before the first save.
     pub fn vote(&self) -> Vec<u8> {
-        self.shared.state().vote.clone()
+        self.shared.state.lock().vote.clone()
     }
 
     /// Records how far the log is committed. This is a hint: it is not synced, and an older one does no harm.
     pub fn save_committed(&self, committed: Edge) -> io::Result<()> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.check()?;
         state.committed = committed;
         // Other servers may have committed entries that are not on this disk yet. If the hint survived a crash that
@@ -296,34 +291,34 @@ impl Store {
 
     /// The last committed hint.
     pub fn committed(&self) -> Edge {
-        self.shared.state().committed
+        self.shared.state.lock().committed
     }
 
     /// Index of the first entry that can be read, if there is any.
     pub fn oldest(&self) -> u64 {
-        self.shared.state().oldest()
+        self.shared.state.lock().oldest()
     }
 
     /// The floor: every entry below it has been purged.
     pub fn floor(&self) -> Edge {
-        self.shared.state().floor
+        self.shared.state.lock().floor
     }
 
     /// The end of the log, including entries that are not yet on disk.
     pub fn last(&self) -> Edge {
-        self.shared.state().last
+        self.shared.state.lock().last
     }
 
     /// The segment files, oldest first.
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        self.shared.state().segments.iter().map(SegmentInfo::from).collect()
+        self.shared.state.lock().segments.iter().map(SegmentInfo::from).collect()
     }
 
     /// Reads the existing entries of `range`: at least one if there is any, further ones while they fit `bytes_max`.
     pub fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Record>> {
         let mut out = Vec::new();
         let plan = {
-            let state = self.shared.state();
+            let state = self.shared.state.lock();
             let wanted = range.start.max(state.oldest())..range.end.min(state.last.next);
             if wanted.is_empty() {
                 return Ok(out);
@@ -345,19 +340,19 @@ impl Store {
     /// Makes all queued changes at once if the writer is a task, for a caller that cannot wait for the task. Does
     /// nothing if the writer has a thread.
     pub(crate) fn settle(&self) {
-        if let Some(WriterHandle::Task(writer)) = &*self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(WriterHandle::Task(writer)) = &*self.writer.lock() {
             writer.settle();
         }
     }
 
     /// The reason why the store accepts no more writes, if that is so.
     pub fn failure(&self) -> Option<String> {
-        self.shared.state().failed.clone()
+        self.shared.state.lock().failed.clone()
     }
 
     /// Stops all writes, because of an error that a reader met.
     pub(crate) fn give_up(&self, error: &io::Error) {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         if state.failed.is_none() {
             tracing::error!(%error, dir = %self.dir.display(), "the log cannot be used any more");
             state.failed = Some(format!("the log cannot be used any more: {error}"));
@@ -372,7 +367,7 @@ impl Store {
     /// Writes the high-water mark and stops the writer. Later changes fail; entries can still be read.
     pub fn close(&self) {
         self.shared.queue.push(Change::Close);
-        let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let handle = self.writer.lock().take();
         match handle {
             Some(WriterHandle::Thread(handle)) => {
                 if handle.join().is_err() {
@@ -382,14 +377,14 @@ impl Store {
             // The writer task ends when it runs next.
             Some(WriterHandle::Task(_)) | None => {}
         }
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).release();
+        self.lock.lock().release();
     }
 
     /// Stops like a killed process: no mark is written.
     #[cfg(test)]
     pub(crate) fn crash(self) {
         self.shared.queue.push(Change::Crash);
-        let handle = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let handle = self.writer.lock().take();
         match handle.expect("not yet closed") {
             WriterHandle::Thread(handle) => handle.join().expect("the writer does not panic"),
             WriterHandle::Task(_) => {}
@@ -399,7 +394,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self.writer.get_mut().is_some() {
             self.close();
         }
     }

@@ -14,8 +14,8 @@ use songline_commands::{Actor, Idempotency, RestoreArchive};
 use songline_model::{Blob, Time, with_sources};
 use songline_projections::State;
 
+use super::Core;
 use super::machine::Archive;
-use super::{Core, lock};
 use crate::ahead::read_state;
 use crate::archive::{self, Configuration, Member, Meta, Sum, Summed};
 
@@ -79,18 +79,18 @@ impl Core {
         }
         // The entry is applied here soon. Keeping the decoded state avoids reading it a second time while applying
         // waits.
-        free(lock(&self.stores.read_archive).replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
+        free(self.stores.read_archive.lock().replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
         self.spread_archive(&digest).await?;
         let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
         let written = self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await;
-        free(lock(&self.stores.read_archive).take());
+        free(self.stores.read_archive.lock().take());
         written?;
         Ok(report)
     }
 
     /// Opens the archive that an entry names; `None` when it is not here.
     pub(super) fn archive(&self, digest: &str) -> Option<Archive> {
-        match lock(&self.stores.read_archive).take_if(|read| read.digest == digest) {
+        match self.stores.read_archive.lock().take_if(|read| read.digest == digest) {
             Some(read) => Some(Archive::Read(read.state)),
             None => self.load_archive(digest).or_else(|| self.fetched_archive(digest)).map(Archive::Content),
         }

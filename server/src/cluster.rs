@@ -14,10 +14,11 @@ pub(crate) mod peers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use songline_api::Leader;
@@ -30,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::number::id_of;
 pub use self::number::{id_text, identity};
 use self::peers::{Answers, Peers, Topic};
-use super::{Core, StartError, lock, watching};
+use super::{Core, StartError, watching};
 use crate::trust;
 
 /// Interval at which a server without a cluster looks for one.
@@ -164,7 +165,7 @@ impl Cluster {
         if greeting.id != self.id {
             let leader = greeting.leader;
             self.hearsay.send_if_modified(|known| leader.is_some() && std::mem::replace(known, leader) != leader);
-            let (mut known, now) = (lock(&self.known), Instant::now());
+            let (mut known, now) = (self.known.lock(), Instant::now());
             let before = known.get(&greeting.id).and_then(|it| it.answered);
             let answered = if is_answer { Some(now) } else { before };
             known.insert(greeting.id, Known { greeting, heard: now, answered });
@@ -173,7 +174,7 @@ impl Cluster {
 
     /// Logs that a server does not answer, once for every reason.
     fn note_silence(&self, address: &str, why: String) {
-        let mut silent = lock(&self.silent);
+        let mut silent = self.silent.lock();
         if silent.get(address) == Some(&why) {
             return tracing::debug!(address, why, "a server still does not answer");
         }
@@ -194,11 +195,11 @@ impl Cluster {
         loop {
             tokio::time::sleep(GREET_WITHIN / 4).await;
             // A leader without a recent greeting, because this server is busy, does not count as unresponsive.
-            if !lock(&self.silent).contains_key(address) {
+            if !self.silent.lock().contains_key(address) {
                 continue;
             }
             let answered =
-                lock(&self.known).values().find(|it| it.greeting.address == address).and_then(|it| it.answered);
+                self.known.lock().values().find(|it| it.greeting.address == address).and_then(|it| it.answered);
             if answered.unwrap_or(began).elapsed() > 2 * GREET_EVERY + GREET_WITHIN {
                 return;
             }
@@ -207,7 +208,7 @@ impl Cluster {
 
     /// Address of the leader that others reported lately. Never this server: such a report would be outdated.
     pub(super) fn leader_of_others(&self) -> Option<String> {
-        let known = lock(&self.known);
+        let known = self.known.lock();
         let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX);
         let newest =
             fresh.filter(|it| it.greeting.leader.is_some_and(|leader| leader != self.id)).max_by_key(|it| it.heard)?;
@@ -308,7 +309,7 @@ impl Core {
     pub(crate) fn servers_seen(&self) -> Vec<ServerSeen> {
         let members = self.log().members().borrow().clone();
         let leader = self.log().leadership().borrow().leader;
-        let known = lock(&self.connections.cluster.known).clone();
+        let known = self.connections.cluster.known.lock().clone();
         let own = self.greeting();
         let seen = members.addresses.into_iter().map(|(id, address)| {
             let heard = if id == self.connections.cluster.id {
@@ -338,7 +339,7 @@ impl Core {
     fn greeting(&self) -> Greeting {
         let log = self.log();
         let members = log.members().borrow().addresses.clone();
-        let known = lock(&self.connections.cluster.known);
+        let known = self.connections.cluster.known.lock();
         Greeting {
             id: self.connections.cluster.id,
             name: self.facts.info.name.clone(),
@@ -361,7 +362,7 @@ impl Core {
         let mut addresses: BTreeSet<String> = self.facts.config.join.addresses().into_iter().collect();
         addresses.extend(self.log().members().borrow().addresses.values().cloned());
         {
-            let known = lock(&self.connections.cluster.known);
+            let known = self.connections.cluster.known.lock();
             let fresh = known.values().filter(|it| it.heard.elapsed() < PROMISE_HOLDS);
             addresses.extend(fresh.flat_map(|it| it.greeting.knows.iter().chain([&it.greeting.address]).cloned()));
         }
@@ -374,7 +375,7 @@ impl Core {
         for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
             match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
                 Ok(greeting) if greeting.region == self.facts.info.region => {
-                    lock(&self.connections.cluster.silent).remove(address);
+                    self.connections.cluster.silent.lock().remove(address);
                     self.connections.cluster.note(greeting, true);
                 }
                 Ok(greeting) => {
@@ -393,7 +394,7 @@ impl Core {
         if log.is_leader() || contact.is_some_and(|contact| contact < LEADERLESS_MAX) {
             return false;
         }
-        let known = lock(&self.connections.cluster.known);
+        let known = self.connections.cluster.known.lock();
         known.values().any(|it| {
             let greeting = &it.greeting;
             it.heard.elapsed() < LEADERLESS_MAX
@@ -425,7 +426,7 @@ impl Core {
     /// Asks a discovered cluster to admit this server. Returns whether there is such a cluster.
     async fn join_a_cluster(&self) -> bool {
         let address = {
-            let known = lock(&self.connections.cluster.known);
+            let known = self.connections.cluster.known.lock();
             let fresh = known.values().filter(|it| it.heard.elapsed() < LEADERLESS_MAX && it.greeting.initialized);
             let with_leader = fresh.filter_map(|it| {
                 let leader = it.greeting.leader?;

@@ -1,9 +1,10 @@
 //! Connections of a server: to other servers, to nodes, and the nodes of its own process.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use songline_log::NodeId as ServerId;
 use songline_model::NodeId;
 use songline_rpc::NodeAgent;
@@ -53,15 +54,15 @@ impl Connections {
     }
 
     pub(super) fn add_local_node(&self, id: NodeId, node: Arc<impl NodeAgent>, calls: Arc<impl Dispatch>) {
-        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(Local { node, calls }));
+        self.local_nodes.write().insert(id, Arc::new(Local { node, calls }));
     }
 
     pub(super) fn local_nodes(&self) -> RwLockReadGuard<'_, BTreeMap<NodeId, Arc<dyn LocalNode>>> {
-        self.local_nodes.read().unwrap_or_else(PoisonError::into_inner)
+        self.local_nodes.read()
     }
 
     pub(super) fn remove_local_nodes(&self) {
-        self.local_nodes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.local_nodes.write().clear();
     }
 
     pub(super) fn set_own_node(&self, id: NodeId) {

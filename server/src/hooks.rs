@@ -1,14 +1,12 @@
 //! Faults that tests inject into a server: panics in scheduling and in checking plans, and lost writes of the leader.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::Mutex;
 use songline_api::ProposeError;
 use songline_model::{Plan, Str};
 use songline_scheduler::leader::outbox::Subject;
-
-use super::lock;
 
 #[derive(Default)]
 pub(crate) struct Hooks {
@@ -24,12 +22,12 @@ pub(crate) struct Hooks {
 
 impl Hooks {
     pub fn on_scheduling(&self, job: &str) {
-        let panics = lock(&self.scheduling_panics).contains(job);
+        let panics = self.scheduling_panics.lock().contains(job);
         assert!(!panics, "job {job} is poison");
     }
 
     pub fn on_applying(&self, plan: &Plan) {
-        let panics = plan.job.as_ref().is_some_and(|job| lock(&self.applying_panics).contains(job.id.as_str()));
+        let panics = plan.job.as_ref().is_some_and(|job| self.applying_panics.lock().contains(job.id.as_str()));
         assert!(!panics, "a plan is poison");
     }
 
@@ -38,7 +36,7 @@ impl Hooks {
         if left.is_err() {
             return Ok(());
         }
-        lock(&self.lost).push(subject);
+        self.lost.lock().push(subject);
         Err(ProposeError::OutcomeUnknown("a test has lost it".into()))
     }
 }

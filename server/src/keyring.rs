@@ -13,9 +13,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use songline_api::keyring::{Keyring as ApiKeyring, KeyringError};
 use songline_commands::UpsertRootKey;
 use songline_log::Disk;
@@ -26,7 +27,7 @@ use songline_model::{
 use songline_projections::{Change, State};
 use songline_rpc::world::World;
 
-use super::{Core, lock};
+use super::Core;
 use kek::{Kek, KekFile};
 use material::Material;
 
@@ -52,7 +53,7 @@ impl Keyring {
     }
 
     fn kek(&self) -> Result<Arc<Kek>, KeyringError> {
-        let mut known = lock(&self.kek);
+        let mut known = self.kek.lock();
         if let Some(kek) = &*known {
             return Ok(Arc::clone(kek));
         }
@@ -73,20 +74,20 @@ impl Keyring {
 
     fn material(&self, row: &RootKey) -> Result<Arc<Material>, KeyringError> {
         let id = row.meta.key_id;
-        if let Some(known) = self.unwrapped.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+        if let Some(known) = self.unwrapped.read().get(&id) {
             return Ok(Arc::clone(known));
         }
         let kek = self.kek();
         // The file may have been replaced since it was read: read it again.
         let kek = match kek {
             Ok(kek) if kek.fingerprint() != row.wrapped.wrapped_by => {
-                *lock(&self.kek) = None;
+                *self.kek.lock() = None;
                 self.kek()?
             }
             other => other?,
         };
         let material = Arc::new(kek.unwrap_key(id, &row.wrapped)?);
-        self.unwrapped.write().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&material));
+        self.unwrapped.write().insert(id, Arc::clone(&material));
         Ok(material)
     }
 
@@ -112,7 +113,7 @@ impl Keyring {
     /// Applies an entry's changes of keys: new keys are unwrapped at once, so that an error is logged before the key
     /// is needed; deleted keys are dropped from the cache.
     pub(crate) fn follow(&self, changes: &[Change]) {
-        let unwrapped = || self.unwrapped.write().unwrap_or_else(PoisonError::into_inner);
+        let unwrapped = || self.unwrapped.write();
         for change in changes {
             if let Change::RootKey { before, after } = change {
                 match (before, after) {

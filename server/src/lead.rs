@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 
 use super::leadership::LeadershipTerm;
 use super::machine::{Reaction, Reactions};
-use super::{Core, lock, panics};
+use super::{Core, panics};
 
 /// Delay before evaluations that ran out of attempts are tried again.
 const RETRY_INTERVAL: Dur = Dur::from_mins(1);
@@ -71,8 +71,8 @@ pub(crate) async fn establish(core: &Arc<Core>, term: &LeadershipTerm) -> Result
 /// Clears everything that only a leader fills.
 pub(crate) fn forget(core: &Core) {
     core.queues().set_enabled(false, &core.view(), core.pace());
-    lock(&core.leader.heartbeats).clear();
-    lock(&core.leader.server_health).servers.clear();
+    core.leader.heartbeats.lock().clear();
+    core.leader.server_health.lock().servers.clear();
 }
 
 impl Leader {
@@ -128,7 +128,7 @@ impl Leader {
         let now = self.core.pace();
         let deadlines = [
             self.core.queues().broker.next_deadline(),
-            lock(&self.core.leader.heartbeats).next_deadline(),
+            self.core.leader.heartbeats.lock().next_deadline(),
             self.deployments.next_deadline(),
             self.drains.next_deadline(),
             self.outbox.next_deadline(),
@@ -173,7 +173,7 @@ impl Leader {
     /// change: its heartbeat then set its deadline after the newest view had shown it as ready, and the lock keeps
     /// the two in order.
     fn forget_silent(&self, id: NodeId) {
-        let mut heartbeats = lock(&self.core.leader.heartbeats);
+        let mut heartbeats = self.core.leader.heartbeats.lock();
         if self.core.view().node(id).is_none_or(|node| node.status == NodeStatus::Down) {
             heartbeats.forget(id);
         }
@@ -197,7 +197,7 @@ impl Leader {
         self.deployments.restore(view, now);
         self.drains.restore(view, now);
         self.services.restore(view);
-        lock(&self.core.leader.heartbeats).restore(view, now);
+        self.core.leader.heartbeats.lock().restore(view, now);
         {
             let mut queues = self.core.queues();
             queues.set_enabled(false, view, now);
@@ -222,7 +222,7 @@ impl Leader {
                 None => drop(self.core.queues().broker.ack(delivery.eval.id, delivery.token, now)),
             }
         }
-        let missed = lock(&self.core.leader.heartbeats).on_time(now);
+        let missed = self.core.leader.heartbeats.lock().on_time(now);
         for node in missed {
             self.miss(&view, node, now);
         }
@@ -247,7 +247,7 @@ impl Leader {
         }
         if now >= self.gc_at {
             self.gc_at = now.plus(self.core.facts.config.gc_interval);
-            let cutoffs = lock(&self.core.published.times).cutoffs(&self.core.facts.config.gc, now);
+            let cutoffs = self.core.published.times.lock().cutoffs(&self.core.facts.config.gc, now);
             self.decide(Some(effects::collect_garbage(cutoffs)));
         }
         let digest = effects::compare(&view, &mut self.digests);
@@ -276,7 +276,7 @@ impl Leader {
     fn carry_out(&mut self, view: &State, now: Time) {
         loop {
             let core = &self.core;
-            let due = self.outbox.on_time(view, now, |node| lock(&core.leader.heartbeats).watches(node));
+            let due = self.outbox.on_time(view, now, |node| core.leader.heartbeats.lock().watches(node));
             if due.attempts.is_empty() && due.over.is_empty() {
                 return;
             }
@@ -329,7 +329,7 @@ impl Leader {
                 Consequence::Acknowledge(id, token) => drop(self.core.queues().broker.ack(id, token, now)),
                 Consequence::Decide(effect) => self.decide(Some(*effect)),
                 Consequence::Watch(id) => {
-                    if !lock(&self.core.leader.heartbeats).watches(id) {
+                    if !self.core.leader.heartbeats.lock().watches(id) {
                         self.core.beat(id);
                     }
                 }

@@ -8,9 +8,10 @@
 //! term. The case is harmless: the next term begins only after every entry in the log is applied and after all
 //! proposals of the previous term have ended, and `apply` checks every entry anew.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use songline_api::{Proposal, ProposeError, Written};
 use songline_log::Leadership;
 use songline_model::{Dur, NodeId};
@@ -25,7 +26,7 @@ use super::clock::Clock;
 use super::machine::{Reacting, Reactions};
 use super::plans::{PlanQueue, PlanReceiver};
 use super::updates::{UpdateQueue, Updates};
-use super::{Core, lead, lock};
+use super::{Core, lead};
 
 /// Delay before another attempt of a leader that could not begin its term.
 const RETRY_WAIT: Duration = Duration::from_millis(500);
@@ -125,17 +126,17 @@ impl LeaderState {
     }
 
     pub(super) fn queues(&self) -> MutexGuard<'_, EvalQueues> {
-        lock(&self.queues)
+        self.queues.lock()
     }
 
     /// Channel to the leader's machines.
     pub(super) fn reactions(&self) -> Option<Reacting> {
-        lock(&self.reactions).clone()
+        self.reactions.lock().clone()
     }
 
     /// Records a node's heartbeat; `stagger`, from 0 to 1, spreads the deadlines. Returns the time until its next one.
     pub(super) fn beat(&self, node: NodeId, stagger: f64, clock: &Clock) -> Dur {
-        let mut heartbeats = lock(&self.heartbeats);
+        let mut heartbeats = self.heartbeats.lock();
         let earliest = heartbeats.next_deadline();
         let ttl = heartbeats.on_heartbeat(node, stagger, clock.pace());
         let moved = heartbeats.next_deadline() != earliest;
@@ -148,7 +149,7 @@ impl LeaderState {
 
     /// Ends the leader's loops when the server shuts down.
     pub(super) fn stop(&self) {
-        lock(&self.reactions).take();
+        self.reactions.lock().take();
         self.work.notify_waiters();
         self.deadlines.notify_waiters();
     }

@@ -47,8 +47,9 @@ mod work;
 mod workers;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::MutexGuard;
 use songline_api::sso::{Fetch, Sso};
 use songline_api::{AgentInfo, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
@@ -369,7 +370,7 @@ impl Core {
         self.leader.beat(node, stagger, &self.clock)
     }
 
-    pub(crate) fn queues(&self) -> std::sync::MutexGuard<'_, EvalQueues> {
+    pub(crate) fn queues(&self) -> MutexGuard<'_, EvalQueues> {
         self.leader.queues()
     }
 
@@ -401,10 +402,4 @@ pub(crate) fn propose_error(error: songline_log::ProposeError) -> ProposeError {
         }
         long @ songline_log::ProposeError::TooLong { .. } => ProposeError::Unavailable(long.to_string()),
     }
-}
-
-/// Locks a mutex and ignores poisoning: the panic was reported where it happened, and the values behind these locks
-/// are consistent between two calls.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

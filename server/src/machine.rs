@@ -11,7 +11,7 @@ use songline_model::Blob;
 use songline_projections::{Applied, Change, Outcome, Rejected, State};
 use tokio::sync::mpsc;
 
-use super::{Core, Facts, Observer, Surroundings, lock};
+use super::{Core, Facts, Observer, Surroundings};
 
 /// Longest wait of a checkpoint for the event history.
 const HISTORY_WAIT: Duration = Duration::from_secs(60);
@@ -70,7 +70,7 @@ enum Announced {
 impl Machine {
     pub(crate) fn new(core: &Arc<Core>) -> (Self, Reactions) {
         let (reactions, receiver) = mpsc::unbounded_channel();
-        *lock(&core.leader.reactions) = Some(reactions.clone());
+        *core.leader.reactions.lock() = Some(reactions.clone());
         (
             Self {
                 state: State::new(),
@@ -155,7 +155,7 @@ impl Machine {
                 tracing::debug!(%error, "the former state was dropped here");
             }
         }
-        lock(&core.published.times).witness(self.state.applied_index(), self.state.applied_at());
+        core.published.times.lock().witness(self.state.applied_index(), self.state.applied_at());
         core.metrics.follow(&view, &reactions);
         core.published.applied.send_replace(self.state.applied_index());
         for reaction in &reactions {

@@ -18,17 +18,18 @@ mod timers;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use songline_api::{RateOp, Route, Served, Server as _};
 use songline_commands::Kind;
 use songline_model::{JobType, PlanResult, Time};
 use songline_projections::{Change, State, Table};
 use songline_scheduler::broker::BrokerStats;
 
+use super::Core;
 use super::machine::Reaction;
-use super::{Core, lock};
 use family::{Family, Labels, Rows};
 use kept::Kept;
 use rates::Rates;
@@ -324,13 +325,13 @@ impl Metrics {
         self.timers.rotate();
         self.invoke_scheduler.values().chain(self.process_eval.values()).for_each(Timer::rotate);
         self.followed.iter().zip(followed).for_each(|(marks, total)| marks.rotate(total));
-        let mut interval = lock(&self.interval);
+        let mut interval = self.interval.lock();
         let length = interval.since.elapsed();
         *interval = Interval { since: Instant::now(), finished: Some((before(now, length), length)) };
     }
 
     fn shown(&self) -> Shown {
-        if lock(&self.interval).finished.is_some() { Shown::Finished } else { Shown::Current }
+        if self.interval.lock().finished.is_some() { Shown::Finished } else { Shown::Current }
     }
 
     /// Adds the families of the registry. [`Core::gauges`] has the gauges that are kept elsewhere.
@@ -364,7 +365,7 @@ impl Metrics {
 
     /// Start and length in seconds of the interval that the JSON form shows.
     fn interval(&self, now: Time) -> (Time, f64) {
-        let interval = *lock(&self.interval);
+        let interval = *self.interval.lock();
         let (began, length) = interval.finished.unwrap_or_else(|| {
             let length = interval.since.elapsed();
             (before(now, length), length)
@@ -482,7 +483,7 @@ impl Core {
         gauge(
             "nomad.nomad.heartbeat.active",
             "Nodes whose heartbeats this server waits for.",
-            lock(&self.leader.heartbeats).watched() as u64,
+            self.leader.heartbeats.lock().watched() as u64,
         );
         gauge("songline.leader", "1 while this server leads.", u64::from(leads));
         for (kind, ready, unacked) in types {
@@ -524,14 +525,6 @@ impl Core {
         let rows = Table::ALL.iter().map(|table| (table.name(), view.table_len(*table) as u64));
         out.push(Family::by("songline.state.rows", "Rows of each table.", "table", rows));
     }
-}
-
-fn read<T>(shared: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    shared.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(shared: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    shared.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time that is `length` earlier than `now`, in whole seconds.

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use songline_commands::Envelope;
 use songline_events::object_history::ObjectHistory;
 use songline_events::past::{LoggedCommand, Past, PastError, PastFuture};
@@ -19,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Core, Machine, lock, replay};
+use super::{Core, Machine, replay};
 
 /// Number of concurrent rebuilds; further ones wait for their turn.
 const REBUILDS_MAX: usize = 2;
@@ -75,7 +76,7 @@ impl Default for PastStates {
 impl PastStates {
     /// Keeps the newest state, unless one was kept less than `LIVE_APART` ago.
     pub(crate) fn witness(&self, newest: Arc<State>) {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         if kept.live.back().is_some_and(|(_, since)| since.elapsed() < LIVE_APART) {
             return;
         }
@@ -87,20 +88,20 @@ impl PastStates {
 
     /// Drops states that were not used lately.
     pub(crate) fn forget_unused(&self) {
-        lock(&self.kept).states.retain(|kept| kept.used.elapsed() < KEPT_FOR);
+        self.kept.lock().states.retain(|kept| kept.used.elapsed() < KEPT_FOR);
     }
 
     /// Clears the cache: the entry at `floor` restored an archive, so earlier states belong to another history.
     pub(crate) fn begin_anew(&self, floor: u64) {
         self.floor.store(floor, Ordering::Release);
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         kept.states.clear();
         kept.live.clear();
     }
 
     /// The state after the entry `raft_index`, or the nearest one before it.
     fn nearest(&self, raft_index: u64, base: u64) -> Option<(Arc<State>, u64)> {
-        let kept = &mut *lock(&self.kept);
+        let kept = &mut *self.kept.lock();
         let is_before = |state: &State| state.raft_index() <= raft_index && state.base() == base;
         let live = kept
             .live
@@ -125,7 +126,7 @@ impl PastStates {
     }
 
     fn keep(&self, state: &Arc<State>, line: Option<u64>) {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         if kept.states.iter().any(|kept| kept.state.raft_index() == state.raft_index()) {
             return;
         }

@@ -1,9 +1,10 @@
 //! The applied state as readers of this server see it. The state machine (`machine.rs`) is the only writer.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use songline_events::watch::Watches;
 use songline_projections::State;
 use songline_scheduler::leader::gc::TimeTable;

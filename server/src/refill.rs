@@ -5,9 +5,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use songline_api::Refilling;
 use songline_events::refill::{Reached, RefillError, Refilled, Refiller};
 use songline_log::Entries;
@@ -18,7 +19,7 @@ use tokio::sync::oneshot;
 use super::machine::{Archive, apply_entry, replayed};
 use super::past::FIRST_INDEX_MAX;
 use super::stores::Stores;
-use super::{Core, lock, watching};
+use super::{Core, watching};
 
 /// Delay before another attempt after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(10);
@@ -43,7 +44,7 @@ pub(crate) struct Progress(Mutex<Option<Time>>);
 impl Stores {
     /// The stores that are being rebuilt, with their progress.
     pub(crate) fn refillings(&self) -> Vec<Refilling> {
-        let since = *lock(&self.refill.0);
+        let since = *self.refill.0.lock();
         let lost = self.derived().into_iter().filter(|store| *store.losses().borrow());
         // A store that cannot report its progress is closed because its disk failed, which is reported elsewhere.
         lost.filter_map(|store| Some(Refilling { store: store.name(), filling: store.filling().ok()?, since }))
@@ -123,7 +124,7 @@ fn tell(store: &'static str, came_of_it: Refilled) -> bool {
 fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, ReplayError> {
     let Some(core) = weak.upgrade() else { return Ok(None) };
     let Some(mut refiller) = Refiller::of(core.stores.derived())? else { return Ok(Some(Vec::new())) };
-    *lock(&core.stores.refill.0) = Some(core.world().wall());
+    *core.stores.refill.0.lock() = Some(core.world().wall());
     let Some((mut state, entries)) = beginning(&core, refiller.resumes_after())? else {
         refiller.give_up()?;
         return Ok(Some(refiller.end()?));
@@ -152,7 +153,7 @@ fn refill(weak: &Weak<Core>) -> Result<Option<Vec<(&'static str, Refilled)>>, Re
     if let Some(core) = weak.upgrade() {
         // Retention may have dropped log entries meanwhile that were filled in.
         super::keeping::forget_derived(&core);
-        *lock(&core.stores.refill.0) = None;
+        *core.stores.refill.0.lock() = None;
     }
     Ok(Some(told))
 }

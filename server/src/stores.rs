@@ -2,8 +2,9 @@
 //! them anew when they are lost.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use songline_events::Folder;
 use songline_events::hub::{EventHub, History, HubConfig, StoredHistory};
 use songline_events::object_history::ObjectHistory;

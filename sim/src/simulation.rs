@@ -25,10 +25,3 @@ pub use plan::{Fault, Plan, Sabotage, What, Whom};
 pub use record::{Counts, Violation};
 pub use run::{Report, run};
 pub use shrink::{Story, shrink};
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex; a panic in a simulation ends it anyway.
-fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    what.lock().unwrap_or_else(PoisonError::into_inner)
-}

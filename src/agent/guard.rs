@@ -1,11 +1,12 @@
 //! Authorization on a node whose servers are in other processes: the caller's policies are fetched from a server.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use songline_client::reverse::{Asked, Guard, Right};
 use songline_client::{Client, NetServers};
 use songline_lang::acl::{self, Access, Acl, NamespaceCapability};
@@ -48,7 +49,7 @@ impl ByPolicies {
     async fn acl(&self, token: &Secret) -> Result<Arc<Acl>, RpcError> {
         let hash = *blake3::hash(token.reveal().as_bytes()).as_bytes();
         let now = Instant::now();
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.known.lock();
         if let Some((at, acl)) = known().get(&hash)
             && now.duration_since(*at) < KNOWN_FOR
         {

@@ -39,10 +39,10 @@ mod wiped;
 mod writers;
 
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use chance::Chance;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Serializes the tests: a cluster uses the whole machine, so concurrent ones would distort each other's times.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -64,7 +64,7 @@ impl Run {
             assert!(!in_ci(), "in CI no test may be skipped: {name}: {why}");
             return None;
         }
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = ALONE.lock();
         let seed = from_env("SONGLINE_FAULTS_SEED").unwrap_or_else(Chance::seed_of_now);
         say(&format!("{name}: seed {seed}"));
         Some(Run { name, seed, began: Instant::now(), _alone: alone })

@@ -1,10 +1,10 @@
 //! Progress of the writers: the number of acknowledged writes, and the longest time without one. Not here: the
 //! content of the writes.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Counts that writers update and the fault injector reads.
 pub struct Progress {
@@ -33,7 +33,7 @@ impl Progress {
 
     /// Records a write that was sent to `server` at `sent` and is acknowledged now.
     pub fn acknowledge(&self, server: usize, sent: Instant) {
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         let now = Instant::now();
         let since = state.last.max(state.mark);
         state.longest_gap = state.longest_gap.max(now.saturating_duration_since(since));
@@ -48,17 +48,17 @@ impl Progress {
 
     /// Writes acknowledged since the beginning.
     pub fn acknowledged(&self) -> u64 {
-        self.locked().acknowledged
+        self.state.lock().acknowledged
     }
 
     /// By server: writes that were both sent and acknowledged since the mark.
     pub fn since_mark(&self) -> Vec<u64> {
-        self.locked().since_mark.clone()
+        self.state.lock().since_mark.clone()
     }
 
     /// Starts a new measurement of gaps.
     pub fn mark(&self) {
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         state.mark = Instant::now();
         state.longest_gap = Duration::ZERO;
         state.since_mark.fill(0);
@@ -96,16 +96,9 @@ impl Progress {
     }
 
     fn wait(&self, within: Duration, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
-        let state = self.locked();
-        let (state, _) = self
-            .changed
-            .wait_timeout_while(state, within, |state| !is_so(state))
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| !is_so(state), within);
         state
-    }
-
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,12 +2,13 @@
 //! server. Both check that indexes increase and that there is no gap. Not here: comparing the events with the writes.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::http::{Connection, Request};
@@ -61,7 +62,7 @@ impl Roamer {
         self.thread.join().map_err(|_| anyhow!("the subscriber panicked"))??;
         let last = self.seen.last.load(Ordering::SeqCst);
         ensure!(reached && last >= index, "the stream came to {last} and not to {index}");
-        let mut events = std::mem::take(&mut *self.seen.events.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut events = std::mem::take(&mut *self.seen.events.lock());
         // A write of unknown outcome may still take effect after everything that is checked.
         events.truncate(events.partition_point(|event| event.index <= index));
         Ok((events, self.seen.moves.load(Ordering::SeqCst)))
@@ -78,7 +79,7 @@ fn roam(servers: &[SocketAddr], first: usize, run: &str, seen: &Seen, stop: &Ato
             while let Some(line) = subscription.line(silence(seen)) {
                 let event = pool_event(&line, &mut last, run)?;
                 if let Some(event) = event {
-                    seen.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+                    seen.events.lock().push(event);
                 }
                 seen.last.store(last, Ordering::SeqCst);
                 if stop.load(Ordering::SeqCst) {

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::chance::Chance;
@@ -65,7 +66,7 @@ impl Switch {
 
     /// Replaces the faults of the network.
     pub fn set(&self, faults: Faults) {
-        *locked(&self.faults) = faults;
+        *self.faults.lock() = faults;
     }
 }
 
@@ -81,10 +82,6 @@ impl Drop for Switch {
             let _ended = thread.join();
         }
     }
-}
-
-fn locked(faults: &Mutex<Faults>) -> MutexGuard<'_, Faults> {
-    faults.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Forwards the packets of one card, until the switch ends.
@@ -114,7 +111,7 @@ fn pass(
             let packet = &space[..size];
             let Some(to) = destination(packet).filter(|to| *to < cards.len()) else { continue };
             let (lost, delay) = {
-                let faults = locked(faults);
+                let faults = faults.lock();
                 let lost = faults.cut.contains(&(port, to)) || faults.lost_per_thousand > chance.below(1000);
                 let jitter = u64::try_from(faults.jitter.as_micros()).unwrap_or(u64::MAX);
                 (lost, faults.delay + Duration::from_micros(if jitter == 0 { 0 } else { chance.below(jitter) }))

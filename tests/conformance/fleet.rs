@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZero;
-use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Setup};
@@ -61,16 +61,16 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
                 scope.spawn(|| {
                     let mut seat = Seat::new(*profile);
                     loop {
-                        let next = queue.lock().expect("no worker panics with it").pop_front();
+                        let next = queue.lock().pop_front();
                         let Some(case) = next else { break };
                         let verdict = seat.judge(case, plan);
-                        verdicts.lock().expect("no worker panics with it").insert(case.name.clone(), verdict);
+                        verdicts.lock().insert(case.name.clone(), verdict);
                     }
                 });
             }
         }
     });
-    verdicts.into_inner().expect("no worker panicked")
+    verdicts.into_inner()
 }
 
 /// One sequence of agents, of which one runs at a time.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 
+use parking_lot::{Condvar, Mutex};
 use songline_log::{Disk, DiskFile, Lock, Open, RealDisk};
 
 /// The machine's file system, until a fault is set.
@@ -34,7 +35,7 @@ struct Pages {
 impl Moody {
     /// Cuts the power: unsynced parts get their earlier content back.
     pub fn power_cut(&self) {
-        for (path, pages) in std::mem::take(&mut *self.files.lock().unwrap()) {
+        for (path, pages) in std::mem::take(&mut *self.files.lock()) {
             let file = std::fs::File::options().write(true).open(path).unwrap();
             for (offset, bytes) in pages.lost.iter().chain(&pages.dirty).rev() {
                 file.write_all_at(bytes, *offset).unwrap();
@@ -54,7 +55,7 @@ impl Moody {
 
     /// True: no sync returns from now on. False: syncs return again, including the waiting ones.
     pub fn holds(&self, holding: bool) {
-        *self.held.0.lock().unwrap() = holding;
+        *self.held.0.lock() = holding;
         self.held.1.notify_all();
     }
 
@@ -128,8 +129,8 @@ struct MoodyFile {
 
 impl MoodyFile {
     fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        drop(self.disk.held.1.wait_while(self.disk.held.0.lock().unwrap(), |held| *held).unwrap());
-        let mut files = self.disk.files.lock().unwrap();
+        self.disk.held.1.wait_while(&mut self.disk.held.0.lock(), |held| *held);
+        let mut files = self.disk.files.lock();
         let pages = files.entry(self.path.clone()).or_default();
         let outcome = self.disk.change().and_then(|()| sync());
         let synced = std::mem::take(&mut pages.dirty);
@@ -151,7 +152,7 @@ impl DiskFile for MoodyFile {
 
     /// Data written to a failing disk may still be there afterwards.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut files = self.disk.files.lock().unwrap();
+        let mut files = self.disk.files.lock();
         let pages = files.entry(self.path.clone()).or_default();
         let end = offset + bytes.len() as u64;
         let within = |(at, before): &(u64, Vec<u8>)| *at >= offset && *at + before.len() as u64 <= end;

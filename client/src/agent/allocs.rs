@@ -8,7 +8,7 @@ use std::time::Duration;
 use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, TaskRunState, Time};
 use songline_rpc::{AllocUpdate, BlockingQuery, Servers};
 
-use super::{DEV_RETRY, Inner, lock};
+use super::{DEV_RETRY, Inner};
 use crate::core::{
     AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted,
 };
@@ -45,7 +45,7 @@ impl<S: Servers> Inner<S> {
         })?;
         let here: BTreeMap<AllocId, u64> =
             self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc.alloc_modify_index)).collect();
-        let invalid = lock(&self.invalid).clone();
+        let invalid = self.invalid.lock().clone();
         let Some(wanted) = wanted(&here, &invalid, min_index, answer.index, &answer.allocs) else {
             // The answer is stale or a timeout. A server that keeps answering early must not make this node poll in a
             // tight loop.
@@ -78,14 +78,14 @@ impl<S: Servers> Inner<S> {
         let indexes = pulled.iter().map(|(id, alloc)| (*id, alloc.alloc_modify_index)).collect();
         let todo = changes(here, &indexes, unchanged);
         for id in todo.removed {
-            lock(&self.sync).forget(&id);
-            if let Some(runner) = lock(&self.runners).remove(&id) {
+            self.sync.lock().forget(&id);
+            if let Some(runner) = self.runners.lock().remove(&id) {
                 runner.tell(Input::Destroy);
             }
         }
-        lock(&self.invalid).retain(|id| pulled.contains_key(id) || unchanged.contains(id));
+        self.invalid.lock().retain(|id| pulled.contains_key(id) || unchanged.contains(id));
         for id in todo.updated {
-            if let (Some(alloc), Some(runner)) = (pulled.remove(&id), lock(&self.runners).get(&id)) {
+            if let (Some(alloc), Some(runner)) = (pulled.remove(&id), self.runners.lock().get(&id)) {
                 self.update_alloc(runner, alloc);
             }
         }
@@ -95,7 +95,7 @@ impl<S: Servers> Inner<S> {
                 self.add_alloc(alloc);
             }
         }
-        lock(&self.sync).on_contact();
+        self.sync.lock().on_contact();
         self.sync_wake.notify_one();
         for runner in self.all().into_values() {
             runner.tell(Input::ServersContacted);
@@ -121,14 +121,14 @@ impl<S: Servers> Inner<S> {
         match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
             Ok(machine) => {
                 let runner = Runner::spawn(Arc::clone(&self.shared), machine, Begin::Start);
-                lock(&self.runners).insert(id, runner);
+                self.runners.lock().insert(id, runner);
             }
             Err(error) => {
                 tracing::error!(alloc = %id, error, "adding an allocation");
-                lock(&self.invalid).insert(id);
+                self.invalid.lock().insert(id);
                 if !alloc.client_terminal() {
                     let update = not_added(&alloc, &error, self.now());
-                    lock(&self.sync).put(self.now(), update);
+                    self.sync.lock().put(self.now(), update);
                     self.sync_wake.notify_one();
                 }
             }
@@ -155,20 +155,20 @@ impl<S: Servers> Inner<S> {
             }
             let alloc = Arc::new(left.alloc);
             if let Some(acknowledged) = left.acknowledged {
-                lock(&self.sync).restore_acknowledged(acknowledged);
+                self.sync.lock().restore_acknowledged(acknowledged);
             }
             match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
                 Ok(machine) => machines.push((id, machine, Begin::Restore { tasks: left.tasks, health: left.health })),
                 Err(error) => {
                     tracing::error!(alloc = %id, error, "restoring an allocation");
-                    lock(&self.invalid).insert(id);
-                    lock(&self.sync).put(self.now(), not_added(&alloc, &error, self.now()));
+                    self.invalid.lock().insert(id);
+                    self.sync.lock().put(self.now(), not_added(&alloc, &error, self.now()));
                 }
             }
         }
         for (id, machine, begin) in machines {
             let runner = Runner::spawn(Arc::clone(&self.shared), machine, begin);
-            lock(&self.runners).insert(id, runner);
+            self.runners.lock().insert(id, runner);
         }
     }
 }

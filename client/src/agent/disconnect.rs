@@ -6,7 +6,7 @@ use std::time::Duration;
 use songline_model::{Dur, Time};
 use songline_rpc::Servers;
 
-use super::{Inner, lock};
+use super::Inner;
 use crate::core::Input;
 
 /// Interval of the check.
@@ -34,6 +34,6 @@ impl<S: Servers> Inner<S> {
     }
 
     fn cut_off_since(&self, started: Time) -> Time {
-        lock(&self.heard_at).unwrap_or_else(|| started.plus(STARTUP_GRACE))
+        self.heard_at.lock().unwrap_or_else(|| started.plus(STARTUP_GRACE))
     }
 }

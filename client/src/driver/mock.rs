@@ -354,7 +354,8 @@ fn parse_duration(text: &str) -> Option<Dur> {
 
 /// The known runs.
 mod parking {
-    use std::sync::{Arc, Mutex, PoisonError};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use super::{Pretended, RunId};
 
@@ -363,16 +364,16 @@ mod parking {
 
     impl Runs {
         pub fn put(&self, id: RunId, process: Arc<Pretended>) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((id, process));
+            self.0.lock().push((id, process));
         }
 
         pub fn get(&self, id: &RunId) -> Option<Arc<Pretended>> {
-            let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let runs = self.0.lock();
             runs.iter().find(|(known, _)| known == id).map(|(_, process)| Arc::clone(process))
         }
 
         pub fn remove(&self, id: &RunId) -> Option<Arc<Pretended>> {
-            let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut runs = self.0.lock();
             let at = runs.iter().position(|(known, _)| known == id)?;
             Some(runs.swap_remove(at).1)
         }

@@ -1,9 +1,9 @@
 //! Servers call a node over its session.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use expect_test::expect;
+use parking_lot::Mutex;
 use songline_model::{AllocId, Blob, Str, Time};
 use songline_rpc::message::{ExecMessage, ExecStdin, StreamErrWrapper};
 use songline_rpc::net::{call_over, open_channel};
@@ -23,7 +23,7 @@ struct Notes {
 
 impl Notes {
     fn note(&self, line: String) {
-        self.asked.lock().unwrap().push(line);
+        self.asked.lock().push(line);
     }
 
     fn frames(&self, line: String) -> Result<frames::Frames, RpcError> {
@@ -199,7 +199,7 @@ async fn calls_reach_the_node_and_answers_and_errors_come_back() {
             "list AllocId(05050505-0505-0505-0505-050505050505) /",
         ]
     "#]]
-    .assert_debug_eq(&*node.asked.lock().unwrap());
+    .assert_debug_eq(&*node.asked.lock());
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn task_logs_stream_as_frames_or_plain_text_and_end_with_the_error() {
             "ReadLogs { alloc: AllocId(05050505-0505-0505-0505-050505050505), task: \"web\", kind: \"stdout\", offset: 0, origin: End, follow: false }",
             "plain true: [\"one\", \"two\", \"error Some(404) file deleted\"]",
         ]
-    "#]].assert_debug_eq(&*node.asked.lock().unwrap());
+    "#]].assert_debug_eq(&*node.asked.lock());
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn exec_session_carries_input_output_and_the_exit_code() {
             "[\"{\\\"stdout\\\":{\\\"data\\\":\\\"aGVsbG8=\\\"}}\", \"{\\\"exited\\\":true,\\\"result\\\":{\\\"exit_code\\\":3}}\"]",
         ]
     "#]]
-    .assert_debug_eq(&*node.asked.lock().unwrap());
+    .assert_debug_eq(&*node.asked.lock());
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ struct Doorkeeper(Mutex<Vec<String>>);
 impl Guard for Doorkeeper {
     fn may(&self, right: Right, asked: Asked) -> futures_util::future::BoxFuture<'_, Result<(), RpcError>> {
         let may = asked.auth_token.reveal() == "good";
-        self.0.lock().unwrap().push(format!("{right:?} of {} in {:?}: {may}", asked.alloc_id, asked.task.as_str()));
+        self.0.lock().push(format!("{right:?} of {} in {:?}: {may}", asked.alloc_id, asked.task.as_str()));
         Box::pin(std::future::ready(if may { Ok(()) } else { Err(RpcError::remote("Permission denied")) }))
     }
 }
@@ -344,7 +344,7 @@ async fn node_with_acls_checks_the_token_of_every_call() {
             ],
         )
     "#]]
-    .assert_debug_eq(&(&*node.asked.lock().unwrap(), &*door.0.lock().unwrap()));
+    .assert_debug_eq(&(&*node.asked.lock(), &*door.0.lock()));
 }
 
 #[tokio::test]
@@ -369,5 +369,5 @@ async fn agent_profile_and_monitor_answer_over_the_node_session() {
             "[\"{\\\"Data\\\":\\\"b25l\\\",\\\"File\\\":\\\"web.stdout.0\\\"}\", \"{}\", \"{\\\"Data\\\":\\\"dHdv\\\",\\\"File\\\":\\\"web.stdout.0\\\",\\\"Offset\\\":3}\", \"error Some(404) file deleted\"]",
         ]
     "#]]
-    .assert_debug_eq(&*node.asked.lock().unwrap());
+    .assert_debug_eq(&*node.asked.lock());
 }

@@ -1,8 +1,9 @@
 //! Processes of an allocation's tasks, and the final resource usage of those that have ended.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use songline_model::Str;
 
 use crate::driver::Process;
@@ -18,24 +19,24 @@ pub(super) struct Processes {
 
 impl Processes {
     pub(super) fn get(&self, task: &str) -> Option<Arc<dyn Process>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned()
+        self.running.lock().get(task).cloned()
     }
 
     pub(super) fn put(&self, task: &Str, process: Arc<dyn Process>) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), process);
+        self.running.lock().insert(task.clone(), process);
     }
 
     pub(super) fn remove(&self, task: &str) {
-        let removed = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+        let removed = self.running.lock().remove(task);
         if let Some(usage) = removed.and_then(|process| process.usage()) {
-            self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(task.into(), usage);
+            self.ended.lock().insert(task.into(), usage);
         }
     }
 
     pub(super) fn usage(&self, task: &str) -> Option<TaskUsage> {
         match self.get(task) {
             Some(process) => process.usage(),
-            None => self.ended.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied(),
+            None => self.ended.lock().get(task).copied(),
         }
     }
 }

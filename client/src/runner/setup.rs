@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task, TaskArtifact};
 use tokio::sync::mpsc;
@@ -222,7 +222,7 @@ fn environment(
         TaskPaths { alloc: dir.shared(), local: own.join("local"), secrets: own.join("secrets") }
     };
     let host = host::inherited(&task.driver, &shared.config.options);
-    let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
+    let node = Arc::clone(&shared.node.lock());
     TaskEnv::build(&Sources {
         alloc,
         task,
@@ -251,7 +251,7 @@ pub(super) fn registrations(
         Workload::Task(name) => alloc.group().and_then(|group| group.task(name)).unwrap_or(&nobody),
     };
     let env = environment(shared, alloc, task, dir, false, None);
-    let node = Arc::clone(&shared.node.lock().unwrap_or_else(PoisonError::into_inner));
+    let node = Arc::clone(&shared.node.lock());
     services::registrations(alloc, &node, &env, of)
 }
 

@@ -40,14 +40,14 @@ impl Accept for Scripted {
 
 impl Dispatch for Scripted {
     async fn call(&self, method: &str, _: Bytes, caller: &net::Caller) -> Result<Bytes, Refusal> {
-        let does = lock(&self.script).pop_front().unwrap_or(Does::Answers);
-        lock(&self.said).push(format!("{} {method}: {does:?}", self.name));
+        let does = self.script.lock().pop_front().unwrap_or(Does::Answers);
+        self.said.lock().push(format!("{} {method}: {does:?}", self.name));
         match does {
             Does::Answers if method == "Alloc.GetAllocs" => Ok(encoded(&AllocGetAllocsAnswer::default())?),
             Does::Answers => {
                 let info =
                     |address: &Str| NodeServerInfo { rpc_advertise_addr: address.clone(), ..NodeServerInfo::default() };
-                let servers = lock(&self.members).iter().map(info).collect();
+                let servers = self.members.lock().iter().map(info).collect();
                 Ok(encoded(&NodeUpdate { servers: Some(servers), ..NodeUpdate::default() })?)
             }
             Does::HasNoLeader => Err(RpcError::NoLeader.into()),
@@ -125,11 +125,11 @@ impl Drop for Story {
 /// Makes calls to two servers that follow the script; prints the calls that servers saw and the node's results.
 async fn check(script: &[Does], calls: &[&str], expected: Expect) {
     let story = Story::begin(2).await;
-    lock(&story.script).extend(script.iter().cloned());
+    story.script.lock().extend(script.iter().cloned());
     let mut told = String::new();
     for call in calls {
         let result = story.call(call).await;
-        for line in std::mem::take(&mut *lock(&story.said)) {
+        for line in std::mem::take(&mut *story.said.lock()) {
             told.push_str(&format!("  {line}\n"));
         }
         told.push_str(&format!("{call}: {result}\n"));
@@ -237,7 +237,7 @@ async fn single_read_skips_a_server_that_does_not_listen() {
 #[tokio::test]
 async fn server_list_of_a_heartbeat_answer_replaces_the_known_servers() {
     let story = Story::begin(1).await;
-    *lock(&story.members) = vec!["192.0.2.1:4647".into()];
+    *story.members.lock() = vec!["192.0.2.1:4647".into()];
     assert_eq!(story.call("heartbeat").await, "ok");
     assert_eq!(story.node.known(), ["192.0.2.1:4647"]);
     story.node.replace(vec![]).expect_err("nobody to ask is not taken");
@@ -247,7 +247,7 @@ async fn server_list_of_a_heartbeat_answer_replaces_the_known_servers() {
 async fn heartbeat_answer_without_servers_fails_and_keeps_the_known_servers() {
     let story = Story::begin(1).await;
     let before = story.node.known();
-    lock(&story.members).clear();
+    story.members.lock().clear();
     assert_eq!(story.call("heartbeat").await, "no servers");
     assert_eq!(story.node.known(), before);
 }

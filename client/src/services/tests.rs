@@ -1,8 +1,9 @@
 //! Registrations of an allocation's services, and the worker with mock servers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use expect_test::expect;
+use parking_lot::Mutex;
 use songline_model::{
     AllocDeploymentStatus, AllocId, AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, Allocation,
     Job, NamespaceName, NetworkResource, Node, NodeId, Service, ServiceRegistration, Str, TaskGroup,
@@ -123,7 +124,7 @@ struct Noting {
 
 impl Noting {
     fn note(&self, call: String, answer: Result<u64, RpcError>) -> Boxed<'_, Result<u64, RpcError>> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock();
         let first = calls.is_empty();
         calls.push(call);
         Box::pin(async move { if first { Err(RpcError::NoLeader) } else { answer } })
@@ -163,5 +164,5 @@ async fn service_worker_writes_only_changes_and_retries_without_a_leader() {
         delete b
         delete c
         delete left"#]]
-    .assert_eq(&servers.calls.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
+    .assert_eq(&servers.calls.lock().join("\n"));
 }

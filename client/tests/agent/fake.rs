@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use songline_client::{Client, ClientConfig};
 use songline_model::{
@@ -49,7 +50,7 @@ impl Fake {
     }
 
     fn change<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.index += 1;
         let result = act(&mut known);
         self.changed.send_replace(known.index);
@@ -57,7 +58,7 @@ impl Fake {
     }
 
     fn look<T>(&self, act: impl FnOnce(&Known) -> T) -> T {
-        act(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&self.known.lock())
     }
 
     pub fn node(&self) -> Option<Node> {
@@ -138,7 +139,7 @@ impl Servers for Fake {
 
     async fn node_update_status(&self, _from: &NodeAuth, status: NodeStatus) -> Result<NodeUpdateResponse, RpcError> {
         assert_eq!(status, NodeStatus::Ready);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.heartbeats += 1;
         Ok(NodeUpdateResponse { heartbeat_ttl: Dur::from_millis(500), nodes: 1, ..NodeUpdateResponse::default() })
     }
@@ -154,7 +155,7 @@ impl Servers for Fake {
     }
 
     async fn alloc_get_allocs(&self, _from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         known.fetched += ids.len();
         Ok(ids.iter().filter_map(|id| known.allocs.get(id).cloned()).collect())
     }

@@ -3,11 +3,12 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt};
 use openraft::storage::{ApplyResponder, EntryResponder, RaftStateMachine};
 use openraft::{OptionalSend, RaftSnapshotBuilder};
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use super::adapt;
@@ -33,21 +34,21 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub fn newest(&self) -> Option<Checkpoint> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.newest.lock().clone()
     }
 
     /// The disk error of a checkpoint that consensus needs, if there was one.
     pub fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble.lock().clone()
     }
 
     fn note_trouble(&self, doing: &str, error: &io::Error) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = self.trouble.lock();
         trouble.get_or_insert_with(|| format!("{doing} a checkpoint: {error}"));
     }
 
     pub fn set_newest(&self, checkpoint: Checkpoint) {
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(checkpoint);
+        *self.newest.lock() = Some(checkpoint);
     }
 }
 
@@ -116,14 +117,11 @@ impl<S: StateMachine> Machine<S> {
         self.checkpoints.clone()
     }
 
-    fn state(&mut self) -> &mut S {
-        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Replaces the state by a checkpoint's.
     pub fn install(&mut self, checkpoint: Checkpoint) -> io::Result<()> {
         let content = checkpoint.content(self.disk.as_ref());
-        let installed = content.and_then(|mut content| self.state().install(checkpoint.meta.position, &mut content));
+        let installed =
+            content.and_then(|mut content| self.state.get_mut().install(checkpoint.meta.position, &mut content));
         if let Err(error) = installed {
             // Other errors are errors of the content: trying again would not help.
             if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::StorageFull {
@@ -154,7 +152,7 @@ impl<S: StateMachine> Machine<S> {
         let count = batch.len();
         // A panic here would only end openraft's state machine task, and the server would hang. As an error it stops
         // consensus, and with it the process.
-        let replies = catch_unwind(AssertUnwindSafe(|| self.state().apply(batch)))
+        let replies = catch_unwind(AssertUnwindSafe(|| self.state.get_mut().apply(batch)))
             .map_err(|_| io::Error::other("the state machine panicked"))?;
         assert_eq!(replies.len(), count, "one reply per entry");
         self.applied = edge;
@@ -166,7 +164,7 @@ impl<S: StateMachine> Machine<S> {
     pub fn begin_checkpoint(&mut self) -> Option<(Meta, Box<dyn CheckpointSource>)> {
         let position = self.applied.last()?;
         let meta = Meta { position, members_set: self.members_set, members: self.members.clone() };
-        Some((meta, self.state().checkpoint()))
+        Some((meta, self.state.get_mut().checkpoint()))
     }
 }
 
@@ -259,7 +257,7 @@ impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
         match self {
             Self::Written(checkpoint) => to_snapshot(checkpoint.clone()),
             Self::Unwritten { begun, disk, dir, progress } => {
-                let begun = begun.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+                let begun = begun.get_mut().take();
                 let Some((meta, source)) = begun else {
                     return Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: None });
                 };

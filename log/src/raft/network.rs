@@ -1,7 +1,7 @@
 //! Sends openraft's calls to other members as messages of a `Transport`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 use openraft::{AnyError, OptionalSend};
+use parking_lot::Mutex;
 
 use super::adapt;
 use super::message::{Part, Request, Response};
@@ -92,12 +93,12 @@ impl Peer {
 
     /// Index after the last entry that the member has acknowledged in this term; 0 without one.
     fn acked_in(&self, term: u64) -> u64 {
-        let acked = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
+        let acked = self.acked.lock();
         acked.get(&self.target).filter(|(of, _)| *of == term).map_or(0, |(_, next)| *next)
     }
 
     fn ack(&self, term: u64, next: u64) {
-        let mut acked = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut acked = self.acked.lock();
         let known = acked.entry(self.target).or_insert((term, next));
         *known = if known.0 == term { (term, known.1.max(next)) } else { (term, next) };
     }

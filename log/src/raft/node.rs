@@ -1,7 +1,7 @@
 //! One member of the cluster: openraft behind calls that use this crate's types.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -84,7 +84,7 @@ pub(crate) struct Node<S: StateMachine> {
     changing: Mutex<()>,
     incoming: Mutex<Incoming>,
     /// Time at which a leader was last heard.
-    heard: std::sync::Mutex<Option<Instant>>,
+    heard: parking_lot::Mutex<Option<Instant>>,
     /// Tasks that update `outlook`. Taken when the node shuts down.
     tellers: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -130,7 +130,7 @@ impl<S: StateMachine> Node<S> {
         let (leadership, cut_off) = watch_leadership(&raft, timing, outlook.clone());
         let members = watch_members(&raft, outlook.members.clone()).await?;
         let failure = watch_failure(&raft, store, progress);
-        let (changing, heard) = (Mutex::default(), std::sync::Mutex::default());
+        let (changing, heard) = (Mutex::default(), parking_lot::Mutex::default());
         let tellers = Mutex::new(vec![leadership, members]);
         Ok(Self { id, raft, outlook, cut_off, failure, timing, changing, incoming, heard, tellers })
     }
@@ -252,7 +252,7 @@ impl<S: StateMachine> Node<S> {
         if self.outlook.leadership.borrow().is_leader {
             return Some(Duration::ZERO);
         }
-        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = *self.heard.lock();
         heard.map(|at| at.elapsed())
     }
 
@@ -326,7 +326,7 @@ impl<S: StateMachine> Node<S> {
     }
 
     fn hear(&self) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.heard.lock() = Some(Instant::now());
     }
 
     /// Adds a learner, or changes a learner's address. Returns once the change is committed.

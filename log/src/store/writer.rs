@@ -4,9 +4,10 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::scan::{Mark, encode_floor};
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Queue {
 
 impl Queue {
     pub fn push(&self, change: Change) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let was_empty = waiting.is_empty();
         waiting.push(change);
         drop(waiting);
@@ -61,13 +62,13 @@ impl Queue {
     }
 
     fn drain(&self) -> Vec<Change> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.waiting.lock())
     }
 
     /// Like `take`, for a task. Waits `delay` before it takes the changes, like a slow disk.
     async fn come(&self, timeout: Option<Duration>, delay: Duration) -> Vec<Change> {
         let filled = async {
-            while self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            while self.waiting.lock().is_empty() {
                 self.filled_task.notified().await;
             }
         };
@@ -87,19 +88,12 @@ impl Queue {
 
     /// Waits for changes and takes all that are queued; empty after `timeout` without any.
     fn take(&self, timeout: Option<Duration>) -> Vec<Change> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        while waiting.is_empty() {
-            waiting = match timeout {
-                None => self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner),
-                Some(timeout) => {
-                    let (waiting, outcome) =
-                        self.filled.wait_timeout(waiting, timeout).unwrap_or_else(PoisonError::into_inner);
-                    if outcome.timed_out() && waiting.is_empty() {
-                        return Vec::new();
-                    }
-                    waiting
-                }
-            };
+        let mut waiting = self.waiting.lock();
+        match timeout {
+            None => self.filled.wait_while(&mut waiting, |waiting| waiting.is_empty()),
+            Some(timeout) => {
+                self.filled.wait_while_for(&mut waiting, |waiting| waiting.is_empty(), timeout);
+            }
         }
         std::mem::take(&mut *waiting)
     }
@@ -202,12 +196,12 @@ impl Writer {
     }
 
     fn check(&self) -> io::Result<()> {
-        self.shared.state().check()
+        self.shared.state.lock().check()
     }
 
     fn note_failure(&self, outcome: &io::Result<()>) {
         if let Err(error) = outcome {
-            let mut state = self.shared.state();
+            let mut state = self.shared.state.lock();
             if state.failed.is_none() {
                 tracing::error!(%error, dir = %self.dir.display(), "the log cannot be written any more");
                 state.failed = Some(format!("the log cannot be written any more: {error}"));
@@ -230,7 +224,7 @@ impl Writer {
         file.write_all_at(&self.buffer, start)?;
         file.sync_data()?;
         self.durable = Mark { edge: Edge::after(last.position), chain };
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         let segment = state.segments.last_mut().expect("room_for left a segment");
         for (before, offset, chain) in noted {
             segment.note(before, offset, chain);
@@ -247,7 +241,7 @@ impl Writer {
     /// Room for the next group of this many bytes: (file, offset, chain that it continues, edge before it). Begins a
     /// new segment if the last one is full.
     fn room_for(&mut self, bytes: u64) -> io::Result<(Arc<dyn DiskFile>, u64, u32, Edge)> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         let (start, chain) = match state.segments.last() {
             Some(segment)
                 if segment.end.next == segment.first() || segment.end_offset + bytes <= self.config.segment_bytes =>
@@ -264,7 +258,7 @@ impl Writer {
         let header = Header { nonce: self.nonce, start, chain, created_ms: self.disk.now_ms() };
         let segment = Segment::create(self.disk.as_ref(), &self.dir, header, self.config.segment_bytes)?;
         let room = (Arc::clone(&segment.file), segment.end_offset, segment.chain, segment.end);
-        state = self.shared.state();
+        state = self.shared.state.lock();
         state.segments.push(segment);
         Ok(room)
     }
@@ -273,7 +267,7 @@ impl Writer {
         if next >= self.durable.edge.next {
             return Ok(());
         }
-        let mut segments = self.shared.state().segments.clone();
+        let mut segments = self.shared.state.lock().segments.clone();
         while segments.len() > 1 && segments.last().is_some_and(|segment| segment.first() >= next) {
             segments.pop();
         }
@@ -284,7 +278,7 @@ impl Writer {
         self.remove(|segment| segment.first() > kept.first())?;
         kept.cut(next, self.config.segment_bytes)?;
         self.durable = self.marked;
-        if let Some(newest) = self.shared.state().segments.last_mut() {
+        if let Some(newest) = self.shared.state.lock().segments.last_mut() {
             *newest = kept;
         }
         Ok(())
@@ -292,14 +286,14 @@ impl Writer {
 
     fn begin(&mut self, index: u64) -> io::Result<()> {
         self.remove(|_| true)?;
-        let floor = self.shared.state().floor;
+        let floor = self.shared.state.lock().floor;
         self.floor_file.save(&encode_floor(floor, index))?;
         self.durable = Mark { edge: Edge { term: floor.term, next: index }, chain: 0 };
         self.save_mark(self.durable)
     }
 
     fn purge(&mut self, floor: Edge) -> io::Result<()> {
-        let begin = self.shared.state().begin;
+        let begin = self.shared.state.lock().begin;
         self.floor_file.save(&encode_floor(floor, begin))?;
         if floor.next >= self.durable.edge.next {
             // The whole log goes. Later entries start a new chain in a new segment.
@@ -307,7 +301,7 @@ impl Writer {
             self.durable = Mark { edge: floor, chain: 0 };
             return self.save_mark(self.durable);
         }
-        let firsts: Vec<u64> = self.shared.state().segments.iter().map(Segment::first).collect();
+        let firsts: Vec<u64> = self.shared.state.lock().segments.iter().map(Segment::first).collect();
         let oldest = firsts.iter().rev().find(|first| **first <= floor.next).copied().unwrap_or(0);
         self.remove(|segment| segment.first() < oldest)
     }
@@ -316,12 +310,12 @@ impl Writer {
     /// directory is synced after each.
     fn remove(&mut self, which: impl Fn(&Segment) -> bool) -> io::Result<()> {
         let removed: Vec<Segment> = {
-            let mut state = self.shared.state();
+            let mut state = self.shared.state.lock();
             let (removed, kept) = state.segments.drain(..).partition(|segment| which(segment));
             state.segments = kept;
             removed
         };
-        let kept_first = self.shared.state().segments.first().map(Segment::first);
+        let kept_first = self.shared.state.lock().segments.first().map(Segment::first);
         let from_the_end = removed.first().zip(kept_first).is_some_and(|(gone, kept)| gone.first() > kept);
         let order: Vec<&Segment> = if from_the_end { removed.iter().rev().collect() } else { removed.iter().collect() };
         for segment in &order {
@@ -346,12 +340,12 @@ impl Writer {
 
     fn close(&mut self) {
         let outcome = self.mark().and_then(|()| {
-            let mut state = self.shared.state();
+            let mut state = self.shared.state.lock();
             let committed = state.committed.encode();
             state.committed_file.save(&committed)
         });
         self.note_failure(&outcome);
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         state.failed.get_or_insert_with(|| "the log is closed".to_owned());
         drop(state);
         // Changes queued after the close get an error.
@@ -397,9 +391,9 @@ impl TaskWriter {
     /// Writes until the store is closed.
     pub async fn run(self) {
         loop {
-            let timeout = self.writer().timeout();
+            let timeout = self.writer.lock().timeout();
             let changes = self.shared.queue.come(timeout, self.delay).await;
-            if self.writer().carry_out_all(changes).is_break() {
+            if self.writer.lock().carry_out_all(changes).is_break() {
                 return;
             }
         }
@@ -408,11 +402,7 @@ impl TaskWriter {
     /// Makes all queued changes now.
     pub fn settle(&self) {
         // Only a `Close` breaks, and that concerns the task's loop: no caller closes the store and then settles.
-        let _ = self.writer().carry_out_all(self.shared.queue.drain());
-    }
-
-    fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        let _ = self.writer.lock().carry_out_all(self.shared.queue.drain());
     }
 }
 

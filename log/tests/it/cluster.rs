@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use songline_log::{
     Config, Disk, Log, NodeId, OpenError, RealDisk, Start, Timing, Transport, TransportError, stand_alone,
 };
@@ -37,8 +38,8 @@ impl Transport for Line {
     ) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
             let switch = self.switch.upgrade().ok_or_else(|| TransportError::Unreachable("over".to_owned()))?;
-            let is_cut = |from, to| switch.cut.lock().unwrap_or_else(PoisonError::into_inner).contains(&(from, to));
-            let log = switch.logs.lock().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
+            let is_cut = |from, to| switch.cut.lock().contains(&(from, to));
+            let log = switch.logs.lock().get(&to).cloned();
             let Some(log) = log.filter(|_| !is_cut(self.from, to)) else {
                 return Err(TransportError::Unreachable(format!("{to} is away")));
             };
@@ -91,7 +92,7 @@ impl Cluster {
         let config = Config { disk, ..member(id, dir.path()) };
         let log = Log::open(config, diary.clone(), Arc::new(line)).await.unwrap();
         self.diaries.insert(id, diary);
-        self.switch.logs.lock().unwrap().insert(id, log);
+        self.switch.logs.lock().insert(id, log);
     }
 
     /// Reopens the log of a server whose disk failed, with an empty diary.
@@ -103,26 +104,26 @@ impl Cluster {
     }
 
     async fn stop(&mut self, id: NodeId) {
-        let log = self.switch.logs.lock().unwrap().remove(&id).unwrap();
+        let log = self.switch.logs.lock().remove(&id).unwrap();
         log.shutdown().await;
     }
 
     pub fn log(&self, id: NodeId) -> Log<Diary> {
-        self.switch.logs.lock().unwrap()[&id].clone()
+        self.switch.logs.lock()[&id].clone()
     }
 
     pub fn ids(&self) -> Vec<NodeId> {
-        self.switch.logs.lock().unwrap().keys().copied().collect()
+        self.switch.logs.lock().keys().copied().collect()
     }
 
     /// Cuts a server off from all others.
     fn isolate(&self, id: NodeId) {
-        let mut cut = self.switch.cut.lock().unwrap();
+        let mut cut = self.switch.cut.lock();
         cut.extend((1..=9).flat_map(|other| [(id, other), (other, id)]));
     }
 
     fn heal(&self) {
-        self.switch.cut.lock().unwrap().clear();
+        self.switch.cut.lock().clear();
     }
 
     /// Writes through the current leader until a write is acknowledged, and returns the leader. Each attempt has a name
@@ -318,7 +319,7 @@ async fn server_ignores_messages_for_another_server_at_its_address() {
     cluster.start(4).await;
     // Server 4 now has the address of the removed server.
     let new = cluster.log(4);
-    cluster.switch.logs.lock().unwrap().insert(gone, new.clone());
+    cluster.switch.logs.lock().insert(gone, new.clone());
     for n in 0..20 {
         cluster.write(&format!("b-{n}")).await;
     }

@@ -2,9 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use songline_log::{
     CheckpointSource, Committed, Config, Log, NoTransport, Payload, Position, Retention, StateMachine, StoreConfig,
 };
@@ -19,7 +20,7 @@ pub struct Diary {
 
 impl Diary {
     pub fn commands(&self) -> Vec<String> {
-        self.commands.lock().unwrap().clone()
+        self.commands.lock().clone()
     }
 }
 
@@ -28,8 +29,8 @@ impl StateMachine for Diary {
     type Reply = usize;
 
     fn apply(&mut self, batch: Vec<Committed>) -> Vec<usize> {
-        let _open = self.gate.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut commands = self.commands.lock().unwrap();
+        let _open = self.gate.lock();
+        let mut commands = self.commands.lock();
         let mut replies = Vec::new();
         for committed in batch {
             if let Payload::Command(bytes) = committed.payload {
@@ -49,7 +50,7 @@ impl StateMachine for Diary {
     fn install(&mut self, _position: Position, content: &mut dyn Read) -> io::Result<()> {
         let mut text = String::new();
         content.read_to_string(&mut text)?;
-        *self.commands.lock().unwrap() = text.lines().map(str::to_owned).collect();
+        *self.commands.lock() = text.lines().map(str::to_owned).collect();
         Ok(())
     }
 }

@@ -135,7 +135,7 @@ async fn a_stalled_state_machine_survives_checkpoints_and_purges() {
         let (held, is_held) = std::sync::mpsc::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
         let holder = std::thread::spawn(move || {
-            let _closed = gate.lock().unwrap();
+            let _closed = gate.lock();
             held.send(()).unwrap();
             released.recv().unwrap();
         });

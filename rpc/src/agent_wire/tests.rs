@@ -1,9 +1,10 @@
 //! Calls to a node with captured requests and answers.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
+use parking_lot::Mutex;
 
 use super::*;
 use crate::message::{RequestMeta, StreamErrWrapper};
@@ -35,7 +36,7 @@ impl Told {
             .filter(|(_, value)| value.as_text() != Some(""))
             .map(|(key, value)| format!("{key:?} {value:?}"))
             .collect();
-        self.asked.lock().unwrap().push(format!("{method} {}", own.join(", ")));
+        self.asked.lock().push(format!("{method} {}", own.join(", ")));
     }
 }
 
@@ -60,7 +61,7 @@ impl Dispatch for Told {
         while listening {
             let message: crate::message::ExecMessage =
                 msgpack::from_slice(&channel.next().await.unwrap().unwrap()).unwrap();
-            self.asked.lock().unwrap().push(format!("{message:?}"));
+            self.asked.lock().push(format!("{message:?}"));
             listening = message.stdin.is_none_or(|stdin| !stdin.close);
         }
         for payload in &self.payloads {
@@ -92,7 +93,7 @@ fn saying(payloads: &[&str]) -> Told {
 }
 
 fn asked(told: &Told, expected: &Expect) {
-    expected.assert_eq(&told.asked.lock().unwrap().join("\n"));
+    expected.assert_eq(&told.asked.lock().join("\n"));
 }
 
 async fn all<T>(mut receiver: mpsc::Receiver<T>) -> Vec<T> {

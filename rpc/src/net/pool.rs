@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::channel::{Channel, open_channel};
@@ -124,23 +125,23 @@ impl Pool {
 
     /// Ends the session with `address`, if there is one.
     pub fn forget(&self, address: &str) {
-        let peer = lock(&self.shared.peers).remove(address);
-        if let Some(live) = peer.and_then(|peer| lock(&peer.live).take()) {
+        let peer = self.shared.peers.lock().remove(address);
+        if let Some(live) = peer.and_then(|peer| peer.live.lock().take()) {
             live.session.close();
         }
     }
 
     /// Ends all sessions.
     pub fn close(&self) {
-        for peer in std::mem::take(&mut *lock(&self.shared.peers)).into_values() {
-            if let Some(live) = lock(&peer.live).take() {
+        for peer in std::mem::take(&mut *self.shared.peers.lock()).into_values() {
+            if let Some(live) = peer.live.lock().take() {
                 live.session.close();
             }
         }
     }
 
     fn peer(&self, address: &str) -> Arc<Peer> {
-        Arc::clone(lock(&self.shared.peers).entry(address.to_owned()).or_default())
+        Arc::clone(self.shared.peers.lock().entry(address.to_owned()).or_default())
     }
 
     async fn session_with(&self, address: &str, peer: &Arc<Peer>) -> io::Result<Session> {
@@ -155,7 +156,7 @@ impl Pool {
         let conn = self.shared.dialer.connect(address, first).await?;
         let session = Session::dialled(conn, self.shared.limits.session.clone());
         let made = self.next_seq();
-        *lock(&peer.live) =
+        *peer.live.lock() =
             Some(Live { made, session: session.clone(), idle: Vec::new(), in_use: 0, used: Instant::now() });
         tokio::spawn(end_when_idle(Arc::downgrade(peer), made, self.shared.limits.idle_session));
         if let Some(on_session) = &self.shared.on_session {
@@ -167,7 +168,7 @@ impl Pool {
 
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool").field("addresses", &lock(&self.shared.peers).keys()).finish_non_exhaustive()
+        f.debug_struct("Pool").field("addresses", &self.shared.peers.lock().keys()).finish_non_exhaustive()
     }
 }
 
@@ -192,7 +193,7 @@ impl<'a> Using<'a> {
     }
 
     fn of_live(&self, change: impl FnOnce(&mut Live)) {
-        if let Some(live) = lock(&self.peer.live).as_mut().filter(|live| live.session.is(self.session)) {
+        if let Some(live) = self.peer.live.lock().as_mut().filter(|live| live.session.is(self.session)) {
             change(live);
         }
     }
@@ -206,7 +207,7 @@ impl<'a> Using<'a> {
     }
 
     fn drop_session(&self) {
-        let mut live = lock(&self.peer.live);
+        let mut live = self.peer.live.lock();
         if live.as_ref().is_some_and(|live| live.session.is(self.session)) {
             *live = None;
         }
@@ -224,13 +225,13 @@ impl Drop for Using<'_> {
 
 impl Peer {
     fn session(&self) -> Option<Session> {
-        let live = lock(&self.live);
+        let live = self.live.lock();
         live.as_ref().filter(|live| live.session.ended().is_none()).map(|live| live.session.clone())
     }
 
     /// Ends the session numbered `made` if it carried nothing for `idle`. Returns whether that session is gone.
     fn end_if_idle(&self, made: u64, idle: Duration) -> bool {
-        let mut live = lock(&self.live);
+        let mut live = self.live.lock();
         if live.as_ref().is_some_and(|live| live.made != made) {
             return true;
         }
@@ -255,9 +256,4 @@ async fn end_when_idle(peer: Weak<Peer>, made: u64, idle: Duration) {
             return;
         }
     }
-}
-
-/// Locks, ignoring poison: no update under these locks can be left half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::FirstByte;
 
@@ -52,7 +54,7 @@ impl Counts {
     }
 
     fn take(&self, from: IpAddr, kind: Kind) -> bool {
-        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_address = self.by_address.lock();
         let now = by_address.get(&from).copied().unwrap_or_default();
         let [calls, streaming, passed_on] = now;
         let room = match kind {
@@ -68,7 +70,7 @@ impl Counts {
     }
 
     fn give(&self, from: IpAddr, kind: Kind) {
-        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_address = self.by_address.lock();
         if let Some(counts) = by_address.get_mut(&from) {
             counts[kind as usize] -= 1;
             if *counts == [0; KINDS] {
@@ -96,7 +98,7 @@ impl Counted {
         if room {
             self.kind = kind;
         } else {
-            let mut by_address = self.counts.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut by_address = self.counts.by_address.lock();
             by_address.entry(self.from).or_default()[self.kind as usize] += 1;
         }
         room

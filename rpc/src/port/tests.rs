@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -134,19 +135,19 @@ async fn streaming_connections_of_an_address_leave_20_connections_for_calls() {
     let dial = async |first: FirstByte| {
         let mut conn = Dialer::plain().connect(&address, first).await.unwrap();
         let text = said(&mut conn).await;
-        held.lock().unwrap().push(conn);
+        held.lock().push(conn);
         text
     };
     for _ in 0..5 {
         assert_eq!(dial(FirstByte::Streaming).await, "Streaming");
     }
     assert_eq!(dial(FirstByte::Streaming).await, "closed");
-    held.lock().unwrap().pop();
+    held.lock().pop();
     for _ in 0..20 {
         assert_eq!(dial(FirstByte::Rpc).await, "Rpc");
     }
     assert_eq!(dial(FirstByte::Rpc).await, "closed");
-    held.lock().unwrap().clear();
+    held.lock().clear();
     // The server notices closed connections a moment later.
     while dial(FirstByte::Rpc).await == "closed" {
         tokio::task::yield_now().await;

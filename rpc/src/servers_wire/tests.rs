@@ -1,9 +1,10 @@
 //! Every call of the trait through bytes: requests and answers arrive unchanged.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
+use parking_lot::Mutex;
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, Job,
     NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RootKeyId, SIGNATURE_BYTES, Secret, ServiceRegistration,
@@ -33,7 +34,7 @@ struct Recorder {
 
 impl Recorder {
     fn note<T>(&self, asked: String, answer: T) -> Result<T, RpcError> {
-        self.asked.lock().unwrap().push(asked);
+        self.asked.lock().push(asked);
         match &self.refusal {
             Some(refusal) => Err(refusal.clone()),
             None => Ok(answer),
@@ -137,7 +138,7 @@ fn remote(recorder: Recorder) -> (RemoteServers<Wire>, Arc<Recorder>) {
 }
 
 fn check(recorder: &Recorder, expected: &Expect) {
-    expected.assert_eq(&recorder.asked.lock().unwrap().join("\n"));
+    expected.assert_eq(&recorder.asked.lock().join("\n"));
 }
 
 fn alloc() -> Arc<Allocation> {
@@ -169,8 +170,8 @@ async fn registration_and_heartbeat_arrive_and_are_answered() {
         ..Node::default()
     };
     assert_eq!(servers.node_register(node.clone()).await.unwrap(), recorder.update());
-    assert_eq!(*recorder.asked.lock().unwrap(), [format!("register {node:?}")]);
-    recorder.asked.lock().unwrap().clear();
+    assert_eq!(*recorder.asked.lock(), [format!("register {node:?}")]);
+    recorder.asked.lock().clear();
     assert_eq!(servers.node_update_status(&from(), NodeStatus::Ready).await.unwrap(), recorder.update());
     check(&recorder, &expect!["node NodeId(07070707-0707-0707-0707-070707070707) is ready"]);
 }
@@ -227,7 +228,7 @@ async fn alloc_updates_services_and_node_events_reach_the_server() {
         format!("{from} takes back s of default"),
         format!("{from} tells {:?}", [event]),
     ];
-    assert_eq!(*recorder.asked.lock().unwrap(), said);
+    assert_eq!(*recorder.asked.lock(), said);
 }
 
 #[tokio::test]

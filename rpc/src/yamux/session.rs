@@ -1,9 +1,10 @@
 //! A session over a connection: tasks that read, write and send keepalives, and the calls that wait for them.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -31,7 +32,7 @@ pub(super) struct Held(Arc<Shared>);
 
 /// State shared by the tasks and the holders of the session.
 pub(super) struct Shared {
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// Signals that there is something to write.
     unsent: Notify,
     /// Signals that there is room for more control frames, so that reading may go on.
@@ -77,7 +78,7 @@ impl Session {
         let shared = self.held.shared();
         loop {
             let place = shared.place.notified();
-            if let Some(id) = shared.lock().open(Instant::now()).map_err(|ended| ended.io())? {
+            if let Some(id) = shared.state.lock().open(Instant::now()).map_err(|ended| ended.io())? {
                 shared.unsent.notify_one();
                 return Ok(Stream::new(id, Arc::clone(&self.held)));
             }
@@ -93,7 +94,7 @@ impl Session {
     pub async fn accept(&self) -> io::Result<Stream> {
         let shared = self.held.shared();
         loop {
-            if let Some(id) = shared.lock().accept().map_err(|ended| ended.io())? {
+            if let Some(id) = shared.state.lock().accept().map_err(|ended| ended.io())? {
                 shared.unsent.notify_one();
                 return Ok(Stream::new(id, Arc::clone(&self.held)));
             }
@@ -113,7 +114,7 @@ impl Session {
 
     /// Reason why the session has ended, if it has.
     pub fn ended(&self) -> Option<Ended> {
-        self.held.shared().lock().ended().cloned()
+        self.held.shared().state.lock().ended().cloned()
     }
 
     /// Ends the session: queued bytes are still sent, all waiting calls fail.
@@ -123,7 +124,7 @@ impl Session {
 
     /// Number of streams.
     pub fn streams(&self) -> usize {
-        self.held.shared().lock().streams()
+        self.held.shared().state.lock().streams()
     }
 
     pub(super) fn of(held: &Arc<Held>) -> Self {
@@ -138,7 +139,7 @@ impl Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.held.shared().lock();
+        let state = self.held.shared().state.lock();
         f.debug_struct("Session").field("streams", &state.streams()).field("ended", &state.ended()).finish()
     }
 }
@@ -156,12 +157,6 @@ impl Drop for Held {
 }
 
 impl Shared {
-    /// Locks the state, ignoring poison: a panic under the lock is reported as a defect, and the state is consistent
-    /// between two calls.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn tell_writer(&self) {
         self.unsent.notify_one();
     }
@@ -171,7 +166,7 @@ impl Shared {
     }
 
     fn end(&self, why: Ended) {
-        self.lock().end(why);
+        self.state.lock().end(why);
         self.over.cancel();
         self.unsent.notify_one();
     }
@@ -183,7 +178,7 @@ async fn read<C: AsyncRead>(shared: Arc<Shared>, mut conn: ReadHalf<C>) {
     let mut buffer = vec![0; BATCH_BYTES];
     loop {
         let room = shared.room.notified();
-        if !shared.lock().has_room() {
+        if !shared.state.lock().has_room() {
             tokio::select! {
                 biased;
                 () = shared.over.cancelled() => return,
@@ -210,7 +205,7 @@ async fn read<C: AsyncRead>(shared: Arc<Shared>, mut conn: ReadHalf<C>) {
 /// Handles all pieces of one read under one lock, before any waiter acts on the first.
 fn receive(shared: &Shared, decoder: &mut Decoder, mut bytes: &[u8]) -> Result<(), Ended> {
     let now = Instant::now();
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     while let Some(piece) = decoder.next(&mut bytes)? {
         state.receive(piece, now)?;
     }
@@ -227,7 +222,7 @@ async fn write<C: AsyncWrite>(shared: Arc<Shared>, mut conn: WriteHalf<C>, withi
     loop {
         batch.clear();
         let over = {
-            let mut state = shared.lock();
+            let mut state = shared.state.lock();
             state.take_unsent(&mut batch, BATCH_BYTES);
             state.ended().is_some()
         };
@@ -270,7 +265,7 @@ async fn keep(shared: Arc<Shared>, every: Duration) {
             () = shared.over.cancelled() => return,
             () = tokio::time::sleep(every) => {}
         }
-        let looked = shared.lock().on_time(Instant::now());
+        let looked = shared.state.lock().on_time(Instant::now());
         match looked {
             Ok(()) => shared.unsent.notify_one(),
             Err(why) => {

@@ -43,7 +43,7 @@ impl std::fmt::Debug for Stream {
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let shared = self.held.shared();
-        let (read, unsent) = shared.lock().read(self.id, cx, buf);
+        let (read, unsent) = shared.state.lock().read(self.id, cx, buf);
         if unsent {
             shared.tell_writer();
         }
@@ -54,7 +54,7 @@ impl AsyncRead for Stream {
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let shared = self.held.shared();
-        let written = shared.lock().write(self.id, cx, bytes);
+        let written = shared.state.lock().write(self.id, cx, bytes);
         if written.is_ready() {
             shared.tell_writer();
         }
@@ -68,7 +68,7 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shared = self.held.shared();
-        shared.lock().finish(self.id);
+        shared.state.lock().finish(self.id);
         shared.tell_writer();
         Poll::Ready(Ok(()))
     }
@@ -77,7 +77,7 @@ impl AsyncWrite for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let shared = self.held.shared();
-        shared.lock().let_go(self.id, Instant::now());
+        shared.state.lock().let_go(self.id, Instant::now());
         shared.tell_writer();
         shared.tell_openers();
     }

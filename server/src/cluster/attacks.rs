@@ -3,10 +3,11 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use expect_test::expect;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use songline_rpc::msgpack::to_vec;
 use songline_rpc::net::{Pool, PoolLimits};
@@ -17,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::peers::{AskError, Peers, Topic};
 use crate::config::{EncryptKey, ServerConfig};
 use crate::testing::{Settings, TestServer, http_client};
-use crate::{lock, trust};
+use crate::trust;
 
 const WITHIN: Duration = Duration::from_secs(60);
 const TOPICS: [Topic; 7] = [
@@ -178,7 +179,7 @@ impl Listener {
     async fn copy(&self, mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt + Unpin) {
         let mut bytes = vec![0; 64 << 10];
         while let Ok(count @ 1..) = from.read(&mut bytes).await {
-            lock(&self.heard).extend_from_slice(&bytes[..count]);
+            self.heard.lock().extend_from_slice(&bytes[..count]);
             if to.write_all(&bytes[..count]).await.is_err() {
                 return;
             }
@@ -187,7 +188,7 @@ impl Listener {
     }
 
     fn has_heard(&self, what: &[u8]) -> bool {
-        lock(&self.heard).windows(what.len()).any(|bytes| bytes == what)
+        self.heard.lock().windows(what.len()).any(|bytes| bytes == what)
     }
 }
 

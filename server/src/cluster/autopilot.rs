@@ -8,8 +8,8 @@ use std::time::Duration;
 use songline_model::{AutopilotConfig, Dur};
 use songline_scheduler::leader::autopilot::{Autopilot, Effect, Look, Peer};
 
+use super::super::Core;
 use super::super::leadership::LeadershipTerm;
-use super::super::{Core, lock};
 
 /// Interval of autopilot's checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ impl Core {
         let view = self.view();
         let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
         let effect = autopilot.on_look(&self.look_at_servers(leading_for), &config);
-        lock(&self.leader.server_health).clone_from(autopilot.health());
+        self.leader.server_health.lock().clone_from(autopilot.health());
         effect
     }
 
@@ -61,7 +61,7 @@ impl Core {
         let log = self.log();
         let members = log.members().borrow().clone();
         let progress = log.peers();
-        let known = lock(&self.connections.cluster.known);
+        let known = self.connections.cluster.known.lock();
         let others = members.addresses.keys().filter(|id| **id != self.connections.cluster.id);
         let peers: BTreeMap<_, _> = others
             .map(|id| {

@@ -6,7 +6,7 @@ use songline_log::NodeId as ServerId;
 use tokio::time::Instant;
 
 use super::{GREET_WITHIN, LEADERLESS_MAX, PROMISE_HOLDS, Topic, encode};
-use crate::{Core, lock};
+use crate::Core;
 
 impl Core {
     /// Founds a cluster once the expected number of servers have found each other, if this server has the lowest id
@@ -18,7 +18,7 @@ impl Core {
         }
         let mut found = BTreeMap::from([(self.connections.cluster.id, self.connections.cluster.address.clone())]);
         {
-            let known = lock(&self.connections.cluster.known);
+            let known = self.connections.cluster.known.lock();
             let waiting = known.values().filter(|it| {
                 let greeting = &it.greeting;
                 it.heard.elapsed() < LEADERLESS_MAX
@@ -62,7 +62,7 @@ impl Core {
         if set.len() != self.facts.config.bootstrap_expect {
             return Err(format!("this server expects {} servers", self.facts.config.bootstrap_expect));
         }
-        let mut promised = lock(&self.connections.cluster.promised);
+        let mut promised = self.connections.cluster.promised.lock();
         match &*promised {
             Some((other, at)) if other != set && at.elapsed() < PROMISE_HOLDS => {
                 Err("this server gave its word to others".into())

@@ -11,7 +11,6 @@ use songline_log::MemberError;
 
 use super::peers::Topic;
 use super::{Core, GREET_EVERY, GREET_WITHIN, Greeting, ServerSeen, decode, encode, id_of, id_text};
-use crate::lock;
 
 /// Number of missed greetings after which this server reports another one as failed.
 const GREETINGS_MISSED_MAX: u32 = 5;
@@ -87,7 +86,7 @@ impl Core {
 
     /// Health of the servers, as the leader saw it a moment ago; unknown on other servers.
     pub(crate) fn servers_health(&self) -> ClusterHealth {
-        let health = lock(&self.leader.server_health).clone();
+        let health = self.leader.server_health.lock().clone();
         let term = self.log().leadership().borrow().term;
         let base = self.view().base();
         // Health that was recorded in an earlier term of this server is outdated.

@@ -5,16 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use songline_log::{NodeId, Transport, TransportError};
 use songline_rpc::port::{Conn, Dialer, FirstByte};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-use crate::lock;
 
 /// Frame header: `length u32, topic u8` before a question, `length u32, 1 or 0` before an answer.
 const HEAD_BYTES: usize = 5;
@@ -120,17 +119,17 @@ impl Peers {
         tokio::time::timeout(within, asked).await.map_err(|_| {
             // A network path may drop packets in one direction. The other idle connections to the address would time
             // out as well, one after another. Connecting anew over such a path fails at once, which shows its state.
-            lock(&self.idle).remove(address);
+            self.idle.lock().remove(address);
             AskError::Lost(format!("{address} did not answer in {} ms", within.as_millis()))
         })?
     }
 
     fn take_idle(&self, address: &str) -> Option<Conn> {
-        lock(&self.idle).get_mut(address)?.pop()
+        self.idle.lock().get_mut(address)?.pop()
     }
 
     fn keep(&self, address: &str, conn: Conn) {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         let kept = idle.entry(address.into()).or_default();
         if kept.len() < IDLE_MAX {
             kept.push(conn);

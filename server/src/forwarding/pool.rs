@@ -1,11 +1,12 @@
 //! Idle connections that wait for their next request.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use hyper::client::conn::http1::SendRequest;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Sends requests over one connection, one after the other.
@@ -29,7 +30,7 @@ pub(super) struct Pool {
 impl Pool {
     /// Takes the connection that was used last; the older ones below it reach their idle timeout.
     pub(super) fn take(&self, address: &str) -> Option<Sender> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let waiting = kept.get_mut(address)?;
         while let Some((sender, since)) = waiting.pop() {
             if since.elapsed() >= KEPT_FOR {
@@ -46,7 +47,7 @@ impl Pool {
         if sender.is_closed() {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let waiting = match kept.get_mut(address) {
             Some(waiting) => waiting,
             None => kept.entry(address.into()).or_default(),
@@ -58,6 +59,6 @@ impl Pool {
 
     /// Closes all idle connections to an address.
     pub(super) fn forget(&self, address: &str) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
+        self.kept.lock().remove(address);
     }
 }

@@ -6,9 +6,9 @@ use songline_api::keyring::KeyringError;
 use songline_model::RootKeyId;
 use songline_projections::State;
 
+use super::Keyring;
 use super::kek::Kek;
 use super::material::KEY_BYTES;
-use super::{Keyring, lock};
 
 impl Keyring {
     /// Whether this server has the key with this fingerprint.
@@ -54,7 +54,7 @@ impl Keyring {
         let kek = match self.kek() {
             // The file may have been replaced since it was read.
             Ok(kek) if kek.fingerprint() != fingerprint => {
-                *lock(&self.kek) = None;
+                *self.kek.lock() = None;
                 self.kek()?
             }
             other => other?,
@@ -69,7 +69,7 @@ impl Keyring {
     /// Installs a key. A different key that was here before is kept in a file named by its fingerprint: a key that
     /// may unwrap something is never deleted.
     fn put(&self, kek: Kek) -> Result<(), KeyringError> {
-        let mut known = lock(&self.kek);
+        let mut known = self.kek.lock();
         self.file.put(&kek)?;
         *known = Some(Arc::new(kek));
         Ok(())

@@ -191,13 +191,13 @@ fn deleted_root_key_is_dropped_from_memory() {
         let command = keyring.fresh_key(&state, 5, false).unwrap();
         keyring.follow(&add(&mut state, command));
     }
-    assert_eq!(keyring.unwrapped.read().unwrap().len(), 2);
+    assert_eq!(keyring.unwrapped.read().len(), 2);
     let old = state.root_keys().find(|row| !row.meta.is_active()).unwrap().meta.key_id;
     let command = songline_commands::DeleteRootKey { key_id: old, unused_only: true };
     let raft_index = state.raft_index() + 1;
     keyring
         .follow(&apply(&mut state, raft_index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).changes);
-    assert_eq!(keyring.unwrapped.read().unwrap().len(), 1);
+    assert_eq!(keyring.unwrapped.read().len(), 1);
 }
 
 #[test]

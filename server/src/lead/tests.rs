@@ -9,10 +9,10 @@ use songline_commands::{Actor, UpdateNodeDrain};
 use songline_model::{DrainStrategy, Dur, EvalStatus, EvalTrigger, Evaluation, NodeId};
 use songline_scheduler::leader::outbox::Subject;
 
+use crate::Core;
 use crate::config::ServerConfig;
 use crate::leadership::tests::register_node;
 use crate::testing::{Settings, TestServer, http_client};
-use crate::{Core, lock};
 
 /// Timeout of every step; the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(90);
@@ -69,7 +69,7 @@ impl Alone {
 
     /// Whether the leader has lost a write about a subject that matches.
     pub fn has_lost(&self, is: impl Fn(&Subject) -> bool) -> bool {
-        lock(&self.core().hooks.lost).iter().any(is)
+        self.core().hooks.lost.lock().iter().any(is)
     }
 
     pub async fn stop(self) {
@@ -109,7 +109,7 @@ async fn drain_migration_whose_write_was_lost_is_written_later_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eval_past_its_delivery_limit_is_acknowledged_when_its_rows_are_written() {
     let alone = Alone::start().await;
-    lock(&alone.core().hooks.scheduling_panics).insert("poison".into());
+    alone.core().hooks.scheduling_panics.lock().insert("poison".into());
     alone.core().hooks.lost_effects.store(u32::MAX, Ordering::Relaxed);
     alone.register("poison").await;
     let given_up = |subject: &Subject| matches!(subject, Subject::GiveUp(_, _));

@@ -4,14 +4,14 @@
 //! Only a state that replaces another one (a restored archive, an installed checkpoint) is walked, once.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use songline_model::{
     AllocClientStatus, Allocation, Job, JobKey, JobStatus, JobSummary, Node, NodeId, NodeStatus, Str, TaskGroupSummary,
 };
 use songline_projections::{Change, State};
 
-use super::super::lock;
 use super::family::{Family, Labels};
 
 const ALLOC_STATUSES: usize = AllocClientStatus::ALL.len();
@@ -70,7 +70,7 @@ impl Kept {
     pub(super) fn on_changes<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         let mut changes = changes.filter(|change| is_told(change)).peekable();
         if changes.peek().is_some() {
-            let mut tallies = lock(&self.tallies);
+            let mut tallies = self.tallies.lock();
             changes.for_each(|change| tallies.on_change(change, self.dispatched));
         }
     }
@@ -82,12 +82,12 @@ impl Kept {
         view.jobs().for_each(|job| fresh.job(None, Some(job)));
         view.job_summaries().for_each(|summary| fresh.summary(None, Some(summary), self.dispatched));
         view.allocs().for_each(|alloc| fresh.alloc(None, Some(alloc)));
-        *lock(&self.tallies) = fresh;
+        *self.tallies.lock() = fresh;
     }
 
     /// Adds the gauges that every server shows.
     pub(super) fn of_every_server(&self, out: &mut Vec<Family>) {
-        let tallies = lock(&self.tallies);
+        let tallies = self.tallies.lock();
         let nodes = NodeStatus::ALL.iter().map(|status| (status.as_str(), tallies.node_status[*status as usize]));
         out.push(Family::by("songline.nodes", "Nodes by status.", "status", nodes));
         let allocs =
@@ -98,7 +98,7 @@ impl Kept {
     /// Adds the gauges that only the leader shows, so that a sum over all servers is right.
     pub(super) fn of_leader(&self, out: &mut Vec<Family>) {
         let (job_status, nodes, summaries) = {
-            let tallies = lock(&self.tallies);
+            let tallies = self.tallies.lock();
             let told = tallies.nodes.values().filter_map(|node| Some((Arc::clone(node.labels.as_ref()?), node.allocs)));
             (
                 tallies.job_status,

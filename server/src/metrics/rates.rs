@@ -1,14 +1,14 @@
 //! Counters of requests by endpoint, operation and caller.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
 
+use parking_lot::RwLock;
 use songline_api::{RateOp, Served};
 
 use super::family::{Family, Labels, Rows};
 use super::series::{Counter, Shown};
-use super::{read, write};
 
 /// Largest number of pairs of endpoint and caller with counters of their own. Further callers are counted without
 /// their names.
@@ -32,14 +32,14 @@ impl Rates {
     pub(super) fn count(&self, served: Served) {
         let endpoint = self.endpoint(served.endpoint, served.op);
         let Some(identity) = served.identity else { return endpoint.unnamed.add_one() };
-        if let Some((_, counter)) = read(&endpoint.by_caller).get(&identity) {
+        if let Some((_, counter)) = endpoint.by_caller.read().get(&identity) {
             return counter.add_one();
         }
         if self.callers.fetch_add(1, Ordering::Relaxed) >= CALLERS_MAX {
             self.callers.fetch_sub(1, Ordering::Relaxed);
             return endpoint.unnamed.add_one();
         }
-        let mut callers = write(&endpoint.by_caller);
+        let mut callers = endpoint.by_caller.write();
         let before = callers.len();
         let labels = Labels::new(&[("identity", &identity)]);
         let (_, counter) = callers.entry(identity).or_insert_with(|| (labels, Counter::default()));
@@ -51,24 +51,24 @@ impl Rates {
     }
 
     fn endpoint(&self, name: &'static str, op: RateOp) -> Arc<Endpoint> {
-        if let Some(endpoint) = read(&self.endpoints).get(&(name, op)) {
+        if let Some(endpoint) = self.endpoints.read().get(&(name, op)) {
             return Arc::clone(endpoint);
         }
-        Arc::clone(write(&self.endpoints).entry((name, op)).or_default())
+        Arc::clone(self.endpoints.write().entry((name, op)).or_default())
     }
 
     /// Ends the interval.
     pub(super) fn rotate(&self) {
-        for endpoint in read(&self.endpoints).values() {
+        for endpoint in self.endpoints.read().values() {
             endpoint.unnamed.rotate();
-            read(&endpoint.by_caller).values().for_each(|(_, counter)| counter.rotate());
+            endpoint.by_caller.read().values().for_each(|(_, counter)| counter.rotate());
         }
     }
 
     /// Adds one family for each endpoint and operation.
     pub(super) fn tell(&self, shown: Shown, out: &mut Vec<Family>) {
         let endpoints: Vec<_> =
-            read(&self.endpoints).iter().map(|(key, endpoint)| (*key, Arc::clone(endpoint))).collect();
+            self.endpoints.read().iter().map(|(key, endpoint)| (*key, Arc::clone(endpoint))).collect();
         for ((name, op), endpoint) in endpoints {
             let unnamed = endpoint.unnamed.read(shown);
             let mut rows = Vec::new();
@@ -76,7 +76,7 @@ impl Rates {
                 rows.push((Labels::none(), unnamed));
             }
             rows.extend(
-                read(&endpoint.by_caller).values().map(|(labels, counter)| (Arc::clone(labels), counter.read(shown))),
+                endpoint.by_caller.read().values().map(|(labels, counter)| (Arc::clone(labels), counter.read(shown))),
             );
             out.push(Family {
                 name: format!("nomad.nomad.rpc.{name}.{op}").into(),

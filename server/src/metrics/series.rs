@@ -2,11 +2,10 @@
 //!
 //! A measurement touches one series only: an atomic for a count, a lock of the series' own for a value.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::super::lock;
+use parking_lot::Mutex;
 
 /// Count, sum, bounds and deviation of the values of one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -149,7 +148,7 @@ struct Interval {
 
 impl Series {
     pub(crate) fn add(&self, value: f64) {
-        let mut values = lock(&self.0);
+        let mut values = self.0.lock();
         values.count += 1;
         values.sum += value;
         values.current.window.add(value);
@@ -157,14 +156,14 @@ impl Series {
     }
 
     pub(crate) fn rotate(&self) {
-        let mut values = lock(&self.0);
+        let mut values = self.0.lock();
         let Values { current, finished, .. } = &mut *values;
         std::mem::swap(current, finished);
         current.clear();
     }
 
     pub(crate) fn read(&self, shown: Shown) -> Measurement {
-        let values = lock(&self.0);
+        let values = self.0.lock();
         let interval = match shown {
             Shown::Current => &values.current,
             Shown::Finished => &values.finished,

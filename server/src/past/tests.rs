@@ -127,5 +127,5 @@ fn cached_past_states_are_bounded_and_the_least_recently_used_line_is_dropped() 
     for index in 10..40 {
         past.keep(&Arc::new(state_after(index)), Some(3));
     }
-    assert_eq!(super::lock(&past.kept).states.len(), STATES_MAX);
+    assert_eq!(past.kept.lock().states.len(), STATES_MAX);
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use songline_api::{Proposal, Server as _};
 use songline_commands::{Actor, Idempotency, UpsertNodePools};
 use songline_events::hub::{Dialect, Format, Interest, Start};
@@ -13,14 +14,13 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfig;
-use crate::lock;
 use crate::testing::{Settings, TestServer};
 
 /// By server directory: the log entry at which the fill is interrupted, as if the server died there.
 static INTERRUPTED: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
 
 pub(super) fn is_interrupted(dir: &Path, raft_index: u64) -> bool {
-    lock(&INTERRUPTED).get(dir).is_some_and(|at| raft_index >= *at)
+    INTERRUPTED.lock().get(dir).is_some_and(|at| raft_index >= *at)
 }
 
 async fn start(dir: &Path) -> anyhow::Result<TestServer> {
@@ -100,7 +100,7 @@ async fn lost_stores_are_refilled_from_the_log_and_resume_after_an_interruption(
     lose(dir.path());
 
     let server_dir = dir.path().join("server");
-    lock(&INTERRUPTED).insert(server_dir.clone(), 30);
+    INTERRUPTED.lock().insert(server_dir.clone(), 30);
     let server = start(dir.path()).await?;
     while server.core.stores.refillings().iter().filter(|refilling| refilling.filling.through > 0).count() < 2 {
         tokio::task::yield_now().await;
@@ -112,7 +112,7 @@ async fn lost_stores_are_refilled_from_the_log_and_resume_after_an_interruption(
     assert!(!touched(&server, &names, last).await.contains("before-0@"));
     server.stop().await;
 
-    lock(&INTERRUPTED).remove(&server_dir);
+    INTERRUPTED.lock().remove(&server_dir);
     let server = start(dir.path()).await?;
     whole(&server).await;
     assert_eq!(read(&server, last).await, (told.clone(), None));

@@ -2,12 +2,11 @@
 //! calls of many users.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use songline_model::{NodeId, Time};
 use songline_rpc::yamux::Session;
-
-use super::super::lock;
 
 /// Nodes and their sessions. Clones share the table.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +23,7 @@ struct Connected {
 impl Sessions {
     /// Registers `node` as authenticated over `session`. The first node of a session stays.
     pub(super) fn remember(&self, node: NodeId, session: &Session, now: Time) {
-        let mut by_node = lock(&self.by_node);
+        let mut by_node = self.by_node.lock();
         if by_node.values().flatten().any(|known| known.session.is(session)) {
             return;
         }
@@ -38,7 +37,7 @@ impl Sessions {
     }
 
     fn forget(&self, node: NodeId, session: &Session) {
-        let mut by_node = lock(&self.by_node);
+        let mut by_node = self.by_node.lock();
         if let Some(known) = by_node.get_mut(&node) {
             known.retain(|known| !known.session.is(session));
             if known.is_empty() {
@@ -49,7 +48,7 @@ impl Sessions {
 
     /// The newest session of a node, and its start.
     pub(super) fn newest(&self, node: NodeId) -> Option<(Session, Time)> {
-        let by_node = lock(&self.by_node);
+        let by_node = self.by_node.lock();
         let live = by_node.get(&node)?.iter().rev().find(|known| known.session.ended().is_none())?;
         Some((live.session.clone(), live.since))
     }

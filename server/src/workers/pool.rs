@@ -1,8 +1,9 @@
 //! The set of workers, the job types they process, and their current activity. Their work is in [`super`].
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use songline_api::{SCHEDULERS, SchedulerPool, SchedulerWorker};
 use songline_model::{JobType, Time};
 use uuid::Uuid;
@@ -60,10 +61,6 @@ impl Default for Pool {
 }
 
 impl Pool {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stops the current workers, and returns the new ones, which the caller has to start.
     pub(crate) fn replace(
         &self,
@@ -72,7 +69,7 @@ impl Pool {
         now: Time,
         fresh: impl Fn() -> Uuid,
     ) -> Vec<Arc<Worker>> {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         for worker in &inner.workers {
             worker.stopping.store(true, Ordering::Relaxed);
         }
@@ -95,12 +92,12 @@ impl Pool {
 
     /// Removes a worker that has ended.
     pub(crate) fn forget(&self, worker: &Arc<Worker>) {
-        self.inner().workers.retain(|other| !Arc::ptr_eq(other, worker));
+        self.0.lock().workers.retain(|other| !Arc::ptr_eq(other, worker));
     }
 
     /// The pool's current state for the API.
     pub(crate) fn shown(&self) -> SchedulerPool {
-        let inner = self.inner();
+        let inner = self.0.lock();
         let word =
             |doing: u8| WORDS.iter().find(|(known, _)| *known as u8 == doing).map_or("UnknownStatus", |(_, word)| word);
         let workers = inner.workers.iter().map(|worker| SchedulerWorker {

@@ -1,19 +1,18 @@
 //! Jobs on which the scheduler or the plan applier panics fail with the reason, and other jobs continue.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use songline_model::{EvalStatus, Str};
 
 use crate::hooks::Hooks;
 use crate::lead::tests::{Alone, hurry};
-use crate::lock;
 
 /// Registers a job that is listed in `panics` and one that is not. The first fails with `message`, the message of its
 /// panic, and the other is placed.
 async fn check(panics: impl FnOnce(&Hooks) -> &Mutex<BTreeSet<Str>>, message: &str) {
     let alone = Alone::start().await;
-    lock(panics(&alone.core().hooks)).insert("poison".into());
+    panics(&alone.core().hooks).lock().insert("poison".into());
     alone.register("poison").await;
     alone.until("work on it panicked", |it| (it.core().metrics.panics() > 0).then_some(())).await;
     // The one worker, and the applier, still run.

@@ -7,8 +7,9 @@ mod processes;
 mod runner;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_client::NetServers;
@@ -23,7 +24,6 @@ use tokio::sync::{Notify, mpsc};
 
 use super::clock::Clock;
 use super::ending::Ending;
-use super::locked;
 use super::network::{Network, Tcp, number_of};
 use super::plan::Sabotage;
 use super::record::Record;
@@ -91,14 +91,14 @@ impl NodeMachine {
     /// Starts a new agent on the machine, which restores the previous agent's state.
     pub fn start_agent(self: &Arc<Self>) {
         let agent = Agent::start(self);
-        if let Some(before) = locked(&self.agent).replace(agent) {
+        if let Some(before) = self.agent.lock().replace(agent) {
             before.life.end();
         }
     }
 
     /// Kills the agent; the processes keep running.
     pub fn stop_agent(&self) {
-        if let Some(agent) = locked(&self.agent).take() {
+        if let Some(agent) = self.agent.lock().take() {
             agent.life.end();
         }
     }
@@ -110,7 +110,7 @@ impl NodeMachine {
     }
 
     fn draw(&self) -> u64 {
-        locked(&self.rng).random()
+        self.rng.lock().random()
     }
 
     fn jitter(&self) -> Jitter {
@@ -274,8 +274,8 @@ impl Agent {
     fn say_again(&self) {
         let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
         let known: Vec<AllocUpdate> =
-            locked(&self.runners).values().map(|runner| runner.view().update).filter(runs).collect();
-        locked(&self.sync).say_again(self.now(), known);
+            self.runners.lock().values().map(|runner| runner.view().update).filter(runs).collect();
+        self.sync.lock().say_again(self.now(), known);
         self.sync_wake.notify_one();
     }
 
@@ -283,8 +283,8 @@ impl Agent {
     async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<AllocUpdate>) {
         while let Some(update) = inbox.recv().await {
             // An allocation that the servers have dropped has nothing to report.
-            if locked(&self.runners).contains_key(&update.id) {
-                locked(&self.sync).put(self.now(), update);
+            if self.runners.lock().contains_key(&update.id) {
+                self.sync.lock().put(self.now(), update);
                 self.sync_wake.notify_one();
             }
         }
@@ -293,17 +293,17 @@ impl Agent {
     async fn send_updates(self: Arc<Self>) {
         self.registered.over().await;
         loop {
-            let deadline = locked(&self.sync).next_deadline(self.now());
+            let deadline = self.sync.lock().next_deadline(self.now());
             tokio::select! {
                 biased;
                 () = self.sync_wake.notified() => continue,
                 () = self.machine.until(deadline) => {}
             }
-            let Some(batch) = locked(&self.sync).on_time(self.now()) else { continue };
+            let Some(batch) = self.sync.lock().on_time(self.now()) else { continue };
             let sent = self.call(|| self.servers.node_update_alloc(&self.machine.auth, batch.clone())).await;
-            let acknowledged = locked(&self.sync).on_sent(self.now(), sent.is_ok());
+            let acknowledged = self.sync.lock().on_sent(self.now(), sent.is_ok());
             for update in acknowledged {
-                if let Some(left) = locked(&self.machine.left).get_mut(&update.id) {
+                if let Some(left) = self.machine.left.lock().get_mut(&update.id) {
                     left.acknowledged = Some(update);
                 }
             }

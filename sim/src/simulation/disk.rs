@@ -6,9 +6,10 @@ mod flips;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_log::{Disk, DiskFile, Lock, Open};
@@ -206,19 +207,19 @@ pub struct SimDisk {
 impl SimDisk {
     /// Creates the access for a machine that starts now. Writing a group of its log takes `delay`.
     pub fn new(platter: &SharedPlatter, clock: Clock, delay: Duration) -> Self {
-        let life = lock(platter).life;
+        let life = platter.lock().life;
         Self { platter: Arc::clone(platter), life, clock, delay }
     }
 
     /// Whether the machine has died in this life.
     pub fn is_dead(&self) -> bool {
-        let platter = lock(&self.platter);
+        let platter = self.platter.lock();
         platter.life != self.life || platter.dies_after == Some(0)
     }
 
     /// Locks the disk for reading. Fails when the machine is dead.
     fn look(&self) -> io::Result<MutexGuard<'_, Platter>> {
-        let platter = lock(&self.platter);
+        let platter = self.platter.lock();
         if platter.life != self.life || platter.dies_after == Some(0) {
             Err(io::Error::other("the machine is dead"))
         } else {
@@ -242,10 +243,6 @@ impl SimDisk {
         let platter = self.change()?;
         if platter.troubles.full { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(platter) }
     }
-}
-
-fn lock(platter: &SharedPlatter) -> MutexGuard<'_, Platter> {
-    platter.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn not_found() -> io::Error {
@@ -325,7 +322,7 @@ impl Disk for SimDisk {
     }
 
     fn unique(&self, _dir: &Path) -> u64 {
-        lock(&self.platter).rng.random()
+        self.platter.lock().rng.random()
     }
 
     fn waits(&self) -> bool {

@@ -4,18 +4,18 @@
 mod tcp;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_log::{Log, NodeId, Transport, TransportError};
 use songline_server::Machine;
 
 use super::disk::SimDisk;
-use super::locked;
 
 pub use tcp::Tcp;
 
@@ -85,7 +85,7 @@ impl Network {
 
     /// Makes a server reachable, or unreachable with `None`.
     pub fn plug(&self, id: NodeId, server: Option<Reachable>) {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         match server {
             Some(server) => inner.servers.insert(id, server),
             None => inner.servers.remove(&id),
@@ -94,29 +94,29 @@ impl Network {
 
     /// Changes the quality of the network.
     pub fn weather(&self, weather: Weather) {
-        locked(&self.inner).weather = weather;
+        self.inner.lock().weather = weather;
     }
 
     /// Cuts these directions.
     pub fn cut(&self, directions: &[(NodeId, NodeId)]) {
-        locked(&self.inner).cut.extend(directions);
+        self.inner.lock().cut.extend(directions);
     }
 
     /// Restores these directions.
     pub fn mend(&self, directions: &[(NodeId, NodeId)]) {
-        locked(&self.inner).cut.retain(|direction| !directions.contains(direction));
+        self.inner.lock().cut.retain(|direction| !directions.contains(direction));
     }
 
     /// Restores all directions.
     pub fn mend_all(&self) {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         inner.cut.clear();
         inner.weather = Weather::default();
     }
 
     /// Delay of the next message; `None` when it is lost.
     pub fn passage(&self) -> Option<Duration> {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         let weather = inner.weather;
         // Both are drawn in any case, so that the loss rate does not change the sequence of delays.
         let (lost, delay) = (inner.rng.random_range(0..1000), inner.rng.random_range(0..=weather.delay_ms));
@@ -136,31 +136,31 @@ impl Network {
     }
 
     fn comes_twice(&self) -> bool {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         let drawn = inner.rng.random_range(0..1000);
         drawn < inner.weather.doubled_of_1000
     }
 
     /// Whether messages in this direction are cut off.
     pub fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
-        locked(&self.inner).cut.contains(&(from, to))
+        self.inner.lock().cut.contains(&(from, to))
     }
 
     /// A server whose machine runs.
     pub fn server(&self, id: NodeId) -> Option<Reachable> {
-        locked(&self.inner).servers.get(&id).filter(|server| !server.disk.is_dead()).cloned()
+        self.inner.lock().servers.get(&id).filter(|server| !server.disk.is_dead()).cloned()
     }
 }
 
 impl Network {
     /// Opens a port, in place of one that another life had opened at the address.
     fn open_port(&self, address: &str, port: tcp::Port) {
-        locked(&self.inner).ports.insert(address.to_owned(), port);
+        self.inner.lock().ports.insert(address.to_owned(), port);
     }
 
     /// The port at an address.
     fn port(&self, address: &str) -> Option<tcp::Port> {
-        locked(&self.inner).ports.get(address).cloned()
+        self.inner.lock().ports.get(address).cloned()
     }
 }
 

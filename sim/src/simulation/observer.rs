@@ -1,14 +1,14 @@
 //! Watches what a simulated server applies, for the checkers; and injects the defects that they have to find.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use songline_commands::{Envelope, Kind};
 use songline_events::refill::Refilled;
 use songline_log::{Committed, Payload, Position};
 use songline_projections::{Applied, Change, Outcome, State};
 use songline_server::Observer;
 
-use super::locked;
 use super::plan::Sabotage;
 use super::record::{Entry, Record, Violation};
 use super::stream;
@@ -94,7 +94,7 @@ impl Observer for Watcher {
 
     fn applied(&self, committed: &Committed, applied: Option<(Kind, &Applied)>, state: &State) {
         let index = committed.position.index;
-        let awaited = locked(&self.next).replace(index + 1);
+        let awaited = self.next.lock().replace(index + 1);
         if awaited.is_some_and(|next| next != index) {
             let why = format!("server {} got entry {index} where {awaited:?} had to come", self.machine);
             self.record.found(Violation::Disagreement(why));
@@ -109,12 +109,12 @@ impl Observer for Watcher {
     fn installed(&self, position: Position) {
         self.record.note(&format!("server {} has the checkpoint {position}", self.machine));
         // At a start the newest checkpoint comes before any entry.
-        let before = locked(&self.next).replace(position.index + 1);
+        let before = self.next.lock().replace(position.index + 1);
         self.record.count(|counts| counts.installs += u64::from(before != Some(0)));
     }
 
     fn began_anew(&self) {
-        *locked(&self.next) = Some(0);
+        *self.next.lock() = Some(0);
         self.record.count(|counts| counts.comebacks += 1);
         self.record.note(&format!("server {} is back", self.machine));
     }

@@ -2,9 +2,9 @@
 //! checkers, and their findings.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::plan::Sabotage;
@@ -169,10 +169,6 @@ impl Record {
         self.sabotage == Some(how)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Start of the simulation.
     pub fn started(&self) -> Instant {
         self.started
@@ -186,7 +182,7 @@ impl Record {
     /// Records an event in the digest and the story.
     pub fn note(&self, line: &str) {
         let now = self.started.elapsed();
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.trace.update(&now.as_nanos().to_le_bytes());
         kept.trace.update(line.as_bytes());
         keep(&mut kept.lines, now, line, LINES_KEPT);
@@ -194,13 +190,13 @@ impl Record {
 
     /// Appends lines for readers to the story.
     pub fn tell(&self, lines: Vec<String>) {
-        self.kept().told.extend(lines);
+        self.kept.lock().told.extend(lines);
     }
 
     /// Records an event that is too frequent for the story in the digest only.
     fn trace(&self, what: &[u8]) {
         let now = self.started.elapsed();
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.trace.update(&now.as_nanos().to_le_bytes());
         kept.trace.update(what);
     }
@@ -209,33 +205,33 @@ impl Record {
     pub fn found(&self, violation: Violation) {
         self.note(&format!("FOUND {violation}"));
         let now = self.started.elapsed();
-        self.kept().found.get_or_insert((now, violation));
+        self.kept.lock().found.get_or_insert((now, violation));
     }
 
     /// The first finding, and its time.
     pub fn violation(&self) -> Option<(Duration, Violation)> {
-        self.kept().found.clone()
+        self.kept.lock().found.clone()
     }
 
     /// Updates the counts.
     pub fn count(&self, what: impl FnOnce(&mut Counts)) {
-        what(&mut self.kept().counts);
+        what(&mut self.kept.lock().counts);
     }
 
     /// The counts so far.
     pub fn counts(&self) -> Counts {
-        let kept = self.kept();
+        let kept = self.kept.lock();
         Counts { terms: kept.leaders.terms() as u64, entries: kept.entries.len() as u64, ..kept.counts }
     }
 
     /// Digest of everything that happened.
     pub fn digest(&self) -> String {
-        self.kept().trace.finalize().to_hex()[..16].to_owned()
+        self.kept.lock().trace.finalize().to_hex()[..16].to_owned()
     }
 
     /// The last lines.
     pub fn lines(&self) -> Vec<String> {
-        let kept = self.kept();
+        let kept = self.kept.lock();
         let mut lines: Vec<&(Duration, String)> = kept.lines.iter().chain(&kept.call_lines).collect();
         lines.sort_by_key(|(at, _)| *at);
         let lines = lines.into_iter().map(|(at, line)| format!("{:>10.3} {line}", at.as_secs_f64()));
@@ -251,7 +247,7 @@ impl Record {
     /// Records that a server leads.
     pub fn leads(&self, term: u64, server: u64) {
         self.note(&format!("server {server} leads in term {term}"));
-        let noted = self.kept().leaders.note(term, server);
+        let noted = self.kept.lock().leaders.note(term, server);
         if let Err(why) = noted {
             self.found(Violation::Disagreement(why));
         }
@@ -263,7 +259,7 @@ impl Record {
         self.trace(&[&index.to_le_bytes()[..], &server.to_le_bytes(), &digest.to_le_bytes()].concat());
         let mut is_first = false;
         let differs = {
-            let mut kept = self.kept();
+            let mut kept = self.kept.lock();
             is_first |= !kept.entries.contains_key(&index);
             let first = kept.entries.entry(index).or_insert_with(|| entry.clone()).clone();
             let digests = kept.digests.note(index, server, digest);
@@ -283,7 +279,7 @@ impl Record {
     pub fn called(&self, call: Call, write: Option<Write>) {
         let (now, line) = (self.started.elapsed(), call.to_string());
         self.trace(line.as_bytes());
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         keep(&mut kept.call_lines, now, &line, CALLS_KEPT);
         kept.counts.answered += u64::from(call.returned.is_some());
         kept.counts.acknowledged += u64::from(matches!(
@@ -296,12 +292,12 @@ impl Record {
 
     /// Records a client's operation that is known to have had no effect.
     pub fn refused(&self, write: Option<Write>) {
-        self.kept().writes.extend(write);
+        self.kept.lock().writes.extend(write);
     }
 
     /// Records a frame that a subscriber received; without a frame, its start after `after`.
     pub fn streamed(&self, reader: u64, after: u64, frame: Option<Frame>) {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let runs = kept.streams.entry(reader).or_default();
         match frame {
             None => runs.push((after, Vec::new())),
@@ -316,7 +312,7 @@ impl Record {
     /// Runs the checkers that need the whole record.
     pub fn judge(&self) {
         let found = {
-            let kept = self.kept();
+            let kept = self.kept.lock();
             judge(&kept)
         };
         if let Err(violation) = found {

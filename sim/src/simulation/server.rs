@@ -2,11 +2,12 @@
 //! (`songline_server::Core`), with the simulated world around it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_api::{AclSettings, AgentInfo, Api};
@@ -24,7 +25,6 @@ use songline_server::{Core, Keeping, Machine, NoProviders, Ports, Setup, StartEr
 use super::clock::Clock;
 use super::disk::{Platter, SharedPlatter, SimDisk, Troubles};
 use super::ending::Ending;
-use super::locked;
 use super::network::{Network, Reachable, SimTransport, Tcp};
 use super::observer::Watcher;
 use super::plan::Sabotage;
@@ -138,7 +138,7 @@ impl Host {
 
     /// Its server, if it runs.
     pub fn life(&self) -> Option<Life> {
-        locked(&self.life).clone().filter(Life::lives)
+        self.life.lock().clone().filter(Life::lives)
     }
 
     /// Whether this defect is injected.
@@ -159,7 +159,7 @@ impl Host {
     /// Replaces its disk by an empty one, for a new server.
     pub fn renew(&self) {
         self.crash();
-        locked(&self.platter).renew();
+        self.platter.lock().renew();
         self.folders.iter().for_each(MemoryFolder::clear);
         self.id.store(0, Ordering::Relaxed);
         self.damaged.store(false, Ordering::Relaxed);
@@ -170,13 +170,13 @@ impl Host {
     /// Marks its server as not wanted any more.
     pub fn switch_off(&self) {
         self.wanted.store(false, Ordering::Relaxed);
-        locked(&self.platter).crash();
+        self.platter.lock().crash();
     }
 
     /// Kills the machine, and flips bits on its disk.
     pub fn damage(&self, bits: u32) {
         self.record.count(|counts| counts.crashes += 1);
-        let mut platter = locked(&self.platter);
+        let mut platter = self.platter.lock();
         platter.crash();
         for flip in platter.flip(bits) {
             self.record.count(|counts| counts.flips += 1);
@@ -204,7 +204,7 @@ impl Host {
                     Err(error) => self.could_not_start(&error),
                 }
             }
-            let pause = locked(&self.rng).random_range(0..3000);
+            let pause = self.rng.lock().random_range(0..3000);
             tokio::time::sleep(RESTART_WAIT + Duration::from_millis(pause)).await;
         }
     }
@@ -224,7 +224,7 @@ impl Host {
             }
             return;
         }
-        if locked(&self.platter).is_well() {
+        if self.platter.lock().is_well() {
             self.record
                 .found(Violation::Failed { server: machine, why: format!("it cannot start: {}", with_sources(error)) });
         }
@@ -232,7 +232,7 @@ impl Host {
 
     async fn start(&self) -> Result<Life, StartError> {
         let (delay, seed) = {
-            let mut rng = locked(&self.rng);
+            let mut rng = self.rng.lock();
             // Operators may delete what can be computed again at any time; these do so now and then.
             for folder in &self.folders {
                 match rng.random_range(0..6) {
@@ -250,7 +250,7 @@ impl Host {
         self.id.store(core.cluster().id(), Ordering::Relaxed);
         self.damaged.store(false, Ordering::Relaxed);
         let life = Life { api: Api::new(Arc::clone(&core)), core, ending, disk: disk.clone() };
-        *locked(&self.life) = Some(life.clone());
+        *self.life.lock() = Some(life.clone());
         self.network.plug(self.machine, Some(Reachable { log, disk }));
         Ok(life)
     }
@@ -329,14 +329,14 @@ impl Host {
             () = died => self.record.note(&format!("server {machine} is dead")),
             why = life.core.failed() => {
                 self.record.note(&format!("server {machine} stops: {why}"));
-                if life.lives() && locked(&self.platter).is_well() {
+                if life.lives() && self.platter.lock().is_well() {
                     self.record.found(Violation::Failed { server: machine, why });
                 }
             }
             () = self.follow_leadership(&life) => {}
         }
         self.let_go();
-        locked(&self.platter).end(&life.disk);
+        self.platter.lock().end(&life.disk);
         self.folders.iter().for_each(MemoryFolder::crash);
         // A dead machine cannot send or write anything any more; this only frees its resources.
         tokio::spawn(async move { life.core.stop().await });
@@ -355,7 +355,7 @@ impl Host {
 
     /// Breaks the server's connections.
     pub fn let_go(&self) {
-        if let Some(life) = locked(&self.life).take() {
+        if let Some(life) = self.life.lock().take() {
             life.ending.end();
             life.core.shutdown_now();
             self.network.plug(self.machine, None);
@@ -366,7 +366,7 @@ impl Host {
     pub fn crash(&self) {
         if self.life().is_some() {
             self.record.count(|counts| counts.crashes += 1);
-            locked(&self.platter).crash();
+            self.platter.lock().crash();
         }
     }
 
@@ -374,14 +374,14 @@ impl Host {
     pub fn crash_writing(&self, after_changes: u64) {
         if self.life().is_some() {
             self.record.count(|counts| counts.crashes += 1);
-            locked(&self.platter).die_after(after_changes.max(1));
+            self.platter.lock().die_after(after_changes.max(1));
         }
     }
 
     /// Sets the faults of its disk.
     pub fn trouble(&self, troubles: Troubles) {
         self.folders.iter().for_each(|folder| folder.set_broken(troubles.failing));
-        locked(&self.platter).trouble(troubles);
+        self.platter.lock().trouble(troubles);
     }
 }
 

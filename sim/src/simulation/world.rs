@@ -3,16 +3,15 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use songline_model::Time;
 use songline_rpc::world::{NoRandomness, Work, World};
 
 use super::clock::Clock;
-use super::locked;
 
 /// Longest simulated time of one scheduling decision, in milliseconds.
 const DECISION_MS_MAX: u64 = 20;
@@ -40,7 +39,7 @@ impl World for SimWorld {
     }
 
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
-        locked(&self.rng).fill_bytes(bytes);
+        self.rng.lock().fill_bytes(bytes);
         Ok(())
     }
 
@@ -54,7 +53,7 @@ impl World for SimWorld {
     }
 
     fn decision_time(&self) -> Duration {
-        Duration::from_millis(locked(&self.rng).random_range(0..DECISION_MS_MAX))
+        Duration::from_millis(self.rng.lock().random_range(0..DECISION_MS_MAX))
     }
 }
 

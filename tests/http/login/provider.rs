@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use parking_lot::Mutex;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -81,7 +82,7 @@ impl Provider {
             auth_url.strip_prefix(&self.url("/authorize?")).with_context(|| format!("{auth_url} is elsewhere"))?;
         let sent = pairs(query);
         let state = sent.get("state").cloned().context("a state")?;
-        let mut codes = self.state.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut codes = self.state.codes.lock();
         let code = format!("code {}", codes.len());
         codes.insert(code.clone(), sent);
         Ok((state, code))
@@ -146,7 +147,7 @@ impl State {
     fn exchange(&self, head: &str, body: &str) -> Result<Option<Value>> {
         let form = pairs(body);
         let given = |name: &str| form.get(name).cloned().unwrap_or_default();
-        let Some(began) = self.codes.lock().unwrap_or_else(PoisonError::into_inner).remove(&given("code")) else {
+        let Some(began) = self.codes.lock().remove(&given("code")) else {
             return Ok(None);
         };
         let began = |name: &str| began.get(name).cloned().unwrap_or_default();

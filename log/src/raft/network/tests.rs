@@ -28,8 +28,8 @@ impl Transport for Member {
     ) -> BoxFuture<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
             let Ok(Request::<()>::Part(part)) = Request::decode(to, message) else { panic!("only pieces are sent") };
-            self.asked.lock().unwrap().push((part.offset, part.data.len()));
-            let answer = self.answers.lock().unwrap().pop_front();
+            self.asked.lock().push((part.offset, part.data.len()));
+            let answer = self.answers.lock().pop_front();
             match answer {
                 Some(answer) => Ok(answer.encode()),
                 None => {
@@ -62,7 +62,7 @@ async fn sent_to(answers: impl FnOnce(u64) -> Vec<Response<()>>) -> (Vec<(u64, u
     let peer = RaftNetworkFactory::<Types<()>>::new_client(&mut network, 2, &BasicNode::new("server-2")).await;
     let begun = Instant::now();
     let sent = peer.send_parts::<()>(Vote::new_committed(3, 1), &checkpoint).await;
-    let asked = std::mem::take(&mut *member.asked.lock().unwrap());
+    let asked = std::mem::take(&mut *member.asked.lock());
     (asked, sent.map_err(|error| error.to_string()), begun.elapsed().as_secs())
 }
 

@@ -1,8 +1,9 @@
 //! Guarantees of this runtime beyond tokio's.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use openraft::async_runtime::{AsyncRuntime, Watch, WatchReceiver, WatchSender};
+use parking_lot::Mutex;
 use rand::Rng;
 
 use super::{Runtime, seed_this_thread, watch};
@@ -27,7 +28,7 @@ async fn waiters_are_woken_in_the_order_they_came() {
         let (mut rx, woken) = (rx.clone(), Arc::clone(&woken));
         waiters.push(tokio::spawn(async move {
             rx.changed().await.unwrap();
-            woken.lock().unwrap().push((name, *rx.borrow_watched()));
+            woken.lock().push((name, *rx.borrow_watched()));
         }));
     }
     tokio::task::yield_now().await;
@@ -35,7 +36,7 @@ async fn waiters_are_woken_in_the_order_they_came() {
     for waiter in waiters {
         waiter.await.unwrap();
     }
-    assert_eq!(*woken.lock().unwrap(), (0..20).map(|name| (name, 5)).collect::<Vec<_>>());
+    assert_eq!(*woken.lock(), (0..20).map(|name| (name, 5)).collect::<Vec<_>>());
 }
 
 #[tokio::test]

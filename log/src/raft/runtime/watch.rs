@@ -2,11 +2,12 @@
 //! eight lists at random, and the order of replication to several servers would depend on that.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use openraft::async_runtime::watch::{RecvError, SendError, Watch, WatchReceiver, WatchSender};
 use openraft::{OptionalSend, OptionalSync};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
 /// Implementation of openraft's watch channels.
@@ -22,14 +23,6 @@ struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.value.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.value.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Increments the version while the value is locked, so that both change together.
     fn announce(&self, value: RwLockWriteGuard<'_, T>) {
         self.version.fetch_add(1, Ordering::SeqCst);
@@ -116,7 +109,7 @@ impl<T: OptionalSend + OptionalSync> WatchSender<Watches, T> for Sender<T> {
         if self.0.receivers.load(Ordering::SeqCst) == 0 {
             return Err(SendError(value));
         }
-        let mut place = self.0.write();
+        let mut place = self.0.value.write();
         *place = value;
         self.0.announce(place);
         Ok(())
@@ -126,7 +119,7 @@ impl<T: OptionalSend + OptionalSync> WatchSender<Watches, T> for Sender<T> {
     where
         F: FnOnce(&mut T) -> bool,
     {
-        let mut place = self.0.write();
+        let mut place = self.0.value.write();
         let modified = modify(&mut place);
         if modified {
             self.0.announce(place);
@@ -135,7 +128,7 @@ impl<T: OptionalSend + OptionalSync> WatchSender<Watches, T> for Sender<T> {
     }
 
     fn borrow_watched(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read()
+        self.0.value.read()
     }
 
     fn subscribe(&self) -> Receiver<T> {
@@ -161,11 +154,11 @@ impl<T: OptionalSend + OptionalSync> WatchReceiver<Watches, T> for Receiver<T> {
     }
 
     fn borrow_watched(&self) -> RwLockReadGuard<'_, T> {
-        self.shared.read()
+        self.shared.value.read()
     }
 
     fn borrow_and_update(&mut self) -> RwLockReadGuard<'_, T> {
-        let value = self.shared.read();
+        let value = self.shared.value.read();
         self.seen = self.shared.version.load(Ordering::SeqCst);
         value
     }

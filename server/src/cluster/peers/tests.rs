@@ -49,7 +49,7 @@ async fn server_requests_are_answered_or_refused_over_reused_connections() {
     for question in [&b"who"[..], &long, b"again"] {
         let answer = peers.ask(&address, Topic::Greeting, question, Duration::from_secs(10)).await;
         assert_eq!(answer.unwrap(), question);
-        assert_eq!(lock(&peers.idle)[&*address].len(), 1);
+        assert_eq!(peers.idle.lock()[&*address].len(), 1);
     }
     let refused = peers.ask(&address, Topic::Join, b"", Duration::from_secs(10)).await;
     assert_eq!(refused, Err(AskError::Refused("nothing about Join".into())));

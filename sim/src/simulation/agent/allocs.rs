@@ -10,7 +10,6 @@ use songline_client::core::{
 use songline_model::{AllocId, Allocation, Dur};
 use songline_rpc::{BlockingQuery, RpcError, Servers};
 
-use super::super::locked;
 use super::runner::Runner;
 use super::{Agent, Left};
 
@@ -41,8 +40,8 @@ impl Agent {
         let answer = self.call(|| self.servers.node_get_client_allocs(&self.machine.auth, query)).await;
         let answer = answer.map_err(|error| self.after(&error))?;
         let here: BTreeMap<AllocId, u64> =
-            locked(&self.runners).iter().map(|(id, runner)| (*id, runner.view().alloc.alloc_modify_index)).collect();
-        let invalid = locked(&self.invalid).clone();
+            self.runners.lock().iter().map(|(id, runner)| (*id, runner.view().alloc.alloc_modify_index)).collect();
+        let invalid = self.invalid.lock().clone();
         let Some(wanted) = wanted(&here, &invalid, min_index, answer.index, &answer.allocs) else {
             return Err(if self.now().since(asked) < EARLY { EARLY } else { Dur::ZERO });
         };
@@ -68,14 +67,14 @@ impl Agent {
         let indexes = pulled.iter().map(|(id, alloc)| (*id, alloc.alloc_modify_index)).collect();
         let todo = changes(here, &indexes, unchanged);
         for id in todo.removed {
-            locked(&self.sync).forget(&id);
-            if let Some(runner) = locked(&self.runners).remove(&id) {
+            self.sync.lock().forget(&id);
+            if let Some(runner) = self.runners.lock().remove(&id) {
                 runner.tell(Input::Destroy);
             }
         }
-        locked(&self.invalid).retain(|id| pulled.contains_key(id) || unchanged.contains(id));
+        self.invalid.lock().retain(|id| pulled.contains_key(id) || unchanged.contains(id));
         for id in todo.updated {
-            let runner = locked(&self.runners).get(&id).cloned();
+            let runner = self.runners.lock().get(&id).cloned();
             if let (Some(alloc), Some(runner)) = (pulled.remove(&id), runner) {
                 self.update_alloc(&runner, alloc);
             }
@@ -85,9 +84,9 @@ impl Agent {
                 self.add_alloc(alloc);
             }
         }
-        locked(&self.sync).on_contact();
+        self.sync.lock().on_contact();
         self.sync_wake.notify_one();
-        for runner in locked(&self.runners).values() {
+        for runner in self.runners.lock().values() {
             runner.tell(Input::ServersContacted);
         }
     }
@@ -100,7 +99,7 @@ impl Agent {
         if is_reconnect(view.alloc.alloc_modify_index, &alloc) {
             return runner.reconnect(alloc);
         }
-        if let Some(left) = locked(&self.machine.left).get_mut(&alloc.id) {
+        if let Some(left) = self.machine.left.lock().get_mut(&alloc.id) {
             left.alloc = Arc::clone(&alloc);
         }
         runner.tell(Input::Update(alloc));
@@ -111,13 +110,13 @@ impl Agent {
         match AllocRunner::new(Arc::clone(&alloc), self.config(), self.now()) {
             Ok(machine) => {
                 let left = Left { alloc, tasks: BTreeMap::new(), health: None, acknowledged: None };
-                locked(&self.machine.left).insert(id, left);
+                self.machine.left.lock().insert(id, left);
                 let runner = Runner::spawn(self, machine, None);
-                locked(&self.runners).insert(id, runner);
+                self.runners.lock().insert(id, runner);
             }
             Err(error) => {
                 self.machine.record.note(&format!("{} cannot take {id} up: {error}", self.machine.name()));
-                locked(&self.invalid).insert(id);
+                self.invalid.lock().insert(id);
             }
         }
     }
@@ -128,23 +127,23 @@ impl Agent {
 
     /// Restores the allocations that an earlier agent left.
     pub(super) fn restore(self: &Arc<Self>) {
-        let all = locked(&self.machine.left).clone();
+        let all = self.machine.left.lock().clone();
         for (id, left) in all {
             if left.tasks.is_empty() {
                 // The allocation never began; the servers send it again.
-                locked(&self.machine.left).remove(&id);
+                self.machine.left.lock().remove(&id);
                 continue;
             }
             if let Some(acknowledged) = left.acknowledged.clone() {
-                locked(&self.sync).restore_acknowledged(acknowledged);
+                self.sync.lock().restore_acknowledged(acknowledged);
             }
             match AllocRunner::new(Arc::clone(&left.alloc), self.config(), self.now()) {
                 Ok(machine) => {
                     let runner = Runner::spawn(self, machine, Some(left));
-                    locked(&self.runners).insert(id, runner);
+                    self.runners.lock().insert(id, runner);
                 }
                 Err(_) => {
-                    locked(&self.invalid).insert(id);
+                    self.invalid.lock().insert(id);
                 }
             }
         }

@@ -2,17 +2,17 @@
 //! They do not end with the agent that started them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use songline_client::core::{ExitResult, StartFailure};
 use songline_model::{AllocId, Str};
 
 use super::super::ending::Ending;
-use super::super::locked;
 
 /// Identifies a run of a task.
 pub type RunKey = (AllocId, Str, u64);
@@ -26,7 +26,7 @@ struct Process {
 
 impl Process {
     fn end(&self, exit: ExitResult) {
-        locked(&self.exit).get_or_insert(exit);
+        self.exit.lock().get_or_insert(exit);
         self.ended.end();
     }
 }
@@ -55,7 +55,7 @@ impl Processes {
 
     /// Running processes by allocation and task; a task that runs twice is listed twice.
     pub fn alive(&self) -> Vec<(AllocId, Str)> {
-        let runs = locked(&self.runs);
+        let runs = self.runs.lock();
         runs.iter()
             .filter(|(_, process)| self.stay || !process.ended.is_over())
             .map(|((alloc, task, _), _)| (*alloc, task.clone()))
@@ -64,7 +64,7 @@ impl Processes {
 
     /// Kills all processes with the machine.
     pub fn die(&self) {
-        for process in std::mem::take(&mut *locked(&self.runs)).into_values() {
+        for process in std::mem::take(&mut *self.runs.lock()).into_values() {
             process.end(ExitResult::lost("the machine died"));
         }
     }
@@ -73,7 +73,7 @@ impl Processes {
     pub async fn start(&self, key: RunKey) -> Result<(), StartFailure> {
         let failing = self.failing_of_1000.load(Ordering::Relaxed);
         let (takes_ms, fate, after_ms) = {
-            let mut rng = locked(&self.rng);
+            let mut rng = self.rng.lock();
             (rng.random_range(5..300), rng.random_range(0..1000), rng.random_range(1_000..60_000))
         };
         tokio::time::sleep(Duration::from_millis(takes_ms)).await;
@@ -81,7 +81,7 @@ impl Processes {
             return Err(StartFailure { error: "it does not start today".into(), recoverable: true });
         }
         let process = Process { ended: Ending::new(), exit: Arc::default() };
-        if let Some(before) = locked(&self.runs).insert(key, process.clone()) {
+        if let Some(before) = self.runs.lock().insert(key, process.clone()) {
             before.end(ExitResult::lost("it was started again"));
         }
         if fate < failing * 3 {
@@ -97,7 +97,7 @@ impl Processes {
     pub async fn wait(&self, key: &RunKey) -> ExitResult {
         let Some(process) = self.get(key) else { return ExitResult::lost("there is no such process") };
         process.ended.over().await;
-        let exit = locked(&process.exit).clone();
+        let exit = process.exit.lock().clone();
         exit.unwrap_or_else(|| ExitResult::lost("nobody saw it end"))
     }
 
@@ -108,7 +108,7 @@ impl Processes {
 
     /// Stops a run, which takes some time.
     pub async fn stop(&self, key: &RunKey) {
-        let takes = locked(&self.rng).random_range(5..2_000);
+        let takes = self.rng.lock().random_range(5..2_000);
         tokio::time::sleep(Duration::from_millis(takes)).await;
         if let Some(process) = self.get(key) {
             process.end(ExitResult { exit_code: 143, signal: 15, ..ExitResult::default() });
@@ -120,12 +120,12 @@ impl Processes {
         if self.stay {
             return;
         }
-        if let Some(process) = locked(&self.runs).remove(key) {
+        if let Some(process) = self.runs.lock().remove(key) {
             process.end(ExitResult::code(137));
         }
     }
 
     fn get(&self, key: &RunKey) -> Option<Process> {
-        locked(&self.runs).get(key).cloned()
+        self.runs.lock().get(key).cloned()
     }
 }

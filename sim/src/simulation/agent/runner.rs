@@ -1,16 +1,16 @@
 //! The shell of one allocation on a simulated node: feeds its state machine (`AllocRunner`) and carries its effects
 //! out with simulated processes.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use songline_client::core::{AllocRunner, Effect, Input};
 use songline_model::{AllocId, Allocation, Blob, Str};
 use songline_rpc::AllocUpdate;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::super::locked;
 use super::processes::RunKey;
 use super::{Agent, Left};
 
@@ -57,7 +57,7 @@ impl Runner {
 
     /// Current state.
     pub fn view(&self) -> View {
-        locked(&self.view).clone()
+        self.view.lock().clone()
     }
 
     /// Spawns a runner for a state machine: a new one, or one restored from an earlier agent's state.
@@ -112,8 +112,8 @@ impl Shell {
                 }
             };
             self.perform(effects);
-            locked(&self.view).alloc = Arc::clone(self.machine.alloc());
-            if locked(&self.view).destroyed {
+            self.view.lock().alloc = Arc::clone(self.machine.alloc());
+            if self.view.lock().destroyed {
                 return;
             }
         }
@@ -125,7 +125,7 @@ impl Shell {
 
     /// Changes the durable state that a restart would find.
     fn keep(&self, change: impl FnOnce(&mut Left, &AllocRunner)) {
-        if let Some(left) = locked(&self.agent.machine.left).get_mut(&self.id()) {
+        if let Some(left) = self.agent.machine.left.lock().get_mut(&self.id()) {
             change(left, &self.machine);
         }
     }
@@ -155,7 +155,7 @@ impl Shell {
                 Effect::Report => {
                     let update = self.machine.update();
                     {
-                        let mut view = locked(&self.view);
+                        let mut view = self.view.lock();
                         view.alloc = Arc::clone(self.machine.alloc());
                         view.update = update.clone();
                     }
@@ -163,8 +163,8 @@ impl Shell {
                 }
                 Effect::TearDown => {}
                 Effect::Destroy => {
-                    locked(&self.agent.machine.left).remove(&self.id());
-                    locked(&self.view).destroyed = true;
+                    self.agent.machine.left.lock().remove(&self.id());
+                    self.view.lock().destroyed = true;
                 }
             }
         }
@@ -186,7 +186,7 @@ impl Shell {
         let work = async move {
             for id in awaited {
                 let ends = |agent: &Agent| {
-                    let runner = locked(&agent.runners).get(&id).cloned();
+                    let runner = agent.runners.lock().get(&id).cloned();
                     runner.is_none_or(|runner| {
                         runner.view().update.client_status.is_terminal() || runner.view().destroyed
                     })

@@ -9,7 +9,7 @@ use std::time::Duration;
 use songline_log::{Disk, DiskFile, Open};
 use tokio::time::Instant;
 
-use super::{Clock, Platter, SECTOR_BYTES, SharedPlatter, SimDisk, Troubles, lock};
+use super::{Clock, Platter, SECTOR_BYTES, SharedPlatter, SimDisk, Troubles};
 
 fn machine(seed: u64) -> (SharedPlatter, SimDisk) {
     let platter = Platter::new(seed);
@@ -40,7 +40,7 @@ fn synced_file_with_a_synced_name_survives_every_crash() {
         let (platter, disk) = machine(seed);
         create(&disk, "/d/a", b"kept").sync_data().unwrap();
         disk.sync_dir(Path::new("/d")).unwrap();
-        lock(&platter).crash();
+        platter.lock().crash();
         assert_eq!(content(&boot(&platter), "/d/a").as_deref(), Some(&b"kept"[..]));
     }
 }
@@ -54,7 +54,7 @@ fn unsynced_write_survives_whole_in_part_or_not_at_all() {
         file.sync_data().unwrap();
         disk.sync_dir(Path::new("/d")).unwrap();
         file.write_all_at(&[2; 4 * SECTOR_BYTES], 0).unwrap();
-        lock(&platter).crash();
+        platter.lock().crash();
         let found = content(&boot(&platter), "/d/a").unwrap();
         match found.iter().filter(|byte| **byte == 2).count() / SECTOR_BYTES {
             0 => lost += 1,
@@ -71,7 +71,7 @@ fn unsynced_file_names_are_lost_newest_first() {
         let (platter, disk) = machine(seed);
         create(&disk, "/d/a", b"").sync_data().unwrap();
         create(&disk, "/d/b", b"").sync_data().unwrap();
-        lock(&platter).crash();
+        platter.lock().crash();
         let after = boot(&platter);
         assert!(after.exists(Path::new("/d/a")) || !after.exists(Path::new("/d/b")));
     }
@@ -81,16 +81,16 @@ fn unsynced_file_names_are_lost_newest_first() {
 fn dead_machine_writes_nothing_and_a_full_disk_does_not_grow() {
     let (platter, disk) = machine(1);
     let file = create(&disk, "/d/a", b"four");
-    lock(&platter).trouble(Troubles { full: true, failing: false });
+    platter.lock().trouble(Troubles { full: true, failing: false });
     assert_eq!(file.write_all_at(b"longer", 0).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
     file.write_all_at(b"FOUR", 0).unwrap();
-    lock(&platter).die_after(2);
+    platter.lock().die_after(2);
     file.write_all_at(b"last", 0).unwrap();
     assert!(!disk.is_dead());
     file.write_all_at(b"lost", 0).unwrap();
     assert!(disk.is_dead());
     file.sync_data().unwrap_err();
-    lock(&platter).end(&disk);
+    platter.lock().end(&disk);
     assert!(!boot(&platter).is_dead());
 }
 
@@ -105,9 +105,9 @@ fn bit_flip_changes_one_synced_bit_and_survives_a_crash() {
         let (platter, disk) = machine(seed);
         create(&disk, "/d/a", &[0; 700]).sync_data().unwrap();
         disk.sync_dir(Path::new("/d")).unwrap();
-        lock(&platter).crash();
-        assert_eq!(lock(&platter).flip(3).len(), 1, "one file, one bit");
-        lock(&platter).crash();
+        platter.lock().crash();
+        assert_eq!(platter.lock().flip(3).len(), 1, "one file, one bit");
+        platter.lock().crash();
         let flipped: u32 = content(&boot(&platter), "/d/a").unwrap().iter().map(|byte| byte.count_ones()).sum();
         assert_eq!(flipped, 1);
     }
@@ -123,8 +123,8 @@ fn bit_flips_spare_the_newest_groups_of_the_log() {
         }
         create(&disk, "/d/1.seg", &log).sync_data().unwrap();
         disk.sync_dir(Path::new("/d")).unwrap();
-        lock(&platter).crash();
-        lock(&platter).flip(1);
+        platter.lock().crash();
+        platter.lock().flip(1);
         let places = differences(&log, &content(&boot(&platter), "/d/1.seg").unwrap());
         assert!(places.len() == 1 && places[0] < 180 - 25, "{places:?}");
     }
@@ -135,7 +135,7 @@ fn a_new_disk_is_empty_and_the_old_one_gone() {
     let (platter, disk) = machine(1);
     create(&disk, "/d/a", b"kept").sync_data().unwrap();
     disk.sync_dir(Path::new("/d")).unwrap();
-    lock(&platter).renew();
+    platter.lock().renew();
     assert!(disk.is_dead());
     assert_eq!(content(&boot(&platter), "/d/a"), None);
 }

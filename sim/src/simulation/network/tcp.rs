@@ -4,9 +4,10 @@
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use songline_log::NodeId;
 use songline_rpc::port::{Conn, Connecting, Listener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
@@ -14,7 +15,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::super::ending::Ending;
-use super::super::locked;
 use super::super::record::Record;
 use super::{FIRST_NODE, Network};
 
@@ -65,7 +65,7 @@ impl Tcp {
     }
 
     async fn dial(&self, address: &str) -> io::Result<Accepted> {
-        if self.from >= FIRST_NODE && std::mem::replace(&mut *locked(&self.last), address.to_owned()) != address {
+        if self.from >= FIRST_NODE && std::mem::replace(&mut *self.last.lock(), address.to_owned()) != address {
             self.record.count(|counts| counts.moves += 1);
         }
         tokio::time::sleep(self.network.passage_surely()).await;

@@ -11,7 +11,7 @@ use songline_log::{Done, Edge, Kind, Position, Record, Store, StoreConfig};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::super::{Clock, Platter, SharedPlatter, SimDisk, lock};
+use super::super::{Clock, Platter, SharedPlatter, SimDisk};
 
 /// Number of attempts at each moment: a dying disk keeps different sectors each time.
 const SEEDS: u64 = 40;
@@ -146,16 +146,16 @@ async fn store_opens_with_all_acknowledged_entries_after_a_power_cut_anywhere() 
         for changes in 1.. {
             let platter = Platter::new(seed * 1_000 + changes);
             let store = open(&platter);
-            lock(&platter).die_after(changes);
+            platter.lock().die_after(changes);
             let mut promised = Promised::default();
             let lived = promised.live(&store).await;
             drop(store);
-            let died = lock(&platter).dies_after == Some(0);
-            lock(&platter).crash();
+            let died = platter.lock().dies_after == Some(0);
+            platter.lock().crash();
             eprintln!("seed {seed}, the power goes at change {changes}: {lived:?}");
             promised.holds(&open(&platter));
             // The repairs of a start survive a crash right after it.
-            lock(&platter).crash();
+            platter.lock().crash();
             promised.holds(&open(&platter));
             moments = changes;
             if !died {
