@@ -9,6 +9,7 @@ pub mod entry;
 mod event;
 pub mod hub;
 mod keys;
+mod nouns;
 pub mod object_history;
 pub mod past;
 pub mod refill;

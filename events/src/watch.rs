@@ -3,7 +3,6 @@
 //! A key is registered only while a query waits on it, so a write without watchers costs one atomic load. A reader
 //! registers, then evaluates its query, then waits: a change between the two leaves a permit, so no wake-up is lost.
 
-mod keys;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +13,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use songline_model::{AllocId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NodeId, Str, VariableKey};
-use songline_projections::{Change, Table};
+use songline_projections::{Change, Table, Visitor, Visits};
 use tokio::sync::Notify;
+
+use crate::nouns::Announce;
 
 /// Rows that a query depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -102,12 +103,7 @@ impl Watches {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
-        for change in changes {
-            if matches!(change, Change::Restored) {
-                return self.wake_all();
-            }
-            keys::of(change, &mut |key| self.wake_key(&key));
-        }
+        changes.iter().for_each(|change| change.visit(Wake(self)));
     }
 
     /// Wakes all readers, because the whole state was replaced.
@@ -134,6 +130,24 @@ impl Watches {
 
     fn shard(&self, key: &WatchKey) -> &Mutex<Shard> {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+/// Wakes the readers of a change: those of its table, and those of its row.
+struct Wake<'a>(&'a Watches);
+
+impl Visitor for Wake<'_> {
+    type Out = ();
+
+    fn restored(self) {
+        self.0.wake_all();
+    }
+}
+
+impl<T: Announce> Visits<T> for Wake<'_> {
+    fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
+        self.0.wake_key(&WatchKey::Table(T::TABLE));
+        T::changed_keys(before, after, &mut |key| self.0.wake_key(&key));
     }
 }
 

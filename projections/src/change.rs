@@ -4,19 +4,9 @@
 use std::sync::Arc;
 
 use songline_commands::WorkId;
-use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig,
-    BindingRuleId, CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job,
-    JobKey, JobScalingEvents, JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool,
-    NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, RootKey, RootKeyId, ScalingPolicy, SchedulerConfiguration,
-    ServiceRegistration, Str, Variable, VariableKey, VariablesQuota,
-};
+use songline_model::*;
 
-use crate::acl::AclBootstrap;
-use crate::idempotency::Remembered;
-use crate::operator::ClusterMetadata;
-use crate::table::{Table, TableType, tables, with_tables};
-use crate::work::Work;
+use crate::table::{Noun, Table, tables, with_tables};
 
 macro_rules! changes {
     ($($(#[$doc:meta])* $table:ident, $change:ident, $field:ident, $name:literal, $key:ty => $row:ty;)*) => {
@@ -71,11 +61,17 @@ macro_rules! changes {
         }
 
         impl Change {
-            /// Hands the change to `visitor` with the type of its table.
-            pub(crate) fn visit(&self, visitor: &mut impl Visitor) {
+            /// Hands the change to the part of `visitor` that is for its table.
+            pub fn visit<V>(&self, visitor: V) -> V::Out
+            where
+                V: Visitor,
+                $(V: Visits<tables::$table>,)*
+            {
                 match self {
-                    $(Change::$change { before, after } => visitor.visit::<tables::$table>(before.as_ref(), after.as_ref()),)*
-                    Change::Restored => {}
+                    $(Change::$change { before, after } => {
+                        Visits::<tables::$table>::visit(visitor, before.as_ref(), after.as_ref())
+                    })*
+                    Change::Restored => visitor.restored(),
                 }
             }
         }
@@ -83,7 +79,17 @@ macro_rules! changes {
 }
 with_tables!(changes);
 
-/// Operation on a change, generic over its table.
-pub(crate) trait Visitor {
-    fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>);
+/// Operation on a change of any table.
+pub trait Visitor {
+    /// The result of the operation.
+    type Out;
+
+    /// The result for [`Change::Restored`].
+    fn restored(self) -> Self::Out;
+}
+
+/// Operation on the changes of one table.
+pub trait Visits<T: Noun>: Visitor {
+    /// The result for a change of the table.
+    fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) -> Self::Out;
 }

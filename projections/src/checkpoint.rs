@@ -17,7 +17,7 @@ use songline_model::{Job, Time};
 
 use crate::digest::{self, Digest};
 use crate::state::State;
-use crate::table::{EachTable, Rows, Table, TableType};
+use crate::table::{Rows, Table, TableType, TableVisitor, VisitsTable};
 pub use ahead::{Ahead, Done, Piece};
 use ahead::{EncodedRows, InTurn};
 
@@ -201,11 +201,11 @@ impl Writer<'_> {
             &Header { schema: SCHEMA, raft_index: state.raft_index, base: state.base, at: state.at, table_index },
         )?;
         for table in Table::ALL {
-            table.visit(&mut WriteJobs(self))?;
+            table.visit(WriteJobs(self))?;
         }
         self.flush(JOBS)?;
         for table in Table::ALL {
-            table.visit(&mut WriteRows(self))?;
+            table.visit(WriteRows(self))?;
         }
         let end = End { jobs: self.jobs.by_content.len() as u64, tables: std::mem::take(&mut self.ends) };
         self.message(END, &end)
@@ -279,10 +279,12 @@ impl Writer<'_> {
 
 struct WriteJobs<'a, 'b>(&'a mut Writer<'b>);
 
-impl EachTable for WriteJobs<'_, '_> {
-    type Error = io::Error;
+impl TableVisitor for WriteJobs<'_, '_> {
+    type Out = io::Result<()>;
+}
 
-    fn table<T: TableType>(&mut self) -> io::Result<()> {
+impl<T: TableType> VisitsTable<T> for WriteJobs<'_, '_> {
+    fn visit(self) -> io::Result<()> {
         let state = self.0.state;
         Rows::<T>::rows(state).try_for_each(|row| T::job(&row).map_or(Ok(()), |job| self.0.add_job(job)))
     }
@@ -290,10 +292,12 @@ impl EachTable for WriteJobs<'_, '_> {
 
 struct WriteRows<'a, 'b>(&'a mut Writer<'b>);
 
-impl EachTable for WriteRows<'_, '_> {
-    type Error = io::Error;
+impl TableVisitor for WriteRows<'_, '_> {
+    type Out = io::Result<()>;
+}
 
-    fn table<T: TableType>(&mut self) -> io::Result<()> {
+impl<T: TableType> VisitsTable<T> for WriteRows<'_, '_> {
+    fn visit(self) -> io::Result<()> {
         let writer = &mut *self.0;
         let state = writer.state;
         let name = T::TABLE.name();

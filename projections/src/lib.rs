@@ -50,7 +50,7 @@ use songline_commands::{Command, Envelope, KeepAnswer};
 use songline_model::{Variable, VariableMetadata};
 
 pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
-pub use change::Change;
+pub use change::{Change, Visitor, Visits};
 pub use checkpoint::{Ahead, CheckpointError, CheckpointSummary, Done, Piece};
 pub use csi::DenormalizedVolume;
 pub use digest::Digest;
@@ -64,7 +64,7 @@ pub use prefix::{IdPrefix, InvalidPrefix};
 pub use rejected::{Refusal, Rejected};
 pub use songline_migrations::SCHEMA;
 pub use state::{BUILT_IN_INDEX, State};
-pub use table::Table;
+pub use table::{Noun, Table, TableVisitor, VisitsTable, tables};
 pub use tx::Stamp;
 pub use work::{Ended, STOPPED_BY, Work, WorkTask};
 

@@ -1,14 +1,13 @@
 //! Pages of a table's rows, each with the position of the next page: for readers that pause between pages and can not
 //! hold an iterator meanwhile. The caller filters the rows.
 
-use std::convert::Infallible;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::change::{Change, Visitor};
+use crate::change::{Change, Visitor, Visits};
 use crate::row_map::RowMap;
 use crate::state::State;
-use crate::table::{EachTable, Kept as _, Table, TableType};
+use crate::table::{Kept as _, Table, TableType, TableVisitor, VisitsTable};
 
 impl State {
     /// At most `rows_max` rows of a table in key order, each as a creating change. The last change of a page, passed
@@ -17,10 +16,7 @@ impl State {
         let mut pager = Pager { state: self, rows_max, found: Vec::new() };
         match after {
             Some(change) => change.visit(&mut pager),
-            None => match table.visit(&mut pager) {
-                Ok(()) => {}
-                Err(never) => match never {},
-            },
+            None => table.visit(&mut pager),
         }
         pager.found
     }
@@ -39,17 +35,24 @@ impl Pager<'_> {
     }
 }
 
-impl EachTable for Pager<'_> {
-    type Error = Infallible;
+impl TableVisitor for &mut Pager<'_> {
+    type Out = ();
+}
 
-    fn table<T: TableType>(&mut self) -> Result<(), Infallible> {
+impl<T: TableType> VisitsTable<T> for &mut Pager<'_> {
+    fn visit(self) {
         self.take::<T>(Bound::Unbounded);
-        Ok(())
     }
 }
 
-impl Visitor for Pager<'_> {
-    fn visit<T: TableType>(&mut self, _before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
+impl Visitor for &mut Pager<'_> {
+    type Out = ();
+
+    fn restored(self) {}
+}
+
+impl<T: TableType> Visits<T> for &mut Pager<'_> {
+    fn visit(self, _before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
         if let Some(row) = after {
             self.take::<T>(Bound::Excluded(T::key(row)));
         }

@@ -9,22 +9,12 @@ use imbl::OrdMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_commands::WorkId;
-use songline_model::{
-    AccessorId, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, AllocId, Allocation, AutopilotConfig,
-    BindingRuleId, CsiPlugin, CsiPluginId, CsiVolume, CsiVolumeKey, Deployment, DeploymentId, EvalId, Evaluation, Job,
-    JobKey, JobScalingEvents, JobSubmission, JobSummary, Namespace, NamespaceName, Node, NodeId, NodePool,
-    NodePoolName, OneTimeToken, PeriodicLaunch, RoleId, RootKey, RootKeyId, ScalingPolicy, SchedulerConfiguration,
-    ServiceRegistration, Str, Variable, VariableKey, VariablesQuota,
-};
+use songline_model::*;
 
-use crate::acl::AclBootstrap;
 use crate::change::{Change, RowKey};
 use crate::digest::{Digest, KeyBytes};
-use crate::idempotency::Remembered;
-use crate::operator::ClusterMetadata;
 use crate::row_map::RowMap;
 use crate::state::State;
-use crate::work::Work;
 
 /// Form in which a table keeps its rows: shared rows, or a place where the packed row is found, for tables with very
 /// many rows.
@@ -70,7 +60,7 @@ macro_rules! with_tables {
             /// Scheduler configuration: one row or none.
             SchedulerConfig, SchedulerConfig, scheduler_config, "scheduler_config", () => SchedulerConfiguration;
             /// The cluster's id: one row or none.
-            ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => ClusterMetadata;
+            ClusterMeta, ClusterMeta, cluster_meta, "cluster_meta", () => crate::operator::ClusterMetadata;
             /// CSI volumes.
             CsiVolumes, CsiVolume, csi_volumes, "csi_volumes", CsiVolumeKey => CsiVolume;
             /// CSI plugins, derived from nodes and jobs.
@@ -82,7 +72,7 @@ macro_rules! with_tables {
             /// ACL tokens of callers.
             AclToken, AclToken, acl_token, "acl_token", AccessorId => AclToken;
             /// Index of the ACL bootstrap: one row or none.
-            AclTokenBootstrap, AclTokenBootstrap, acl_token_bootstrap, "acl_token_bootstrap", () => AclBootstrap;
+            AclTokenBootstrap, AclTokenBootstrap, acl_token_bootstrap, "acl_token_bootstrap", () => crate::acl::AclBootstrap;
             /// Secrets that can be exchanged once for a token.
             OneTimeToken, OneTimeToken, one_time_token, "one_time_token", AccessorId => OneTimeToken;
             /// ACL roles: several policies under one name.
@@ -102,9 +92,9 @@ macro_rules! with_tables {
             /// Keys that encrypt variables and sign identities, wrapped.
             RootKeys, RootKey, root_keys, "root_key_meta", RootKeyId => RootKey;
             /// Idempotency keys with the results of their writes.
-            Idempotency, Idempotency, idempotency, "idempotency", Str => Remembered;
+            Idempotency, Idempotency, idempotency, "idempotency", Str => crate::idempotency::Remembered;
             /// Long work: pieces under way, and the last ones that ended.
-            PendingWork, PendingWork, pending_work, "pending_work", WorkId => Work;
+            PendingWork, PendingWork, pending_work, "pending_work", WorkId => crate::work::Work;
         }
     };
 }
@@ -129,8 +119,8 @@ macro_rules! tables {
         }
 
         /// One type per table.
-        pub(crate) mod tables {
-            $($(#[$doc])* #[derive(Debug)] pub(crate) struct $table;)*
+        pub mod tables {
+            $($(#[$doc])* #[derive(Debug)] pub struct $table;)*
         }
 
         /// The rows of all tables.
@@ -145,16 +135,14 @@ macro_rules! tables {
             }
         }
 
-        /// Operation that is generic over the table.
-        pub(crate) trait EachTable {
-            type Error;
-            fn table<T: TableType>(&mut self) -> Result<(), Self::Error>;
-        }
-
         impl Table {
-            /// Calls `visitor` with the table's type.
-            pub(crate) fn visit<V: EachTable>(self, visitor: &mut V) -> Result<(), V::Error> {
-                match self { $(Table::$table => visitor.table::<tables::$table>()),* }
+            /// Calls the part of `visitor` that is for the table.
+            pub fn visit<V>(self, visitor: V) -> V::Out
+            where
+                V: TableVisitor,
+                $(V: VisitsTable<tables::$table>,)*
+            {
+                match self { $(Table::$table => VisitsTable::<tables::$table>::visit(visitor)),* }
             }
 
             /// The table of this name.
@@ -163,12 +151,19 @@ macro_rules! tables {
             }
         }
 
-        $(impl TableType for tables::$table {
-            type Key = $key;
+        $(impl Noun for tables::$table {
             type Row = $row;
+            const TABLE: Table = Table::$table;
+
+            fn change(before: Option<Arc<$row>>, after: Option<Arc<$row>>) -> Change {
+                Change::$change { before, after }
+            }
+        }
+
+        impl TableType for tables::$table {
+            type Key = $key;
             type Kept = kept!($table, $row);
             type Map = row_map!($table, $key);
-            const TABLE: Table = Table::$table;
 
             fn rows(state: &State) -> &Rows<Self> {
                 &state.tables.$field
@@ -180,10 +175,6 @@ macro_rules! tables {
 
             fn row_key(key: &$key) -> RowKey {
                 RowKey::$change(key.clone())
-            }
-
-            fn change(before: Option<Arc<$row>>, after: Option<Arc<$row>>) -> Change {
-                Change::$change { before, after }
             }
 
             fn before(change: Change) -> Option<Arc<$row>> {
@@ -200,18 +191,39 @@ with_tables!(tables);
 /// Number of tables.
 pub(crate) const TABLES: usize = Table::ALL.len();
 
-/// Properties of a table that the generic code needs; implemented by the macro above.
-pub(crate) trait TableType: Rules<Self::Key, Self::Row> + Sized {
-    type Key: Ord + Clone + KeyBytes + Send + 'static;
+/// A noun: the rows of one table. Implemented by the types of [`tables`].
+pub trait Noun: 'static {
+    /// A row of the table.
     type Row: Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// The table.
+    const TABLE: Table;
+
+    /// A change of one row.
+    fn change(before: Option<Arc<Self::Row>>, after: Option<Arc<Self::Row>>) -> Change;
+}
+
+/// Operation on any table.
+pub trait TableVisitor {
+    /// The result of the operation.
+    type Out;
+}
+
+/// Operation on one table.
+pub trait VisitsTable<T: Noun>: TableVisitor {
+    /// The result for the table.
+    fn visit(self) -> Self::Out;
+}
+
+/// Properties of a table that the generic code of this crate needs; implemented by the macro above.
+pub(crate) trait TableType: Noun + Rules<Self::Key, Self::Row> + Sized {
+    type Key: Ord + Clone + KeyBytes + Send + 'static;
     type Kept: Kept<Self::Key, Self::Row>;
     type Map: RowMap<Self::Key, Entry<Self::Kept>>;
-    const TABLE: Table;
 
     fn rows(state: &State) -> &Rows<Self>;
     fn rows_mut(state: &mut State) -> &mut Rows<Self>;
     fn row_key(key: &Self::Key) -> RowKey;
-    fn change(before: Option<Arc<Self::Row>>, after: Option<Arc<Self::Row>>) -> Change;
     /// The `before` of a change of this table.
     fn before(change: Change) -> Option<Arc<Self::Row>>;
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use songline_commands::Actor;
 use songline_model::{ALL_NODE_POOL, Blob, DEFAULT_NAMESPACE, DEFAULT_NODE_POOL, Namespace, NodePool, Time};
 
-use crate::change::{Change, RowKey, Visitor};
+use crate::change::{Change, RowKey, Visitor, Visits};
 use crate::digest::{self, Digest};
 use crate::row_map::RowMap;
 use crate::state::{BUILT_IN_INDEX, State};
@@ -197,7 +197,7 @@ impl<'a> Tx<'a> {
         self.positions.clear();
         self.touched = [false; crate::table::TABLES];
         for pending in std::mem::take(&mut self.pending).into_iter().rev().flatten() {
-            pending.change.visit(&mut TakeBack { state: self.state, before_hash: pending.before_hash });
+            pending.change.visit(TakeBack { state: self.state, before_hash: pending.before_hash });
         }
     }
 }
@@ -209,8 +209,14 @@ struct Seal<'a> {
     before_hash: Digest,
 }
 
-impl Visitor for Seal<'_> {
-    fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
+impl Visitor for &mut Seal<'_> {
+    type Out = ();
+
+    fn restored(self) {}
+}
+
+impl<T: TableType> Visits<T> for &mut Seal<'_> {
+    fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
         let mut sum = self.state.digests[T::TABLE as usize];
         if before.is_some() {
             sum = sum.minus(self.before_hash);
@@ -232,7 +238,13 @@ struct TakeBack<'a> {
 }
 
 impl Visitor for TakeBack<'_> {
-    fn visit<T: TableType>(&mut self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
+    type Out = ();
+
+    fn restored(self) {}
+}
+
+impl<T: TableType> Visits<T> for TakeBack<'_> {
+    fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) {
         match (before, after) {
             (Some(row), _) => {
                 let entry = Entry { kept: T::Kept::keep(self.state, row), hash: self.before_hash };

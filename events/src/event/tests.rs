@@ -2,6 +2,7 @@
 
 mod acl;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
@@ -12,7 +13,7 @@ use songline_model::{
 };
 use songline_projections::{Change, ClusterMetadata};
 
-use super::{Audience, events};
+use super::{Audience, Right, Topic, events};
 
 fn check(kind: Kind, change: Change, expected: Expect) {
     let mut out = String::new();
@@ -39,6 +40,27 @@ fn check(kind: Kind, change: Change, expected: Expect) {
         ));
     }
     expected.assert_eq(&out);
+}
+
+#[test]
+fn each_topic_has_its_own_name() {
+    let words: Vec<&str> = Topic::all().map(|topic| topic.word).collect();
+    assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len(), "{words:?}");
+}
+
+#[test]
+fn topics_without_a_named_right_need_a_management_token() {
+    let named = Topic::all().filter(|topic| topic.right != Right::Management);
+    let named: Vec<_> = named.map(|topic| format!("{} {:?}\n", topic.word, topic.right)).collect();
+    expect![[r#"
+        Node ReadNode
+        Job ReadJob
+        Deployment ReadJob
+        Evaluation ReadJob
+        Allocation ReadJob
+        Service ReadJob
+    "#]]
+    .assert_eq(&named.concat());
 }
 
 #[test]

@@ -311,7 +311,7 @@ fn push(event: Event, index: u64, out: &mut Vec<u8>) -> (Label, Range<usize>) {
         "the way over msgpack changes nothing"
     );
     let label = Label {
-        topic: Str::new_static(event.topic.as_str()),
+        topic: Str::new_static(event.topic.word),
         word: Str::new_static(event.kind),
         key: event.key,
         namespace: event.namespace,

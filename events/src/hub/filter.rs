@@ -11,6 +11,7 @@ use songline_lang::bexpr::{Filter, SyntaxError};
 use songline_model::Str;
 
 use super::batch::{EncodedEvent, Format};
+use crate::event::{Right, Topic};
 
 /// A topic that cannot be subscribed to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,13 +68,13 @@ impl Interest {
     /// Whether `acl` permits the subscription. Each topic requires its own capability in the wanted namespace.
     pub fn is_permitted(&self, acl: &Acl) -> bool {
         let namespace = self.namespace.as_ref().map_or("*", Str::as_str);
-        self.topics.keys().all(|topic| match topic.as_str() {
-            "Allocation" | "Deployment" | "Evaluation" | "Job" | "Service" => {
-                acl.namespace(namespace, NamespaceCapability::ReadJob)
-            }
-            "Node" => acl.node(Access::Read),
-            // All topics (`*`), topics for operators, and unknown topics.
-            _ => acl.is_management(),
+        // All topics (`*`) and unknown topics require a management token.
+        let right =
+            |word: &Str| Topic::all().find(|topic| topic.word == *word).map_or(Right::Management, |it| it.right);
+        self.topics.keys().all(|word| match right(word) {
+            Right::Management => acl.is_management(),
+            Right::ReadJob => acl.namespace(namespace, NamespaceCapability::ReadJob),
+            Right::ReadNode => acl.node(Access::Read),
         })
     }
 

@@ -57,7 +57,7 @@ impl Snapshot {
             let rows = self.view.page(table, self.after.as_ref(), ROWS_AT_ONCE / 4);
             looked += rows.len().max(1);
             let shown = rows.iter().filter_map(event::snapshot).filter(|event| dialect.shows(event.audience));
-            let wanted: Vec<_> = shown.filter(|event| interest.wants_topic(event.topic.as_str())).collect();
+            let wanted: Vec<_> = shown.filter(|event| interest.wants_topic(event.topic.word)).collect();
             if rows.is_empty() || wanted.is_empty() {
                 // All rows of a table have one topic, so a reader without this topic skips the table.
                 self.tables.pop();

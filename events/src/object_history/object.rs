@@ -1,44 +1,44 @@
-//! Kinds of objects that have a history, and the object of a change. To add a kind, add a variant, its name and its
-//! arm in `of`.
+//! Kinds of objects that have a history, and the object of a change. Each noun's file in `nouns` says which object a
+//! row belongs to.
+
+use std::sync::Arc;
 
 use songline_model::Str;
-use songline_projections::Change;
+use songline_projections::{Change, Visitor, Visits};
 
-use songline_wire::alloc::EventAlloc;
-use songline_wire::node::NodeView;
+use crate::nouns::Announce;
 
-/// Kinds of objects that have a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectKind {
-    /// Allocations.
-    Allocation,
-    /// Deployments.
-    Deployment,
-    /// Evaluations.
-    Evaluation,
-    /// Jobs.
-    Job,
-    /// Namespaces.
-    Namespace,
-    /// Nodes.
-    Node,
-    /// Node pools.
-    NodePool,
-}
-
-impl ObjectKind {
-    /// The kind's word in URL paths and in the record's keys.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ObjectKind::Allocation => "allocation",
-            ObjectKind::Deployment => "deployment",
-            ObjectKind::Evaluation => "evaluation",
-            ObjectKind::Job => "job",
-            ObjectKind::Namespace => "namespace",
-            ObjectKind::Node => "node",
-            ObjectKind::NodePool => "node_pool",
+macro_rules! object_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $word:literal,)*) => {
+        /// Kinds of objects that have a history.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum ObjectKind {
+            $($(#[$doc])* $kind,)*
         }
-    }
+
+        impl ObjectKind {
+            /// The kind's word in URL paths and in the record's keys.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(ObjectKind::$kind => $word),* }
+            }
+        }
+    };
+}
+object_kinds! {
+    /// Allocations.
+    Allocation = "allocation",
+    /// Deployments.
+    Deployment = "deployment",
+    /// Evaluations.
+    Evaluation = "evaluation",
+    /// Jobs.
+    Job = "job",
+    /// Namespaces.
+    Namespace = "namespace",
+    /// Nodes.
+    Node = "node",
+    /// Node pools.
+    NodePool = "node_pool",
 }
 
 /// Identity of an object.
@@ -78,80 +78,29 @@ pub(super) struct ChangeOf {
     pub(super) after: Form,
 }
 
-/// The object of a change, and its row before and after. The types of secrets are not shown in JSON. An allocation is
-/// shown without its job, which has its own history.
+/// The object of a change, and its row before and after. `None`: the change belongs to another object's history, or to
+/// none.
 pub(super) fn of(change: &Change) -> Option<ChangeOf> {
-    macro_rules! forms {
-        ($before:expr, $after:expr, |$row:ident| $object:expr, $namespace:expr, $form:expr) => {{
-            let $row = $after.as_ref().or($before.as_ref())?;
-            let (object, namespace) = ($object, $namespace);
-            // The fields of a dropped object are not shown.
-            let before = $before.as_ref().filter(|_| $after.is_some());
-            Some(ChangeOf { object, namespace, before: before.map($form), after: $after.as_ref().map($form) })
-        }};
+    change.visit(OfObject)
+}
+
+struct OfObject;
+
+impl Visitor for OfObject {
+    type Out = Option<ChangeOf>;
+
+    fn restored(self) -> Option<ChangeOf> {
+        None
     }
-    let none = Str::default;
-    match change {
-        Change::Alloc { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Allocation, row.id), row.namespace.0.clone(), |row| {
-                serde_json::to_value(EventAlloc(row))
-            })
-        }
-        Change::Deployment { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Deployment, row.id), row.namespace.0.clone(), |row| {
-                serde_json::to_value(&**row)
-            })
-        }
-        Change::Eval { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Evaluation, row.id), row.namespace.0.clone(), |row| {
-                serde_json::to_value(&**row)
-            })
-        }
-        Change::Job { before, after } => {
-            forms!(before, after, |row| Object::job(&row.namespace, &row.id), row.namespace.0.clone(), |row| {
-                serde_json::to_value(&**row)
-            })
-        }
-        Change::Namespace { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Namespace, &row.name), none(), |row| {
-                serde_json::to_value(&**row)
-            })
-        }
-        Change::Node { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::Node, row.id), none(), |row| serde_json::to_value(
-                NodeView::new(row)
-            ))
-        }
-        Change::NodePool { before, after } => {
-            forms!(before, after, |row| Object::new(ObjectKind::NodePool, &row.name), none(), |row| {
-                serde_json::to_value(&**row)
-            })
-        }
-        // Changes that belong to another object's history, or to none.
-        Change::JobSummary { .. }
-        | Change::JobVersion { .. }
-        | Change::JobSubmission { .. }
-        | Change::SchedulerConfig { .. }
-        | Change::ClusterMeta { .. }
-        | Change::AclPolicy { .. }
-        | Change::AclToken { .. }
-        | Change::AclTokenBootstrap { .. }
-        | Change::OneTimeToken { .. }
-        | Change::AclRole { .. }
-        | Change::AclAuthMethod { .. }
-        | Change::AclBindingRule { .. }
-        | Change::AutopilotConfig { .. }
-        | Change::PeriodicLaunch { .. }
-        | Change::ScalingPolicy { .. }
-        | Change::ScalingEvent { .. }
-        | Change::ServiceRegistration { .. }
-        | Change::CsiVolume { .. }
-        | Change::CsiPlugin { .. }
-        | Change::Variable { .. }
-        | Change::VariablesQuota { .. }
-        | Change::RootKey { .. }
-        | Change::PendingWork { .. }
-        | Change::Idempotency { .. }
-        | Change::Restored => None,
+}
+
+impl<T: Announce> Visits<T> for OfObject {
+    fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) -> Option<ChangeOf> {
+        let row = after.or(before)?;
+        let object = T::object(row)?;
+        let form = |row: &Arc<T::Row>| serde_json::to_value(T::view(row));
+        // The fields of a dropped object are not shown.
+        let before = before.filter(|_| after.is_some());
+        Some(ChangeOf { object, namespace: T::namespace(row), before: before.map(form), after: after.map(form) })
     }
 }

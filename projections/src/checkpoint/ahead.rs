@@ -9,7 +9,7 @@ use super::{CheckpointError, NO_JOB, rows};
 use crate::digest::{self, Digest};
 use crate::row_map::RowMap;
 use crate::state::State;
-use crate::table::{EachTable, Entry, Kept, Table, TableType};
+use crate::table::{Entry, Kept, Table, TableType, TableVisitor, VisitsTable};
 
 /// Executor of independent pieces of work that returns the results in the order in which the pieces were given.
 pub trait Ahead {
@@ -74,9 +74,7 @@ impl EncodedRows {
             .ok_or_else(|| self.malformed("the table's name is cut off"))?;
         let name = String::from_utf8_lossy(name);
         let table = Table::from_name(&name).ok_or_else(|| self.malformed(format!("unknown table {name:?}")))?;
-        let mut decode = Decode { encoded: &self, rows, put: None };
-        table.visit(&mut decode)?;
-        Ok(decode.put.expect("every table is decoded"))
+        table.visit(Decode { encoded: &self, rows })
     }
 
     fn malformed(&self, what: impl ToString) -> CheckpointError {
@@ -87,13 +85,14 @@ impl EncodedRows {
 struct Decode<'a> {
     encoded: &'a EncodedRows,
     rows: &'a [u8],
-    put: Option<Put>,
 }
 
-impl EachTable for Decode<'_> {
-    type Error = CheckpointError;
+impl TableVisitor for Decode<'_> {
+    type Out = Result<Put, CheckpointError>;
+}
 
-    fn table<T: TableType>(&mut self) -> Result<(), CheckpointError> {
+impl<T: TableType> VisitsTable<T> for Decode<'_> {
+    fn visit(self) -> Result<Put, CheckpointError> {
         let encoded = self.encoded;
         let mut decoded = Vec::new();
         let mut scratch = Vec::new();
@@ -122,8 +121,7 @@ impl EachTable for Decode<'_> {
             decoded.push((key, row, hash));
         }
         let frame = encoded.frame;
-        self.put = Some(Box::new(move |state| put::<T>(state, decoded, frame)));
-        Ok(())
+        Ok(Box::new(move |state| put::<T>(state, decoded, frame)))
     }
 }
 
