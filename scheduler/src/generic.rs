@@ -1,8 +1,10 @@
 //! The scheduler of service and batch jobs: one attempt as a function, and the attempts of one evaluation as a machine
 //! without a clock. The leader runs the machine and applies its plans.
 
+mod ask;
 mod attempt;
 mod blocked_eval;
+mod properties;
 mod stack;
 mod tasks;
 mod usage;

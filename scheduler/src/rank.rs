@@ -1,6 +1,9 @@
 //! Ranking of nodes: scores, and the metrics that explain them to users. Each scorer that applies adds one score; a
 //! node's final score is their mean.
 
+pub mod affinity;
+pub mod spread;
+
 use std::collections::BTreeMap;
 
 use songline_model::{
@@ -31,39 +34,48 @@ pub fn anti_affinity(collisions: u64, count: i64) -> f64 {
 }
 
 /// The scores of one node.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Scores {
     /// Fit score.
     pub fit: f64,
+    /// Device score; `None`: no requested device has affinities.
+    pub devices: Option<f64>,
     /// Anti-affinity score; 0 does not count in the mean.
     pub anti_affinity: f64,
     /// Whether the node is penalised (score -1) because an earlier attempt failed on it.
     pub penalty: bool,
+    /// Affinity score; 0 does not count in the mean. `None`: the group has no affinities.
+    pub affinity: Option<f64>,
+    /// Spread score; 0 does not count in the mean.
+    pub spread: f64,
 }
 
 impl Scores {
     /// The mean of the scores that apply.
     pub fn total(&self) -> f64 {
-        let mut sum = self.fit;
-        let mut count = 1.0;
-        if self.anti_affinity != 0.0 {
-            sum += self.anti_affinity;
-            count += 1.0;
-        }
-        if self.penalty {
-            sum -= 1.0;
-            count += 1.0;
-        }
+        let applies = |score: f64| Some(score).filter(|score| *score != 0.0);
+        let others = [
+            self.devices,
+            applies(self.anti_affinity),
+            self.penalty.then_some(-1.0),
+            self.affinity.and_then(applies),
+            applies(self.spread),
+        ];
+        let (sum, count) = others.into_iter().flatten().fold((self.fit, 1.0), |(sum, n), score| (sum + score, n + 1.0));
         sum / count
     }
 
     fn by_name(&self) -> ScoresByName {
-        ScoresByName::from_iter([
-            (Str::new_static("binpack"), self.fit),
-            (Str::new_static("job-anti-affinity"), self.anti_affinity),
-            (Str::new_static("node-affinity"), 0.0),
-            (Str::new_static("node-reschedule-penalty"), if self.penalty { -1.0 } else { 0.0 }),
-        ])
+        // Some scorers are listed with a score of 0, some are then left out: this is what Nomad does.
+        let listed = [
+            ("binpack", Some(self.fit)),
+            ("devices", self.devices),
+            ("job-anti-affinity", Some(self.anti_affinity)),
+            ("node-reschedule-penalty", Some(if self.penalty { -1.0 } else { 0.0 })),
+            ("node-affinity", self.affinity.map_or(Some(0.0), |score| (score != 0.0).then_some(score))),
+            ("allocation-spread", (self.spread != 0.0).then_some(self.spread)),
+        ];
+        listed.into_iter().filter_map(|(name, score)| Some((Str::new_static(name), score?))).collect()
     }
 }
 
@@ -71,7 +83,8 @@ impl Scores {
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     metric: AllocMetric,
-    scored: Vec<(NodeId, Scores)>,
+    /// The best nodes so far with their totals, best first.
+    scored: Vec<(NodeId, Scores, f64)>,
 }
 
 impl Metrics {
@@ -120,22 +133,25 @@ impl Metrics {
         add(&mut self.metric.dimension_exhausted, &Str::from(dimension));
     }
 
-    /// Records the scores of a node.
-    pub fn scored(&mut self, node: NodeId, scores: Scores) {
-        self.scored.push((node, scores));
+    /// Records the scores of a node and their total.
+    pub fn scored(&mut self, node: NodeId, scores: Scores, total: f64) {
+        if self.scored.len() == LISTED_NODES_MAX && self.scored.last().is_some_and(|(.., last)| *last >= total) {
+            return;
+        }
+        let place = self.scored.partition_point(|(.., other)| *other >= total);
+        self.scored.truncate(LISTED_NODES_MAX - 1);
+        self.scored.insert(place.min(self.scored.len()), (node, scores, total));
     }
 
     /// The metric of a placement: the best nodes first.
     pub fn finish(mut self) -> AllocMetric {
-        self.scored.sort_by(|(_, one), (_, other)| other.total().total_cmp(&one.total()));
-        self.scored.truncate(LISTED_NODES_MAX);
         if !self.scored.is_empty() {
-            let meta = |(node_id, scores): &(NodeId, Scores)| NodeScoreMeta {
-                node_id: *node_id,
+            let meta = |(node_id, scores, norm_score): (NodeId, Scores, f64)| NodeScoreMeta {
+                node_id,
                 scores: Some(scores.by_name()),
-                norm_score: scores.total(),
+                norm_score,
             };
-            self.metric.score_meta_data = Some(self.scored.iter().map(meta).collect());
+            self.metric.score_meta_data = Some(self.scored.into_iter().map(meta).collect());
         }
         self.metric
     }

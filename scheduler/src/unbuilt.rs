@@ -16,11 +16,6 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "type system", used: |job, _| job.kind == JobType::System },
     Feature { name: "type sysbatch", used: |job, _| job.kind == JobType::SysBatch },
     Feature { name: "multiregion", used: |job, _| job.is_multiregion() },
-    Feature {
-        name: "affinity",
-        used: |job, group| has(&job.affinities) || has(&group.affinities) || any(group, |task| has(&task.affinities)),
-    },
-    Feature { name: "spread", used: |job, group| has(&job.spreads) || has(&group.spreads) },
     Feature { name: "update canary", used: |_, group| group.update.as_ref().is_some_and(|update| update.canary > 0) },
     Feature {
         name: "ephemeral_disk sticky",

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType,
-    NodeStatus, Plan, PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
+    NodeId, NodeStatus, Plan, PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
 };
 use songline_projections::State;
 
-use super::stack::{Selected, Stack};
+use super::stack::{Options, Selected, Stack};
 use super::{Decision, tasks_updated};
 use crate::rank::exhaust_resources;
 use crate::reconcile::{self, Placement, Reconciled, Reconciler, Stop, Tainted, Update, why};
@@ -136,6 +136,9 @@ impl Attempt<'_> {
                 row.deployment_id = of;
                 row.deployment_status = None;
             }
+            if let Some(stack) = self.stack.as_mut() {
+                stack.keep(&row);
+            }
             self.write(row);
         }
         let plan = &mut self.decision.plan;
@@ -187,7 +190,8 @@ impl Attempt<'_> {
             .filter(|_| placement.rescheduling)
             .map(|previous| reschedule::penalty_nodes(previous))
             .unwrap_or_default();
-        let selected = match stack.select(group, &penalties) {
+        let options = Options { penalties: &penalties, preferred: kept_disk(group, previous.map(|alloc| &**alloc)) };
+        let selected = match stack.select(group, &options) {
             Ok(selected) => selected,
             Err(mut metric) => {
                 if let Some(previous) = gives_way {
@@ -343,6 +347,12 @@ fn update_of(
     changed.eval_id = Some(eval.id);
     changed.job = None;
     Update::InPlace(Box::new(changed))
+}
+
+/// Node of the previous allocation, if the group wants its disk there again.
+fn kept_disk(group: &TaskGroup, previous: Option<&Allocation>) -> Option<NodeId> {
+    let keeps = group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate);
+    previous.filter(|_| keeps)?.node_id
 }
 
 /// The number in the brackets of an allocation's name.

@@ -1,18 +1,19 @@
 //! Finds a node for one allocation. The nodes are shuffled, filtered by feasibility and by free room; of the first few
 //! that remain, the one with the best score is taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use songline_model::{
-    ALL_NODE_POOL, AllocId, AllocMetric, AllocatedResources, Allocation, Job, JobType, NetworkResource, Node, NodeId,
+    ALL_NODE_POOL, AllocId, AllocMetric, AllocatedResources, Allocation, Job, JobType, Node, NodeId,
     NodePoolSchedulerConfiguration, SchedulerAlgorithm, Str, TaskGroup,
 };
 use songline_projections::State;
 
+use super::ask::Ask;
+use super::properties::{Counted, Properties};
 use super::usage::Usage;
-use crate::feasible::{ClassStatus, Demands, DistinctProperty, Eligibility, resolve, volumes};
-use crate::fit::{self, Amount};
+use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
 use crate::network;
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
@@ -21,6 +22,8 @@ use crate::seed::Seed;
 const BATCH_LIMIT: usize = 2;
 /// Most nodes with a score of 0 or less that are put aside in the hope of better ones.
 const SKIPPED_MAX: usize = 3;
+/// Spread score for a value that should get no allocation, until a lower one was given.
+const LOWEST_SPREAD: f64 = -1.0;
 const CLASS_INELIGIBLE: Str = Str::new_static("computed class ineligible");
 
 /// A node for an allocation.
@@ -30,40 +33,41 @@ pub(super) struct Selected {
     pub metric: AllocMetric,
 }
 
+/// What one placement asks for beside its group.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Options<'a> {
+    /// Nodes on which earlier attempts of the allocation failed.
+    pub penalties: &'a [NodeId],
+    /// Node of the previous allocation whose disk the new one takes over. It is taken whenever it has room.
+    pub preferred: Option<NodeId>,
+}
+
 /// Finds nodes for the groups of one job during one attempt.
 pub(super) struct Stack<'a> {
     view: &'a State,
     job: &'a Arc<Job>,
-    nodes: Vec<Arc<Node>>,
+    nodes: Arc<[Arc<Node>]>,
+    /// Position of the node that is examined next.
     next: usize,
     limit: usize,
     nodes_in_pool: usize,
     nodes_available: BTreeMap<Str, i64>,
     algorithm: SchedulerAlgorithm,
     oversubscribe_memory: bool,
-    groups: BTreeMap<Str, Arc<Ask>>,
+    asks: BTreeMap<Str, Ask>,
     usage: BTreeMap<NodeId, Usage>,
     stopped: BTreeSet<AllocId>,
-    properties: BTreeMap<(Str, Str), BTreeMap<String, u64>>,
+    properties: Properties,
+    lowest_spread: f64,
     seed: Seed,
     /// Class eligibility found by this attempt.
     pub eligibility: Eligibility,
 }
 
-/// Demands and resources of a group, computed once per attempt.
-struct Ask {
-    name: Str,
-    count: i64,
-    demands: Demands,
-    amount: Amount,
-    resources: Arc<AllocatedResources>,
-    network: Option<NetworkResource>,
-}
-
 struct Candidate {
     node: Arc<Node>,
     resources: Arc<AllocatedResources>,
-    scores: Scores,
+    score: f64,
 }
 
 impl<'a> Stack<'a> {
@@ -72,9 +76,7 @@ impl<'a> Stack<'a> {
         let pool = if job.node_pool.is_empty() { ALL_NODE_POOL } else { job.node_pool.as_str() };
         let mut nodes = Vec::new();
         let mut nodes_available: BTreeMap<Str, i64> = BTreeMap::new();
-        let mut nodes_in_pool = 0;
         for node in view.nodes_in_pool(pool).filter(|node| node.is_ready()) {
-            nodes_in_pool += 1;
             if node.is_in_datacenters(datacenters) {
                 *nodes_available.entry(node.datacenter.clone()).or_insert(0) += 1;
                 nodes.push(node.clone());
@@ -89,17 +91,19 @@ impl<'a> Stack<'a> {
         Self {
             view,
             job,
-            nodes,
+            // Nomad counts the pool after its nodes were filtered by datacenter.
+            nodes_in_pool: nodes.len(),
+            nodes: nodes.into(),
             next: 0,
             limit,
-            nodes_in_pool,
             nodes_available,
             algorithm,
             oversubscribe_memory,
-            groups: BTreeMap::new(),
+            asks: BTreeMap::new(),
             usage: BTreeMap::new(),
             stopped: BTreeSet::new(),
-            properties: BTreeMap::new(),
+            properties: Properties::default(),
+            lowest_spread: LOWEST_SPREAD,
             seed,
             eligibility: Eligibility::default(),
         }
@@ -111,7 +115,7 @@ impl<'a> Stack<'a> {
     pub fn refuse(&mut self, group: &TaskGroup, alloc_name: &str, reasons: &[Str]) -> AllocMetric {
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
         let mut refused = 0;
-        for node in &self.nodes {
+        for node in self.nodes.iter() {
             match volumes::check(self.view, self.job, group, alloc_name, node) {
                 Ok(()) => {
                     refused += 1;
@@ -130,47 +134,69 @@ impl<'a> Stack<'a> {
     }
 
     /// Finds a node for one more allocation of `group`; `Err` is the metric with the reasons.
-    pub fn select(&mut self, group: &TaskGroup, penalties: &[NodeId]) -> Result<Selected, Box<AllocMetric>> {
-        let ask = self.ask(group);
+    pub fn select(&mut self, group: &TaskGroup, options: &Options<'_>) -> Result<Selected, Box<AllocMetric>> {
+        let preferred = options.preferred.and_then(|id| self.view.node(id)).cloned();
+        if let Some(node) = preferred.filter(|node| node.is_ready() && self.is_eligible(node))
+            && let Ok(selected) = self.select_on(group, &node, options)
+        {
+            return Ok(selected);
+        }
+        let mut ask = self.take_ask(group);
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
+        let best = self.best_of(&mut ask, options, &mut metrics);
+        self.asks.insert(group.name.clone(), ask);
+        selected(best, metrics)
+    }
+
+    /// Places one more allocation of `group` on this node if it may run there and has room.
+    pub fn select_on(
+        &mut self,
+        group: &TaskGroup,
+        node: &Arc<Node>,
+        options: &Options<'_>,
+    ) -> Result<Selected, Box<AllocMetric>> {
+        let mut ask = self.take_ask(group);
+        let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
+        let only = self.examine(&mut ask, options, node, None, &mut metrics);
+        self.asks.insert(group.name.clone(), ask);
+        selected(only, metrics)
+    }
+
+    /// The best of the first nodes that remain.
+    fn best_of(&mut self, ask: &mut Ask, options: &Options<'_>, metrics: &mut Metrics) -> Option<Candidate> {
         let mut unseen = self.nodes.len();
-        let mut skipped: std::collections::VecDeque<Candidate> = std::collections::VecDeque::new();
+        let mut skipped: VecDeque<Candidate> = VecDeque::new();
         let mut skips = 0;
-        let mut best: Option<(f64, Candidate)> = None;
-        for _ in 0..self.limit {
-            let mut candidate = self.draw(&ask, penalties, &mut unseen, &mut metrics);
-            while skips < SKIPPED_MAX && candidate.as_ref().is_some_and(|candidate| candidate.scores.total() <= 0.0) {
+        let mut best: Option<Candidate> = None;
+        for _ in 0..ask.limit.unwrap_or(self.limit) {
+            let mut candidate = self.draw(ask, options, &mut unseen, metrics);
+            while skips < SKIPPED_MAX && candidate.as_ref().is_some_and(|candidate| candidate.score <= 0.0) {
                 skips += 1;
                 skipped.extend(candidate);
-                candidate = self.draw(&ask, penalties, &mut unseen, &mut metrics);
+                candidate = self.draw(ask, options, &mut unseen, metrics);
             }
             let Some(candidate) = candidate.or_else(|| skipped.pop_front()) else { break };
-            let score = candidate.scores.total();
             // The first of equals wins.
-            if best.as_ref().is_none_or(|(most, _)| score > *most) {
-                best = Some((score, candidate));
+            if best.as_ref().is_none_or(|best| candidate.score > best.score) {
+                best = Some(candidate);
             }
         }
-        match best {
-            Some((_, Candidate { node, resources, .. })) => Ok(Selected { node, resources, metric: metrics.finish() }),
-            None => Err(Box::new(metrics.finish())),
-        }
+        best
     }
 
     /// Counts a new allocation of `group` on the node that was selected for it.
     pub fn place(&mut self, group: &TaskGroup, node: &Arc<Node>, resources: &AllocatedResources) {
-        let ask = self.ask(group);
+        let ask = self.take_ask(group);
         self.usage_of(node).place(&ask.name, ask.amount, resources);
-        for property in &ask.demands.distinct.properties {
-            self.count_property(property, &ask.name, node, 1);
-        }
+        self.properties.change(&ask.name, node, Counted::Placed);
+        self.asks.insert(group.name.clone(), ask);
     }
 
     /// Frees the resources of an allocation that the plan stops.
     pub fn stop(&mut self, alloc: &Allocation) {
         if self.stopped.insert(alloc.id) {
             self.on_node_of(alloc, |usage, job| usage.remove(alloc, job));
-            self.count_stopped(alloc, -1);
+            self.properties.change_existing(self.view, alloc, Counted::Stopped);
         }
     }
 
@@ -178,69 +204,111 @@ impl<'a> Stack<'a> {
     pub fn resume(&mut self, alloc: &Allocation) {
         if self.stopped.remove(&alloc.id) {
             self.on_node_of(alloc, |usage, job| usage.add(alloc, job));
-            self.count_stopped(alloc, 1);
+            self.properties.change_existing(self.view, alloc, Counted::Resumed);
         }
+    }
+
+    /// Counts an allocation that the plan updates in place.
+    pub fn keep(&mut self, alloc: &Allocation) {
+        self.properties.change_existing(self.view, alloc, Counted::Kept);
     }
 
     /// The resources of `group`, if an allocation of the group could stay on its node with them.
     pub fn fits_in_place(&mut self, alloc: &Allocation, group: &TaskGroup) -> Option<Arc<AllocatedResources>> {
         let node = self.view.node(alloc.node_id?)?.clone();
-        let pool = self.job.node_pool.as_str();
-        let in_pool = pool.is_empty() || pool == ALL_NODE_POOL || node.node_pool == *pool;
-        if !in_pool || !node.is_in_datacenters(self.job.datacenters.as_deref().unwrap_or_default()) {
+        if !self.is_eligible(&node) {
             return None;
         }
-        let ask = self.ask(group);
-        ask.demands.check_job(&node).ok()?;
-        ask.demands.check_drivers(&node).ok()?;
-        ask.demands.check_group(&node).ok()?;
+        let ask = self.take_ask(group);
+        let fits = self.fits_again(&ask, alloc, &node);
+        let resources = ask.resources.clone();
+        self.asks.insert(group.name.clone(), ask);
+        fits.then_some(resources)
+    }
+
+    fn fits_again(&mut self, ask: &Ask, alloc: &Allocation, node: &Arc<Node>) -> bool {
+        let demands = &ask.demands;
+        if demands.check_job(node).and(demands.check_drivers(node)).and(demands.check_group(node)).is_err() {
+            return false;
+        }
         self.stop(alloc);
-        let distinct = self.check_distinct(&ask, &node).is_ok();
-        let usage = self.usage_of(&node);
+        let distinct = self.check_distinct(ask, node, None).is_ok();
+        let usage = self.usage_of(node);
         let fits = usage.used.plus(ask.amount).exceeds(usage.capacity).is_none();
         self.resume(alloc);
-        (distinct && fits).then(|| ask.resources.clone())
+        distinct && fits
+    }
+
+    /// Whether the node is in the job's pool and datacenters.
+    fn is_eligible(&self, node: &Node) -> bool {
+        let pool = self.job.node_pool.as_str();
+        let in_pool = pool.is_empty() || pool == ALL_NODE_POOL || node.node_pool == *pool;
+        in_pool && node.is_in_datacenters(self.job.datacenters.as_deref().unwrap_or_default())
     }
 
     /// The next node that may run the group and has room, in shuffled order. `None`: all nodes were seen.
     fn draw(
         &mut self,
-        ask: &Ask,
-        penalties: &[NodeId],
+        ask: &mut Ask,
+        options: &Options<'_>,
         unseen: &mut usize,
         metrics: &mut Metrics,
     ) -> Option<Candidate> {
+        let nodes = self.nodes.clone();
         while *unseen > 0 {
             *unseen -= 1;
-            let node = self.nodes[self.next].clone();
-            self.next = (self.next + 1) % self.nodes.len();
-            metrics.evaluated();
-            if let Err(why) = self.check(ask, &node) {
-                metrics.filtered(&node, &why);
-                continue;
+            let position = self.next;
+            self.next = (position + 1) % nodes.len();
+            let candidate = self.examine(ask, options, &nodes[position], Some(position), metrics);
+            if candidate.is_some() {
+                return candidate;
             }
-            let resources = match self.fit(ask, &node) {
-                Ok(resources) => resources,
-                Err(dimension) => {
-                    metrics.exhausted(&node, &dimension);
-                    continue;
-                }
-            };
-            let usage = self.usage_of(&node);
-            let collisions = usage.of_group(&ask.name);
-            let (capacity, used) = (usage.capacity, usage.used.plus(ask.amount));
-            let scores = Scores {
-                fit: rank::fit_score(self.algorithm, capacity, used),
-                anti_affinity: rank::anti_affinity(collisions, ask.count),
-                penalty: penalties.contains(&node.id),
-            };
-            metrics.scored(node.id, scores.clone());
-            return Some(Candidate { node, resources, scores });
         }
         None
     }
 
-    fn check(&mut self, ask: &Ask, node: &Arc<Node>) -> Result<(), Str> {
+    /// Takes one node through all steps: feasibility, free room, scores. `None`: it dropped out.
+    fn examine(
+        &mut self,
+        ask: &mut Ask,
+        options: &Options<'_>,
+        node: &Arc<Node>,
+        position: Option<usize>,
+        metrics: &mut Metrics,
+    ) -> Option<Candidate> {
+        metrics.evaluated();
+        if let Err(why) = self.check(ask, node, position) {
+            metrics.filtered(node, &why);
+            return None;
+        }
+        let resources = match self.fit(ask, node) {
+            Ok(resources) => resources,
+            Err(dimension) => {
+                metrics.exhausted(node, &dimension);
+                return None;
+            }
+        };
+        let scores = self.scores(ask, options, node, position);
+        let score = scores.total();
+        metrics.scored(node.id, scores, score);
+        Some(Candidate { node: node.clone(), resources, score })
+    }
+
+    fn scores(&mut self, ask: &mut Ask, options: &Options<'_>, node: &Arc<Node>, position: Option<usize>) -> Scores {
+        let algorithm = self.algorithm;
+        let usage = self.usage_of(node);
+        Scores {
+            fit: rank::fit_score(algorithm, usage.capacity, usage.used.plus(ask.amount)),
+            devices: None,
+            anti_affinity: rank::anti_affinity(usage.of_group(&ask.name), ask.count),
+            penalty: options.penalties.contains(&node.id),
+            affinity: ask.affinity(node, position),
+            spread: ask.spread(node, position, &mut self.properties, &mut self.lowest_spread),
+        }
+    }
+
+    /// Checks whether the node may run the group; `Err` is the filter text.
+    fn check(&mut self, ask: &Ask, node: &Arc<Node>, position: Option<usize>) -> Result<(), Str> {
         let class = &node.computed_class;
         match self.eligibility.job_status(class) {
             ClassStatus::Ineligible => return Err(CLASS_INELIGIBLE),
@@ -266,10 +334,10 @@ impl<'a> Stack<'a> {
                 checked?;
             }
         }
-        self.check_distinct(ask, node)
+        self.check_distinct(ask, node, position)
     }
 
-    fn check_distinct(&mut self, ask: &Ask, node: &Arc<Node>) -> Result<(), Str> {
+    fn check_distinct(&mut self, ask: &Ask, node: &Arc<Node>, position: Option<usize>) -> Result<(), Str> {
         let distinct = &ask.demands.distinct;
         if distinct.hosts_of_job && self.usage_of(node).of_job > 0 {
             return Err("distinct_hosts".into());
@@ -277,7 +345,7 @@ impl<'a> Stack<'a> {
         if distinct.hosts_of_group && self.usage_of(node).of_group(&ask.name) > 0 {
             return Err("distinct_hosts".into());
         }
-        for property in &distinct.properties {
+        for (property, id) in &ask.distinct {
             let limit = match &property.limit {
                 Ok(limit) => (*limit).max(1),
                 Err(text) => {
@@ -287,11 +355,13 @@ impl<'a> Stack<'a> {
                     .into());
                 }
             };
-            let Some(value) = resolve(&property.target, node) else {
+            let counts = self.properties.get(*id);
+            let Some(value) = counts.value_of(node, position) else {
                 return Err(format!("missing property {:?}", property.target).into());
             };
-            let used = self.property_counts(property, &ask.name).get(value.as_ref()).copied().unwrap_or(0);
+            let used = counts.allocs(value);
             if used >= limit {
+                let value = resolve(&property.target, node).unwrap_or_default();
                 return Err(format!("distinct_property: {}={value} used by {used} allocs", property.target).into());
             }
         }
@@ -323,23 +393,15 @@ impl<'a> Stack<'a> {
         }
     }
 
-    fn ask(&mut self, group: &TaskGroup) -> Arc<Ask> {
-        if let Some(ask) = self.groups.get(&group.name) {
-            return ask.clone();
+    /// The group's ask. The caller puts it back.
+    fn take_ask(&mut self, group: &TaskGroup) -> Ask {
+        if let Some(ask) = self.asks.remove(&group.name) {
+            return ask;
         }
-        let demands = Demands::of(self.job, group);
-        self.eligibility.set_job(demands.job_escapes);
-        self.eligibility.set_group(&group.name, demands.group_escapes);
-        let resources = fit::resources_of_group(group, self.oversubscribe_memory);
-        let ask = Arc::new(Ask {
-            name: group.name.clone(),
-            count: group.count,
-            demands,
-            amount: fit::asked(&resources),
-            resources: Arc::new(resources),
-            network: group.networks.iter().flatten().next().cloned(),
-        });
-        self.groups.insert(group.name.clone(), ask.clone());
+        let known = (self.view, &**self.job, &self.stopped);
+        let ask = Ask::new(known, group, self.oversubscribe_memory, &mut self.properties);
+        self.eligibility.set_job(ask.demands.job_escapes);
+        self.eligibility.set_group(&group.name, ask.demands.group_escapes);
         ask
     }
 
@@ -354,52 +416,13 @@ impl<'a> Stack<'a> {
             change(usage, self.job);
         }
     }
-
-    /// Number of live allocations per value of a property.
-    fn property_counts(&mut self, property: &DistinctProperty, group: &Str) -> &mut BTreeMap<String, u64> {
-        let (view, job, stopped) = (self.view, self.job, &self.stopped);
-        self.properties.entry(property_key(property, group)).or_insert_with(|| {
-            let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-            for alloc in view.allocs_of_job(&job.namespace, &job.id) {
-                let counts_here = !alloc.terminal()
-                    && !stopped.contains(&alloc.id)
-                    && (property.whole_job || alloc.task_group == *group);
-                let node = alloc.node_id.filter(|_| counts_here).and_then(|id| view.node(id));
-                if let Some(value) = node.and_then(|node| resolve(&property.target, node)) {
-                    *counts.entry(value.into_owned()).or_insert(0) += 1;
-                }
-            }
-            counts
-        })
-    }
-
-    fn count_property(&mut self, property: &DistinctProperty, group: &Str, node: &Node, by: i64) {
-        if let Some(value) = resolve(&property.target, node) {
-            let count = self.property_counts(property, group).entry(value.into_owned()).or_insert(0);
-            *count = count.saturating_add_signed(by);
-        }
-    }
-
-    fn count_stopped(&mut self, alloc: &Allocation, by: i64) {
-        if self.properties.is_empty() || alloc.terminal() {
-            return;
-        }
-        let Some(node) = alloc.node_id.and_then(|id| self.view.node(id)) else { return };
-        for ((target, group), counts) in &mut self.properties {
-            if !group.is_empty() && *group != alloc.task_group {
-                continue;
-            }
-            if let Some(value) = resolve(target, node) {
-                let count = counts.entry(value.into_owned()).or_insert(0);
-                *count = count.saturating_add_signed(by);
-            }
-        }
-    }
 }
 
-/// Key of a property's counts. Properties of the whole job have an empty group.
-fn property_key(property: &DistinctProperty, group: &Str) -> (Str, Str) {
-    (property.target.clone(), if property.whole_job { Str::default() } else { group.clone() })
+fn selected(candidate: Option<Candidate>, metrics: Metrics) -> Result<Selected, Box<AllocMetric>> {
+    match candidate {
+        Some(Candidate { node, resources, .. }) => Ok(Selected { node, resources, metric: metrics.finish() }),
+        None => Err(Box::new(metrics.finish())),
+    }
 }
 
 /// The cluster's scheduler settings, overridden by those of the node pool.

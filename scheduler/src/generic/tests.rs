@@ -6,6 +6,7 @@ mod disconnected;
 mod evals;
 mod fixed;
 mod placing;
+mod ranking;
 mod unbuilt;
 
 use expect_test::Expect;

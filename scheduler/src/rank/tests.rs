@@ -1,7 +1,11 @@
 //! Scores with the values of the reference.
 
-use songline_model::SchedulerAlgorithm;
+use std::sync::Arc;
 
+use songline_model::{Affinity, Job, Node, SchedulerAlgorithm, Spread, SpreadTarget, TaskGroup};
+
+use super::affinity::Affinities;
+use super::spread::{DesiredSpread, Spreading};
 use super::{Scores, anti_affinity, fit_score};
 use crate::fit::Amount;
 
@@ -26,8 +30,96 @@ fn full_nodes_score_high_with_binpack_and_low_with_spread() {
 fn anti_affinity_and_an_earlier_failure_lower_the_node_score() {
     close(anti_affinity(2, 4), -0.75);
     close(anti_affinity(0, 4), 0.0);
-    let scores = Scores { fit: -0.75, anti_affinity: -1.0, penalty: false };
+    let scores = Scores { fit: -0.75, anti_affinity: -1.0, ..Scores::default() };
     close(scores.total(), -0.875);
-    close(Scores { fit: 0.5, anti_affinity: 0.0, penalty: true }.total(), -0.25);
+    close(Scores { fit: 0.5, penalty: true, ..Scores::default() }.total(), -0.25);
     close(Scores { fit: 0.5, ..Scores::default() }.total(), 0.5);
+}
+
+#[test]
+fn affinity_score_is_the_share_of_the_matched_weights() {
+    let affinity = |left: &str, right: &str, weight| Affinity {
+        l_target: left.into(),
+        operand: "=".into(),
+        r_target: right.into(),
+        weight,
+    };
+    let job = Job {
+        affinities: Some(vec![
+            affinity("${node.datacenter}", "dc1", 100),
+            affinity("${node.datacenter}", "dc2", -100),
+            affinity("${attr.kernel.name}", "linux", 50),
+        ]),
+        ..Job::default()
+    };
+    let group = TaskGroup { affinities: Some(vec![affinity("${node.class}", "large", 50)]), ..TaskGroup::default() };
+    let affinities = Affinities::of(&job, &group);
+    let score = |dc: &str, kernel: &str, class: &str| {
+        affinities.score(&Node {
+            datacenter: dc.into(),
+            node_class: class.into(),
+            attributes: Some(Arc::new([("kernel.name".into(), kernel.into())].into())),
+            ..Node::default()
+        })
+    };
+    close(score("dc1", "linux", ""), 0.5);
+    close(score("dc2", "", ""), -1.0 / 3.0);
+    close(score("dc2", "", "large"), -1.0 / 6.0);
+    close(score("dc1", "", ""), 1.0 / 3.0);
+}
+
+fn desired(weight: i64, weights: i64, targets: &[(&str, u64)], count: i64) -> DesiredSpread {
+    let target = |(value, percent): &(&str, u64)| SpreadTarget { value: (*value).into(), percent: *percent };
+    let spread = Spread { weight, spread_target: Some(targets.iter().map(target).collect()), ..Spread::default() };
+    DesiredSpread::new(&spread, count, weights)
+}
+
+fn spread_score(spread: &DesiredSpread, named: Option<usize>, used: u64) -> f64 {
+    let counts = Spreading { here: used, untargeted: used, range: None };
+    spread.score(spread.target(named), counts, &mut -1.0)
+}
+
+#[test]
+fn spread_target_loses_score_as_it_fills_up() {
+    let spread = desired(100, 100, &[("dc1", 80)], 10);
+    close(spread_score(&spread, Some(0), 2), 0.625);
+    close(spread_score(&spread, Some(0), 7), 0.0);
+    // The other datacenters share the remaining two allocations.
+    close(spread_score(&spread, None, 0), 0.5);
+    close(spread_score(&desired(100, 100, &[("dc1", 100)], 10), None, 0), -1.0);
+}
+
+#[test]
+fn spreads_of_a_group_count_by_their_weights() {
+    let dc = desired(100, 150, &[("dc1", 60), ("dc2", 40)], 10);
+    let rack = desired(50, 150, &[("r1", 40), ("r2", 60)], 10);
+    let score = |dc_at, dc_used, rack_at, rack_used| {
+        spread_score(&dc, Some(dc_at), dc_used) + spread_score(&rack, Some(rack_at), rack_used)
+    };
+    // (dc1, r1) has one allocation.
+    close(score(0, 1, 0, 1), 2.0 / 3.0 * (4.0 / 6.0) + 1.0 / 3.0 * (2.0 / 4.0));
+    close(score(1, 0, 0, 1), 2.0 / 3.0 * (3.0 / 4.0) + 1.0 / 3.0 * (2.0 / 4.0));
+}
+
+#[test]
+fn target_of_no_percent_scores_as_low_as_the_lowest_target() {
+    let spread = desired(100, 100, &[("dc1", 100), ("dc2", 0)], 2);
+    let mut lowest = -1.0;
+    let counts = Spreading { here: 5, ..Spreading::default() };
+    close(spread.score(spread.target(Some(1)), counts, &mut lowest), -1.0);
+    close(spread.score(spread.target(Some(0)), counts, &mut lowest), -2.0);
+    close(spread.score(spread.target(Some(1)), counts, &mut lowest), -2.0);
+}
+
+#[test]
+fn even_spread_prefers_the_least_used_value() {
+    let score = |here: u64, range: Option<(u64, u64)>| {
+        let spread = desired(100, 100, &[], 10);
+        spread.score(spread.target(None), Spreading { here, range, untargeted: 0 }, &mut -1.0)
+    };
+    close(score(0, None), 0.0);
+    assert_eq!([score(2, Some((0, 2))), score(0, Some((0, 2)))], [-1.0, 1.0]);
+    assert_eq!([score(2, Some((2, 3))), score(3, Some((2, 3)))], [0.5, -0.5]);
+    assert_eq!([score(3, Some((0, 3))), score(0, Some((0, 3)))], [-1.0, 1.0]);
+    assert_eq!([score(1, Some((1, 1))), score(0, Some((1, 1)))], [-1.0, 1.0]);
 }

@@ -1,9 +1,9 @@
 //! Each feature of the list is detected in a job that uses it, and none in a plain job.
 
 use songline_model::{
-    Affinity, DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig,
-    PeriodicConfig, RequestedDevice, Resources, Service, ServiceCheck, Spread, Task, TaskCsiPluginConfig, TaskGroup,
-    Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+    DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig, PeriodicConfig,
+    RequestedDevice, Resources, Service, ServiceCheck, Task, TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy,
+    Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -53,9 +53,6 @@ fn every_unbuilt_feature_is_detected_where_it_is_used() {
                 job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None })
             }),
         ),
-        ("affinity", seen(|job, _, _| job.affinities = Some(vec![Affinity::default()]))),
-        ("affinity", seen(|_, _, task| task.affinities = Some(vec![Affinity::default()]))),
-        ("spread", seen(|_, group, _| group.spreads = Some(vec![Spread::default()]))),
         ("update canary", seen(|_, group, _| group.update.as_mut().into_iter().for_each(|update| update.canary = 1))),
         (
             "ephemeral_disk sticky",

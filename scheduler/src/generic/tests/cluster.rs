@@ -10,11 +10,11 @@ use songline_commands::{
     SetDesiredTransitions, SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
 };
 use songline_model::{
-    AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur,
-    EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource, Node, NodeId,
-    NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan, PlanResult, Port, ReschedulePolicy,
-    Resources, SchedulerAlgorithm, SchedulerConfiguration, Str, Task, TaskGroup, TaskRunState, TaskState, Template,
-    Time, UpdateStrategy,
+    Affinity, AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo,
+    Dur, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource, Node,
+    NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan, PlanResult, Port,
+    ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget, Str, Task,
+    TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy,
 };
 use songline_projections::{State, apply};
 
@@ -74,6 +74,7 @@ impl Cluster {
             "disconnect" => self.node_status(words[1], NodeStatus::Disconnected),
             "connect" => self.node_status(words[1], NodeStatus::Ready),
             "evals" => self.tell_evals(words[1]),
+            "scores" => self.tell_scores(words[1]),
             "drain" => self.drain(words[1]),
             "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
             "settings" => self.settings(&map(1)),
@@ -263,6 +264,27 @@ impl Cluster {
         self.told.extend(lines);
     }
 
+    /// Prints the scores of the nodes that were compared for the newest alloc of this name.
+    fn tell_scores(&mut self, name: &str) {
+        let alloc = self.state.allocs().filter(|alloc| alloc.name == *name).max_by_key(|alloc| alloc.create_index);
+        let metric = alloc.and_then(|alloc| alloc.metrics.clone()).expect("a placed alloc");
+        writeln!(self.told, "scores {name}: evaluated {}", metric.nodes_evaluated).unwrap();
+        let mut lines: Vec<String> = Vec::new();
+        for meta in metric.score_meta_data.iter().flatten() {
+            let node = &self.state.node(meta.node_id).unwrap().name;
+            let scores: String = meta
+                .scores
+                .iter()
+                .flat_map(|scores| scores.iter())
+                .map(|(name, n)| format!(" {name} {n:.3}"))
+                .collect();
+            lines.push(format!("  {node} {:.3}:{scores}", meta.norm_score));
+        }
+        // Nodes with the same score come in any order.
+        lines.sort();
+        self.told.extend(lines.into_iter().map(|line| line + "\n"));
+    }
+
     fn created(&mut self, evals: Vec<Evaluation>) {
         for eval in &evals {
             let wait = eval.wait_until.map_or(String::new(), |at| format!(" in {}s", at.since(self.now).0 / SECOND));
@@ -400,6 +422,16 @@ fn brief(metric: &AllocMetric) -> String {
     )
 }
 
+/// A spread such as `${node.datacenter},100,dc1:60`: attribute, weight, targets.
+fn spread(text: &str) -> Spread {
+    let mut parts = text.split(',');
+    let (attribute, weight) = (parts.next().unwrap().into(), parts.next().unwrap().parse().unwrap());
+    let target =
+        |(value, percent): (&str, &str)| SpreadTarget { value: value.into(), percent: percent.parse().unwrap() };
+    let targets: Vec<SpreadTarget> = parts.map(|part| target(part.split_once(':').unwrap())).collect();
+    Spread { attribute, weight, spread_target: (!targets.is_empty()).then_some(targets) }
+}
+
 /// A job of one group `web` with one task `t`, with the properties that the words give.
 pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
     let number = |key: &str, default: i64| words.get(key).map_or(default, |text| text.parse().unwrap());
@@ -409,6 +441,13 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         Constraint { l_target: next(), operand: next(), r_target: next() }
     };
     let constraints = |key: &str| words.get(key).map(|text| vec![constraint(text)]);
+    let affinity = |text: &str| {
+        let Constraint { l_target, operand, r_target } = constraint(text);
+        let weight = text.rsplit(',').next().unwrap().parse().unwrap();
+        Affinity { l_target, operand, r_target, weight }
+    };
+    let affinities = |key: &str| words.get(key).map(|texts| texts.split(';').map(affinity).collect());
+    let spreads = |key: &str| words.get(key).map(|texts| texts.split(';').map(spread).collect());
     let port = |label: &str, value| Port { label: label.into(), value, ..Port::default() };
     let networks = (words.contains_key("port") || words.contains_key("dynamic")).then(|| {
         vec![NetworkResource {
@@ -442,6 +481,8 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         name: name.into(),
         count: number("count", 1),
         constraints: group_constraints,
+        affinities: affinities("affinity"),
+        spreads: spreads("spread"),
         tasks: Some(vec![task.clone()]),
         networks: networks.clone(),
         update: update.clone(),
@@ -475,6 +516,8 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         datacenters: Some(words.get("dcs").copied().unwrap_or("*").split(',').map(Str::from).collect()),
         node_pool: words.get("pool").copied().unwrap_or("default").into(),
         constraints: constraints("constraint"),
+        affinities: affinities("job_affinity"),
+        spreads: spreads("job_spread"),
         task_groups: Some(groups),
         ..Job::default()
     }

@@ -1,0 +1,129 @@
+//! What one group asks of a node, prepared once per attempt.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, Str, TaskGroup};
+use songline_projections::State;
+
+use super::properties::{Properties, PropertyId};
+use crate::feasible::{Demands, DistinctProperty};
+use crate::fit::{self, Amount};
+use crate::rank::affinity::Affinities;
+use crate::rank::spread::{self, DesiredSpread, Spreading};
+
+/// Least number of nodes compared for a group with affinities or spreads.
+const WIDE_LIMIT: usize = 100;
+
+/// Demands, preferences and resources of a group.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub name: Str,
+    pub count: i64,
+    pub demands: Demands,
+    pub distinct: Vec<(DistinctProperty, PropertyId)>,
+    pub amount: Amount,
+    pub resources: Arc<AllocatedResources>,
+    pub network: Option<NetworkResource>,
+    /// Number of nodes to compare, when it is not the usual number.
+    pub limit: Option<usize>,
+    affinities: Affinities,
+    /// Affinity score of each node by its position in the stack; NaN when it is not known yet.
+    affinity_of: Vec<f64>,
+    spreads: Vec<SpreadAsk>,
+}
+
+/// One spread with its counts.
+#[derive(Debug)]
+struct SpreadAsk {
+    desired: DesiredSpread,
+    property: PropertyId,
+    /// The property's numbers of the values that have a target.
+    targets: Vec<u32>,
+}
+
+impl Ask {
+    /// Prepares `group`. The properties that it needs are counted here, so it has to be prepared before its first
+    /// placement.
+    pub fn new(
+        (view, job, stopped): (&State, &Job, &BTreeSet<AllocId>),
+        group: &TaskGroup,
+        oversubscribe_memory: bool,
+        properties: &mut Properties,
+    ) -> Self {
+        let demands = Demands::of(job, group);
+        let of_job = Str::default();
+        let mut count = |target: &Str, group: &Str| properties.count(target, group, (view, job, stopped));
+        let distinct = demands.distinct.properties.iter().map(|property| {
+            let group = if property.whole_job { &of_job } else { &group.name };
+            (property.clone(), count(&property.target, group))
+        });
+        let distinct = distinct.collect();
+        let spreads = || group.spreads.iter().flatten().chain(job.spreads.iter().flatten());
+        let weights = spreads().map(|spread| spread.weight).sum();
+        let spreads: Vec<SpreadAsk> = spreads()
+            .map(|spread| {
+                let desired = DesiredSpread::new(spread, group.count, weights);
+                let property = count(&spread.attribute, &group.name);
+                SpreadAsk { desired, property, targets: Vec::new() }
+            })
+            .collect();
+        let affinities = Affinities::of(job, group);
+        let wide = !spreads.is_empty() || !affinities.is_empty();
+        let resources = fit::resources_of_group(group, oversubscribe_memory);
+        let mut ask = Self {
+            name: group.name.clone(),
+            count: group.count,
+            demands,
+            distinct,
+            amount: fit::asked(&resources),
+            resources: Arc::new(resources),
+            network: group.networks.iter().flatten().next().cloned(),
+            limit: wide.then(|| WIDE_LIMIT.max(usize::try_from(group.count).unwrap_or(0))),
+            affinities,
+            affinity_of: Vec::new(),
+            spreads,
+        };
+        for spread in &mut ask.spreads {
+            let property = properties.get(spread.property);
+            spread.targets = spread.desired.values().map(|value| property.id_of(value)).collect();
+        }
+        ask
+    }
+
+    /// Affinity score of a node. `position` is its place in the stack, if it has one. `None`: there are no affinities.
+    pub fn affinity(&mut self, node: &Node, position: Option<usize>) -> Option<f64> {
+        if self.affinities.is_empty() {
+            return None;
+        }
+        let Some(position) = position else { return Some(self.affinities.score(node)) };
+        if self.affinity_of.len() <= position {
+            self.affinity_of.resize(position + 1, f64::NAN);
+        }
+        let known = &mut self.affinity_of[position];
+        if known.is_nan() {
+            *known = self.affinities.score(node);
+        }
+        Some(*known)
+    }
+
+    /// Spread score of a node, summed over the spreads. `lowest` is the lowest score of a target in this attempt.
+    pub fn spread(&self, node: &Node, position: Option<usize>, properties: &mut Properties, lowest: &mut f64) -> f64 {
+        self.spreads.iter().map(|spread| spread.score(node, position, properties, lowest)).sum()
+    }
+}
+
+impl SpreadAsk {
+    fn score(&self, node: &Node, position: Option<usize>, properties: &mut Properties, lowest: &mut f64) -> f64 {
+        let property = properties.get(self.property);
+        let Some(value) = property.value_of(node, position) else { return spread::missing() };
+        let target = self.desired.target(self.targets.iter().position(|target| *target == value));
+        let targeted: u64 = self.targets.iter().map(|target| property.uses(*target)).sum();
+        let counts = Spreading {
+            here: property.uses(value),
+            range: property.range(),
+            untargeted: property.total_uses().saturating_sub(targeted),
+        };
+        self.desired.score(target, counts, lowest)
+    }
+}

@@ -1,0 +1,230 @@
+//! Numbers of allocations per value of a node property, for `distinct_property` and spreads. They are counted once per
+//! attempt and updated as the attempt plans, so the cost of a placement does not grow with the number of allocations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use songline_model::{AllocId, Allocation, Job, Node, Str};
+use songline_projections::State;
+
+use crate::feasible::resolve;
+
+/// A property in [`Properties`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PropertyId(usize);
+
+/// A value of a property. `None`: the node lacks the property.
+pub(super) type ValueId = Option<u32>;
+
+/// Marks a node whose value is not known yet.
+const UNKNOWN: u32 = u32::MAX;
+/// Marks a node that lacks the property.
+const MISSING: u32 = u32::MAX - 1;
+
+/// The counts of all properties that an attempt needs.
+#[derive(Debug, Default)]
+pub(super) struct Properties(Vec<Property>);
+
+/// One property, counted for one group or for the whole job.
+#[derive(Debug)]
+pub(super) struct Property {
+    target: Str,
+    /// Group whose allocations count; empty for the whole job.
+    group: Str,
+    ids: BTreeMap<Str, u32>,
+    counts: Vec<Count>,
+    /// Number of used values by their number of uses, so that the least and the greatest number are at hand.
+    by_uses: BTreeMap<u64, u64>,
+    total_uses: u64,
+    /// Value of each node by its position in the stack, filled in when a node is first asked for.
+    of_position: Vec<u32>,
+}
+
+/// Allocations with one value.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    /// Allocations that are not terminal in the view.
+    existing: u64,
+    /// New allocations of the plan.
+    placed: u64,
+    /// Existing allocations that the plan updates in place.
+    kept: u64,
+    /// Existing allocations that the plan stops.
+    stopped: u64,
+}
+
+/// A change of a [`Count`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// The plan places a new allocation.
+    Placed,
+    /// The plan updates an existing allocation in place.
+    Kept,
+    /// The plan stops an existing allocation.
+    Stopped,
+    /// The plan does not stop it after all.
+    Resumed,
+}
+
+impl Count {
+    /// Number of allocations once the plan is applied.
+    fn allocs(&self) -> u64 {
+        (self.existing + self.placed).saturating_sub(self.stopped)
+    }
+
+    /// Number of uses as Nomad's spreads count them. An allocation that is updated in place counts twice. Of several
+    /// stopped allocations one still counts once the plan places an allocation with their value.
+    fn uses(&self) -> u64 {
+        let planned = self.placed + self.kept;
+        let stopped = if planned > 0 && self.stopped > 1 { self.stopped - 1 } else { self.stopped };
+        (self.existing + planned).saturating_sub(stopped)
+    }
+
+    /// Whether any allocation ever had the value.
+    fn is_used(&self) -> bool {
+        self.existing + self.placed > 0
+    }
+
+    fn change(&mut self, by: Counted) {
+        match by {
+            Counted::Placed => self.placed += 1,
+            Counted::Kept => self.kept += 1,
+            Counted::Stopped => self.stopped += 1,
+            Counted::Resumed => self.stopped = self.stopped.saturating_sub(1),
+        }
+    }
+}
+
+impl Properties {
+    /// Counts a property unless it is counted already. An empty `group` counts the whole job. Allocations of the plan
+    /// are not seen here: a group's properties have to be counted before its first placement.
+    pub fn count(
+        &mut self,
+        target: &Str,
+        group: &Str,
+        (view, job, stopped): (&State, &Job, &BTreeSet<AllocId>),
+    ) -> PropertyId {
+        if let Some(known) = self.0.iter().position(|known| known.target == *target && known.group == *group) {
+            return PropertyId(known);
+        }
+        let mut property = Property {
+            target: target.clone(),
+            group: group.clone(),
+            ids: BTreeMap::new(),
+            counts: Vec::new(),
+            by_uses: BTreeMap::new(),
+            total_uses: 0,
+            of_position: Vec::new(),
+        };
+        for alloc in view.allocs_of_job(&job.namespace, &job.id) {
+            let counts = !alloc.terminal() && property.includes(&alloc.task_group);
+            if let Some(node) = alloc.node_id.filter(|_| counts).and_then(|id| view.node(id)) {
+                property.update(node, |count| count.existing += 1);
+                if stopped.contains(&alloc.id) {
+                    property.update(node, |count| count.stopped += 1);
+                }
+            }
+        }
+        self.0.push(property);
+        PropertyId(self.0.len() - 1)
+    }
+
+    /// A counted property.
+    pub fn get(&mut self, id: PropertyId) -> &mut Property {
+        &mut self.0[id.0]
+    }
+
+    /// Counts a change of an allocation of a group on a node.
+    pub fn change(&mut self, group: &str, node: &Node, by: Counted) {
+        for property in self.0.iter_mut().filter(|property| property.includes(group)) {
+            property.update(node, |count| count.change(by));
+        }
+    }
+
+    /// Counts a change of an existing allocation.
+    pub fn change_existing(&mut self, view: &State, alloc: &Allocation, by: Counted) {
+        if self.0.is_empty() || alloc.terminal() {
+            return;
+        }
+        if let Some(node) = alloc.node_id.and_then(|id| view.node(id)) {
+            self.change(&alloc.task_group, node, by);
+        }
+    }
+}
+
+impl Property {
+    /// Value on the node at this position of the stack. Without a position nothing is remembered.
+    pub fn value_of(&mut self, node: &Node, position: Option<usize>) -> ValueId {
+        let known = position.and_then(|position| self.of_position.get(position)).copied().unwrap_or(UNKNOWN);
+        let found = match known {
+            UNKNOWN => self.resolve(node),
+            known => known,
+        };
+        if let Some(position) = position.filter(|_| known == UNKNOWN) {
+            if self.of_position.len() <= position {
+                self.of_position.resize(position + 1, UNKNOWN);
+            }
+            self.of_position[position] = found;
+        }
+        (found != MISSING).then_some(found)
+    }
+
+    /// Number of the value in counts, also when no allocation has it yet.
+    pub fn id_of(&mut self, value: &str) -> u32 {
+        if let Some(id) = self.ids.get(value) {
+            return *id;
+        }
+        let id = self.counts.len() as u32;
+        self.ids.insert(value.into(), id);
+        self.counts.push(Count::default());
+        id
+    }
+
+    /// Number of allocations with this value.
+    pub fn allocs(&self, value: u32) -> u64 {
+        self.counts.get(value as usize).map_or(0, Count::allocs)
+    }
+
+    /// Number of uses of this value, as spreads count them.
+    pub fn uses(&self, value: u32) -> u64 {
+        self.counts.get(value as usize).map_or(0, Count::uses)
+    }
+
+    /// Number of uses of all values together.
+    pub fn total_uses(&self) -> u64 {
+        self.total_uses
+    }
+
+    /// Least and greatest number of uses among the values that an allocation had. `None`: there are none. A value
+    /// whose last allocation the plan stops has 0.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        Some((*self.by_uses.first_key_value()?.0, *self.by_uses.last_key_value()?.0))
+    }
+
+    fn includes(&self, group: &str) -> bool {
+        self.group.is_empty() || self.group == *group
+    }
+
+    fn resolve(&mut self, node: &Node) -> u32 {
+        let target = self.target.clone();
+        resolve(&target, node).map_or(MISSING, |value| self.id_of(&value))
+    }
+
+    fn update(&mut self, node: &Node, change: impl FnOnce(&mut Count)) {
+        let id = self.resolve(node);
+        let Some(count) = self.counts.get_mut(id as usize) else { return };
+        let old = count.is_used().then(|| count.uses());
+        change(count);
+        let new = count.is_used().then(|| count.uses());
+        self.total_uses = (self.total_uses + new.unwrap_or(0)).saturating_sub(old.unwrap_or(0));
+        if let Some(old) = old {
+            let values = self.by_uses.entry(old).or_insert(1);
+            *values -= 1;
+            if *values == 0 {
+                self.by_uses.remove(&old);
+            }
+        }
+        if let Some(new) = new {
+            *self.by_uses.entry(new).or_insert(0) += 1;
+        }
+    }
+}
