@@ -96,6 +96,15 @@ impl Demands {
         if self.drivers.iter().all(|driver| has_driver(node, driver)) { Ok(()) } else { Err("missing drivers".into()) }
     }
 
+    /// Whether the node has no trace of one of the drivers, so that no node of its class has that driver.
+    pub fn lacks_driver(&self, node: &Node) -> bool {
+        self.drivers.iter().any(|driver| {
+            let detected =
+                node.drivers.as_ref().and_then(|drivers| drivers.get(driver)).is_some_and(|info| info.detected);
+            !detected && node.attribute(&format!("driver.{driver}")).is_none()
+        })
+    }
+
     /// Checks the other demands of the group and its tasks; `Err` is the filter text.
     pub fn check_group(&self, node: &Node) -> Result<(), Str> {
         check_rules(&self.group, node)?;

@@ -1,9 +1,11 @@
-//! Whether allocations fit on a node: sums of CPU, memory and disk against the node's capacity. Ports are checked in
-//! `network`; devices are not checked yet.
+//! Whether allocations fit on a node: sums of CPU, memory and disk against the node's capacity, and reserved cores.
+//! Ports are checked in `network`.
 
-use std::collections::BTreeMap;
+pub mod cores;
 
-use songline_model::{AllocatedResources, Allocation, Node, Resources, TaskLifecycleConfig};
+use std::collections::{BTreeMap, BTreeSet};
+
+use songline_model::{AllocatedResources, Allocation, Node, Resources, Str, TaskLifecycleConfig};
 
 use crate::network::Ports;
 
@@ -78,10 +80,16 @@ pub fn used_by(alloc: &Allocation) -> Amount {
 /// Peak amount of these resources, given that not all tasks run at the same time. The phases are prestart tasks, main
 /// tasks together with poststart tasks, and poststop tasks. Prestart sidecars count in the first two phases.
 pub fn asked(resources: &AllocatedResources) -> Amount {
+    peak(resources, |_, _| ())
+}
+
+/// Peak amount as [`asked`] sums it, after `change` has changed the amount of each task.
+pub fn peak(resources: &AllocatedResources, change: impl Fn(&Str, &mut Amount)) -> Amount {
     let (mut before, mut main, mut after, mut sidecars) = <(Amount, Amount, Amount, Amount)>::default();
     let lifecycles = resources.task_lifecycles.as_ref();
     for (name, task) in resources.tasks.iter().flatten() {
-        let amount = Amount { cpu: task.cpu.cpu_shares, memory: task.memory.memory_mb, disk: 0 };
+        let mut amount = Amount { cpu: task.cpu.cpu_shares, memory: task.memory.memory_mb, disk: 0 };
+        change(name, &mut amount);
         let phase = match lifecycles.and_then(|lifecycles| lifecycles.get(name)).and_then(Option::as_ref) {
             Some(TaskLifecycleConfig { hook, sidecar: true }) if hook == "prestart" => &mut sidecars,
             Some(TaskLifecycleConfig { hook, sidecar: false }) if hook == "prestart" => &mut before,
@@ -99,17 +107,29 @@ pub fn asked(resources: &AllocatedResources) -> Amount {
 /// collision. Allocations with a terminal client status do not count.
 pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocation>) -> Result<Amount, String> {
     let mut used = Amount::default();
+    let mut used_cores = BTreeSet::new();
+    let mut shared_core = false;
     let mut with_ports = Vec::new();
     for alloc in allocs {
         if alloc.client_terminal() {
             continue;
         }
         used = used.plus(used_by(alloc));
+        for core in alloc.allocated_resources.iter().flat_map(|resources| cores::reserved(resources)) {
+            shared_core |= !used_cores.insert(core);
+        }
         if crate::network::has_ports(alloc) {
             with_ports.push(alloc);
         }
     }
-    if let Some(dimension) = used.exceeds(capacity(node)) {
+    if shared_core {
+        return Err(cores::DIMENSION.to_owned());
+    }
+    let capacity = capacity(node);
+    if used.cpu <= capacity.cpu && !used_cores.is_empty() && !used_cores.is_subset(&cores::reservable(node)) {
+        return Err(cores::DIMENSION.to_owned());
+    }
+    if let Some(dimension) = used.exceeds(capacity) {
         return Err(dimension.to_owned());
     }
     if !with_ports.is_empty() {

@@ -4,6 +4,7 @@
 mod ask;
 mod attempt;
 mod blocked_eval;
+mod grant;
 mod properties;
 mod stack;
 mod tasks;

@@ -15,6 +15,7 @@ const RANDOM_TRIES: usize = 20;
 /// Host network of a port that names none.
 const DEFAULT_HOST_NETWORK: &str = "default";
 const PORTS: usize = 65_536;
+const NO_DYNAMIC_PORT: &str = "dynamic port selection failed";
 
 /// Ports in use on one node, per address.
 #[derive(Debug, Clone)]
@@ -93,35 +94,84 @@ impl Ports {
         });
     }
 
-    /// Finds ports for the request of a group. No port is taken yet: see [`Ports::take_all`].
+    /// Finds ports for the request of a group and adds them to `offer`. No port is taken yet: see [`Ports::take_all`].
     pub fn assign(
         &self,
         node: &Node,
         ask: &NetworkResource,
+        offer: &mut Vec<AllocatedPortMapping>,
         seed: &mut Seed,
-    ) -> Result<Vec<AllocatedPortMapping>, String> {
-        let mut offer: Vec<AllocatedPortMapping> = Vec::new();
+    ) -> Result<(), String> {
         for port in ask.reserved_ports.iter().flatten() {
-            if port.value < 0 || port.value >= PORTS as i64 {
-                return Err(format!("invalid port {} (out of range)", port.value));
-            }
             // Only the first address of a network serves static ports.
             let address = self.addresses_for(node, port)?.swap_remove(0);
-            if self.is_taken(&address, port.value)
-                || offer.iter().any(|other| other.value == port.value && other.host_ip == address)
-            {
-                return Err(format!("reserved port collision {}={}", port.label, port.value));
-            }
+            self.check_static(port, &address, offer)?;
             offer.push(mapping(port, port.value, address));
         }
         for port in ask.dynamic_ports.iter().flatten() {
             let found = self.addresses_for(node, port)?.into_iter().find_map(|address| {
-                let value = self.free_port(node, &address, &offer, seed)?;
+                let value = self.free_port(node, &address, offer, seed)?;
                 Some(mapping(port, value, address))
             });
-            offer.push(found.ok_or("dynamic port selection failed")?);
+            offer.push(found.ok_or(NO_DYNAMIC_PORT)?);
         }
-        Ok(offer)
+        Ok(())
+    }
+
+    /// Finds ports for the network of a task: all on one address of the node. They are added to `offer`.
+    pub fn assign_task(
+        &self,
+        node: &Node,
+        ask: &NetworkResource,
+        offer: &mut Vec<AllocatedPortMapping>,
+        seed: &mut Seed,
+    ) -> Result<NetworkResource, String> {
+        let mut why = "no networks available".to_owned();
+        let before = offer.len();
+        for (device, address) in task_addresses(node) {
+            match self.assign_on(node, address, ask, offer, seed) {
+                Ok(()) => {
+                    let mut network = ask.clone();
+                    network.device = device.clone();
+                    network.ip = address.clone();
+                    fill_in(&mut network, &offer[before..]);
+                    return Ok(network);
+                }
+                Err(error) => why = error,
+            }
+            offer.truncate(before);
+        }
+        Err(why)
+    }
+
+    fn assign_on(
+        &self,
+        node: &Node,
+        address: &Str,
+        ask: &NetworkResource,
+        offer: &mut Vec<AllocatedPortMapping>,
+        seed: &mut Seed,
+    ) -> Result<(), String> {
+        for port in ask.reserved_ports.iter().flatten() {
+            self.check_static(port, address, offer)?;
+            offer.push(mapping(port, port.value, address.clone()));
+        }
+        for port in ask.dynamic_ports.iter().flatten() {
+            let value = self.free_port(node, address, offer, seed).ok_or(NO_DYNAMIC_PORT)?;
+            offer.push(mapping(port, value, address.clone()));
+        }
+        Ok(())
+    }
+
+    fn check_static(&self, port: &Port, address: &Str, offer: &[AllocatedPortMapping]) -> Result<(), String> {
+        if port.value < 0 || port.value >= PORTS as i64 {
+            return Err(format!("invalid port {} (out of range)", port.value));
+        }
+        let offered = offer.iter().any(|other| other.value == port.value && other.host_ip == *address);
+        if offered || self.is_taken(address, port.value) {
+            return Err(format!("reserved port collision {}={}", port.label, port.value));
+        }
+        Ok(())
     }
 
     fn addresses_for(&self, node: &Node, port: &Port) -> Result<Vec<Str>, String> {
@@ -167,12 +217,7 @@ pub fn has_ports(alloc: &Allocation) -> bool {
 /// The network of a group as an allocation records it: the request with the assigned ports.
 pub fn granted(ask: &NetworkResource, offer: &[AllocatedPortMapping], node: &Node) -> NetworkResource {
     let mut network = ask.clone();
-    for port in network.dynamic_ports.iter_mut().flatten() {
-        if let Some(got) = offer.iter().find(|got| got.label == port.label) {
-            port.value = got.value;
-            port.to = got.to;
-        }
-    }
+    fill_in(&mut network, offer);
     if let Some(resources) = &node.node_resources {
         let of_host = |mode: &str| mode == "host" || mode.is_empty();
         let new_form = resources.node_networks.iter().flatten().find(|network| of_host(&network.mode));
@@ -191,6 +236,32 @@ pub fn granted(ask: &NetworkResource, offer: &[AllocatedPortMapping], node: &Nod
         }
     }
     network
+}
+
+/// Sets the values of the dynamic ports to those of the offer.
+fn fill_in(network: &mut NetworkResource, offer: &[AllocatedPortMapping]) {
+    for port in network.dynamic_ports.iter_mut().flatten() {
+        if let Some(got) = offer.iter().find(|got| got.label == port.label) {
+            port.value = got.value;
+            port.to = got.to;
+        }
+    }
+}
+
+/// Addresses that serve the networks of tasks, with their devices: those of the old form of networks if the node reports
+/// it, else all addresses of the default network.
+fn task_addresses(node: &Node) -> impl Iterator<Item = (&Str, &Str)> {
+    let resources = node.node_resources.as_deref();
+    let old = resources.and_then(|resources| resources.networks.as_deref()).unwrap_or_default();
+    let old_form = old.iter().filter(|network| !network.ip.is_empty()).map(|network| (&network.device, &network.ip));
+    let has_old = old.iter().any(|network| !network.ip.is_empty());
+    let networks = resources.filter(|_| !has_old).and_then(|resources| resources.node_networks.as_deref());
+    let new_form = networks.unwrap_or_default().iter().flat_map(|network| {
+        let default = |alias: &str| alias.is_empty() || alias == DEFAULT_HOST_NETWORK;
+        let addresses = network.addresses.iter().flatten().filter(move |address| default(&address.alias));
+        addresses.map(|address| (&network.device, &address.address))
+    });
+    old_form.chain(new_form)
 }
 
 /// Name of the host network for a requested port.

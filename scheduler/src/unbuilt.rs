@@ -17,24 +17,12 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "type sysbatch", used: |job, _| job.kind == JobType::SysBatch },
     Feature { name: "multiregion", used: |job, _| job.is_multiregion() },
     Feature { name: "update canary", used: |_, group| group.update.as_ref().is_some_and(|update| update.canary > 0) },
-    Feature {
-        name: "ephemeral_disk sticky",
-        used: |_, group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate),
-    },
     Feature { name: "volume", used: |_, group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
     Feature {
         name: "service check",
         used: |_, group| checked(&group.services) || any(group, |task| checked(&task.services)),
     },
-    Feature {
-        name: "network dns",
-        used: |_, group| {
-            group.networks.iter().flatten().any(|network| network.dns.is_some() || !network.hostname.is_empty())
-        },
-    },
-    Feature { name: "resources network", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.networks))) },
     Feature { name: "resources device", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.devices))) },
-    Feature { name: "resources cores", used: |_, group| any(group, |task| asks(task, |asked| asked.cores > 0)) },
     Feature { name: "template", used: |_, group| any(group, |task| has(&task.templates)) },
     Feature { name: "vault", used: |_, group| any(group, |task| task.vault.is_some()) },
     Feature { name: "volume_mount", used: |_, group| any(group, |task| has(&task.volume_mounts)) },

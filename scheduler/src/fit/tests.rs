@@ -74,3 +74,22 @@ fn only_allocs_terminal_on_the_node_free_their_resources() {
     assert!(allocs_fit(&node(), [&complete, &alloc(500, 0)]).is_ok());
     assert!(allocs_fit(&node(), [&stopping, &alloc(500, 0)]).is_err());
 }
+
+#[test]
+fn reserved_core_belongs_to_one_alloc() {
+    let mut node = node();
+    let mut resources = NodeResources::clone(node.node_resources.as_ref().unwrap());
+    resources.cpu.total_cpu_cores = 4;
+    resources.cpu.reservable_cpu_cores = Some(vec![0, 1, 2]);
+    node.node_resources = Some(Arc::new(resources));
+    let with = |cores: &[u64]| {
+        let mut alloc = alloc(100, 0);
+        let mut resources = AllocatedResources::clone(alloc.allocated_resources.as_ref().unwrap());
+        resources.tasks.as_mut().unwrap().get_mut("t").unwrap().cpu.reserved_cores = Some(cores.to_vec());
+        alloc.allocated_resources = Some(Arc::new(resources));
+        alloc
+    };
+    assert!(allocs_fit(&node, &[with(&[0]), with(&[1, 2])]).is_ok());
+    assert_eq!(allocs_fit(&node, &[with(&[0, 1]), with(&[1])]), Err("cores".into()));
+    assert_eq!(allocs_fit(&node, &[with(&[3])]), Err("cores".into()));
+}

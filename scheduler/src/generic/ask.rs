@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, Str, TaskGroup};
+use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, Str, Task, TaskGroup};
 use songline_projections::State;
 
 use super::properties::{Properties, PropertyId};
@@ -25,12 +25,23 @@ pub(super) struct Ask {
     pub amount: Amount,
     pub resources: Arc<AllocatedResources>,
     pub network: Option<NetworkResource>,
+    /// Tasks that ask for more than CPU shares and memory.
+    pub tasks: Vec<TaskAsk>,
     /// Number of nodes to compare, when it is not the usual number.
     pub limit: Option<usize>,
     affinities: Affinities,
     /// Affinity score of each node by its position in the stack; NaN when it is not known yet.
     affinity_of: Vec<f64>,
     spreads: Vec<SpreadAsk>,
+}
+
+/// What one task asks for beside CPU shares and memory.
+#[derive(Debug)]
+pub(super) struct TaskAsk {
+    pub name: Str,
+    pub network: Option<NetworkResource>,
+    /// Number of reserved cores.
+    pub cores: usize,
 }
 
 /// One spread with its counts.
@@ -79,6 +90,7 @@ impl Ask {
             amount: fit::asked(&resources),
             resources: Arc::new(resources),
             network: group.networks.iter().flatten().next().cloned(),
+            tasks: group.tasks.iter().flatten().filter_map(TaskAsk::of).collect(),
             limit: wide.then(|| WIDE_LIMIT.max(usize::try_from(group.count).unwrap_or(0))),
             affinities,
             affinity_of: Vec::new(),
@@ -89,6 +101,11 @@ impl Ask {
             spread.targets = spread.desired.values().map(|value| property.id_of(value)).collect();
         }
         ask
+    }
+
+    /// Whether the group or one of its tasks asks for a network.
+    pub fn has_ports(&self) -> bool {
+        self.network.is_some() || self.tasks.iter().any(|task| task.network.is_some())
     }
 
     /// Affinity score of a node. `position` is its place in the stack, if it has one. `None`: there are no affinities.
@@ -110,6 +127,18 @@ impl Ask {
     /// Spread score of a node, summed over the spreads. `lowest` is the lowest score of a target in this attempt.
     pub fn spread(&self, node: &Node, position: Option<usize>, properties: &mut Properties, lowest: &mut f64) -> f64 {
         self.spreads.iter().map(|spread| spread.score(node, position, properties, lowest)).sum()
+    }
+}
+
+impl TaskAsk {
+    fn of(task: &Task) -> Option<Self> {
+        let asks = task.resources.as_ref()?;
+        let ask = Self {
+            name: task.name.clone(),
+            network: asks.networks.iter().flatten().next().cloned(),
+            cores: usize::try_from(asks.cores).unwrap_or(0),
+        };
+        (ask.network.is_some() || ask.cores > 0).then_some(ask)
     }
 }
 

@@ -340,6 +340,9 @@ fn update_of(
             if let Some(had) = old.tasks.as_ref().and_then(|tasks| tasks.get(name)) {
                 task.networks = had.networks.clone();
                 task.devices = had.devices.clone();
+                if had.cpu.reserved_cores.is_some() {
+                    task.cpu = had.cpu.clone();
+                }
             }
         }
         changed.allocated_resources = Some(if new == **old { old.clone() } else { Arc::new(new) });

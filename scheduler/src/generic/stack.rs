@@ -11,10 +11,11 @@ use songline_model::{
 use songline_projections::State;
 
 use super::ask::Ask;
+use super::grant::Grant;
 use super::properties::{Counted, Properties};
 use super::usage::Usage;
 use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
-use crate::network;
+use crate::fit;
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
 
@@ -66,7 +67,7 @@ pub(super) struct Stack<'a> {
 
 struct Candidate {
     node: Arc<Node>,
-    resources: Arc<AllocatedResources>,
+    grant: Grant,
     score: f64,
 }
 
@@ -144,8 +145,9 @@ impl<'a> Stack<'a> {
         let mut ask = self.take_ask(group);
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
         let best = self.best_of(&mut ask, options, &mut metrics);
+        let selected = selected(&ask, best, metrics);
         self.asks.insert(group.name.clone(), ask);
-        selected(best, metrics)
+        selected
     }
 
     /// Places one more allocation of `group` on this node if it may run there and has room.
@@ -158,8 +160,9 @@ impl<'a> Stack<'a> {
         let mut ask = self.take_ask(group);
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
         let only = self.examine(&mut ask, options, node, None, &mut metrics);
+        let selected = selected(&ask, only, metrics);
         self.asks.insert(group.name.clone(), ask);
-        selected(only, metrics)
+        selected
     }
 
     /// The best of the first nodes that remain.
@@ -186,10 +189,8 @@ impl<'a> Stack<'a> {
 
     /// Counts a new allocation of `group` on the node that was selected for it.
     pub fn place(&mut self, group: &TaskGroup, node: &Arc<Node>, resources: &AllocatedResources) {
-        let ask = self.take_ask(group);
-        self.usage_of(node).place(&ask.name, ask.amount, resources);
-        self.properties.change(&ask.name, node, Counted::Placed);
-        self.asks.insert(group.name.clone(), ask);
+        self.usage_of(node).place(&group.name, resources);
+        self.properties.change(&group.name, node, Counted::Placed);
     }
 
     /// Frees the resources of an allocation that the plan stops.
@@ -233,8 +234,10 @@ impl<'a> Stack<'a> {
         }
         self.stop(alloc);
         let distinct = self.check_distinct(ask, node, None).is_ok();
+        // The allocation keeps its cores, which the group's own amount leaves out.
+        let amount = if ask.tasks.iter().any(|task| task.cores > 0) { fit::used_by(alloc) } else { ask.amount };
         let usage = self.usage_of(node);
-        let fits = usage.used.plus(ask.amount).exceeds(usage.capacity).is_none();
+        let fits = usage.used.plus(amount).exceeds(usage.capacity).is_none();
         self.resume(alloc);
         distinct && fits
     }
@@ -281,24 +284,31 @@ impl<'a> Stack<'a> {
             metrics.filtered(node, &why);
             return None;
         }
-        let resources = match self.fit(ask, node) {
-            Ok(resources) => resources,
+        let grant = match self.fit(ask, node) {
+            Ok(grant) => grant,
             Err(dimension) => {
                 metrics.exhausted(node, &dimension);
                 return None;
             }
         };
-        let scores = self.scores(ask, options, node, position);
+        let scores = self.scores(ask, &grant, options, node, position);
         let score = scores.total();
         metrics.scored(node.id, scores, score);
-        Some(Candidate { node: node.clone(), resources, score })
+        Some(Candidate { node: node.clone(), grant, score })
     }
 
-    fn scores(&mut self, ask: &mut Ask, options: &Options<'_>, node: &Arc<Node>, position: Option<usize>) -> Scores {
+    fn scores(
+        &mut self,
+        ask: &mut Ask,
+        grant: &Grant,
+        options: &Options<'_>,
+        node: &Arc<Node>,
+        position: Option<usize>,
+    ) -> Scores {
         let algorithm = self.algorithm;
         let usage = self.usage_of(node);
         Scores {
-            fit: rank::fit_score(algorithm, usage.capacity, usage.used.plus(ask.amount)),
+            fit: rank::fit_score(algorithm, usage.capacity, usage.used.plus(grant.amount)),
             devices: None,
             anti_affinity: rank::anti_affinity(usage.of_group(&ask.name), ask.count),
             penalty: options.penalties.contains(&node.id),
@@ -322,7 +332,13 @@ impl<'a> Stack<'a> {
             }
         }
         // Driver health is not part of a node's class, so drivers are checked on each node.
-        ask.demands.check_drivers(node)?;
+        if let Err(why) = ask.demands.check_drivers(node) {
+            // A driver that is absent is: it has no attribute.
+            if ask.demands.lacks_driver(node) {
+                self.eligibility.record_group(&ask.name, class, false);
+            }
+            return Err(why);
+        }
         match self.eligibility.group_status(&ask.name, class) {
             ClassStatus::Ineligible => return Err(CLASS_INELIGIBLE),
             ClassStatus::Eligible => {}
@@ -369,28 +385,10 @@ impl<'a> Stack<'a> {
     }
 
     /// Resources for one more allocation on the node; `Err` is the exhausted dimension.
-    fn fit(&mut self, ask: &Ask, node: &Arc<Node>) -> Result<Arc<AllocatedResources>, String> {
-        let resources = match &ask.network {
-            None => ask.resources.clone(),
-            Some(network) => {
-                let mut seed = self.seed.branch(self.next as u64);
-                self.seed.number();
-                self.usage_of(node);
-                let (view, stopped) = (self.view, &self.stopped);
-                let usage = self.usage.get_mut(&node.id).expect("it was counted just now");
-                let ports = usage.ports(view, node, stopped)?;
-                let offer = ports.assign(node, network, &mut seed).map_err(|why| format!("network: {why}"))?;
-                let mut resources = (*ask.resources).clone();
-                resources.shared.networks = Some(vec![network::granted(network, &offer, node)]);
-                resources.shared.ports = Some(offer);
-                Arc::new(resources)
-            }
-        };
-        let usage = self.usage_of(node);
-        match usage.used.plus(ask.amount).exceeds(usage.capacity) {
-            Some(dimension) => Err(dimension.to_owned()),
-            None => Ok(resources),
-        }
+    fn fit(&mut self, ask: &Ask, node: &Arc<Node>) -> Result<Grant, String> {
+        let (view, job, stopped) = (self.view, self.job, &self.stopped);
+        let usage = self.usage.entry(node.id).or_insert_with(|| Usage::count(view, node, job, stopped));
+        Grant::find(ask, node, usage, (view, stopped), &mut self.seed)
     }
 
     /// The group's ask. The caller puts it back.
@@ -418,9 +416,12 @@ impl<'a> Stack<'a> {
     }
 }
 
-fn selected(candidate: Option<Candidate>, metrics: Metrics) -> Result<Selected, Box<AllocMetric>> {
+fn selected(ask: &Ask, candidate: Option<Candidate>, metrics: Metrics) -> Result<Selected, Box<AllocMetric>> {
     match candidate {
-        Some(Candidate { node, resources, .. }) => Ok(Selected { node, resources, metric: metrics.finish() }),
+        Some(Candidate { node, grant, .. }) => {
+            let resources = grant.resources(ask, &node);
+            Ok(Selected { node, resources, metric: metrics.finish() })
+        }
         None => Err(Box::new(metrics.finish())),
     }
 }

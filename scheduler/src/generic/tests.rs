@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 mod disconnected;
 mod evals;
 mod fixed;
+mod granting;
 mod placing;
 mod ranking;
 mod unbuilt;

@@ -20,6 +20,8 @@ pub(super) struct Usage {
     of_groups: BTreeMap<Str, u64>,
     /// Ports in use, counted when a group first asks for ports.
     ports: Option<Result<Ports, String>>,
+    /// Reserved cores, counted when a group first asks for cores.
+    cores: Option<BTreeSet<u64>>,
 }
 
 impl Usage {
@@ -31,6 +33,7 @@ impl Usage {
             of_job: 0,
             of_groups: BTreeMap::new(),
             ports: None,
+            cores: None,
         };
         for alloc in view.allocs_of_node(node.id) {
             if !alloc.client_terminal() && !stopped.contains(&alloc.id) {
@@ -62,6 +65,9 @@ impl Usage {
             // placement.
             let _ = ports.take(alloc);
         }
+        if let Some((cores, resources)) = self.cores.as_mut().zip(alloc.allocated_resources.as_deref()) {
+            cores.extend(fit::cores::reserved(resources));
+        }
     }
 
     /// Removes an allocation that the plan stops.
@@ -76,16 +82,33 @@ impl Usage {
         if let Some(Ok(ports)) = &mut self.ports {
             ports.release(alloc);
         }
+        if let Some((cores, resources)) = self.cores.as_mut().zip(alloc.allocated_resources.as_deref()) {
+            for core in fit::cores::reserved(resources) {
+                cores.remove(&core);
+            }
+        }
     }
 
     /// Adds a new allocation of the job with these resources.
-    pub fn place(&mut self, group: &Str, asked: Amount, resources: &AllocatedResources) {
-        self.used = self.used.plus(asked);
+    pub fn place(&mut self, group: &Str, resources: &AllocatedResources) {
+        self.used = self.used.plus(fit::asked(resources));
         self.of_job += 1;
         *self.of_groups.entry(group.clone()).or_insert(0) += 1;
         if let Some(Ok(ports)) = &mut self.ports {
             let _ = ports.take_all(resources);
         }
+        if let Some(cores) = &mut self.cores {
+            cores.extend(fit::cores::reserved(resources));
+        }
+    }
+
+    /// Reserved cores of the node's allocations.
+    pub fn cores(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> &BTreeSet<u64> {
+        self.cores.get_or_insert_with(|| {
+            let there = view.allocs_of_node(node.id);
+            let there = there.filter(|alloc| !alloc.client_terminal() && !stopped.contains(&alloc.id));
+            there.filter_map(|alloc| alloc.allocated_resources.as_deref()).flat_map(fit::cores::reserved).collect()
+        })
     }
 
     /// Ports in use on the node; `Err` says why they cannot be counted.

@@ -55,8 +55,9 @@ fn check(range: (i64, i64), asks: &[NetworkResource], expected: Expect) {
     let mut seed = Seed::new(3);
     let mut told = String::new();
     for ask in asks {
-        match ports.assign(&node, ask, &mut seed) {
-            Ok(offer) => {
+        let mut offer = Vec::new();
+        match ports.assign(&node, ask, &mut offer, &mut seed) {
+            Ok(()) => {
                 for port in &offer {
                     told += &format!("{} {}:{} to {}; ", port.label, port.host_ip, port.value, port.to);
                 }

@@ -1,9 +1,9 @@
 //! Each feature of the list is detected in a job that uses it, and none in a plain job.
 
 use songline_model::{
-    DnsConfig, EphemeralDisk, Job, JobType, Multiregion, NetworkResource, ParameterizedJobConfig, PeriodicConfig,
-    RequestedDevice, Resources, Service, ServiceCheck, Task, TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy,
-    Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+    Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig, RequestedDevice, Resources, Service,
+    ServiceCheck, Task, TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest,
+    WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -43,7 +43,6 @@ fn every_unbuilt_feature_is_detected_where_it_is_used() {
     let resources = |change: fn(&mut Resources)| {
         move |_: &mut Job, _: &mut TaskGroup, task: &mut Task| task.resources.as_mut().into_iter().for_each(change)
     };
-    let dns = || vec![NetworkResource { dns: Some(DnsConfig::default()), ..NetworkResource::default() }];
     let used: Vec<(&str, Vec<String>)> = vec![
         ("type system", seen(|job, _, _| job.kind = JobType::System)),
         ("type sysbatch", seen(|job, _, _| job.kind = JobType::SysBatch)),
@@ -54,17 +53,10 @@ fn every_unbuilt_feature_is_detected_where_it_is_used() {
             }),
         ),
         ("update canary", seen(|_, group, _| group.update.as_mut().into_iter().for_each(|update| update.canary = 1))),
-        (
-            "ephemeral_disk sticky",
-            seen(|_, group, _| group.ephemeral_disk = Some(EphemeralDisk { sticky: true, ..EphemeralDisk::default() })),
-        ),
         ("volume", seen(|_, group, _| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
         ("service check", seen(|_, group, _| group.services = Some(vec![checked()]))),
         ("service check", seen(|_, _, task| task.services = Some(vec![checked()]))),
-        ("network dns", seen(|_, group, _| group.networks = Some(dns()))),
-        ("resources network", seen(resources(|asked| asked.networks = Some(vec![NetworkResource::default()])))),
         ("resources device", seen(resources(|asked| asked.devices = Some(vec![RequestedDevice::default()])))),
-        ("resources cores", seen(resources(|asked| asked.cores = 1))),
         ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
         ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),

@@ -106,6 +106,8 @@ impl Cluster {
         resources.cpu.cpu_shares = number("cpu", 4000);
         resources.memory.memory_mb = number("mem", 8000);
         resources.disk.disk_mb = 100_000;
+        resources.cpu.total_cpu_cores = number("cores", 0) as u64;
+        resources.cpu.reservable_cpu_cores = Some((0..resources.cpu.total_cpu_cores).collect());
         let address =
             NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
         let network = NodeNetworkResource {
@@ -345,6 +347,7 @@ impl Cluster {
                 .iter()
                 .map(|port| format!(" {}={}", port.label, if port.value < 20_000 { port.value } else { -1 }))
                 .collect();
+            let ports = ports + &told_tasks(alloc);
             let how = match self.state.alloc(alloc.id) {
                 Some(_) => "update",
                 None if alloc.reschedule_tracker.is_some() => "place again",
@@ -392,6 +395,24 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Ports, cores and devices that the tasks of an alloc have for themselves.
+fn told_tasks(alloc: &Allocation) -> String {
+    let mut told = String::new();
+    let tasks = alloc.allocated_resources.iter().flat_map(|resources| resources.tasks.iter().flatten());
+    for (name, task) in tasks {
+        for network in task.networks.iter().flatten() {
+            for port in network.reserved_ports.iter().chain(network.dynamic_ports.iter()).flatten() {
+                let value = if port.value < 20_000 { port.value } else { -1 };
+                write!(told, " {name} {}:{}={value}", network.ip, port.label).unwrap();
+            }
+        }
+        if let Some(cores) = &task.cpu.reserved_cores {
+            write!(told, " {name} cores {cores:?} cpu {}", task.cpu.cpu_shares).unwrap();
+        }
+    }
+    told
 }
 
 fn brief(metric: &AllocMetric) -> String {
@@ -453,6 +474,7 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         vec![NetworkResource {
             reserved_ports: words.get("port").map(|text| vec![port("http", text.parse().unwrap())]),
             dynamic_ports: words.contains_key("dynamic").then(|| vec![port("rpc", 0)]),
+            hostname: words.get("hostname").copied().unwrap_or_default().into(),
             ..NetworkResource::default()
         }]
     });
@@ -462,9 +484,17 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         env: words.get("env").map(|value| [("E".into(), (*value).into())].into()),
         templates: words.contains_key("template").then(|| vec![Template::default()]),
         resources: Some(Resources {
-            cpu: number("cpu", 500),
+            cpu: if words.contains_key("cores") { 0 } else { number("cpu", 500) },
             memory_mb: number("mem", 256),
             memory_max_mb: number("memmax", 0),
+            cores: number("cores", 0),
+            networks: words.get("task_port").map(|text| {
+                vec![NetworkResource {
+                    reserved_ports: Some(vec![port("http", text.parse().unwrap())]),
+                    dynamic_ports: Some(vec![port("rpc", 0)]),
+                    ..NetworkResource::default()
+                }]
+            }),
             ..Resources::default()
         }),
         kill_timeout: Dur(number("kill", 5) * SECOND),
@@ -486,7 +516,11 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         tasks: Some(vec![task.clone()]),
         networks: networks.clone(),
         update: update.clone(),
-        ephemeral_disk: Some(EphemeralDisk { size_mb: 300, ..EphemeralDisk::default() }),
+        ephemeral_disk: Some(EphemeralDisk {
+            size_mb: 300,
+            sticky: words.contains_key("sticky"),
+            migrate: words.contains_key("migrate"),
+        }),
         reschedule_policy: Some(ReschedulePolicy {
             attempts: number("attempts", 3),
             interval: Dur(3600 * SECOND),

@@ -1,0 +1,120 @@
+//! Resources that one node would give to an allocation: those that every node gives, and ports, networks and cores that
+//! depend on the node. The allocation's own form of them is built only for the node that is selected.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use songline_model::{AllocId, AllocatedPortMapping, AllocatedResources, NetworkResource, Node};
+use songline_projections::State;
+
+use super::ask::{Ask, TaskAsk};
+use super::usage::Usage;
+use crate::fit::{self, Amount, cores};
+use crate::network::{self, Ports};
+use crate::seed::Seed;
+
+/// Resources of a node for one allocation. Nothing is taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Grant {
+    pub amount: Amount,
+    /// Ports of the group.
+    ports: Vec<AllocatedPortMapping>,
+    /// One for each of [`Ask::tasks`].
+    tasks: Vec<TaskGrant>,
+}
+
+#[derive(Debug, Default)]
+struct TaskGrant {
+    network: Option<NetworkResource>,
+    cores: Vec<u64>,
+    cpu_shares: i64,
+}
+
+impl Grant {
+    /// Finds resources for one more allocation on the node; `Err` is the exhausted dimension.
+    pub fn find(
+        ask: &Ask,
+        node: &Node,
+        usage: &mut Usage,
+        (view, stopped): (&State, &BTreeSet<AllocId>),
+        seed: &mut Seed,
+    ) -> Result<Self, String> {
+        let mut grant = Self { amount: ask.amount, ..Self::default() };
+        if ask.has_ports() {
+            let ports = usage.ports(view, node, stopped)?;
+            grant.find_ports(ask, node, ports, seed).map_err(|why| format!("network: {why}"))?;
+        }
+        if ask.tasks.iter().any(|task| task.cores > 0) {
+            grant.find_cores(ask, node, usage.cores(view, node, stopped))?;
+        }
+        match usage.used.plus(grant.amount).exceeds(usage.capacity) {
+            Some(dimension) => Err(dimension.to_owned()),
+            None => Ok(grant),
+        }
+    }
+
+    /// The resources as the allocation records them.
+    pub fn resources(self, ask: &Ask, node: &Node) -> Arc<AllocatedResources> {
+        if ask.network.is_none() && ask.tasks.is_empty() {
+            return ask.resources.clone();
+        }
+        let mut resources = AllocatedResources::clone(&ask.resources);
+        if let Some(network) = &ask.network {
+            resources.shared.networks = Some(vec![network::granted(network, &self.ports, node)]);
+            resources.shared.ports = Some(self.ports);
+        }
+        for (task, granted) in ask.tasks.iter().zip(self.tasks) {
+            let Some(row) = resources.tasks.as_mut().and_then(|tasks| tasks.get_mut(&task.name)) else { continue };
+            row.networks = granted.network.map(|network| vec![network]);
+            if task.cores > 0 {
+                row.cpu.cpu_shares = granted.cpu_shares;
+                row.cpu.reserved_cores = Some(granted.cores);
+            }
+        }
+        Arc::new(resources)
+    }
+
+    fn find_ports(&mut self, ask: &Ask, node: &Node, ports: &Ports, seed: &mut Seed) -> Result<(), String> {
+        let mut offer = Vec::new();
+        if let Some(network) = &ask.network {
+            ports.assign(node, network, &mut offer, seed)?;
+        }
+        let of_group = offer.len();
+        for (at, task) in ask.tasks.iter().enumerate() {
+            if let Some(network) = &task.network {
+                let granted = ports.assign_task(node, network, &mut offer, seed)?;
+                self.task(at).network = Some(granted);
+            }
+        }
+        offer.truncate(of_group);
+        self.ports = offer;
+        Ok(())
+    }
+
+    fn find_cores(&mut self, ask: &Ask, node: &Node, taken: &BTreeSet<u64>) -> Result<(), String> {
+        let mut free = cores::reservable(node).into_iter().filter(|core| !taken.contains(core));
+        let shares = cores::shares_per_core(node);
+        for (at, task) in ask.tasks.iter().enumerate().filter(|(_, task)| task.cores > 0) {
+            let granted = self.task(at);
+            granted.cores = free.by_ref().take(task.cores).collect();
+            if granted.cores.len() < task.cores {
+                return Err(cores::DIMENSION.to_owned());
+            }
+            granted.cpu_shares = shares * task.cores as i64;
+        }
+        self.amount = fit::peak(&ask.resources, |name, amount| {
+            let own = |(task, granted): (&TaskAsk, &TaskGrant)| (task.name == *name).then_some(granted.cpu_shares);
+            if let Some(shares) = ask.tasks.iter().zip(&self.tasks).find_map(own).filter(|shares| *shares > 0) {
+                amount.cpu = shares;
+            }
+        });
+        Ok(())
+    }
+
+    fn task(&mut self, at: usize) -> &mut TaskGrant {
+        if self.tasks.len() <= at {
+            self.tasks.resize_with(at + 1, TaskGrant::default);
+        }
+        &mut self.tasks[at]
+    }
+}

@@ -1,0 +1,195 @@
+//! Stories of what a node grants beside CPU shares and memory: cores, networks of tasks, disks of previous allocations.
+
+use expect_test::expect;
+
+use super::{check, cluster};
+
+#[test]
+fn reserved_cores_are_given_to_one_task_each() {
+    check(
+        "node a cpu=5000 cores=2
+         job j count=3 cores=1
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              place j.web[0] on a t cores [0] cpu 2500
+              place j.web[1] on a t cores [1] cpu 2500
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {cores: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn node_with_more_cores_reserved_than_free_is_exhausted() {
+    check(
+        "node a cpu=8000 cores=4
+         job j cores=3
+         run j
+         job k cores=2
+         run k
+         client j.web[0] complete
+         run k blocked",
+        expect![[r#"
+            run j:
+              place j.web[0] on a t cores [0, 1, 2] cpu 6000
+              eval complete, queued web 0
+            run k:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {cores: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+            run k:
+              place k.web[0] on a t cores [0, 1] cpu 4000
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn cores_of_a_stopped_alloc_are_free_for_its_replacement() {
+    check(
+        "node a cpu=5000 cores=2
+         job j count=1 cores=2
+         run j
+         client j.web[0] running
+         job j count=1 cores=2 env=2
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a t cores [0, 1] cpu 5000
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on a t cores [0, 1] cpu 5000
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn update_in_place_keeps_the_reserved_cores() {
+    let mut cluster = cluster::Cluster::new();
+    for line in ["node a cpu=5000 cores=2", "job j count=2 cores=1", "run j", "job j count=2 cores=1 kill=9", "run j"] {
+        cluster.line(line);
+    }
+    let resources = |name: &str| {
+        let alloc = cluster.state.allocs().find(|alloc| alloc.name == *name).cloned().unwrap();
+        alloc.allocated_resources.as_ref().unwrap().tasks.as_ref().unwrap()["t"].cpu.clone()
+    };
+    assert_eq!(cluster.state.allocs().filter(|alloc| !alloc.terminal()).count(), 2);
+    assert_eq!(resources("j.web[0]").reserved_cores, Some(vec![0]));
+    assert_eq!(resources("j.web[1]").reserved_cores, Some(vec![1]));
+    assert_eq!(resources("j.web[1]").cpu_shares, 2500);
+}
+
+#[test]
+fn network_of_a_task_gets_its_ports() {
+    check(
+        "node a
+         job j count=2 task_port=8080
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              place j.web[0] on a t 10.0.0.1:http=8080 t 10.0.0.1:rpc=-1
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: reserved port collision http=8080: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn ports_of_group_and_task_do_not_collide() {
+    check(
+        "node a
+         job j port=8080 task_port=8080
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: reserved port collision http=8080: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn hostname_of_a_network_is_handed_on_to_the_alloc() {
+    let mut cluster = cluster::Cluster::new();
+    for line in ["node a", "job j port=8080 hostname=db", "run j"] {
+        cluster.line(line);
+    }
+    let alloc = cluster.state.allocs().next().cloned().unwrap();
+    let networks = alloc.allocated_resources.as_ref().unwrap().shared.networks.clone().unwrap();
+    assert_eq!(networks[0].hostname, "db");
+}
+
+#[test]
+fn sticky_disk_keeps_an_update_on_its_node() {
+    check(
+        "node a meta.ssd=true
+         node b
+         job j sticky affinity=${meta.ssd},is_set,,50
+         run j
+         client j.web[0] running
+         job j sticky affinity=${meta.ssd},is_not_set,,50 env=2
+         run j
+         scores j.web[0]",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on a
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+            scores j.web[0]: evaluated 1
+              a 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
+        "#]],
+    );
+}
+
+#[test]
+fn sticky_disk_gives_way_when_its_node_is_full() {
+    check(
+        "node a meta.ssd=true mem=1000
+         node b
+         job j sticky mem=600 affinity=${meta.ssd},is_set,,50
+         run j
+         client j.web[0] running
+         job j sticky mem=2000 affinity=${meta.ssd},is_set,,50
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on b
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn disk_that_is_not_sticky_does_not_keep_an_update_on_its_node() {
+    check(
+        "node a meta.ssd=true
+         node b
+         job j affinity=${meta.ssd},is_set,,50
+         run j
+         client j.web[0] running
+         job j affinity=${meta.ssd},is_not_set,,50 env=2
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on b
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+        "#]],
+    );
+}
