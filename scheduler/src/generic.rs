@@ -5,6 +5,7 @@ mod ask;
 mod attempt;
 mod blocked_eval;
 mod grant;
+mod older;
 mod properties;
 mod stack;
 mod tasks;

@@ -8,6 +8,7 @@ mod group;
 mod names;
 mod reconnect;
 mod set;
+mod surplus;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,6 +90,9 @@ pub struct Placement {
     pub lost: bool,
     /// Whether it is a canary or replaces one.
     pub canary: bool,
+    /// The group waits for the promotion of its canaries, so the allocation runs an older version of the job: this one
+    /// or one between it and the current one.
+    pub older: Option<u64>,
     /// Description for stopping the replaced allocation; that is stopped only when a node is found.
     pub stop_previous: Option<&'static str>,
 }

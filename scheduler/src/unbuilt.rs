@@ -16,7 +16,6 @@ pub const FEATURES: &[Feature] = &[
     Feature { name: "type system", used: |job, _| job.kind == JobType::System },
     Feature { name: "type sysbatch", used: |job, _| job.kind == JobType::SysBatch },
     Feature { name: "multiregion", used: |job, _| job.is_multiregion() },
-    Feature { name: "update canary", used: |_, group| group.update.as_ref().is_some_and(|update| update.canary > 0) },
     Feature { name: "volume", used: |_, group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
     Feature {
         name: "service check",

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Deployment, Evaluation, Job, JobType,
-    NodeId, NodeStatus, Plan, PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocMetric, Allocation, Deployment, DeploymentId,
+    Evaluation, Job, JobType, NodeId, NodeStatus, Plan, PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
 };
 use songline_projections::State;
 
+use super::older::{Older, Version};
 use super::stack::{Options, Selected, Stack};
 use super::{Decision, tasks_updated};
 use crate::rank::exhaust_resources;
@@ -37,14 +38,17 @@ pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
         ..Plan::default()
     };
     let stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
+    let versions = if deployment.is_some() { view.job_versions(&eval.namespace, &eval.job_id) } else { Vec::new() };
     let missing = live.map(|job| missing_features(job)).unwrap_or_default();
     let mut attempt = Attempt {
         eval,
         job,
         stack,
+        older: Older::new(view, &versions, seed),
         missing,
         deployment: None,
         decision: Decision { plan, ..Decision::default() },
+        failed_versions: BTreeSet::new(),
         now,
         seed: seed.branch(SEED_OF_IDS),
     };
@@ -78,15 +82,18 @@ struct Attempt<'a> {
     job: Option<&'a Arc<Job>>,
     /// `None`: the job is stopped or purged, so nothing is placed.
     stack: Option<Stack<'a>>,
+    older: Older<'a>,
     missing: BTreeMap<Str, Vec<Str>>,
     /// The deployment of new allocations; `None` without one, or when this plan ends it.
     deployment: Option<Deployment>,
     decision: Decision,
+    /// Groups without a node for an allocation, by the version of the job.
+    failed_versions: BTreeSet<(Str, u64)>,
     now: Time,
     seed: Seed,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
     /// Marks stopped allocations as lost when their node is down or gone and so cannot report that they ended.
     fn stop_unreachable(&mut self, allocs: &[Arc<Allocation>], tainted: &Tainted) {
         for alloc in allocs {
@@ -165,61 +172,100 @@ impl Attempt<'_> {
 
     fn place(
         &mut self,
-        job: &Arc<Job>,
-        group: &TaskGroup,
+        job: &'a Arc<Job>,
+        group: &'a TaskGroup,
         placement: Placement,
         names: &mut BTreeMap<Str, reconcile::NameIndex>,
     ) {
-        if let Some(metric) = self.decision.failed.get_mut(&group.name) {
-            metric.coalesced_failures += 1;
-            exhaust_resources(metric, group);
+        let current = Version { job, deployment_id: self.active_deployment() };
+        let older = placement.older.and_then(|least| self.older.version(job, &group.name, least));
+        let version = older.unwrap_or(current);
+        let group = version.job.group(&group.name).unwrap_or(group);
+        if self.has_failed(&version, group) {
             return;
         }
-        let Some(stack) = self.stack.as_mut() else { return };
-        if let Some(reasons) = self.missing.get(&group.name) {
-            let metric = stack.refuse(group, &placement.name, reasons);
-            self.decision.failed.insert(group.name.clone(), metric);
-            return;
-        }
-        let previous = placement.previous.as_ref();
-        let gives_way = previous.filter(|_| placement.stop_previous.is_some());
-        if let Some(previous) = gives_way {
-            stack.stop(previous);
-        }
-        let penalties = previous
-            .filter(|_| placement.rescheduling)
-            .map(|previous| reschedule::penalty_nodes(previous))
-            .unwrap_or_default();
-        let options = Options { penalties: &penalties, preferred: kept_disk(group, previous.map(|alloc| &**alloc)) };
-        let selected = match stack.select(group, &options) {
+        let selected = match self.select(&version, group, &placement) {
             Ok(selected) => selected,
-            Err(mut metric) => {
-                if let Some(previous) = gives_way {
-                    stack.resume(previous);
-                }
-                exhaust_resources(&mut metric, group);
-                self.decision.failed.insert(group.name.clone(), *metric);
-                return;
-            }
+            Err(metric) => return self.fail(&version, group, *metric),
         };
-        stack.place(group, &selected.node, &selected.resources);
-        if let (Some(previous), Some(description)) = (gives_way, placement.stop_previous) {
+        if let (Some(previous), Some(description)) = (&placement.previous, placement.stop_previous) {
             // The client status stays as the node reported it.
             let client_status = None;
             self.plan_stop(&Stop { alloc: previous.clone(), description, client_status, followup: None });
         }
         let name = match names.get_mut(&group.name) {
-            Some(names) => names.unique(&placement.name, number_of(&placement.name)),
-            None => placement.name.clone(),
+            // A canary and the allocation that it will replace have the same name.
+            Some(names) if !placement.canary && placement.older.is_none() => {
+                names.unique(&placement.name, number_of(&placement.name))
+            }
+            Some(_) | None => placement.name.clone(),
         };
-        let alloc = self.new_alloc(job, group, &placement, name, selected);
+        let alloc = self.new_alloc(&version, group, &placement, name, selected);
         self.decision.placed.insert(alloc.id, group.name.clone());
         self.write(alloc);
     }
 
+    /// Whether a node was searched in vain for an allocation of this group and version, which then counts in the metric
+    /// of that search.
+    fn has_failed(&mut self, version: &Version<'_>, group: &TaskGroup) -> bool {
+        let failed = self.failed_versions.contains(&(group.name.clone(), version.job.version));
+        if failed && let Some(metric) = self.decision.failed.get_mut(&group.name) {
+            metric.coalesced_failures += 1;
+            exhaust_resources(metric, group);
+        }
+        failed
+    }
+
+    /// Notes that no node was found. The metric of the group's first search is kept.
+    fn fail(&mut self, version: &Version<'_>, group: &TaskGroup, mut metric: AllocMetric) {
+        self.failed_versions.insert((group.name.clone(), version.job.version));
+        match self.decision.failed.get_mut(&group.name) {
+            Some(first) => {
+                first.coalesced_failures += 1;
+                exhaust_resources(first, group);
+            }
+            None => {
+                if !self.is_missing(version, group) {
+                    exhaust_resources(&mut metric, group);
+                }
+                self.decision.failed.insert(group.name.clone(), metric);
+            }
+        }
+    }
+
+    /// Features that the current version of a group uses and that are not built. Older versions run already.
+    fn is_missing(&self, version: &Version<'_>, group: &TaskGroup) -> bool {
+        let is_current = self.job.is_some_and(|job| job.version == version.job.version);
+        is_current && self.missing.contains_key(&group.name)
+    }
+
+    /// Finds a node in the room that the plan leaves, which the replaced allocation gives up, and takes its room.
+    fn select(
+        &mut self,
+        version: &Version<'a>,
+        group: &TaskGroup,
+        placement: &Placement,
+    ) -> Result<Selected, Box<AllocMetric>> {
+        let missing = self.is_missing(version, group);
+        let Some(current) = self.stack.as_mut() else { return Err(Box::default()) };
+        if let Some(reasons) = self.missing.get(&group.name).filter(|_| missing) {
+            return Err(Box::new(current.refuse(group, &placement.name, reasons)));
+        }
+        let is_current = self.job.is_some_and(|job| Arc::ptr_eq(job, version.job));
+        if is_current {
+            select(current, group, placement)
+        } else {
+            self.older.with_stack(version.job, current, |stack| select(stack, group, placement))
+        }
+    }
+
+    fn active_deployment(&self) -> Option<DeploymentId> {
+        self.deployment.as_ref().filter(|deployment| deployment.is_active()).map(|deployment| deployment.id)
+    }
+
     fn new_alloc(
         &mut self,
-        job: &Arc<Job>,
+        version: &Version<'_>,
         group: &TaskGroup,
         placement: &Placement,
         name: Str,
@@ -232,25 +278,21 @@ impl Attempt<'_> {
         });
         Allocation {
             id: self.seed.alloc_id(),
-            namespace: job.namespace.clone(),
+            namespace: version.job.namespace.clone(),
             eval_id: Some(self.eval.id),
             name,
             node_id: Some(selected.node.id),
             node_name: selected.node.name.clone(),
-            job_id: job.id.clone(),
-            // The allocation runs the plan's job, which is attached when the plan is applied.
-            job: None,
+            job_id: version.job.id.clone(),
+            // Left out by `write` when it is the plan's job, which is attached when the plan is applied.
+            job: Some(version.job.clone()),
             task_group: group.name.clone(),
             allocated_resources: Some(selected.resources),
             metrics: Some(Arc::new(selected.metric)),
             desired_status: AllocDesiredStatus::Run,
             client_status: AllocClientStatus::Pending,
             previous_allocation: previous.map(|previous| previous.id),
-            deployment_id: self
-                .deployment
-                .as_ref()
-                .filter(|deployment| deployment.is_active())
-                .map(|deployment| deployment.id),
+            deployment_id: version.deployment_id,
             deployment_status: placement
                 .canary
                 .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
@@ -301,13 +343,39 @@ impl Attempt<'_> {
     }
 
     fn finish(mut self) -> Decision {
-        self.decision.class_eligibility = match &self.stack {
-            Some(stack) if stack.eligibility.has_escaped() => None,
-            Some(stack) => Some(stack.eligibility.classes()),
-            None => Some(BTreeMap::new()),
-        };
+        let mut found = self.stack.iter().map(|stack| &stack.eligibility).chain(self.older.eligibilities());
+        self.decision.class_eligibility = found.try_fold(BTreeMap::new(), |mut classes, found| {
+            if found.has_escaped() {
+                return None;
+            }
+            for (class, eligible) in found.classes() {
+                *classes.entry(class).or_insert(false) |= eligible;
+            }
+            Some(classes)
+        });
         self.decision
     }
+}
+
+/// Finds a node for a placement. The room of the replaced allocation counts as free, and stays so if a node is found.
+fn select(stack: &mut Stack<'_>, group: &TaskGroup, placement: &Placement) -> Result<Selected, Box<AllocMetric>> {
+    let previous = placement.previous.as_ref();
+    let gives_way = previous.filter(|_| placement.stop_previous.is_some());
+    if let Some(previous) = gives_way {
+        stack.stop(previous);
+    }
+    let penalties = previous
+        .filter(|_| placement.rescheduling)
+        .map(|previous| reschedule::penalty_nodes(previous))
+        .unwrap_or_default();
+    let options = Options { penalties: &penalties, preferred: kept_disk(group, previous.map(|alloc| &**alloc)) };
+    let selected = stack.select(group, &options);
+    match (&selected, gives_way) {
+        (Ok(selected), _) => stack.place(group, &selected.node, &selected.resources),
+        (Err(_), Some(previous)) => stack.resume(previous),
+        (Err(_), None) => {}
+    }
+    selected
 }
 
 /// Update that an allocation needs to run its group of the new job.

@@ -110,6 +110,14 @@ impl<'a> Stack<'a> {
         }
     }
 
+    /// Exchanges what the plan has changed so far (rooms, stopped allocations, counts of properties) with the stack of
+    /// another version of the job.
+    pub fn exchange_plan(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.usage, &mut other.usage);
+        std::mem::swap(&mut self.stopped, &mut other.stopped);
+        std::mem::swap(&mut self.properties, &mut other.properties);
+    }
+
     /// Marks the whole group as not placeable for these reasons and returns its metric. Nodes that lack a volume of the
     /// group are filtered for that instead. Node classes that only these reasons exclude become ineligible, so that the
     /// blocked evaluation does not wait for them.

@@ -1,5 +1,5 @@
-//! Moves deployments on: checks the health of their allocations, asks for the next evaluation, fails deployments at
-//! their deadlines.
+//! Moves deployments on: checks the health of their allocations, asks for the next evaluation, promotes
+//! canaries of groups with `auto_promote`, and fails deployments at their deadlines.
 //!
 //! The scheduler creates deployments and marks them successful. Manual promotion is an API call.
 
@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use songline_commands::{Cause, Command, Kind, PromoteDeployment, SetDesiredTransitions, UpdateDeploymentStatus};
 use songline_model::{
-    AllocId, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, DesiredTransition,
-    Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Time,
+    AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate,
+    DesiredTransition, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str, Time,
 };
 use songline_projections::{Change, State};
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl Deployments {
         for id in ids {
             self.due.remove(&id);
             let Some(deployment) = view.deployment(id).filter(|deployment| deployment.is_active()) else { continue };
-            if let Some(deadline) = next_progress_deadline(view, deployment).filter(|deadline| *deadline > now) {
+            if let Some(deadline) = next_progress_deadline(deployment, now) {
                 self.due.insert(id, deadline);
             }
             effects.extend(step(view, deployment, now));
@@ -193,22 +193,14 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
     let Some(groups) = deployment.task_groups.as_ref().filter(|_| deployment.status != DeploymentStatus::Paused) else {
         return Vec::new();
     };
-    if let Some(group) =
-        groups.iter().find(|(name, group)| deadline_missed(view, deployment, name, group, now)).map(|(name, _)| name)
-    {
-        let revert = view
-            .job(&deployment.namespace, &deployment.job_id)
-            .is_some_and(|job| job.group(group).is_some_and(auto_revert));
-        return vec![fail(view, deployment, "Failed due to progress deadline", revert)];
+    let failure = missed_deadlines(view, deployment, groups, now).or_else(|| failed_allocs(view, deployment, now));
+    if let Some(Failure { base, reverts }) = failure {
+        return vec![fail(view, deployment, base, reverts)];
     }
     let latest = latest_eval_index(view, deployment);
     let (mut advance, mut transitions) = (false, BTreeMap::new());
-    for alloc in view.allocs_of_deployment(deployment.id) {
-        let Some(group) = groups.get(&alloc.task_group) else { continue };
+    for alloc in of_groups(view, deployment).map(|(alloc, _)| alloc) {
         match alloc.health() {
-            Some(false) if group.progress_deadline == Dur::ZERO || !crate::reschedule::may_reschedule(alloc, now) => {
-                return vec![fail(view, deployment, "Failed due to unhealthy allocations", group.auto_revert)];
-            }
             Some(false) if !alloc.desired_transition.should_reschedule() && !alloc.server_terminal() => {
                 transitions
                     .insert(alloc.id, DesiredTransition { reschedule: Some(true), ..DesiredTransition::default() });
@@ -229,6 +221,49 @@ fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
         effects.push(Effect::Advance { deployment: Arc::clone(deployment), transitions });
     }
     effects
+}
+
+/// The allocations of the deployment, each with the state of its group. Allocations of other groups do not count.
+fn of_groups<'v>(
+    view: &'v State,
+    deployment: &'v Deployment,
+) -> impl Iterator<Item = (&'v Arc<Allocation>, &'v DeploymentState)> {
+    let groups = deployment.task_groups.as_ref();
+    view.allocs_of_deployment(deployment.id).filter_map(move |alloc| Some((alloc, groups?.get(&alloc.task_group)?)))
+}
+
+/// Why a deployment fails, and whether one of the failing groups reverts the job then.
+struct Failure {
+    base: &'static str,
+    reverts: bool,
+}
+
+impl Failure {
+    /// The failure of these groups, each with whether it reverts the job. `None` without groups.
+    fn of(base: &'static str, groups: impl Iterator<Item = bool>) -> Option<Self> {
+        groups.reduce(|reverts, also| reverts || also).map(|reverts| Self { base, reverts })
+    }
+}
+
+/// The groups that have missed their deadlines. The job's groups of today say whether they revert.
+fn missed_deadlines(
+    view: &State,
+    deployment: &Deployment,
+    groups: &BTreeMap<Str, DeploymentState>,
+    now: Time,
+) -> Option<Failure> {
+    let job = view.job(&deployment.namespace, &deployment.job_id)?;
+    let missed = groups.iter().filter(|(_, group)| deadline_missed(group, now));
+    Failure::of("Failed due to progress deadline", missed.map(|(name, _)| job.group(name).is_some_and(auto_revert)))
+}
+
+/// The groups with an unhealthy allocation that may not be rescheduled.
+fn failed_allocs(view: &State, deployment: &Deployment, now: Time) -> Option<Failure> {
+    let failing = of_groups(view, deployment).filter(|(alloc, group)| {
+        let gives_up = || group.progress_deadline == Dur::ZERO || !crate::reschedule::may_reschedule(alloc, now);
+        alloc.health() == Some(false) && gives_up()
+    });
+    Failure::of("Failed due to unhealthy allocations", failing.map(|(_, group)| group.auto_revert))
 }
 
 /// Whether the canaries are promoted automatically: all groups together or none, because they are one version. Every
@@ -264,20 +299,18 @@ fn is_done(group: &DeploymentState) -> bool {
     (group.desired_canaries == 0 || group.promoted) && group.healthy_allocs >= group.desired_total
 }
 
-fn deadline_missed(view: &State, deployment: &Deployment, _name: &str, group: &DeploymentState, now: Time) -> bool {
+fn deadline_missed(group: &DeploymentState, now: Time) -> bool {
     let due = group.require_progress_by.is_some_and(|by| by <= now);
     let waits_for_promotion = group.desired_canaries > 0 && !group.promoted;
-    let enough = if waits_for_promotion {
-        group.healthy_allocs >= group.desired_canaries
-    } else {
-        group.healthy_allocs >= group.desired_total
-    };
-    due && !enough && view.job(&deployment.namespace, &deployment.job_id).is_some()
+    let wanted = if waits_for_promotion { group.desired_canaries } else { group.desired_total };
+    due && group.healthy_allocs < wanted
 }
 
-fn next_progress_deadline(_view: &State, deployment: &Deployment) -> Option<Time> {
-    let groups = deployment.task_groups.iter().flatten();
-    groups.filter(|(_, group)| !is_done(group)).filter_map(|(_, group)| group.require_progress_by).min()
+/// The next time at which a group that is not done may miss its deadline. Groups whose deadline has passed are left
+/// out: they wait for their promotion.
+fn next_progress_deadline(deployment: &Deployment, now: Time) -> Option<Time> {
+    let groups = deployment.task_groups.iter().flatten().map(|(_, group)| group);
+    groups.filter(|group| !is_done(group)).filter_map(|group| group.require_progress_by).filter(|by| *by > now).min()
 }
 
 /// Latest snapshot index (or else create index) of the job's evaluations that were not canceled: an evaluation has seen

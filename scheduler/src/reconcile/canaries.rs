@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use songline_model::{AllocClientStatus, AllocId, Deployment, DeploymentState, Str, TaskGroup};
+use songline_model::{AllocClientStatus, AllocId, Allocation, Deployment, DeploymentState};
 
+use super::group::Work;
 use super::set::Set;
 use super::{NameIndex, Placement, Run, why};
 
@@ -35,31 +36,23 @@ impl Run<'_, '_> {
         (sorted.untainted, all, unneeded.len())
     }
 
-    /// Places the canaries that an update still lacks.
-    pub(super) fn place_canaries(
-        &mut self,
-        group: &TaskGroup,
-        state: &mut DeploymentState,
-        names: &mut NameIndex,
-        canaries: &Set,
-        destructive: &Set,
-    ) {
+    /// Places the canaries that an update still lacks. True when it lacked some.
+    pub(super) fn place_canaries(&mut self, work: &mut Work<'_>, names: &mut NameIndex, destructive: &Set) -> bool {
+        let group = work.group;
         let wanted = group.update.as_ref().map_or(0, |update| update.canary);
-        state.desired_canaries = wanted;
-        if self.paused || self.failed {
-            return;
-        }
+        // A canary that was lost while the deployment was paused is stopped and still has to be replaced.
+        let canaries = work.canaries.clone().without(Allocation::server_terminal);
         let missing = usize::try_from(wanted).unwrap_or(0).saturating_sub(canaries.len());
-        self.out.desired.entry(group.name.clone()).or_default().canary += missing as u64;
-        for name in names.for_canaries(missing, canaries, destructive) {
-            self.out.place.push(Placement::canary(group.name.clone(), name));
+        if destructive.is_empty() || missing == 0 || work.state.promoted {
+            return false;
         }
-    }
-}
-
-impl Placement {
-    fn canary(group: Str, name: Str) -> Self {
-        Self { group, name, previous: None, rescheduling: false, lost: false, canary: true, stop_previous: None }
+        work.state.desired_canaries = wanted;
+        if !self.paused && !self.failed {
+            work.desired.canary += missing as u64;
+            let canary = |name| Placement { canary: true, ..Placement::new(group, name) };
+            self.out.place.extend(names.for_canaries(missing, &canaries, destructive).into_iter().map(canary));
+        }
+        true
     }
 }
 

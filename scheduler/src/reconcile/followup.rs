@@ -20,14 +20,14 @@ const DISCONNECT_TIMEOUT: &str = "created for delayed disconnect timeout";
 
 impl Run<'_, '_> {
     /// Creates evaluations for when these allocations may be rescheduled. Each row gets the id of its evaluation.
-    pub(super) fn reschedule_later(&mut self, later: Vec<Later>) {
-        let followups = self.batches(later.clone(), EvalTrigger::RetryFailedAlloc, DELAYED_RESCHEDULING);
+    pub(super) fn reschedule_later(&mut self, later: &[Later]) {
+        let followups = self.batches(later.to_vec(), EvalTrigger::RetryFailedAlloc, DELAYED_RESCHEDULING);
         for Later { alloc, .. } in later {
             let followup = followups.get(&alloc.id).copied();
             if let Some(update) = self.out.disconnect_updates.get_mut(&alloc.id) {
                 update.followup_eval_id = followup;
             } else {
-                let update = Allocation { followup_eval_id: followup, ..(*alloc).clone() };
+                let update = Allocation { followup_eval_id: followup, ..(**alloc).clone() };
                 self.out.attribute_updates.insert(alloc.id, update);
             }
         }

@@ -1,219 +1,195 @@
 //! Reconciliation of one group: the steps in order, from its existing allocations to the changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{AllocClientStatus, AllocId, Allocation, DeploymentState, EvalId, Job, Str, TaskGroup};
+use songline_model::{
+    AllocClientStatus, AllocId, Allocation, DeploymentState, DesiredUpdates, EvalId, Job, Str, TaskGroup,
+};
 
 use super::canaries::is_canarying;
-use super::names::index_of;
-use super::set::{ByReschedule, Set};
-use super::{NameIndex, Placement, Run, Stop, Update, reconnect, why};
+use super::set::{ByReschedule, Later, Set};
+use super::{NameIndex, Placement, Run, Update, reconnect, why};
 
-/// Allocations of a group that remain after each step.
-struct Sets {
-    all: Set,
-    untainted: Set,
-    migrate: Set,
-    lost: Set,
-    reschedule_now: Set,
+/// A group during its reconciliation. Each step moves allocations out of the sets that it decides about.
+pub(super) struct Work<'g> {
+    pub job: &'g Arc<Job>,
+    pub group: &'g TaskGroup,
+    /// The group's part of the deployment, and whether the current deployment has it already.
+    pub state: DeploymentState,
+    pub existing: bool,
+    /// All allocations that count for this version of the job.
+    pub all: Set,
+    /// The canaries of the current deployment, promoted or not.
+    pub canaries: Set,
+    pub untainted: Set,
+    pub migrate: Set,
+    pub lost: Set,
+    pub reconnecting: Set,
+    pub disconnecting: Set,
+    pub reschedule_now: Set,
+    /// Follow-up evaluations of lost allocations that their nodes may still have to stop.
+    pub lost_later: BTreeMap<AllocId, EvalId>,
+    reschedule_later: Vec<Later>,
+    /// Whether nothing is placed in this evaluation, because an allocation to replace may still run.
+    waits: bool,
+    pub desired: DesiredUpdates,
+}
+
+/// Allocations of a group that the current job changes.
+struct Changed {
+    destructive: Set,
+    in_place: usize,
 }
 
 impl Run<'_, '_> {
     /// Reconciles a group. True when the group's part of the deployment is complete.
     pub(super) fn group(&mut self, job: &Arc<Job>, group: &TaskGroup, all: Set) -> bool {
-        let name = &group.name;
+        let mut work = self.sort(job, group, all);
+        self.take_back_reconnected(&mut work);
+        self.give_up_replaced(&mut work);
+        self.find_rescheduled(&mut work);
+        self.create_followups(&mut work);
+        let mut names = work.names_in_use(&self.input.eval.job_id);
+        self.stop_surplus(&mut work, &mut names);
+        let changed = self.find_changes(&mut work);
+        let lacks_canaries = self.place_canaries(&mut work, &mut names, &changed.destructive);
+        let place = self.placements(&mut work, &mut names);
+        let is_settled = changed.destructive.is_empty()
+            && changed.in_place == 0
+            && place.is_empty()
+            && work.migrate.is_empty()
+            && work.reschedule_now.is_empty()
+            && work.reschedule_later.is_empty()
+            && !lacks_canaries;
+        self.change(&mut work, place, &changed.destructive);
+        self.migrate(&mut work);
+        self.out.names.insert(group.name.clone(), names);
+        self.out.desired.insert(group.name.clone(), work.desired);
+        self.create_deployment(job, group, work.existing, work.state, &work.all, !changed.destructive.is_empty());
+        is_settled && self.group_is_healthy(&group.name)
+    }
+
+    /// Sorts the group's allocations by the state of their nodes, and stops canaries that are not needed any more.
+    fn sort<'g>(&mut self, job: &'g Arc<Job>, group: &'g TaskGroup, all: Set) -> Work<'g> {
         let found = all.len();
         // For batch jobs, terminal allocations of an older version do not count: the new version runs anew.
         let all = if self.input.batch { all.without(|alloc| alloc.terminal() && is_older(alloc, job)) } else { all };
         let dropped = found - all.len();
-        let (mut state, existing) = self.deployment_state(group);
-        let (canaries, mut all, not_needed) = self.canaries(all);
-
-        let mut stopped_count = not_needed;
-        let mut sorted = all.by_taint(self.input);
-        let mut ignored = dropped + sorted.ignored.len();
-        let mut goes_on = Set::default();
-        if !sorted.reconnecting.is_empty() {
-            let stops = self.out.stop.len();
-            let (on, stopped) = self.reconnect(job, &sorted.reconnecting, &all);
-            let told = self.out.stop.len() - stops;
-            stopped_count += told;
-            ignored += stopped.len() - told;
-            for set in
-                [&mut all, &mut sorted.untainted, &mut sorted.migrate, &mut sorted.lost, &mut sorted.disconnecting]
-            {
-                set.minus(&stopped);
-            }
-            goes_on = on;
+        let (state, existing) = self.deployment_state(group);
+        let (canaries, all, not_needed) = self.canaries(all);
+        let sorted = all.by_taint(self.input);
+        let desired = DesiredUpdates {
+            ignore: (dropped + sorted.ignored.len()) as u64,
+            stop: not_needed as u64,
+            ..DesiredUpdates::default()
+        };
+        Work {
+            job,
+            group,
+            state,
+            existing,
+            all,
+            canaries,
+            untainted: sorted.untainted,
+            migrate: sorted.migrate,
+            lost: sorted.lost,
+            reconnecting: sorted.reconnecting,
+            disconnecting: sorted.disconnecting,
+            reschedule_now: Set::default(),
+            lost_later: BTreeMap::new(),
+            reschedule_later: Vec::new(),
+            waits: false,
+            desired,
         }
+    }
+
+    /// Decides for each allocation whose node came back whether it or its replacement goes on.
+    fn take_back_reconnected(&mut self, work: &mut Work<'_>) {
+        if work.reconnecting.is_empty() {
+            return;
+        }
+        let stops = self.out.stop.len();
+        let (goes_on, stopped) = self.reconnect(work.job, &work.reconnecting, &work.all);
+        let planned = self.out.stop.len() - stops;
+        work.desired.stop += planned as u64;
+        work.desired.ignore += (stopped.len() - planned) as u64;
+        for set in [&mut work.all, &mut work.untainted, &mut work.migrate, &mut work.lost, &mut work.disconnecting] {
+            set.minus(&stopped);
+        }
+        work.reconnecting = goes_on;
+    }
+
+    /// Leaves out allocations that have a replacement: a second one would be one too many.
+    fn give_up_replaced(&mut self, work: &mut Work<'_>) {
+        let is_replaced = |alloc: &Allocation| is_replaced(alloc, &work.all);
         // A disconnected alloc that has a replacement neither counts towards `count` nor is updated: the replacement
         // has its place until it comes back.
         let (disconnected, untainted) =
-            split(sorted.untainted, |alloc| is_disconnected(alloc) && is_replaced(alloc, &all));
-        ignored += disconnected.len();
-        // Such an alloc is stopped when it has to migrate or is lost: it must not be replaced a second time.
-        let (moved, migrate) = split(sorted.migrate, |alloc| is_replaced(alloc, &all));
+            split(std::mem::take(&mut work.untainted), |alloc| is_disconnected(alloc) && is_replaced(alloc));
+        // Such an alloc is stopped when it has to migrate or is lost.
+        let (moved, migrate) = split(std::mem::take(&mut work.migrate), is_replaced);
+        let (given_up, lost) =
+            split(std::mem::take(&mut work.lost), |alloc| alloc.server_terminal() || is_replaced(alloc));
         self.stop_all(&moved, None, why::NOT_NEEDED);
-        let (given_up, lost) = split(sorted.lost, |alloc| alloc.server_terminal() || is_replaced(alloc, &all));
         self.stop_all(&given_up, Some(AllocClientStatus::Lost), why::LOST);
-        stopped_count += moved.len() + given_up.len();
-
-        let ByReschedule { untainted, now, mut later } =
-            untainted.by_reschedule(self.input, self.deployment.as_ref(), false);
-        let mut sets = Sets { all, untainted, migrate, lost, reschedule_now: now };
-        sets.untainted.add(goes_on);
-        if !sorted.disconnecting.is_empty() {
-            self.disconnect(&sorted.disconnecting);
-            // An alloc can disconnect again after a return that no evaluation saw. Its replacement of the first time
-            // still has its place.
-            let (again, disconnecting) = split(sorted.disconnecting, |alloc| is_replaced(alloc, &sets.all));
-            ignored += again.len();
-            let disconnecting = disconnecting.by_reschedule(self.input, self.deployment.as_ref(), true);
-            sets.untainted.add(disconnecting.untainted);
-            sets.reschedule_now.add(disconnecting.now);
-            later.extend(disconnecting.later);
-        }
-        let lost_later = self.lost_later(group, &sets.lost);
-        let waits = !lost_later.is_empty() || self.still_stopping(group, &sets.all);
-        let some_later = !later.is_empty();
-        self.reschedule_later(later);
-
-        let in_use = [&sets.untainted, &sets.migrate, &sets.reschedule_now, &sets.lost];
-        let in_use = in_use.into_iter().flat_map(|set| set.iter()).map(Arc::as_ref);
-        let mut names = NameIndex::new(&self.input.eval.job_id, name, group.count, in_use);
-        let waiting = if is_canarying(&state) { canaries.clone() } else { Set::default() };
-        sets.untainted.minus(&waiting);
-        let promoted = if is_canarying(&state) { Set::default() } else { canaries.clone() };
-        let surplus = self.stop_surplus(group, &mut names, &mut sets, &lost_later, &promoted);
-        stopped_count += surplus.len();
-        sets.untainted.minus(&surplus);
-
-        let (destructive, in_place, unchanged) = self.updates(group, &sets.untainted);
-        ignored += unchanged + waiting.len();
-        if !existing {
-            state.desired_total += (destructive.len() + in_place) as i64;
-        }
-        let canary_count = group.update.as_ref().map_or(0, |update| usize::try_from(update.canary).unwrap_or(0));
-        let requires_canaries = !destructive.is_empty() && canaries.len() < canary_count && !state.promoted;
-        if requires_canaries {
-            self.place_canaries(group, &mut state, &mut names, &canaries, &destructive);
-        }
-        let canarying = is_canarying(&state);
-        let mut at_once = if canarying { 0 } else { self.under_provisioned(group, &sets, &destructive) };
-        let place = if waits { Vec::new() } else { self.placements(group, &mut names, &sets) };
-        if !existing {
-            state.desired_total += place.len() as i64;
-        }
-        let complete = destructive.is_empty()
-            && in_place == 0
-            && place.is_empty()
-            && sets.migrate.is_empty()
-            && sets.reschedule_now.is_empty()
-            && !some_later
-            && !requires_canaries;
-
-        let ready = !self.paused && !self.failed && !canarying;
-        let (placed, rescheduled) = self.replacements(place, ready, &mut at_once);
-        stopped_count += rescheduled;
-        let replaced = if ready { destructive.len().min(at_once) } else { 0 };
-        ignored += destructive.len() - replaced;
-        let destructive_any = !destructive.is_empty();
-        self.destroy(group, &destructive, replaced);
-        self.migrate(group, &sets.migrate);
-
-        let desired = self.out.desired.entry(name.clone()).or_default();
-        desired.ignore += ignored as u64;
-        desired.place += placed as u64;
-        desired.stop += stopped_count as u64;
-        desired.in_place_update += in_place as u64;
-        desired.destructive_update += replaced as u64;
-        desired.migrate += sets.migrate.len() as u64;
-        self.out.names.insert(name.clone(), names);
-        self.create_deployment(job, group, existing, state, &sets.all, destructive_any);
-        complete && self.group_is_healthy(name)
+        work.desired.ignore += disconnected.len() as u64;
+        work.desired.stop += (moved.len() + given_up.len()) as u64;
+        (work.untainted, work.migrate, work.lost) = (untainted, migrate, lost);
     }
 
-    /// Stops the lost allocations, and as many others as exceed the group's count.
-    fn stop_surplus(
-        &mut self,
-        group: &TaskGroup,
-        names: &mut NameIndex,
-        sets: &mut Sets,
-        followups: &BTreeMap<AllocId, EvalId>,
-        promoted: &Set,
-    ) -> Set {
-        let mut stopped = Set::default();
-        for alloc in sets.lost.iter() {
-            let stop = Stop {
-                alloc: alloc.clone(),
-                description: why::LOST,
-                client_status: Some(AllocClientStatus::Lost),
-                followup: followups.get(&alloc.id).copied(),
-            };
-            self.out.stop.push(stop);
-            stopped.insert(alloc.clone());
+    /// Finds the failed and the disconnecting allocations that are replaced, now or later.
+    fn find_rescheduled(&mut self, work: &mut Work<'_>) {
+        let deployment = self.deployment.as_ref();
+        let untainted = std::mem::take(&mut work.untainted);
+        let ByReschedule { untainted, now, mut later } = untainted.by_reschedule(self.input, deployment, false);
+        (work.untainted, work.reschedule_now) = (untainted, now);
+        work.untainted.add(std::mem::take(&mut work.reconnecting));
+        let disconnecting = std::mem::take(&mut work.disconnecting);
+        if !disconnecting.is_empty() {
+            self.disconnect(&disconnecting);
+            // An alloc can disconnect again after a return that no evaluation saw. Its replacement of the first time
+            // still has its place.
+            let (again, disconnecting) = split(disconnecting, |alloc| is_replaced(alloc, &work.all));
+            work.desired.ignore += again.len() as u64;
+            let disconnecting = disconnecting.by_reschedule(self.input, self.deployment.as_ref(), true);
+            work.untainted.add(disconnecting.untainted);
+            work.reschedule_now.add(disconnecting.now);
+            later.extend(disconnecting.later);
         }
-        let known = sets.untainted.iter().filter(|alloc| alloc.client_status != AllocClientStatus::Unknown).count();
-        let wanted = usize::try_from(group.count).unwrap_or(0);
-        let mut surplus = (known + sets.migrate.len()).saturating_sub(wanted);
-        if surplus == 0 {
-            return stopped;
+        work.reschedule_later = later;
+    }
+
+    /// Creates the evaluations for lost allocations that may still run, and for those that are rescheduled later.
+    fn create_followups(&mut self, work: &mut Work<'_>) {
+        work.lost_later = self.lost_later(work.group, &work.lost);
+        work.waits = !work.lost_later.is_empty() || self.still_stopping(work.group, &work.all);
+        self.reschedule_later(&work.reschedule_later);
+    }
+
+    /// Finds the allocations that the current job changes. In-place updates go to the result at once.
+    fn find_changes(&mut self, work: &mut Work<'_>) -> Changed {
+        let (destructive, in_place, unchanged) = self.updates(work.group, &work.untainted);
+        work.desired.ignore += unchanged as u64;
+        work.desired.in_place_update += in_place as u64;
+        if !work.existing {
+            work.state.desired_total += (destructive.len() + in_place) as i64;
         }
-        // First those that share a name with a promoted canary: the canary replaces them.
-        let taken: BTreeSet<&Str> = promoted.iter().map(|alloc| &alloc.name).collect();
-        for alloc in sets.untainted.in_name_order() {
-            if surplus == 0 {
-                return stopped;
-            }
-            if taken.contains(&alloc.name) && !promoted.contains(alloc.id) && !alloc.terminal() {
-                self.stop(&alloc, None, why::NOT_NEEDED);
-                sets.untainted.remove(alloc.id);
-                names.release(index_of(&alloc));
-                stopped.insert(alloc);
-                surplus -= 1;
-            }
-        }
-        // Then those that have to migrate anyway, from the highest number in their names down.
-        let migrating = sets.migrate.iter().map(Arc::as_ref);
-        let highest = NameIndex::new(&self.input.eval.job_id, &group.name, group.count, migrating).highest(surplus);
-        for alloc in sets.migrate.in_name_order().into_iter().filter(|alloc| highest.contains(&alloc.name)) {
-            if surplus == 0 {
-                return stopped;
-            }
-            self.stop(&alloc, None, why::NOT_NEEDED);
-            sets.migrate.remove(alloc.id);
-            names.release(index_of(&alloc));
-            stopped.insert(alloc);
-            surplus -= 1;
-        }
-        for alloc in namesakes(&sets.untainted) {
-            if surplus == 0 {
-                return stopped;
-            }
-            self.stop(&alloc, None, why::NOT_NEEDED);
-            sets.untainted.remove(alloc.id);
-            names.release(index_of(&alloc));
-            stopped.insert(alloc);
-            surplus -= 1;
-        }
-        let highest = names.highest(surplus);
-        let live: Vec<Arc<Allocation>> = sets.untainted.iter().filter(|alloc| !alloc.terminal()).cloned().collect();
-        let (named, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|alloc| highest.contains(&alloc.name));
-        for (alloc, by_name) in
-            named.into_iter().map(|alloc| (alloc, true)).chain(others.into_iter().map(|alloc| (alloc, false)))
-        {
-            if surplus == 0 {
-                break;
-            }
-            self.stop(&alloc, None, why::NOT_NEEDED);
-            if !by_name {
-                names.release(index_of(&alloc));
-            }
-            stopped.insert(alloc);
-            surplus -= 1;
-        }
-        stopped
+        Changed { destructive, in_place }
+    }
+
+    /// Places new allocations and replaces changed ones, as far as the deployment allows both now.
+    fn change(&mut self, work: &mut Work<'_>, place: Vec<Placement>, destructive: &Set) {
+        let canarying = is_canarying(&work.state);
+        let ready = !self.paused && !self.failed && !canarying;
+        let mut at_once = if canarying { 0 } else { self.under_provisioned(work, destructive) };
+        let (placed, rescheduled) = self.replacements(place, ready, &mut at_once);
+        let replaced = if ready { destructive.len().min(at_once) } else { 0 };
+        self.destroy(work.group, destructive, replaced);
+        work.desired.place += placed as u64;
+        work.desired.stop += rescheduled as u64;
+        work.desired.destructive_update += replaced as u64;
+        work.desired.ignore += (destructive.len() - replaced) as u64;
     }
 
     /// Decides the update of each allocation. Returns (destructive updates, number of in-place updates, number
@@ -238,35 +214,32 @@ impl Run<'_, '_> {
     }
 
     /// Placements that the group lacks: replacements of failed allocations, then of lost ones, then new ones.
-    fn placements(&mut self, group: &TaskGroup, names: &mut NameIndex, sets: &Sets) -> Vec<Placement> {
-        let wanted = usize::try_from(group.count).unwrap_or(0);
-        let mut existing = sets.untainted.len() + sets.migrate.len() + sets.reschedule_now.len();
+    fn placements(&mut self, work: &mut Work<'_>, names: &mut NameIndex) -> Vec<Placement> {
+        if work.waits {
+            return Vec::new();
+        }
+        let wanted = usize::try_from(work.group.count).unwrap_or(0);
+        let mut existing = work.untainted.len() + work.migrate.len() + work.reschedule_now.len();
         let mut place: Vec<Placement> = Vec::new();
-        for alloc in sets.reschedule_now.in_name_order() {
+        for alloc in work.reschedule_now.in_name_order() {
             // Disconnected allocations go on until their limit; failed ones are stopped when their replacement has a
             // node.
             let waits = self.out.disconnect_updates.contains_key(&alloc.id)
                 || alloc.client_status == AllocClientStatus::Unknown;
             let stop_previous = if waits { None } else { Some(why::RESCHEDULED) };
-            place.push(Placement { rescheduling: true, stop_previous, ..after(group, &alloc) });
+            place.push(Placement { rescheduling: true, stop_previous, ..work.after(&alloc) });
         }
-        for alloc in sets.lost.in_name_order() {
+        for alloc in work.lost.in_name_order() {
             if existing >= wanted {
                 break;
             }
             existing += 1;
-            place.push(Placement { lost: true, ..after(group, &alloc) });
+            place.push(Placement { lost: true, ..work.after(&alloc) });
         }
-        for name in names.next(wanted.saturating_sub(existing)) {
-            place.push(Placement {
-                group: group.name.clone(),
-                name,
-                previous: None,
-                rescheduling: false,
-                lost: false,
-                canary: false,
-                stop_previous: None,
-            });
+        let new = |name| Placement::new(work.group, name);
+        place.extend(names.next(wanted.saturating_sub(existing)).into_iter().map(new));
+        if !work.existing {
+            work.state.desired_total += place.len() as i64;
         }
         place
     }
@@ -294,24 +267,30 @@ impl Run<'_, '_> {
 
     fn destroy(&mut self, group: &TaskGroup, destructive: &Set, most: usize) {
         for alloc in destructive.in_name_order().into_iter().take(most) {
-            let placement = Placement { stop_previous: Some(why::UPDATING), canary: false, ..after(group, &alloc) };
+            let placement = Placement {
+                previous: Some(alloc.clone()),
+                stop_previous: Some(why::UPDATING),
+                ..Placement::new(group, alloc.name.clone())
+            };
             self.out.destructive.push(placement);
         }
     }
 
-    fn migrate(&mut self, group: &TaskGroup, migrate: &Set) {
-        for alloc in migrate.in_name_order() {
+    fn migrate(&mut self, work: &mut Work<'_>) {
+        for alloc in work.migrate.in_name_order() {
             self.stop(&alloc, None, why::MIGRATING);
-            self.out.place.push(after(group, &alloc));
+            self.out.place.push(work.after(&alloc));
         }
+        work.desired.migrate += work.migrate.len() as u64;
     }
 
     /// Number of destructive updates allowed now: `max_parallel` minus the allocations of the deployment whose health
     /// is undecided.
-    fn under_provisioned(&self, group: &TaskGroup, sets: &Sets, destructive: &Set) -> usize {
+    fn under_provisioned(&self, work: &Work<'_>, destructive: &Set) -> usize {
+        let group = work.group;
         let count = usize::try_from(group.count).unwrap_or(0);
         let most = group.update.as_ref().map_or(0, |update| usize::try_from(update.max_parallel).unwrap_or(0));
-        if most == 0 || destructive.len() + sets.migrate.len() == 0 {
+        if most == 0 || destructive.len() + work.migrate.len() == 0 {
             return count;
         }
         let Some(deployment) = &self.deployment else { return most };
@@ -319,7 +298,7 @@ impl Run<'_, '_> {
             return 0;
         }
         let mut left = most;
-        for alloc in sets.untainted.iter().filter(|alloc| alloc.deployment_id == Some(deployment.id)) {
+        for alloc in work.untainted.iter().filter(|alloc| alloc.deployment_id == Some(deployment.id)) {
             match alloc.health() {
                 Some(true) => {}
                 Some(false) => return 0,
@@ -344,28 +323,42 @@ impl Run<'_, '_> {
     }
 }
 
-fn after(group: &TaskGroup, previous: &Arc<Allocation>) -> Placement {
-    Placement {
-        group: group.name.clone(),
-        name: previous.name.clone(),
-        previous: Some(previous.clone()),
-        rescheduling: false,
-        lost: false,
-        canary: previous.is_canary(),
-        stop_previous: None,
+impl Work<'_> {
+    /// The numbers in the names of allocations that go on or are replaced by one of the same name.
+    fn names_in_use(&self, job_id: &str) -> NameIndex {
+        let in_use = [&self.untainted, &self.migrate, &self.reschedule_now, &self.lost];
+        let in_use = in_use.into_iter().flat_map(|set| set.iter()).map(Arc::as_ref);
+        NameIndex::new(job_id, &self.group.name, self.group.count, in_use)
+    }
+
+    /// The replacement of an allocation. Until the canaries are promoted, other allocations keep their version.
+    fn after(&self, previous: &Arc<Allocation>) -> Placement {
+        let canary = previous.is_canary();
+        let keeps_version = is_canarying(&self.state) && !canary;
+        let own = previous.job.as_ref().filter(|_| keeps_version);
+        Placement {
+            previous: Some(previous.clone()),
+            canary,
+            older: own.map(|job| job.version),
+            ..Placement::new(self.group, previous.name.clone())
+        }
     }
 }
 
-/// Allocations whose number in the name another one has too, so that one per number remains: a running one, or else
-/// the oldest.
-fn namesakes(set: &Set) -> Vec<Arc<Allocation>> {
-    let mut allocs: Vec<Arc<Allocation>> = set.iter().filter(|alloc| !alloc.terminal()).cloned().collect();
-    allocs.sort_by_key(|alloc| {
-        (index_of(alloc), alloc.client_status != AllocClientStatus::Running, alloc.create_index, alloc.id)
-    });
-    let mut last = None;
-    allocs.retain(|alloc| last.replace(index_of(alloc)) == Some(index_of(alloc)));
-    allocs
+impl Placement {
+    /// A new allocation of the current job.
+    pub(super) fn new(group: &TaskGroup, name: Str) -> Self {
+        Self {
+            group: group.name.clone(),
+            name,
+            previous: None,
+            rescheduling: false,
+            lost: false,
+            canary: false,
+            older: None,
+            stop_previous: None,
+        }
+    }
 }
 
 /// Splits a set: (allocations for which `holds` is true, the others).

@@ -52,7 +52,6 @@ fn every_unbuilt_feature_is_detected_where_it_is_used() {
                 job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None })
             }),
         ),
-        ("update canary", seen(|_, group, _| group.update.as_mut().into_iter().for_each(|update| update.canary = 1))),
         ("volume", seen(|_, group, _| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
         ("service check", seen(|_, group, _| group.services = Some(vec![checked()]))),
         ("service check", seen(|_, _, task| task.services = Some(vec![checked()]))),

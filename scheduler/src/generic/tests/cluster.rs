@@ -1,6 +1,8 @@
 //! The language of whole-scheduler stories. Nodes, jobs and events are commands on a real state; each `run` schedules,
 //! commits and prints its result.
 
+mod rollout;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -75,6 +77,12 @@ impl Cluster {
             "connect" => self.node_status(words[1], NodeStatus::Ready),
             "evals" => self.tell_evals(words[1]),
             "scores" => self.tell_scores(words[1]),
+            "healthy" => self.health(words[1], true),
+            "unhealthy" => self.health(words[1], false),
+            "deployments" => self.tell_deployments(words[1]),
+            "watch" => self.watch_deployments(),
+            "promote" | "pause" | "fail" | "resume" => self.steer(words[0], words[1]),
+            "allocs" => self.tell_allocs(words[1]),
             "drain" => self.drain(words[1]),
             "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
             "settings" => self.settings(&map(1)),
@@ -351,10 +359,13 @@ impl Cluster {
             let how = match self.state.alloc(alloc.id) {
                 Some(_) => "update",
                 None if alloc.reschedule_tracker.is_some() => "place again",
+                None if alloc.is_canary() => "place canary",
                 None if alloc.previous_allocation.is_some() => "place after",
                 None => "place",
             };
-            lines.push(format!("{how} {} on {}{ports}", alloc.name, alloc.node_name));
+            let is_new = self.state.alloc(alloc.id).is_none();
+            let version = alloc.job.as_ref().filter(|_| is_new).map(|job| format!(" (version {})", job.version));
+            lines.push(format!("{how} {} on {}{ports}{}", alloc.name, alloc.node_name, version.unwrap_or_default()));
         }
         lines.sort();
         if let Some(annotations) = &plan.annotations {
@@ -504,6 +515,8 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         max_parallel: text.parse().unwrap(),
         canary: number("canary", 0),
         progress_deadline: Dur(number("progress", 0) * SECOND),
+        auto_promote: words.contains_key("auto_promote"),
+        auto_revert: words.contains_key("auto_revert"),
         ..UpdateStrategy::default()
     });
     let batch = words.contains_key("batch");

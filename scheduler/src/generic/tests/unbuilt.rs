@@ -41,22 +41,6 @@ fn job_update_with_an_unbuilt_feature_leaves_the_old_version_running() {
 }
 
 #[test]
-fn canaries_are_not_built() {
-    check(
-        "node a
-         job j count=1 parallel=1 canary=1
-         run j",
-        expect![[r#"
-            run j:
-              new eval queued-allocs blocked, classes 0 yes 1 no
-              deployment running
-              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {update canary is not built yet: 1}
-              eval complete, queued web 1
-        "#]],
-    );
-}
-
-#[test]
 fn system_jobs_are_not_built() {
     check(
         "node a

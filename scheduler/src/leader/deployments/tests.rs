@@ -1,4 +1,4 @@
-//! Automatic promotion of canaries.
+//! Automatic promotion of canaries, and failures of several groups.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ fn canary(n: u8) -> AllocId {
 struct Rollout(State);
 
 impl Rollout {
-    /// A job with two groups: `a` wants two canaries, `b` `canaries_of_b`. All canaries are placed.
+    /// A job with two groups: `a` wants two canaries, `b` `canaries_of_b` and reverts the job when it fails. All
+    /// canaries are placed.
     fn new(auto_promote: [bool; 2], canaries_of_b: i64) -> Self {
         let groups = ["a", "b"].map(|name| TaskGroup { name: name.into(), count: 3, ..TaskGroup::default() });
         let job = Arc::new(Job {
@@ -42,8 +43,8 @@ impl Rollout {
             desired_total: 3,
             ..DeploymentState::default()
         };
-        let states =
-            [(Str::new("a"), state(auto_promote[0], 2)), (Str::new("b"), state(auto_promote[1], canaries_of_b))];
+        let b = DeploymentState { auto_revert: true, ..state(auto_promote[1], canaries_of_b) };
+        let states = [(Str::new("a"), state(auto_promote[0], 2)), (Str::new("b"), b)];
         let placed = |(n, group): (u8, &str)| {
             Arc::new(Allocation {
                 id: canary(n),
@@ -91,10 +92,32 @@ impl Rollout {
         self
     }
 
-    fn promotes(&self) -> bool {
+    fn unhealthy(mut self, canaries: &[u8]) -> Self {
+        let unhealthy = canaries.iter().map(|n| canary(*n)).collect();
+        self.apply(SetDeploymentAllocHealth {
+            deployment_id: DEPLOYMENT,
+            unhealthy,
+            timestamp: 5,
+            ..SetDeploymentAllocHealth::default()
+        });
+        self
+    }
+
+    fn effects(&self) -> Vec<Effect> {
         let mut machine = Deployments::new();
         machine.restore(&self.0, Time::from_secs(9));
-        machine.on_time(&self.0, Time::from_secs(9)).iter().any(|effect| matches!(effect, Effect::Promote { .. }))
+        machine.on_time(&self.0, Time::from_secs(9))
+    }
+
+    fn promotes(&self) -> bool {
+        self.effects().iter().any(|effect| matches!(effect, Effect::Promote { .. }))
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.effects().iter().find_map(|effect| match effect {
+            Effect::Fail { update, .. } => Some(update.status_description.to_string()),
+            Effect::Promote { .. } | Effect::Advance { .. } => None,
+        })
     }
 }
 
@@ -125,4 +148,13 @@ fn promoted_or_paused_deployment_is_not_auto_promoted() {
     };
     paused.apply(UpdateDeploymentStatus { update, ..UpdateDeploymentStatus::default() });
     assert!(!paused.promotes());
+}
+
+#[test]
+fn one_failing_group_with_auto_revert_reverts_the_job() {
+    let base = "Failed due to unhealthy allocations";
+    assert_eq!(Rollout::new([true, true], 1).unhealthy(&[1]).failure().as_deref(), Some(base));
+    let reverted = format!("{base} - no stable job version to auto revert to");
+    assert_eq!(Rollout::new([true, true], 1).unhealthy(&[3]).failure(), Some(reverted.clone()));
+    assert_eq!(Rollout::new([true, true], 1).unhealthy(&[1, 3]).failure(), Some(reverted), "of two failing groups");
 }

@@ -1,0 +1,102 @@
+//! Allocations that a group has too many of: which ones stop.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use songline_model::{AllocClientStatus, Allocation, Str};
+
+use super::canaries::is_canarying;
+use super::group::Work;
+use super::names::index_of;
+use super::set::Set;
+use super::{NameIndex, Run, Stop, why};
+
+impl Run<'_, '_> {
+    /// Stops the lost allocations, and as many others as exceed the group's count. Canaries that wait for their
+    /// promotion do not count.
+    pub(super) fn stop_surplus(&mut self, work: &mut Work<'_>, names: &mut NameIndex) {
+        if is_canarying(&work.state) {
+            work.untainted.minus(&work.canaries);
+            work.desired.ignore += work.canaries.len() as u64;
+        }
+        self.stop_lost(work);
+        let known = work.untainted.iter().filter(|alloc| alloc.client_status != AllocClientStatus::Unknown).count();
+        let wanted = usize::try_from(work.group.count).unwrap_or(0);
+        let mut surplus = (known + work.migrate.len()).saturating_sub(wanted);
+        for candidates in [replaced_by_canaries, migrating, namesakes] {
+            for alloc in candidates(work, surplus).into_iter().take(surplus) {
+                names.release(index_of(&alloc));
+                self.stop_one(work, &alloc);
+                surplus -= 1;
+            }
+        }
+        let highest = names.highest(surplus);
+        let live: Vec<Arc<Allocation>> = live(&work.untainted).cloned().collect();
+        let (named, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|alloc| highest.contains(&alloc.name));
+        let left = surplus.saturating_sub(named.len());
+        for alloc in named.into_iter().take(surplus) {
+            self.stop_one(work, &alloc);
+        }
+        for alloc in others.into_iter().take(left) {
+            names.release(index_of(&alloc));
+            self.stop_one(work, &alloc);
+        }
+    }
+
+    fn stop_lost(&mut self, work: &mut Work<'_>) {
+        for alloc in work.lost.iter() {
+            self.out.stop.push(Stop {
+                alloc: alloc.clone(),
+                description: why::LOST,
+                client_status: Some(AllocClientStatus::Lost),
+                followup: work.lost_later.get(&alloc.id).copied(),
+            });
+        }
+        work.desired.stop += work.lost.len() as u64;
+        work.untainted.minus(&work.lost);
+    }
+
+    fn stop_one(&mut self, work: &mut Work<'_>, alloc: &Arc<Allocation>) {
+        self.stop(alloc, None, why::NOT_NEEDED);
+        work.untainted.remove(alloc.id);
+        work.migrate.remove(alloc.id);
+        work.desired.stop += 1;
+    }
+}
+
+fn live(set: &Set) -> impl Iterator<Item = &Arc<Allocation>> {
+    set.iter().filter(|alloc| !alloc.terminal())
+}
+
+/// First, allocations that share their name with a promoted canary: the canary replaces them.
+fn replaced_by_canaries(work: &Work<'_>, _surplus: usize) -> Vec<Arc<Allocation>> {
+    if is_canarying(&work.state) {
+        return Vec::new();
+    }
+    let taken: BTreeSet<&Str> = work.canaries.iter().map(|alloc| &alloc.name).collect();
+    let mut allocs = work.untainted.in_name_order();
+    allocs.retain(|alloc| taken.contains(&alloc.name) && !work.canaries.contains(alloc.id) && !alloc.terminal());
+    allocs
+}
+
+/// Then those that have to migrate anyway, with the highest numbers in their names.
+fn migrating(work: &Work<'_>, surplus: usize) -> Vec<Arc<Allocation>> {
+    let group = work.group;
+    let allocs = work.migrate.iter().map(Arc::as_ref);
+    let highest = NameIndex::new(&work.job.id, &group.name, group.count, allocs).highest(surplus);
+    let mut allocs = work.migrate.in_name_order();
+    allocs.retain(|alloc| highest.contains(&alloc.name));
+    allocs
+}
+
+/// Then those whose number in the name another one has too, so that one per number remains: a running one, or else
+/// the oldest.
+fn namesakes(work: &Work<'_>, _surplus: usize) -> Vec<Arc<Allocation>> {
+    let mut allocs: Vec<Arc<Allocation>> = live(&work.untainted).cloned().collect();
+    allocs.sort_by_key(|alloc| {
+        (index_of(alloc), alloc.client_status != AllocClientStatus::Running, alloc.create_index, alloc.id)
+    });
+    let mut last = None;
+    allocs.retain(|alloc| last.replace(index_of(alloc)) == Some(index_of(alloc)));
+    allocs
+}
