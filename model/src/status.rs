@@ -170,6 +170,14 @@ impl JobType {
             JobType::Other(word) => word,
         }
     }
+
+    /// Whether the job runs on every node instead of a number of times.
+    pub fn is_per_node(&self) -> bool {
+        match self {
+            JobType::System | JobType::SysBatch => true,
+            JobType::Service | JobType::Batch | JobType::Other(_) => false,
+        }
+    }
 }
 
 impl From<&str> for JobType {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use songline_model::{AllocMetric, EvalStatus, EvalTrigger, Evaluation, Job, PlanAnnotations, Str, Time};
 use songline_projections::State;
 
-use crate::generic::{Scheduler, Step};
+use crate::attempts::{Scheduler, Step};
 use crate::seed::Seed;
 
 /// Index that a job gets in a dry run when it does not exist yet.

@@ -1,18 +1,21 @@
 //! Scheduling decisions: placement of allocations as a function of a view, an evaluation, a seed and a time. The
 //! modules of the leader (`applier`, `blocked`, `broker`, `leader`) queue evaluations, check plans and react to time.
 
+pub mod attempts;
 pub mod dry_run;
 pub mod feasible;
 pub mod fit;
 pub mod generic;
 pub mod network;
+mod planning;
 pub mod rank;
 pub mod reconcile;
 pub mod reschedule;
 pub mod seed;
+mod system;
 pub mod unbuilt;
 
-pub use generic::{Decision, Done, Scheduler, Step, schedule};
+pub use attempts::{Decision, Done, Scheduler, Step, schedule};
 
 pub mod applier;
 pub mod blocked;

@@ -48,6 +48,8 @@ pub struct Scores {
     pub affinity: Option<f64>,
     /// Spread score; 0 does not count in the mean.
     pub spread: f64,
+    /// Whether no other scorer applies (system jobs), so that the metric lists only the fit score.
+    pub fit_only: bool,
 }
 
 impl Scores {
@@ -66,6 +68,9 @@ impl Scores {
     }
 
     fn by_name(&self) -> ScoresByName {
+        if self.fit_only {
+            return ScoresByName::from_iter([(Str::new_static("binpack"), self.fit)]);
+        }
         // Some scorers are listed with a score of 0, some are then left out: this is what Nomad does.
         let listed = [
             ("binpack", Some(self.fit)),

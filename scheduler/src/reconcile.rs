@@ -20,6 +20,7 @@ use songline_model::{
 
 pub use names::NameIndex;
 pub use set::{Set, Tainted};
+pub(crate) use set::{is_expired, max_disconnect, ran_successfully};
 
 use crate::seed::Seed;
 
@@ -37,6 +38,8 @@ pub mod why {
     pub const LOST: &str = "alloc is lost since its node is down";
     /// Its node is disconnected and may come back.
     pub const UNKNOWN: &str = "alloc is unknown since its node is disconnected";
+    /// Its node drains, or an operator stopped it; the job has no allocation elsewhere in its place (system jobs).
+    pub const TAINTED: &str = "alloc not needed as node is tainted";
     /// It failed, and another allocation replaces it.
     pub const RESCHEDULED: &str = "alloc was rescheduled because it failed";
 }
@@ -134,6 +137,15 @@ fn is_said_by_servers(status: AllocClientStatus) -> bool {
 /// The alloc state for a client status that the servers set at `now`.
 pub fn state_of(status: AllocClientStatus, now: Time) -> AllocState {
     AllocState { field: AllocStateField::ClientStatus, value: status.as_str().into(), time: now }
+}
+
+/// The row of an allocation whose node has just disconnected.
+pub(crate) fn unknown(alloc: &Allocation, now: Time) -> Allocation {
+    let mut update = alloc.clone();
+    update.client_status = AllocClientStatus::Unknown;
+    update.client_description = why::UNKNOWN.into();
+    update.alloc_states.get_or_insert_default().push(state_of(AllocClientStatus::Unknown, now));
+    update
 }
 
 /// Result of a reconciliation.

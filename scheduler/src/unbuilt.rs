@@ -1,7 +1,9 @@
 //! Features of a job that are not built yet. A group that uses one is not placed, and its evaluation names the feature:
 //! a job never runs as if part of its specification were absent. This list shrinks to nothing.
 
-use songline_model::{Job, JobType, Service, Str, Task, TaskGroup};
+use std::collections::BTreeMap;
+
+use songline_model::{Job, Service, Str, Task, TaskGroup};
 
 /// One feature, and the check whether a group uses it.
 pub struct Feature {
@@ -13,8 +15,6 @@ pub struct Feature {
 
 /// All features that are not built yet.
 pub const FEATURES: &[Feature] = &[
-    Feature { name: "type system", used: |job, _| job.kind == JobType::System },
-    Feature { name: "type sysbatch", used: |job, _| job.kind == JobType::SysBatch },
     Feature { name: "multiregion", used: |job, _| job.is_multiregion() },
     Feature { name: "volume", used: |_, group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
     Feature {
@@ -35,6 +35,14 @@ pub fn missing(job: &Job, group: &TaskGroup) -> Vec<Str> {
         .iter()
         .filter(|feature| (feature.used)(job, group))
         .map(|feature| format!("{} is not built yet", feature.name).into())
+        .collect()
+}
+
+/// The groups of the job that cannot be placed, with the same texts.
+pub(crate) fn missing_of_groups(job: &Job) -> BTreeMap<Str, Vec<Str>> {
+    job.groups()
+        .map(|group| (group.name.clone(), missing(job, group)))
+        .filter(|(_, missing)| !missing.is_empty())
         .collect()
 }
 

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocMetric, Allocation, Deployment, DeploymentId,
-    Evaluation, Job, JobType, NodeId, NodeStatus, Plan, PlanAnnotations, StopAlloc, Str, TaskGroup, Time,
+    AllocDeploymentStatus, AllocMetric, Allocation, Deployment, DeploymentId, Evaluation, Job, JobType, NodeId,
+    PlanAnnotations, Str, TaskGroup, Time,
 };
 use songline_projections::State;
 
 use super::older::{Older, Version};
 use super::stack::{Options, Selected, Stack};
-use super::{Decision, tasks_updated};
+use super::tasks_updated;
+use super::update::in_place;
+use crate::attempts::Decision;
+use crate::planning;
 use crate::rank::exhaust_resources;
-use crate::reconcile::{self, Placement, Reconciled, Reconciler, Stop, Tainted, Update, why};
+use crate::reconcile::{self, Placement, Reconciled, Reconciler, Stop, Update};
 use crate::reschedule;
 use crate::seed::Seed;
 use crate::unbuilt;
@@ -22,24 +25,17 @@ use crate::unbuilt;
 const SEED_OF_NODES: u64 = 1;
 const SEED_OF_IDS: u64 = 2;
 
-pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed: &Seed, now: Time) -> Decision {
+/// One attempt: compares the job with its allocations in `view`.
+pub(crate) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed: &Seed, now: Time) -> Decision {
     let live = job.filter(|job| !job.stop);
     let batch = matches!(eval.kind, JobType::Batch | JobType::SysBatch);
     // Only service jobs have deployments; the reconciler gets none for other jobs.
     let deployment = if batch { None } else { view.latest_deployment(&eval.namespace, &eval.job_id) };
     let allocs: Vec<Arc<Allocation>> = view.allocs_of_job(&eval.namespace, &eval.job_id).cloned().collect();
     let tainted = reconcile::tainted(&allocs, |id| view.node(id));
-    let plan = Plan {
-        eval_id: eval.id,
-        priority: eval.priority,
-        all_at_once: job.is_some_and(|job| job.all_at_once),
-        job: job.cloned(),
-        snapshot_index: view.applied_index(),
-        ..Plan::default()
-    };
     let stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
     let versions = if deployment.is_some() { view.job_versions(&eval.namespace, &eval.job_id) } else { Vec::new() };
-    let missing = live.map(|job| missing_features(job)).unwrap_or_default();
+    let missing = live.map(|job| unbuilt::missing_of_groups(job)).unwrap_or_default();
     let mut attempt = Attempt {
         eval,
         job,
@@ -47,12 +43,14 @@ pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
         older: Older::new(view, &versions, seed),
         missing,
         deployment: None,
-        decision: Decision { plan, ..Decision::default() },
+        decision: Decision { plan: planning::plan(view, job, eval), ..Decision::default() },
         failed_versions: BTreeSet::new(),
         now,
         seed: seed.branch(SEED_OF_IDS),
     };
-    attempt.stop_unreachable(&allocs, &tainted);
+    for stop in planning::unreachable(&allocs, &tainted) {
+        attempt.stop(&stop);
+    }
     let reconciler = Reconciler {
         job,
         eval,
@@ -67,14 +65,6 @@ pub(super) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
     let found = attempt.reconcile(reconciler);
     attempt.carry_out(found, deployment.map(Arc::as_ref));
     attempt.finish()
-}
-
-/// Groups that use a feature which is not built, with the filter texts that name the features.
-fn missing_features(job: &Job) -> BTreeMap<Str, Vec<Str>> {
-    job.groups()
-        .map(|group| (group.name.clone(), unbuilt::missing(job, group)))
-        .filter(|(_, missing)| !missing.is_empty())
-        .collect()
 }
 
 struct Attempt<'a> {
@@ -94,22 +84,6 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Marks stopped allocations as lost when their node is down or gone and so cannot report that they ended.
-    fn stop_unreachable(&mut self, allocs: &[Arc<Allocation>], tainted: &Tainted) {
-        for alloc in allocs {
-            let down = match alloc.node_id.and_then(|id| tainted.get(&id)) {
-                Some(None) => true,
-                Some(Some(node)) => node.status == NodeStatus::Down,
-                None => false,
-            };
-            let live = matches!(alloc.client_status, AllocClientStatus::Running | AllocClientStatus::Pending);
-            if down && live && alloc.server_terminal() {
-                let client_status = Some(AllocClientStatus::Lost);
-                self.stop(&Stop { alloc: alloc.clone(), description: why::LOST, client_status, followup: None });
-            }
-        }
-    }
-
     fn reconcile(&mut self, reconciler: Reconciler<'_>) -> Reconciled {
         let (job, stack, missing, eval) = (self.job, &mut self.stack, &self.missing, self.eval);
         let mut update_of = |alloc: &Arc<Allocation>, group: &TaskGroup| match (job, stack.as_mut()) {
@@ -276,30 +250,16 @@ impl<'a> Attempt<'a> {
             let policy = reschedule::policy(previous);
             Arc::new(reschedule::next_tracker(previous, policy, self.now))
         });
+        let new = planning::New { id: self.seed.alloc_id(), group: group.name.clone(), name, previous };
         Allocation {
-            id: self.seed.alloc_id(),
-            namespace: version.job.namespace.clone(),
-            eval_id: Some(self.eval.id),
-            name,
-            node_id: Some(selected.node.id),
-            node_name: selected.node.name.clone(),
-            job_id: version.job.id.clone(),
-            // Left out by `write` when it is the plan's job, which is attached when the plan is applied.
+            // Left out by `planning::write` when it is the plan's job, which is attached when the plan is applied.
             job: Some(version.job.clone()),
-            task_group: group.name.clone(),
-            allocated_resources: Some(selected.resources),
-            metrics: Some(Arc::new(selected.metric)),
-            desired_status: AllocDesiredStatus::Run,
-            client_status: AllocClientStatus::Pending,
-            previous_allocation: previous.map(|previous| previous.id),
             deployment_id: version.deployment_id,
             deployment_status: placement
                 .canary
                 .then(|| Arc::new(AllocDeploymentStatus { canary: true, ..AllocDeploymentStatus::default() })),
             reschedule_tracker: tracker,
-            create_time: self.now.nanos(),
-            modify_time: self.now.nanos(),
-            ..Allocation::default()
+            ..planning::new_alloc(new, version.job, self.eval, selected, self.now)
         }
     }
 
@@ -311,35 +271,11 @@ impl<'a> Attempt<'a> {
     }
 
     fn plan_stop(&mut self, stop: &Stop) {
-        let node = stop.alloc.node_id.unwrap_or_default();
-        // Drop other rows of this allocation from the plan: they are applied after the stop and would undo it.
-        if let Some(rows) = self.decision.plan.node_allocation.get_mut(&node) {
-            rows.retain(|row| row.id != stop.alloc.id);
-            if rows.is_empty() {
-                self.decision.plan.node_allocation.remove(&node);
-            }
-        }
-        let stops = self.decision.plan.node_update.entry(node).or_default();
-        let planned: StopAlloc = stop.planned(self.now);
-        match stops.iter_mut().find(|other| other.id == planned.id) {
-            // The later reason is the more exact one.
-            Some(other) => *other = planned,
-            None => stops.push(planned),
-        }
+        planning::stop(&mut self.decision.plan, stop, self.now);
     }
 
-    fn write(&mut self, mut alloc: Allocation) {
-        // A row of the plan's own job version need not carry the job.
-        let of_plan = alloc.job.as_ref().zip(self.decision.plan.job.as_ref()).is_some_and(|(own, job)| {
-            own.version == job.version
-                && own.create_index == job.create_index
-                && own.job_modify_index == job.job_modify_index
-        });
-        if of_plan {
-            alloc.job = None;
-        }
-        alloc.modify_time = self.now.nanos();
-        self.decision.plan.node_allocation.entry(alloc.node_id.unwrap_or_default()).or_default().push(Arc::new(alloc));
+    fn write(&mut self, alloc: Allocation) {
+        planning::write(&mut self.decision.plan, alloc, self.now);
     }
 
     fn finish(mut self) -> Decision {
@@ -398,26 +334,10 @@ fn update_of(
     if alloc.terminal() {
         return Update::Ignore;
     }
-    let Some(resources) = stack.fits_in_place(alloc, group) else { return Update::Destructive };
-    let mut changed = (**alloc).clone();
-    if let Some(old) = &alloc.allocated_resources {
-        let mut new = (*resources).clone();
-        new.shared.networks = old.shared.networks.clone();
-        new.shared.ports = old.shared.ports.clone();
-        for (name, task) in new.tasks.iter_mut().flatten() {
-            if let Some(had) = old.tasks.as_ref().and_then(|tasks| tasks.get(name)) {
-                task.networks = had.networks.clone();
-                task.devices = had.devices.clone();
-                if had.cpu.reserved_cores.is_some() {
-                    task.cpu = had.cpu.clone();
-                }
-            }
-        }
-        changed.allocated_resources = Some(if new == **old { old.clone() } else { Arc::new(new) });
+    match in_place(alloc, group, stack, eval.id) {
+        Some(changed) => Update::InPlace(Box::new(changed)),
+        None => Update::Destructive,
     }
-    changed.eval_id = Some(eval.id);
-    changed.job = None;
-    Update::InPlace(Box::new(changed))
 }
 
 /// Node of the previous allocation, if the group wants its disk there again.

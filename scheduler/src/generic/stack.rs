@@ -28,7 +28,7 @@ const LOWEST_SPREAD: f64 = -1.0;
 const CLASS_INELIGIBLE: Str = Str::new_static("computed class ineligible");
 
 /// A node for an allocation.
-pub(super) struct Selected {
+pub(crate) struct Selected {
     pub node: Arc<Node>,
     pub resources: Arc<AllocatedResources>,
     pub metric: AllocMetric,
@@ -36,7 +36,7 @@ pub(super) struct Selected {
 
 /// What one placement asks for beside its group.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// Nodes on which earlier attempts of the allocation failed.
     pub penalties: &'a [NodeId],
     /// Node of the previous allocation whose disk the new one takes over. It is taken whenever it has room.
@@ -44,10 +44,12 @@ pub(super) struct Options<'a> {
 }
 
 /// Finds nodes for the groups of one job during one attempt.
-pub(super) struct Stack<'a> {
+pub(crate) struct Stack<'a> {
     view: &'a State,
     job: &'a Arc<Job>,
     nodes: Arc<[Arc<Node>]>,
+    /// Whether the job runs on every node, so that nodes are not compared and the fit is the only score.
+    per_node: bool,
     /// Position of the node that is examined next.
     next: usize,
     limit: usize,
@@ -83,7 +85,10 @@ impl<'a> Stack<'a> {
                 nodes.push(node.clone());
             }
         }
-        seed.shuffle(&mut nodes);
+        let per_node = job.kind.is_per_node();
+        if !per_node {
+            seed.shuffle(&mut nodes);
+        }
         let limit = match job.kind {
             JobType::Batch | JobType::SysBatch => BATCH_LIMIT,
             JobType::Service | JobType::System | JobType::Other(_) => BATCH_LIMIT.max(log2_ceil(nodes.len())),
@@ -95,6 +100,7 @@ impl<'a> Stack<'a> {
             // Nomad counts the pool after its nodes were filtered by datacenter.
             nodes_in_pool: nodes.len(),
             nodes: nodes.into(),
+            per_node,
             next: 0,
             limit,
             nodes_available,
@@ -193,6 +199,16 @@ impl<'a> Stack<'a> {
             }
         }
         best
+    }
+
+    /// The ready nodes of the job's pool and datacenters.
+    pub fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    /// Classes of nodes, each with whether it could run a group; `None`: constraints escape the node class.
+    pub fn class_eligibility(&self) -> Option<BTreeMap<Str, bool>> {
+        if self.eligibility.has_escaped() { None } else { Some(self.eligibility.classes()) }
     }
 
     /// Counts a new allocation of `group` on the node that was selected for it.
@@ -314,14 +330,20 @@ impl<'a> Stack<'a> {
         position: Option<usize>,
     ) -> Scores {
         let algorithm = self.algorithm;
+        let per_node = self.per_node;
         let usage = self.usage_of(node);
+        let fit = rank::fit_score(algorithm, usage.capacity, usage.used.plus(grant.amount));
+        if per_node {
+            return Scores { fit, fit_only: true, ..Scores::default() };
+        }
         Scores {
-            fit: rank::fit_score(algorithm, usage.capacity, usage.used.plus(grant.amount)),
+            fit,
             devices: None,
             anti_affinity: rank::anti_affinity(usage.of_group(&ask.name), ask.count),
             penalty: options.penalties.contains(&node.id),
             affinity: ask.affinity(node, position),
             spread: ask.spread(node, position, &mut self.properties, &mut self.lowest_spread),
+            fit_only: false,
         }
     }
 
@@ -405,7 +427,12 @@ impl<'a> Stack<'a> {
             return ask;
         }
         let known = (self.view, &**self.job, &self.stopped);
-        let ask = Ask::new(known, group, self.oversubscribe_memory, &mut self.properties);
+        let mut ask = Ask::new(known, group, self.oversubscribe_memory, &mut self.properties);
+        if self.per_node {
+            // One allocation per node and name is what such a job asks for.
+            ask.demands.distinct.hosts_of_job = false;
+            ask.demands.distinct.hosts_of_group = false;
+        }
         self.eligibility.set_job(ask.demands.job_escapes);
         self.eligibility.set_group(&group.name, ask.demands.group_escapes);
         ask

@@ -9,7 +9,7 @@ use songline_model::{
 };
 
 use super::set::{Later, Set, max_disconnect};
-use super::{Run, state_of, why};
+use super::{Run, unknown};
 
 /// Follow-ups due within this time after the first share one evaluation.
 const BATCH_WINDOW: Dur = Dur(5_000_000_000);
@@ -69,11 +69,7 @@ impl Run<'_, '_> {
         let followups = self.batches(later, EvalTrigger::MaxDisconnectTimeout, DISCONNECT_TIMEOUT);
         for alloc in disconnecting.iter() {
             let Some(followup) = followups.get(&alloc.id) else { continue };
-            let mut update = (**alloc).clone();
-            update.client_status = AllocClientStatus::Unknown;
-            update.client_description = why::UNKNOWN.into();
-            update.alloc_states.get_or_insert_default().push(state_of(AllocClientStatus::Unknown, now));
-            update.followup_eval_id = Some(*followup);
+            let update = Allocation { followup_eval_id: Some(*followup), ..unknown(alloc, now) };
             self.out.disconnect_updates.insert(alloc.id, update);
         }
     }

@@ -161,8 +161,14 @@ impl Set {
 }
 
 /// Disconnect window of the allocation's group.
-pub(super) fn max_disconnect(alloc: &Allocation) -> Option<Dur> {
+pub(crate) fn max_disconnect(alloc: &Allocation) -> Option<Dur> {
     alloc.group()?.max_client_disconnect
+}
+
+/// Whether the allocation has been unknown for longer than its disconnect window.
+pub(crate) fn is_expired(alloc: &Allocation, limit: Dur, now: Time) -> bool {
+    alloc.client_status == AllocClientStatus::Unknown
+        && alloc.last_unknown().is_some_and(|since| since.plus(limit) <= now)
 }
 
 /// Sorts one allocation by the state of its node. The first rule that matches wins. Terminal allocations come before
@@ -174,8 +180,7 @@ fn taint(alloc: &Allocation, input: &Reconciler<'_>) -> Taint {
     let came_back = supported
         && matches!(status, AllocClientStatus::Unknown | AllocClientStatus::Running | AllocClientStatus::Failed)
         && alloc.needs_to_reconnect();
-    let expired = status == AllocClientStatus::Unknown
-        && limit.zip(alloc.last_unknown()).is_some_and(|(limit, since)| since.plus(limit) <= input.now);
+    let expired = limit.is_some_and(|limit| is_expired(alloc, limit, input.now));
     let runs = alloc.desired_status == AllocDesiredStatus::Run;
     let node = alloc.node_id.and_then(|id| input.tainted.get(&id));
     let node_status = node.map(|node| node.as_ref().map(|node| node.status));
@@ -229,7 +234,7 @@ fn past(alloc: &Allocation, batch: bool) -> (bool, bool) {
 }
 
 /// Whether all tasks ended successfully.
-fn ran_successfully(alloc: &Allocation) -> bool {
+pub(crate) fn ran_successfully(alloc: &Allocation) -> bool {
     let mut states = alloc.task_states.iter().flat_map(|states| states.values()).peekable();
     states.peek().is_some() && states.all(|state| state.state == TaskRunState::Dead && !state.failed)
 }

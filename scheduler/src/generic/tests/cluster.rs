@@ -8,20 +8,21 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use songline_commands::{
-    Actor, AddNodeEvents, ClientAlloc, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode,
-    SetDesiredTransitions, SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain, UpdateNodeStatus,
+    Actor, AddNodeEvents, ClientAlloc, Command, DeregisterJob, DeregisterNode, Envelope, RegisterJob, RegisterNode,
+    SetDesiredTransitions, SetSchedulerConfig, UpdateAllocsFromClient, UpdateEvals, UpdateNodeDrain,
+    UpdateNodeEligibility, UpdateNodeStatus,
 };
 use songline_model::{
     Affinity, AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo,
-    Dur, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource, Node,
-    NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan, PlanResult, Port,
-    ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget, Str, Task,
-    TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy,
+    Dur, Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType,
+    NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan,
+    PlanResult, Port, ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget,
+    Str, Task, TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy,
 };
 use songline_projections::{State, apply};
 
 use crate::applier;
-use crate::generic::{Done, Scheduler, Step};
+use crate::attempts::{Done, Scheduler, Step};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -75,6 +76,10 @@ impl Cluster {
             "down" => self.node_status(words[1], NodeStatus::Down),
             "disconnect" => self.node_status(words[1], NodeStatus::Disconnected),
             "connect" => self.node_status(words[1], NodeStatus::Ready),
+            "ineligible" => self.eligibility(words[1], Eligibility::Ineligible),
+            "eligible" => self.eligibility(words[1], Eligibility::Eligible),
+            "remove" => self.commit(DeregisterNode { node_id: self.nodes[words[1]] }),
+            "undrain" => self.undrain(words[1]),
             "evals" => self.tell_evals(words[1]),
             "scores" => self.tell_scores(words[1]),
             "healthy" => self.health(words[1], true),
@@ -174,6 +179,16 @@ impl Cluster {
         self.commit(SetDesiredTransitions { allocs, evals: Vec::new() });
     }
 
+    fn undrain(&mut self, name: &str) {
+        let node_id = self.nodes[name];
+        self.commit(UpdateNodeDrain { node_id, mark_eligible: true, ..UpdateNodeDrain::default() });
+    }
+
+    fn eligibility(&mut self, name: &str, eligibility: Eligibility) {
+        let node_id = self.nodes[name];
+        self.commit(UpdateNodeEligibility { node_id, eligibility, event: None, updated_at: self.now.secs() });
+    }
+
     fn settings(&mut self, words: &BTreeMap<&str, &str>) {
         let config = SchedulerConfiguration {
             scheduler_algorithm: words
@@ -186,11 +201,11 @@ impl Cluster {
         self.commit(SetSchedulerConfig { config, cas: None });
     }
 
-    /// Has the nodes report this client status for every live alloc of this name.
+    /// Has the nodes report this client status for every live alloc of this name, or `NAME@NODE` for that of one node.
     fn client(&mut self, name: &str, status: &str) {
         let status = AllocClientStatus::from_word(status).unwrap();
         let allocs: Vec<Arc<Allocation>> =
-            self.state.allocs().filter(|alloc| alloc.name == *name && !alloc.client_terminal()).cloned().collect();
+            self.state.allocs().filter(|alloc| is_called(alloc, name) && !alloc.client_terminal()).cloned().collect();
         assert!(!allocs.is_empty(), "no live alloc {name}");
         let over = status.is_terminal();
         let task = TaskState {
@@ -306,7 +321,10 @@ impl Cluster {
                 None if eval.escaped_computed_class => ", escaped".to_owned(),
                 None => String::new(),
             };
-            let what = if eval.status == EvalStatus::Blocked { classes } else { String::new() };
+            let wait = if eval.wait > Dur::ZERO { format!(" in {}s", eval.wait.0 / SECOND) } else { wait };
+            let node = eval.node_id.and_then(|id| self.state.node(id));
+            let node = node.map_or(String::new(), |node| format!(" for {}", node.name));
+            let what = if eval.status == EvalStatus::Blocked { format!("{node}{classes}") } else { String::new() };
             writeln!(self.told, "  new eval {} {}{wait}{what}", eval.triggered_by, eval.status).unwrap();
             if eval.status == EvalStatus::Blocked {
                 self.blocked.insert(eval.job_id.to_string(), eval.clone());
@@ -341,9 +359,12 @@ impl Cluster {
     fn tell_plan(&mut self, plan: &Plan) {
         let mut lines = Vec::new();
         for stop in plan.node_update.values().flatten() {
-            let name = &self.state.alloc(stop.id).unwrap().name;
+            let alloc = self.state.alloc(stop.id).unwrap();
+            let name = &alloc.name;
+            // The names of these jobs are the same on every node.
+            let on = if is_per_node(alloc) { format!(" on {}", alloc.node_name) } else { String::new() };
             let said = stop.client_status.map_or(String::new(), |status| format!(" as {status}"));
-            lines.push(format!("stop {name}{said}: {}", stop.desired_description));
+            lines.push(format!("stop {name}{on}{said}: {}", stop.desired_description));
         }
         for alloc in plan.node_allocation.values().flatten() {
             let ports = alloc
@@ -363,6 +384,8 @@ impl Cluster {
                 None if alloc.previous_allocation.is_some() => "place after",
                 None => "place",
             };
+            let known = self.state.alloc(alloc.id).is_some_and(|known| is_per_node(known));
+            let how = if known && alloc.client_status == AllocClientStatus::Unknown { "make unknown" } else { how };
             let is_new = self.state.alloc(alloc.id).is_none();
             let version = alloc.job.as_ref().filter(|_| is_new).map(|job| format!(" (version {})", job.version));
             lines.push(format!("{how} {} on {}{ports}{}", alloc.name, alloc.node_name, version.unwrap_or_default()));
@@ -370,8 +393,15 @@ impl Cluster {
         lines.sort();
         if let Some(annotations) = &plan.annotations {
             for (group, desired) in &annotations.desired_tg_updates {
+                let rare = [
+                    ("migrate", desired.migrate),
+                    ("in place", desired.in_place_update),
+                    ("destructive", desired.destructive_update),
+                ];
+                let rare: String =
+                    rare.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(" {what} {n}")).collect();
                 lines.push(format!(
-                    "would: {group} ignore {} place {} stop {}",
+                    "would: {group} ignore {} place {} stop {}{rare}",
                     desired.ignore, desired.place, desired.stop
                 ));
             }
@@ -397,7 +427,8 @@ impl Cluster {
                 } else {
                     format!(" ({})", eval.status_description)
                 };
-                writeln!(self.told, "  eval {}{why}, queued {}", eval.status, queued.join(" ")).unwrap();
+                let next = if eval.next_eval.is_some() { ", then another" } else { "" };
+                writeln!(self.told, "  eval {}{why}, queued {}{next}", eval.status, queued.join(" ")).unwrap();
                 self.commit(UpdateEvals { evals: vec![eval] });
             }
             Done::Reblock(eval) => {
@@ -424,6 +455,17 @@ fn told_tasks(alloc: &Allocation) -> String {
         }
     }
     told
+}
+
+fn is_per_node(alloc: &Allocation) -> bool {
+    alloc.job.as_ref().is_some_and(|job| job.kind.is_per_node())
+}
+
+fn is_called(alloc: &Allocation, name: &str) -> bool {
+    match name.split_once('@') {
+        Some((name, node)) => alloc.name == *name && alloc.node_name == *node,
+        None => alloc.name == *name,
+    }
 }
 
 fn brief(metric: &AllocMetric) -> String {
@@ -511,15 +553,20 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         kill_timeout: Dur(number("kill", 5) * SECOND),
         ..Task::default()
     };
+    let kind = [JobType::System, JobType::SysBatch, JobType::Batch]
+        .into_iter()
+        .find(|kind| words.contains_key(kind.as_str()))
+        .unwrap_or_default();
+    let per_node = kind.is_per_node();
     let update = words.get("parallel").map(|text| UpdateStrategy {
         max_parallel: text.parse().unwrap(),
+        stagger: Dur(number("stagger", 0) * SECOND),
         canary: number("canary", 0),
         progress_deadline: Dur(number("progress", 0) * SECOND),
         auto_promote: words.contains_key("auto_promote"),
         auto_revert: words.contains_key("auto_revert"),
         ..UpdateStrategy::default()
     });
-    let batch = words.contains_key("batch");
     let group = |name: &str, group_constraints| TaskGroup {
         name: name.into(),
         count: number("count", 1),
@@ -528,13 +575,13 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         spreads: spreads("spread"),
         tasks: Some(vec![task.clone()]),
         networks: networks.clone(),
-        update: update.clone(),
+        update: update.clone().filter(|_| !per_node),
         ephemeral_disk: Some(EphemeralDisk {
             size_mb: 300,
             sticky: words.contains_key("sticky"),
             migrate: words.contains_key("migrate"),
         }),
-        reschedule_policy: Some(ReschedulePolicy {
+        reschedule_policy: (!per_node).then(|| ReschedulePolicy {
             attempts: number("attempts", 3),
             interval: Dur(3600 * SECOND),
             delay: Dur(number("delay", 0) * SECOND),
@@ -552,14 +599,9 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         id: id.into(),
         namespace: "default".into(),
         name: id.into(),
-        kind: if words.contains_key("system") {
-            JobType::System
-        } else if batch {
-            JobType::Batch
-        } else {
-            JobType::Service
-        },
-        priority: 50,
+        kind,
+        priority: number("priority", 50),
+        update: update.clone().filter(|_| per_node).unwrap_or_default(),
         datacenters: Some(words.get("dcs").copied().unwrap_or("*").split(',').map(Str::from).collect()),
         node_pool: words.get("pool").copied().unwrap_or("default").into(),
         constraints: constraints("constraint"),

@@ -39,17 +39,3 @@ fn job_update_with_an_unbuilt_feature_leaves_the_old_version_running() {
         "#]],
     );
 }
-
-#[test]
-fn system_jobs_are_not_built() {
-    check(
-        "node a
-         job j system
-         run j",
-        expect![[r#"
-            run j:
-              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {type system is not built yet: 1}
-              eval complete, queued web 1
-        "#]],
-    );
-}

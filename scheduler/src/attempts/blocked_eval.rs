@@ -1,19 +1,21 @@
 //! The blocked evaluation that waits for capacity after its parent could not place everything.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{EvalStatus, EvalTrigger, Evaluation, Time};
+use songline_model::{AllocMetric, EvalStatus, EvalTrigger, Evaluation, Str, Time};
 
-use super::Decision;
 use crate::seed::Seed;
 
 const FAILED_PLACEMENTS: &str = "created to place remaining allocations";
 const PLACEMENT_CONFLICTS: &str = "created due to placement conflicts";
 
-/// Builds the blocked evaluation of `parent`. `trigger` is `MaxPlans` after too many plan conflicts.
-pub(super) fn create(
+/// Builds the blocked evaluation of `parent` for these failed groups and classes of nodes; without classes, the
+/// constraints escape the node class. `trigger` is `MaxPlans` after too many plan conflicts.
+pub(crate) fn create(
     parent: &Evaluation,
-    decision: &Decision,
+    failed: &BTreeMap<Str, AllocMetric>,
+    class_eligibility: Option<&BTreeMap<Str, bool>>,
     seed: &mut Seed,
     now: Time,
     trigger: EvalTrigger,
@@ -30,9 +32,9 @@ pub(super) fn create(
         status: EvalStatus::Blocked,
         status_description: if conflicts { PLACEMENT_CONFLICTS } else { FAILED_PLACEMENTS }.into(),
         previous_eval: Some(parent.id),
-        failed_tg_allocs: (!decision.failed.is_empty()).then(|| Arc::new(decision.failed.clone())),
-        escaped_computed_class: decision.class_eligibility.is_none(),
-        class_eligibility: decision.class_eligibility.clone().map(Arc::new),
+        failed_tg_allocs: (!failed.is_empty()).then(|| Arc::new(failed.clone())),
+        escaped_computed_class: class_eligibility.is_none(),
+        class_eligibility: class_eligibility.cloned().map(Arc::new),
         create_time: now.nanos(),
         modify_time: now.nanos(),
         ..Evaluation::default()

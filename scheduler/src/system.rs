@@ -1,0 +1,239 @@
+//! The scheduler of system and sysbatch jobs: one allocation per group on every ready node of the job's pool and
+//! datacenters. An allocation never moves to another node: when its node is lost or drains, it only ends.
+
+mod diff;
+mod place;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use songline_model::{
+    AllocMetric, Allocation, DesiredUpdates, EvalStatus, EvalTrigger, Evaluation, Job, JobType, Node, NodeId,
+    PlanAnnotations, Str, TaskGroup, Time,
+};
+use songline_projections::State;
+
+use crate::attempts::{Decision, blocked_eval};
+use crate::generic::stack::Stack;
+use crate::generic::tasks_updated;
+use crate::generic::update::in_place;
+use crate::planning;
+use crate::reconcile::{self, Stop, why};
+use crate::seed::Seed;
+use crate::unbuilt;
+use diff::{Diff, Scope, Wanted};
+
+/// Branches of the attempt's seed: ports, ids.
+const SEED_OF_NODES: u64 = 1;
+const SEED_OF_IDS: u64 = 2;
+
+/// One attempt: compares the job with its allocations in `view`, node by node.
+pub(crate) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed: &Seed, now: Time) -> Decision {
+    let live = job.filter(|job| !job.stop);
+    let allocs: Vec<Arc<Allocation>> = view.allocs_of_job(&eval.namespace, &eval.job_id).cloned().collect();
+    let tainted = reconcile::tainted(&allocs, |id| view.node(id));
+    let stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
+    let ready: BTreeMap<NodeId, Arc<Node>> =
+        stack.iter().flat_map(|stack| stack.nodes()).map(|node| (node.id, node.clone())).collect();
+    let mut attempt = Attempt {
+        eval,
+        job,
+        stack,
+        missing: live.map(|job| unbuilt::missing_of_groups(job)).unwrap_or_default(),
+        decision: Decision { plan: planning::plan(view, job, eval), ..Decision::default() },
+        desired: BTreeMap::new(),
+        filtered: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        now,
+        seed: seed.branch(SEED_OF_IDS),
+    };
+    for stop in planning::unreachable(&allocs, &tainted) {
+        attempt.stop(&stop);
+    }
+    let sysbatch = job.map_or(&eval.kind, |job| &job.kind) == &JobType::SysBatch;
+    let found = Scope { view, job: live, sysbatch, ready: &ready, tainted: &tainted, now }.diff(&allocs);
+    attempt.carry_out(found, &ready);
+    attempt.finish()
+}
+
+struct Attempt<'a> {
+    eval: &'a Evaluation,
+    job: Option<&'a Arc<Job>>,
+    /// `None`: the job is stopped or purged, so nothing is placed.
+    stack: Option<Stack<'a>>,
+    /// Groups that use a feature which is not built, with the filter texts that name the features.
+    missing: BTreeMap<Str, Vec<Str>>,
+    decision: Decision,
+    desired: BTreeMap<Str, DesiredUpdates>,
+    /// Per group, the sum of the metrics of the nodes that may not run it.
+    filtered: BTreeMap<Str, AllocMetric>,
+    /// Nodes without room, each with the groups that wait for it.
+    waiting: BTreeMap<NodeId, BTreeMap<Str, AllocMetric>>,
+    now: Time,
+    seed: Seed,
+}
+
+impl Attempt<'_> {
+    fn carry_out(&mut self, found: Diff, ready: &BTreeMap<NodeId, Arc<Node>>) {
+        for alloc in &found.ignored {
+            self.desired_of(alloc).ignore += 1;
+        }
+        for alloc in &found.stop {
+            self.desired_of(alloc).stop += 1;
+            self.end(alloc, why::NOT_NEEDED);
+        }
+        for alloc in &found.migrate {
+            self.desired_of(alloc).migrate += 1;
+            self.end(alloc, why::TAINTED);
+        }
+        for alloc in &found.lost {
+            self.stop(&planning::lost(alloc));
+        }
+        for alloc in &found.disconnecting {
+            planning::write(&mut self.decision.plan, reconcile::unknown(alloc, self.now), self.now);
+        }
+        let Some(job) = self.job else { return };
+        let mut wanted = found.place;
+        for wanted in &wanted {
+            self.desired.entry(wanted.group.clone()).or_default().place += 1;
+        }
+        let replaced = self.update_in_place(job, found.update, found.reconnecting, ready);
+        wanted.extend(self.replace(job, replaced, ready));
+        if wanted.is_empty() {
+            self.decision.queued.extend(job.groups().map(|group| (group.name.clone(), 0)));
+        }
+        for wanted in &wanted {
+            *self.decision.queued.entry(wanted.group.clone()).or_insert(0) += 1;
+        }
+        for wanted in wanted {
+            self.place(job, wanted);
+        }
+    }
+
+    /// Writes the allocations that can go on without a restart. Returns those that have to be replaced.
+    fn update_in_place(
+        &mut self,
+        job: &Job,
+        changed: Vec<Arc<Allocation>>,
+        reconnecting: Vec<Allocation>,
+        ready: &BTreeMap<NodeId, Arc<Node>>,
+    ) -> Vec<Arc<Allocation>> {
+        let mut replaced = Vec::new();
+        let rows = changed.into_iter().map(|alloc| (alloc, false));
+        for (alloc, came_back) in rows.chain(reconnecting.into_iter().map(|row| (Arc::new(row), true))) {
+            let Some(group) = job.group(&alloc.task_group) else { continue };
+            // A node that is not ready takes no other version, so an allocation that came back there goes on as it is.
+            if came_back && !alloc.node_id.is_some_and(|node| ready.contains_key(&node)) {
+                planning::write(&mut self.decision.plan, Allocation::clone(&alloc), self.now);
+                continue;
+            }
+            match self.updated(job, group, &alloc) {
+                // An allocation that has ended need not be told about the new version.
+                Some(_) if alloc.terminal() => {}
+                Some(row) => {
+                    self.desired_of(&alloc).in_place_update += 1;
+                    planning::write(&mut self.decision.plan, row, self.now);
+                }
+                None => {
+                    self.desired_of(&alloc).destructive_update += 1;
+                    replaced.push(alloc);
+                }
+            }
+        }
+        replaced
+    }
+
+    /// The row of an allocation under the new version of its group; `None`: it has to be replaced.
+    fn updated(&mut self, job: &Job, group: &TaskGroup, alloc: &Allocation) -> Option<Allocation> {
+        let own = alloc.job.as_ref()?;
+        if self.missing.contains_key(&group.name) || tasks_updated(own, job, &group.name) {
+            return None;
+        }
+        let metrics = Some(Arc::new(AllocMetric { nodes_evaluated: 1, ..AllocMetric::default() }));
+        in_place(alloc, group, self.stack.as_mut()?, self.eval.id).map(|row| Allocation { metrics, ..row })
+    }
+
+    /// Stops allocations of an older version, as many as a rolling update allows. Returns their replacements.
+    fn replace(
+        &mut self,
+        job: &Job,
+        replaced: Vec<Arc<Allocation>>,
+        ready: &BTreeMap<NodeId, Arc<Node>>,
+    ) -> Vec<Wanted> {
+        let rolls = job.update.stagger.nanos() > 0 && job.update.max_parallel > 0;
+        let limit = if rolls { usize::try_from(job.update.max_parallel).unwrap_or(usize::MAX) } else { usize::MAX };
+        if replaced.len() > limit {
+            self.decision.rolling = Some(self.rolling(job));
+        }
+        let mut wanted = Vec::new();
+        for alloc in replaced.into_iter().take(limit) {
+            let Some(node) = alloc.node_id.and_then(|id| ready.get(&id)) else { continue };
+            // The old version runs on until the new one can be placed at all.
+            if !self.missing.contains_key(&alloc.task_group) {
+                self.end(&alloc, why::UPDATING);
+            }
+            wanted.push(Wanted {
+                node: node.clone(),
+                group: alloc.task_group.clone(),
+                name: alloc.name.clone(),
+                previous: Some(alloc),
+            });
+        }
+        wanted
+    }
+
+    /// The evaluation that updates the next allocations after the update's stagger.
+    fn rolling(&mut self, job: &Job) -> Evaluation {
+        Evaluation {
+            id: self.seed.eval_id(),
+            namespace: self.eval.namespace.clone(),
+            priority: self.eval.priority,
+            kind: self.eval.kind.clone(),
+            triggered_by: EvalTrigger::RollingUpdate,
+            job_id: self.eval.job_id.clone(),
+            job_modify_index: self.eval.job_modify_index,
+            status: EvalStatus::Pending,
+            wait: job.update.stagger,
+            previous_eval: Some(self.eval.id),
+            create_time: self.now.nanos(),
+            modify_time: self.now.nanos(),
+            ..Evaluation::default()
+        }
+    }
+
+    fn desired_of(&mut self, alloc: &Allocation) -> &mut DesiredUpdates {
+        self.desired.entry(alloc.task_group.clone()).or_default()
+    }
+
+    fn end(&mut self, alloc: &Arc<Allocation>, description: &'static str) {
+        self.stop(&Stop { alloc: alloc.clone(), description, client_status: None, followup: None });
+    }
+
+    fn stop(&mut self, stop: &Stop) {
+        if let Some(stack) = self.stack.as_mut() {
+            stack.stop(&stop.alloc);
+        }
+        planning::stop(&mut self.decision.plan, stop, self.now);
+    }
+
+    fn finish(mut self) -> Decision {
+        let classes = match &self.stack {
+            Some(stack) => stack.class_eligibility(),
+            None => Some(BTreeMap::new()),
+        };
+        for (node, failed) in &self.waiting {
+            let trigger = EvalTrigger::QueuedAllocs;
+            let mut blocked = blocked_eval(self.eval, failed, classes.as_ref(), &mut self.seed, self.now, trigger);
+            blocked.node_id = Some(*node);
+            self.decision.blocked.push(blocked);
+        }
+        self.decision.class_eligibility = classes;
+        if self.eval.annotate_plan {
+            self.decision.plan.annotations = Some(PlanAnnotations { desired_tg_updates: self.desired });
+        }
+        self.decision
+    }
+}
+
+#[cfg(test)]
+mod tests;
