@@ -41,6 +41,11 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         row.id
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Allocation) -> String {
+        format!("alloc:{}", crate::story::name(row.id.as_bytes()))
+    }
+
     /// The digest includes the job by reference: the job version has a row of its own, and hashing it for each alloc
     /// would cost more than all the rest.
     fn encode(row: &Allocation, out: &mut Vec<u8>) {

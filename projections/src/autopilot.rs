@@ -13,6 +13,11 @@ use crate::tx::Tx;
 
 impl Rules<(), AutopilotConfig> for tables::AutopilotConfig {
     fn key(_row: &AutopilotConfig) {}
+
+    #[cfg(test)]
+    fn in_story(_row: &AutopilotConfig) -> String {
+        "autopilot:".to_owned()
+    }
 }
 
 impl State {

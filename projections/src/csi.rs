@@ -23,6 +23,11 @@ impl Rules<CsiVolumeKey, CsiVolume> for tables::CsiVolumes {
         row.key()
     }
 
+    #[cfg(test)]
+    fn in_story(row: &CsiVolume) -> String {
+        format!("volume:{}", row.id)
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<CsiVolume>>, after: Option<&Arc<CsiVolume>>) {
         let of_plugin = |row: &Arc<CsiVolume>| (row.plugin_id.clone(), row.key());
         crate::index::move_key(&mut state.by.csi_volumes_by_plugin, before.map(of_plugin), after.map(of_plugin));

@@ -29,6 +29,11 @@ impl Rules<DeploymentId, Deployment> for tables::Deployment {
         row.id
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Deployment) -> String {
+        format!("deployment:{}", crate::story::name(row.id.as_bytes()))
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<Deployment>>, after: Option<&Arc<Deployment>>) {
         let created = |row: &Arc<Deployment>| (row.create_index, row.id);
         crate::index::move_key(&mut state.by.deployments_by_create, before.map(created), after.map(created));

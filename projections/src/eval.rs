@@ -39,6 +39,11 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
         row.id
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Evaluation) -> String {
+        format!("eval:{}", crate::story::name(row.id.as_bytes()))
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<Evaluation>>, after: Option<&Arc<Evaluation>>) {
         let packed = after.map(|row| PackedEval::new(state, row));
         let by = &mut state.by;

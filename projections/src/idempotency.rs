@@ -96,6 +96,11 @@ impl Rules<Str, Remembered> for tables::Idempotency {
         row.key.clone()
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Remembered) -> String {
+        format!("key:{}", row.key)
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<Remembered>>, after: Option<&Arc<Remembered>>) {
         let by_index = |row: &Arc<Remembered>| (row.index, row.key.clone());
         let of =

@@ -25,6 +25,11 @@ impl Rules<JobKey, Job> for tables::Jobs {
         row.key()
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Job) -> String {
+        format!("job:{}", row.id)
+    }
+
     fn job(row: &Arc<Job>) -> Option<&Arc<Job>> {
         Some(row)
     }

@@ -14,6 +14,11 @@ impl Rules<NamespaceName, Namespace> for tables::Namespaces {
     fn key(row: &Namespace) -> NamespaceName {
         row.name.clone()
     }
+
+    #[cfg(test)]
+    fn in_story(row: &Namespace) -> String {
+        format!("namespace:{}", row.name)
+    }
 }
 
 impl State {

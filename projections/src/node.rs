@@ -33,6 +33,11 @@ impl Rules<NodeId, Node> for tables::Nodes {
         row.id
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Node) -> String {
+        format!("node:{}", crate::story::name(row.id.as_bytes()))
+    }
+
     fn reindex(state: &mut State, before_row: Option<&Arc<Node>>, after_row: Option<&Arc<Node>>) {
         let pool = |node: &Arc<Node>| (node.node_pool.clone(), node.id);
         let (before, after) = (before_row.map(pool), after_row.map(pool));

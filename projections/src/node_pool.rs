@@ -14,6 +14,11 @@ impl Rules<NodePoolName, NodePool> for tables::NodePools {
     fn key(row: &NodePool) -> NodePoolName {
         row.name.clone()
     }
+
+    #[cfg(test)]
+    fn in_story(row: &NodePool) -> String {
+        format!("pool:{}", row.name)
+    }
 }
 
 impl State {

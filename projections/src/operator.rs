@@ -27,10 +27,20 @@ pub struct ClusterMetadata {
 
 impl Rules<(), SchedulerConfiguration> for tables::SchedulerConfig {
     fn key(_row: &SchedulerConfiguration) {}
+
+    #[cfg(test)]
+    fn in_story(_row: &SchedulerConfiguration) -> String {
+        "config:".to_owned()
+    }
 }
 
 impl Rules<(), ClusterMetadata> for tables::ClusterMeta {
     fn key(_row: &ClusterMetadata) {}
+
+    #[cfg(test)]
+    fn in_story(row: &ClusterMetadata) -> String {
+        format!("cluster:{}", row.cluster_id)
+    }
 }
 
 impl State {

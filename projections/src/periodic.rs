@@ -14,6 +14,11 @@ impl Rules<JobKey, PeriodicLaunch> for tables::PeriodicLaunch {
     fn key(row: &PeriodicLaunch) -> JobKey {
         row.key()
     }
+
+    #[cfg(test)]
+    fn in_story(row: &PeriodicLaunch) -> String {
+        format!("launch:{}", row.id)
+    }
 }
 
 impl State {

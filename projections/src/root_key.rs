@@ -14,6 +14,11 @@ impl Rules<RootKeyId, RootKey> for tables::RootKeys {
     fn key(row: &RootKey) -> RootKeyId {
         row.meta.key_id
     }
+
+    #[cfg(test)]
+    fn in_story(row: &RootKey) -> String {
+        format!("root:{}", crate::story::name(row.meta.key_id.as_bytes()))
+    }
 }
 
 impl State {

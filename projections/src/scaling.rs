@@ -15,6 +15,11 @@ impl Rules<Str, ScalingPolicy> for tables::ScalingPolicy {
         row.id.clone()
     }
 
+    #[cfg(test)]
+    fn in_story(row: &ScalingPolicy) -> String {
+        format!("policy:{}", row.id)
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<ScalingPolicy>>, after: Option<&Arc<ScalingPolicy>>) {
         let by = &mut state.by;
         let target = |row: &Arc<ScalingPolicy>| (row.target_key(), row.id.clone());
@@ -27,6 +32,11 @@ impl Rules<Str, ScalingPolicy> for tables::ScalingPolicy {
 impl Rules<JobKey, JobScalingEvents> for tables::ScalingEvent {
     fn key(row: &JobScalingEvents) -> JobKey {
         row.job_key()
+    }
+
+    #[cfg(test)]
+    fn in_story(row: &JobScalingEvents) -> String {
+        format!("scalings:{}", row.job_id)
     }
 }
 

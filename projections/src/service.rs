@@ -19,6 +19,11 @@ impl Rules<ServiceKey, ServiceRegistration> for tables::ServiceRegistrations {
         (row.namespace.clone(), row.id.clone())
     }
 
+    #[cfg(test)]
+    fn in_story(row: &ServiceRegistration) -> String {
+        format!("service:{}", row.id)
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<ServiceRegistration>>, after: Option<&Arc<ServiceRegistration>>) {
         let by = &mut state.by;
         let name = |row: &Arc<ServiceRegistration>| (row.namespace.clone(), row.service_name.clone(), row.id.clone());

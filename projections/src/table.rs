@@ -233,6 +233,10 @@ pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
     /// The key of a row.
     fn key(row: &R) -> K;
 
+    /// The row's short name in stories: its noun and its key.
+    #[cfg(test)]
+    fn in_story(row: &R) -> String;
+
     /// Appends the bytes that the digest hashes. Rows with equal bytes are equal.
     fn encode(row: &R, out: &mut Vec<u8>) {
         crate::digest::encode(row, out);

@@ -20,6 +20,11 @@ impl Rules<VariableKey, Variable> for tables::Variables {
         row.key()
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Variable) -> String {
+        format!("var:{}", row.meta.path)
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<Variable>>, after: Option<&Arc<Variable>>) {
         let by_path = |row: &Arc<Variable>| (row.meta.path.clone(), row.meta.namespace.clone());
         crate::index::move_key(&mut state.by.variables_by_path, before.map(by_path), after.map(by_path));
@@ -31,6 +36,11 @@ impl Rules<VariableKey, Variable> for tables::Variables {
 impl Rules<NamespaceName, VariablesQuota> for tables::VariablesQuota {
     fn key(row: &VariablesQuota) -> NamespaceName {
         row.namespace.clone()
+    }
+
+    #[cfg(test)]
+    fn in_story(row: &VariablesQuota) -> String {
+        format!("quota:{}={}", row.namespace, row.size)
     }
 }
 

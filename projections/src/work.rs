@@ -77,6 +77,11 @@ impl Rules<WorkId, Work> for tables::PendingWork {
     fn key(row: &Work) -> WorkId {
         row.id
     }
+
+    #[cfg(test)]
+    fn in_story(row: &Work) -> String {
+        format!("work:{}", row.id.0)
+    }
 }
 
 impl State {

@@ -15,6 +15,11 @@ impl Rules<Str, AclAuthMethod> for tables::AclAuthMethods {
     fn key(row: &AclAuthMethod) -> Str {
         row.name.clone()
     }
+
+    #[cfg(test)]
+    fn in_story(row: &AclAuthMethod) -> String {
+        format!("method:{}", row.name)
+    }
 }
 
 impl State {

@@ -17,6 +17,11 @@ impl Rules<BindingRuleId, AclBindingRule> for tables::AclBindingRules {
         row.id
     }
 
+    #[cfg(test)]
+    fn in_story(row: &AclBindingRule) -> String {
+        format!("rule:{}", crate::story::name(row.id.as_bytes()))
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<AclBindingRule>>, after: Option<&Arc<AclBindingRule>>) {
         let method = |row: &Arc<AclBindingRule>| (row.auth_method.clone(), row.id);
         move_key(&mut state.by.acl.rules_by_method, before.map(method), after.map(method));

@@ -18,6 +18,11 @@ impl Rules<AccessorId, OneTimeToken> for tables::OneTimeToken {
         row.accessor_id
     }
 
+    #[cfg(test)]
+    fn in_story(row: &OneTimeToken) -> String {
+        format!("once:{}", crate::story::name(row.accessor_id.as_bytes()))
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<OneTimeToken>>, after: Option<&Arc<OneTimeToken>>) {
         let secret = |row: &Arc<OneTimeToken>| (row.one_time_secret_id, row.accessor_id);
         move_key(&mut state.by.acl.one_time_by_secret, before.map(secret), after.map(secret));

@@ -18,6 +18,11 @@ impl Rules<Str, AclPolicy> for tables::AclPolicy {
         row.name.clone()
     }
 
+    #[cfg(test)]
+    fn in_story(row: &AclPolicy) -> String {
+        format!("policy:{}", row.name)
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<AclPolicy>>, after: Option<&Arc<AclPolicy>>) {
         move_key(
             &mut state.by.acl.policies_by_job,

@@ -17,6 +17,11 @@ impl Rules<RoleId, AclRole> for tables::AclRoles {
         row.id
     }
 
+    #[cfg(test)]
+    fn in_story(row: &AclRole) -> String {
+        format!("role:{}", crate::story::name(row.id.as_bytes()))
+    }
+
     fn reindex(state: &mut State, before: Option<&Arc<AclRole>>, after: Option<&Arc<AclRole>>) {
         let name = |row: &Arc<AclRole>| (row.name.clone(), row.id);
         move_key(&mut state.by.acl.roles_by_name, before.map(name), after.map(name));

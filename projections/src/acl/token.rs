@@ -29,11 +29,21 @@ pub struct AclBootstrap {
 
 impl Rules<(), AclBootstrap> for tables::AclTokenBootstrap {
     fn key(_row: &AclBootstrap) {}
+
+    #[cfg(test)]
+    fn in_story(row: &AclBootstrap) -> String {
+        format!("bootstrap:{}", row.index)
+    }
 }
 
 impl Rules<AccessorId, AclToken> for tables::AclToken {
     fn key(row: &AclToken) -> AccessorId {
         row.accessor_id
+    }
+
+    #[cfg(test)]
+    fn in_story(row: &AclToken) -> String {
+        format!("token:{}", crate::story::name(row.accessor_id.as_bytes()))
     }
 
     fn reindex(state: &mut State, before: Option<&Arc<AclToken>>, after: Option<&Arc<AclToken>>) {

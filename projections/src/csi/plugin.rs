@@ -17,6 +17,11 @@ impl Rules<CsiPluginId, CsiPlugin> for tables::CsiPlugins {
     fn key(row: &CsiPlugin) -> CsiPluginId {
         row.id.clone()
     }
+
+    #[cfg(test)]
+    fn in_story(row: &CsiPlugin) -> String {
+        format!("plugin:{}", row.id)
+    }
 }
 
 impl State {

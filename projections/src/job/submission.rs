@@ -13,6 +13,11 @@ impl Rules<(JobKey, u64), JobSubmission> for tables::JobSubmission {
     fn key(row: &JobSubmission) -> (JobKey, u64) {
         (JobKey { namespace: row.namespace.clone(), id: row.job_id.clone() }, row.version)
     }
+
+    #[cfg(test)]
+    fn in_story(row: &JobSubmission) -> String {
+        format!("source:{}.{}", row.job_id, row.version)
+    }
 }
 
 impl State {

@@ -19,6 +19,11 @@ impl Rules<JobKey, JobSummary> for tables::JobSummary {
     fn key(row: &JobSummary) -> JobKey {
         JobKey { namespace: row.namespace.clone(), id: row.job_id.clone() }
     }
+
+    #[cfg(test)]
+    fn in_story(row: &JobSummary) -> String {
+        format!("summary:{}", row.job_id)
+    }
 }
 
 impl State {

@@ -16,6 +16,11 @@ impl Rules<(JobKey, u64), Job> for tables::JobVersion {
         (row.key(), row.version)
     }
 
+    #[cfg(test)]
+    fn in_story(row: &Job) -> String {
+        format!("version:{}.{}", row.id, row.version)
+    }
+
     fn job(row: &Arc<Job>) -> Option<&Arc<Job>> {
         Some(row)
     }

@@ -1,56 +1,33 @@
 //! Display of rows and changes in stories.
 
 use super::*;
+use crate::table::TableType;
+use crate::{Visitor, Visits};
 
+/// A change in one word, such as `+node:a`: a sign for created, deleted or updated, and the row's name.
 pub(crate) fn show_change(change: &Change) -> String {
-    fn mark<R>(before: &Option<Arc<R>>, after: &Option<Arc<R>>, noun: &str, name: impl Fn(&R) -> String) -> String {
+    change.visit(Show)
+}
+
+struct Show;
+
+impl Visitor for Show {
+    type Out = String;
+
+    fn restored(self) -> String {
+        "restored".into()
+    }
+}
+
+impl<T: TableType> Visits<T> for Show {
+    fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) -> String {
         let sign = match (before, after) {
             (None, _) => "+",
             (_, None) => "-",
             _ => "~",
         };
-        let row = after.as_ref().or(before.as_ref()).expect("a change has a row");
-        format!("{sign}{noun}:{}", name(row))
-    }
-    match change {
-        Change::Node { before, after } => mark(before, after, "node", |row| name(row.id.as_bytes())),
-        Change::NodePool { before, after } => mark(before, after, "pool", |row| row.name.to_string()),
-        Change::Job { before, after } => mark(before, after, "job", |row| row.id.to_string()),
-        Change::JobSummary { before, after } => mark(before, after, "summary", |row| row.job_id.to_string()),
-        Change::JobVersion { before, after } => {
-            mark(before, after, "version", |row| format!("{}.{}", row.id, row.version))
-        }
-        Change::JobSubmission { before, after } => {
-            mark(before, after, "source", |row| format!("{}.{}", row.job_id, row.version))
-        }
-        Change::Deployment { before, after } => mark(before, after, "deployment", |row| name(row.id.as_bytes())),
-        Change::Eval { before, after } => mark(before, after, "eval", |row| name(row.id.as_bytes())),
-        Change::Alloc { before, after } => mark(before, after, "alloc", |row| name(row.id.as_bytes())),
-        Change::ScalingPolicy { before, after } => mark(before, after, "policy", |row| row.id.to_string()),
-        Change::ScalingEvent { before, after } => mark(before, after, "scalings", |row| row.job_id.to_string()),
-        Change::ServiceRegistration { before, after } => mark(before, after, "service", |row| row.id.to_string()),
-        Change::SchedulerConfig { before, after } => mark(before, after, "config", |_| String::new()),
-        Change::ClusterMeta { before, after } => mark(before, after, "cluster", |row| row.cluster_id.to_string()),
-        Change::Namespace { before, after } => mark(before, after, "namespace", |row| row.name.to_string()),
-        Change::AclPolicy { before, after } => mark(before, after, "policy", |row| row.name.to_string()),
-        Change::AclToken { before, after } => mark(before, after, "token", |row| name(row.accessor_id.as_bytes())),
-        Change::AclTokenBootstrap { before, after } => mark(before, after, "bootstrap", |row| row.index.to_string()),
-        Change::OneTimeToken { before, after } => mark(before, after, "once", |row| name(row.accessor_id.as_bytes())),
-        Change::AclRole { before, after } => mark(before, after, "role", |row| name(row.id.as_bytes())),
-        Change::AclAuthMethod { before, after } => mark(before, after, "method", |row| row.name.to_string()),
-        Change::AclBindingRule { before, after } => mark(before, after, "rule", |row| name(row.id.as_bytes())),
-        Change::AutopilotConfig { before, after } => mark(before, after, "autopilot", |_| String::new()),
-        Change::PeriodicLaunch { before, after } => mark(before, after, "launch", |row| row.id.to_string()),
-        Change::Variable { before, after } => mark(before, after, "var", |row| row.meta.path.to_string()),
-        Change::VariablesQuota { before, after } => {
-            mark(before, after, "quota", |row| format!("{}={}", row.namespace, row.size))
-        }
-        Change::RootKey { before, after } => mark(before, after, "root", |row| name(row.meta.key_id.as_bytes())),
-        Change::Idempotency { before, after } => mark(before, after, "key", |row| row.key.to_string()),
-        Change::CsiVolume { before, after } => mark(before, after, "volume", |row| row.id.to_string()),
-        Change::CsiPlugin { before, after } => mark(before, after, "plugin", |row| row.id.to_string()),
-        Change::PendingWork { before, after } => mark(before, after, "work", |row| row.id.0.to_string()),
-        Change::Restored => "restored".into(),
+        let row = after.or(before).expect("a change has a row");
+        format!("{sign}{}", T::in_story(row))
     }
 }
 
