@@ -12,7 +12,7 @@ use songline_model::{Constraint, Job, Node, Str, TaskGroup};
 pub use constraint::{Rule, resolve, satisfied};
 pub use eligibility::{ClassStatus, Eligibility};
 
-use crate::network;
+use crate::{devices, network};
 
 /// All demands of a group and its job on a node, prepared once for checking many nodes.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub struct Demands {
     group: Vec<Rule>,
     drivers: BTreeSet<Str>,
     network: Option<songline_model::NetworkResource>,
+    devices: Vec<devices::Request>,
     /// Whether the job's constraints can differ between nodes of one class.
     pub job_escapes: bool,
     /// Whether constraints of the group or its tasks can.
@@ -75,6 +76,7 @@ impl Demands {
                 distinct.properties.push(DistinctProperty { target: constraint.l_target.clone(), limit, whole_job });
             }
         }
+        let requests: Vec<_> = group.tasks.iter().flatten().filter_map(|task| task.resources.as_ref()).collect();
         Self {
             job_escapes: escapes(&of_job),
             group_escapes: escapes(&of_group),
@@ -82,8 +84,21 @@ impl Demands {
             group: of_group.into_iter().map(Rule::new).collect(),
             drivers: group.tasks.iter().flatten().map(|task| task.driver.clone()).collect(),
             network: group.networks.iter().flatten().next().cloned(),
+            devices: requests
+                .iter()
+                .flat_map(|asked| asked.devices.iter().flatten())
+                .map(devices::Request::new)
+                .collect(),
             distinct,
         }
+    }
+
+    /// Checks all demands that are decided from the node alone; `Err` is the filter text.
+    pub fn check_node(&self, node: &Node) -> Result<(), Str> {
+        self.check_job(node)?;
+        self.check_drivers(node)?;
+        self.check_group(node)?;
+        self.check_devices(node)
     }
 
     /// Checks the job's demands; `Err` is the filter text.
@@ -103,6 +118,16 @@ impl Demands {
                 node.drivers.as_ref().and_then(|drivers| drivers.get(driver)).is_some_and(|info| info.detected);
             !detected && node.attribute(&format!("driver.{driver}")).is_none()
         })
+    }
+
+    /// Checks whether the node has the devices of the tasks; `Err` is the filter text.
+    pub fn check_devices(&self, node: &Node) -> Result<(), Str> {
+        if devices::feasible(&self.devices, node) { Ok(()) } else { Err("missing devices".into()) }
+    }
+
+    /// Whether the node has no device at all for a task, so that no node of its class has.
+    pub fn lacks_devices(&self, node: &Node) -> bool {
+        devices::lacks(&self.devices, node)
     }
 
     /// Checks the other demands of the group and its tasks; `Err` is the filter text.

@@ -1,5 +1,5 @@
-//! Whether allocations fit on a node: sums of CPU, memory and disk against the node's capacity, and reserved cores.
-//! Ports are checked in `network`.
+//! Whether allocations fit on a node: sums of CPU, memory and disk against the node's capacity, reserved cores,
+//! ports (`network`) and devices (`devices`).
 
 pub mod cores;
 
@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use songline_model::{AllocatedResources, Allocation, Node, Resources, Str, TaskLifecycleConfig};
 
+use crate::devices::{self, Held};
 use crate::network::Ports;
 
 /// An amount of the resources that every node has.
@@ -109,14 +110,19 @@ pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocati
     let mut used = Amount::default();
     let mut used_cores = BTreeSet::new();
     let mut shared_core = false;
+    let mut held = Held::default();
+    let mut shared_device = false;
     let mut with_ports = Vec::new();
     for alloc in allocs {
         if alloc.client_terminal() {
             continue;
         }
         used = used.plus(used_by(alloc));
-        for core in alloc.allocated_resources.iter().flat_map(|resources| cores::reserved(resources)) {
-            shared_core |= !used_cores.insert(core);
+        if let Some(resources) = alloc.allocated_resources.as_deref() {
+            for core in cores::reserved(resources) {
+                shared_core |= !used_cores.insert(core);
+            }
+            shared_device |= !held.take(resources);
         }
         if crate::network::has_ports(alloc) {
             with_ports.push(alloc);
@@ -138,7 +144,7 @@ pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocati
             ports.take(alloc).map_err(|port| format!("reserved alloc port collision: {port}"))?;
         }
     }
-    Ok(used)
+    if shared_device { Err(devices::OVERSUBSCRIBED.to_owned()) } else { Ok(used) }
 }
 
 /// Resources and lifecycles of a group's tasks, as an allocation records them.

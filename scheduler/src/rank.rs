@@ -48,7 +48,7 @@ pub struct Scores {
     pub affinity: Option<f64>,
     /// Spread score; 0 does not count in the mean.
     pub spread: f64,
-    /// Whether no other scorer applies (system jobs), so that the metric lists only the fit score.
+    /// Whether no other scorer applies (system jobs), so that the metric lists only the fit and the devices.
     pub fit_only: bool,
 }
 
@@ -68,16 +68,14 @@ impl Scores {
     }
 
     fn by_name(&self) -> ScoresByName {
-        if self.fit_only {
-            return ScoresByName::from_iter([(Str::new_static("binpack"), self.fit)]);
-        }
+        let compared = |score: f64| (!self.fit_only).then_some(score);
         // Some scorers are listed with a score of 0, some are then left out: this is what Nomad does.
         let listed = [
             ("binpack", Some(self.fit)),
             ("devices", self.devices),
-            ("job-anti-affinity", Some(self.anti_affinity)),
-            ("node-reschedule-penalty", Some(if self.penalty { -1.0 } else { 0.0 })),
-            ("node-affinity", self.affinity.map_or(Some(0.0), |score| (score != 0.0).then_some(score))),
+            ("job-anti-affinity", compared(self.anti_affinity)),
+            ("node-reschedule-penalty", compared(if self.penalty { -1.0 } else { 0.0 })),
+            ("node-affinity", self.affinity.map_or(compared(0.0), |score| (score != 0.0).then_some(score))),
             ("allocation-spread", (self.spread != 0.0).then_some(self.spread)),
         ];
         listed.into_iter().filter_map(|(name, score)| Some((Str::new_static(name), score?))).collect()

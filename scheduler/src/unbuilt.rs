@@ -21,7 +21,6 @@ pub const FEATURES: &[Feature] = &[
         name: "service check",
         used: |_, group| checked(&group.services) || any(group, |task| checked(&task.services)),
     },
-    Feature { name: "resources device", used: |_, group| any(group, |task| asks(task, |asked| has(&asked.devices))) },
     Feature { name: "template", used: |_, group| any(group, |task| has(&task.templates)) },
     Feature { name: "vault", used: |_, group| any(group, |task| task.vault.is_some()) },
     Feature { name: "volume_mount", used: |_, group| any(group, |task| has(&task.volume_mounts)) },
@@ -57,10 +56,6 @@ fn checked(services: &Option<Vec<Service>>) -> bool {
 
 fn any(group: &TaskGroup, used: impl Fn(&Task) -> bool) -> bool {
     group.tasks.iter().flatten().any(used)
-}
-
-fn asks(task: &Task, used: impl Fn(&songline_model::Resources) -> bool) -> bool {
-    task.resources.as_ref().is_some_and(used)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocatedPortMapping, AllocatedResources, Allocation, Node, NodeResources,
-    Str, Task, TaskGroup, TaskLifecycleConfig,
+    AllocClientStatus, AllocDesiredStatus, AllocatedDeviceResource, AllocatedPortMapping, AllocatedResources,
+    Allocation, Node, NodeResources, Str, Task, TaskGroup, TaskLifecycleConfig,
 };
 
 use super::{Amount, allocs_fit, asked, resources_of_group};
@@ -92,4 +92,23 @@ fn reserved_core_belongs_to_one_alloc() {
     assert!(allocs_fit(&node, &[with(&[0]), with(&[1, 2])]).is_ok());
     assert_eq!(allocs_fit(&node, &[with(&[0, 1]), with(&[1])]), Err("cores".into()));
     assert_eq!(allocs_fit(&node, &[with(&[3])]), Err("cores".into()));
+}
+
+#[test]
+fn device_belongs_to_one_alloc() {
+    let with = |id: &str| {
+        let mut alloc = alloc(100, 0);
+        let mut resources = AllocatedResources::clone(alloc.allocated_resources.as_ref().unwrap());
+        let device = AllocatedDeviceResource {
+            vendor: "nvidia".into(),
+            kind: "gpu".into(),
+            name: "1080ti".into(),
+            device_ids: Some(vec![id.into()]),
+        };
+        resources.tasks.as_mut().unwrap().get_mut("t").unwrap().devices = Some(vec![device]);
+        alloc.allocated_resources = Some(Arc::new(resources));
+        alloc
+    };
+    assert!(allocs_fit(&node(), &[with("a1"), with("a2")]).is_ok());
+    assert_eq!(allocs_fit(&node(), &[with("a1"), with("a1")]), Err("device oversubscribed".into()));
 }

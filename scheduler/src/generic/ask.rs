@@ -7,6 +7,7 @@ use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, St
 use songline_projections::State;
 
 use super::properties::{Properties, PropertyId};
+use crate::devices;
 use crate::feasible::{Demands, DistinctProperty};
 use crate::fit::{self, Amount};
 use crate::rank::affinity::Affinities;
@@ -42,6 +43,7 @@ pub(super) struct TaskAsk {
     pub network: Option<NetworkResource>,
     /// Number of reserved cores.
     pub cores: usize,
+    pub devices: Vec<devices::Request>,
 }
 
 /// One spread with its counts.
@@ -137,8 +139,9 @@ impl TaskAsk {
             name: task.name.clone(),
             network: asks.networks.iter().flatten().next().cloned(),
             cores: usize::try_from(asks.cores).unwrap_or(0),
+            devices: asks.devices.iter().flatten().map(devices::Request::new).collect(),
         };
-        (ask.network.is_some() || ask.cores > 0).then_some(ask)
+        (ask.network.is_some() || ask.cores > 0 || !ask.devices.is_empty()).then_some(ask)
     }
 }
 

@@ -1,14 +1,17 @@
-//! Resources that one node would give to an allocation: those that every node gives, and ports, networks and cores that
-//! depend on the node. The allocation's own form of them is built only for the node that is selected.
+//! Resources that one node would give to an allocation: those that every node gives, and ports, networks, cores and
+//! devices that depend on the node. The allocation's own form of them is built only for the node that is selected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use songline_model::{AllocId, AllocatedPortMapping, AllocatedResources, NetworkResource, Node};
+use songline_model::{
+    AllocId, AllocatedDeviceResource, AllocatedPortMapping, AllocatedResources, NetworkResource, Node,
+};
 use songline_projections::State;
 
 use super::ask::{Ask, TaskAsk};
 use super::usage::Usage;
+use crate::devices::{self, Held};
 use crate::fit::{self, Amount, cores};
 use crate::network::{self, Ports};
 use crate::seed::Seed;
@@ -21,6 +24,8 @@ pub(super) struct Grant {
     ports: Vec<AllocatedPortMapping>,
     /// One for each of [`Ask::tasks`].
     tasks: Vec<TaskGrant>,
+    /// Score of the devices; `None`: no requested device has affinities.
+    pub device_score: Option<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +33,7 @@ struct TaskGrant {
     network: Option<NetworkResource>,
     cores: Vec<u64>,
     cpu_shares: i64,
+    devices: Vec<AllocatedDeviceResource>,
 }
 
 impl Grant {
@@ -43,6 +49,10 @@ impl Grant {
         if ask.has_ports() {
             let ports = usage.ports(view, node, stopped)?;
             grant.find_ports(ask, node, ports, seed).map_err(|why| format!("network: {why}"))?;
+        }
+        if ask.tasks.iter().any(|task| !task.devices.is_empty()) {
+            let held = usage.devices(view, node, stopped).clone();
+            grant.find_devices(ask, node, held).map_err(|why| format!("devices: {why}"))?;
         }
         if ask.tasks.iter().any(|task| task.cores > 0) {
             grant.find_cores(ask, node, usage.cores(view, node, stopped))?;
@@ -66,6 +76,7 @@ impl Grant {
         for (task, granted) in ask.tasks.iter().zip(self.tasks) {
             let Some(row) = resources.tasks.as_mut().and_then(|tasks| tasks.get_mut(&task.name)) else { continue };
             row.networks = granted.network.map(|network| vec![network]);
+            row.devices = (!granted.devices.is_empty()).then_some(granted.devices);
             if task.cores > 0 {
                 row.cpu.cpu_shares = granted.cpu_shares;
                 row.cpu.reserved_cores = Some(granted.cores);
@@ -88,6 +99,18 @@ impl Grant {
         }
         offer.truncate(of_group);
         self.ports = offer;
+        Ok(())
+    }
+
+    fn find_devices(&mut self, ask: &Ask, node: &Node, mut held: Held) -> Result<(), &'static str> {
+        let (mut matched, mut weights) = (0.0, 0.0);
+        for (at, task) in ask.tasks.iter().enumerate().filter(|(_, task)| !task.devices.is_empty()) {
+            let offer = devices::assign(&task.devices, node, &mut held)?;
+            matched += offer.matched;
+            weights += offer.weights;
+            self.task(at).devices = offer.devices;
+        }
+        self.device_score = (weights > 0.0).then(|| matched / weights);
         Ok(())
     }
 

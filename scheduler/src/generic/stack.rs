@@ -253,7 +253,7 @@ impl<'a> Stack<'a> {
 
     fn fits_again(&mut self, ask: &Ask, alloc: &Allocation, node: &Arc<Node>) -> bool {
         let demands = &ask.demands;
-        if demands.check_job(node).and(demands.check_drivers(node)).and(demands.check_group(node)).is_err() {
+        if demands.check_node(node).is_err() {
             return false;
         }
         self.stop(alloc);
@@ -334,11 +334,11 @@ impl<'a> Stack<'a> {
         let usage = self.usage_of(node);
         let fit = rank::fit_score(algorithm, usage.capacity, usage.used.plus(grant.amount));
         if per_node {
-            return Scores { fit, fit_only: true, ..Scores::default() };
+            return Scores { fit, devices: grant.device_score, fit_only: true, ..Scores::default() };
         }
         Scores {
             fit,
-            devices: None,
+            devices: grant.device_score,
             anti_affinity: rank::anti_affinity(usage.of_group(&ask.name), ask.count),
             penalty: options.penalties.contains(&node.id),
             affinity: ask.affinity(node, position),
@@ -379,6 +379,13 @@ impl<'a> Stack<'a> {
                 }
                 checked?;
             }
+        }
+        // Nor are the number and health of devices.
+        if let Err(why) = ask.demands.check_devices(node) {
+            if ask.demands.lacks_devices(node) {
+                self.eligibility.record_group(&ask.name, class, false);
+            }
+            return Err(why);
         }
         self.check_distinct(ask, node, position)
     }

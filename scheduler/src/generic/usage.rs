@@ -2,10 +2,12 @@
 //! grow with the number of allocations on the node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use songline_model::{AllocId, AllocatedResources, Allocation, Job, Node, Str};
 use songline_projections::State;
 
+use crate::devices::Held;
 use crate::fit::{self, Amount};
 use crate::network::Ports;
 
@@ -22,6 +24,8 @@ pub(super) struct Usage {
     ports: Option<Result<Ports, String>>,
     /// Reserved cores, counted when a group first asks for cores.
     cores: Option<BTreeSet<u64>>,
+    /// Devices in use, counted when a group first asks for devices.
+    devices: Option<Held>,
 }
 
 impl Usage {
@@ -34,6 +38,7 @@ impl Usage {
             of_groups: BTreeMap::new(),
             ports: None,
             cores: None,
+            devices: None,
         };
         for alloc in view.allocs_of_node(node.id) {
             if !alloc.client_terminal() && !stopped.contains(&alloc.id) {
@@ -65,8 +70,8 @@ impl Usage {
             // placement.
             let _ = ports.take(alloc);
         }
-        if let Some((cores, resources)) = self.cores.as_mut().zip(alloc.allocated_resources.as_deref()) {
-            cores.extend(fit::cores::reserved(resources));
+        if let Some(resources) = alloc.allocated_resources.as_deref() {
+            self.hold(resources);
         }
     }
 
@@ -82,10 +87,14 @@ impl Usage {
         if let Some(Ok(ports)) = &mut self.ports {
             ports.release(alloc);
         }
-        if let Some((cores, resources)) = self.cores.as_mut().zip(alloc.allocated_resources.as_deref()) {
+        let Some(resources) = alloc.allocated_resources.as_deref() else { return };
+        if let Some(cores) = &mut self.cores {
             for core in fit::cores::reserved(resources) {
                 cores.remove(&core);
             }
+        }
+        if let Some(devices) = &mut self.devices {
+            devices.release(resources);
         }
     }
 
@@ -97,17 +106,37 @@ impl Usage {
         if let Some(Ok(ports)) = &mut self.ports {
             let _ = ports.take_all(resources);
         }
+        self.hold(resources);
+    }
+
+    /// Adds the cores and devices of an allocation.
+    fn hold(&mut self, resources: &AllocatedResources) {
         if let Some(cores) = &mut self.cores {
             cores.extend(fit::cores::reserved(resources));
+        }
+        if let Some(devices) = &mut self.devices {
+            devices.take(resources);
         }
     }
 
     /// Reserved cores of the node's allocations.
     pub fn cores(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> &BTreeSet<u64> {
         self.cores.get_or_insert_with(|| {
-            let there = view.allocs_of_node(node.id);
-            let there = there.filter(|alloc| !alloc.client_terminal() && !stopped.contains(&alloc.id));
-            there.filter_map(|alloc| alloc.allocated_resources.as_deref()).flat_map(fit::cores::reserved).collect()
+            there(view, node, stopped)
+                .filter_map(|alloc| alloc.allocated_resources.as_deref())
+                .flat_map(fit::cores::reserved)
+                .collect()
+        })
+    }
+
+    /// Devices of the node's allocations.
+    pub fn devices(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> &Held {
+        self.devices.get_or_insert_with(|| {
+            let mut held = Held::default();
+            for resources in there(view, node, stopped).filter_map(|alloc| alloc.allocated_resources.as_deref()) {
+                held.take(resources);
+            }
+            held
         })
     }
 
@@ -115,20 +144,26 @@ impl Usage {
     pub fn ports(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> Result<&Ports, String> {
         let ports = self.ports.get_or_insert_with(|| {
             let mut ports = Ports::of_node(node).map_err(|_| "network: invalid node".to_owned())?;
-            let there = || {
-                view.allocs_of_node(node.id).filter(|alloc| !alloc.client_terminal() && !stopped.contains(&alloc.id))
-            };
-            for alloc in there().filter(|alloc| !alloc.server_terminal()) {
+            for alloc in there(view, node, stopped).filter(|alloc| !alloc.server_terminal()) {
                 ports.take(alloc).map_err(|_| "network: port collision".to_owned())?;
             }
             // A stopping allocation may share ports with its replacement, so its collisions are ignored.
-            for alloc in there().filter(|alloc| alloc.server_terminal()) {
+            for alloc in there(view, node, stopped).filter(|alloc| alloc.server_terminal()) {
                 let _ = ports.take(alloc);
             }
             Ok(ports)
         });
         ports.as_ref().map_err(Clone::clone)
     }
+}
+
+/// The allocations that use resources of the node and are not stopped by the plan.
+fn there<'a>(
+    view: &'a State,
+    node: &Node,
+    stopped: &'a BTreeSet<AllocId>,
+) -> impl Iterator<Item = &'a Arc<Allocation>> {
+    view.allocs_of_node(node.id).filter(|alloc| !alloc.client_terminal() && !stopped.contains(&alloc.id))
 }
 
 fn is_of(alloc: &Allocation, job: &Job) -> bool {

@@ -1,9 +1,8 @@
 //! Each feature of the list is detected in a job that uses it, and none in a plain job.
 
 use songline_model::{
-    Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig, RequestedDevice, Resources, Service,
-    ServiceCheck, Task, TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest,
-    WorkloadIdentity,
+    Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig, Resources, Service, ServiceCheck, Task,
+    TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -42,9 +41,6 @@ fn plain_job_uses_no_unbuilt_feature() {
 
 #[test]
 fn every_unbuilt_feature_is_detected_where_it_is_used() {
-    let resources = |change: fn(&mut Resources)| {
-        move |_: &mut Job, _: &mut TaskGroup, task: &mut Task| task.resources.as_mut().into_iter().for_each(change)
-    };
     let used: Vec<(&str, Vec<String>)> = vec![
         (
             "multiregion",
@@ -55,7 +51,6 @@ fn every_unbuilt_feature_is_detected_where_it_is_used() {
         ("volume", seen(|_, group, _| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
         ("service check", seen(|_, group, _| group.services = Some(vec![checked()]))),
         ("service check", seen(|_, _, task| task.services = Some(vec![checked()]))),
-        ("resources device", seen(resources(|asked| asked.devices = Some(vec![RequestedDevice::default()])))),
         ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
         ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),

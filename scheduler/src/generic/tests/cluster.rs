@@ -15,9 +15,10 @@ use songline_commands::{
 use songline_model::{
     Affinity, AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo,
     Dur, Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType,
-    NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan,
-    PlanResult, Port, ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget,
-    Str, Task, TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy,
+    NetworkResource, Node, NodeDevice, NodeDeviceResource, NodeId, NodeNetworkAddress, NodeNetworkResource,
+    NodeResources, NodeStatus, Plan, PlanResult, Port, RequestedDevice, ReschedulePolicy, Resources,
+    SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget, Str, Task, TaskGroup, TaskRunState, TaskState,
+    Template, Time, UpdateStrategy,
 };
 use songline_projections::{State, apply};
 
@@ -121,6 +122,7 @@ impl Cluster {
         resources.disk.disk_mb = 100_000;
         resources.cpu.total_cpu_cores = number("cores", 0) as u64;
         resources.cpu.reservable_cpu_cores = Some((0..resources.cpu.total_cpu_cores).collect());
+        resources.devices = words.get("devices").map(|texts| texts.split(';').map(device_group).collect());
         let address =
             NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
         let network = NodeNetworkResource {
@@ -450,6 +452,10 @@ fn told_tasks(alloc: &Allocation) -> String {
                 write!(told, " {name} {}:{}={value}", network.ip, port.label).unwrap();
             }
         }
+        for given in task.devices.iter().flatten() {
+            let ids = given.device_ids.as_ref().unwrap().join(",");
+            write!(told, " {name} {}/{}/{}:{ids}", given.vendor, given.kind, given.name).unwrap();
+        }
         if let Some(cores) = &task.cpu.reserved_cores {
             write!(told, " {name} cores {cores:?} cpu {}", task.cpu.cpu_shares).unwrap();
         }
@@ -494,6 +500,39 @@ fn brief(metric: &AllocMetric) -> String {
         map("dimensions", &metric.dimension_exhausted),
         map("classes", &metric.class_filtered),
     )
+}
+
+/// A group of devices such as `nvidia/gpu/1080ti:a1,a2`: vendor, type, name, ids.
+fn device_group(text: &str) -> NodeDeviceResource {
+    let (name, ids) = text.split_once(':').unwrap();
+    let parts: Vec<&str> = name.split('/').collect();
+    let device = |id: &str| NodeDevice { id: id.into(), healthy: true, ..NodeDevice::default() };
+    NodeDeviceResource {
+        vendor: parts[0].into(),
+        kind: parts[1].into(),
+        name: parts[2].into(),
+        instances: Some(ids.split(',').map(device).collect()),
+        attributes: None,
+    }
+}
+
+/// A request for devices such as `nvidia/gpu,2`, with an affinity such as `,${device.model},=,1080ti,50`.
+fn requested_device(text: &str) -> RequestedDevice {
+    let (name, rest) = text.split_once(',').unwrap();
+    let (count, affinity) = rest.split_once(',').unwrap_or((rest, ""));
+    let parts: Vec<&str> = affinity.split(',').collect();
+    let affinity = (parts.len() == 4).then(|| Affinity {
+        l_target: parts[0].into(),
+        operand: parts[1].into(),
+        r_target: parts[2].into(),
+        weight: parts[3].parse().unwrap(),
+    });
+    RequestedDevice {
+        name: name.into(),
+        count: count.parse().unwrap(),
+        affinities: affinity.map(|affinity| vec![affinity]),
+        ..RequestedDevice::default()
+    }
 }
 
 /// A spread such as `${node.datacenter},100,dc1:60`: attribute, weight, targets.
@@ -541,6 +580,7 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
             memory_mb: number("mem", 256),
             memory_max_mb: number("memmax", 0),
             cores: number("cores", 0),
+            devices: words.get("device").map(|text| vec![requested_device(text)]),
             networks: words.get("task_port").map(|text| {
                 vec![NetworkResource {
                     reserved_ports: Some(vec![port("http", text.parse().unwrap())]),

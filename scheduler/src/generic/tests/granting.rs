@@ -193,3 +193,93 @@ fn disk_that_is_not_sticky_does_not_keep_an_update_on_its_node() {
         "#]],
     );
 }
+
+#[test]
+fn devices_are_given_to_one_alloc_each() {
+    check(
+        "node a devices=nvidia/gpu/1080ti:a1,a2,a3
+         node b
+         job j count=2 device=nvidia/gpu,2
+         run j
+         job k count=1 device=gpu,1
+         run k
+         client j.web[0] complete
+         run j blocked",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 1 no
+              place j.web[0] on a t nvidia/gpu/1080ti:a1,a2
+              failed web: evaluated 2 filtered 1 exhausted 1 coalesced 0 in pool 2; available {dc1: 2}; constraints {computed class ineligible: 1}; dimensions {devices: no devices match request: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+            run k:
+              place k.web[0] on a t nvidia/gpu/1080ti:a3
+              eval complete, queued web 0
+            run j:
+              place j.web[0] on a t nvidia/gpu/1080ti:a1,a2
+              blocked again
+        "#]],
+    );
+}
+
+#[test]
+fn group_without_a_matching_device_waits_for_a_class_that_has_one() {
+    check(
+        "node a devices=nvidia/gpu/1080ti:a1
+         node b
+         job j count=1 device=amd/gpu,1
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 0 yes 2 no
+              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {missing devices: 2}
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn more_devices_than_a_node_has_do_not_rule_out_its_class() {
+    check(
+        "node a devices=nvidia/gpu/1080ti:a1
+         job j count=1 device=gpu,2
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {missing devices: 1}
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn node_with_the_preferred_devices_scores_higher() {
+    check(
+        "node a devices=nvidia/gpu/1080ti:a1
+         node b devices=nvidia/gpu/2080ti:b1
+         job j count=1 device=gpu,1,${device.model},=,2080ti,50
+         run j
+         scores j.web[0]",
+        expect![[r#"
+            run j:
+              place j.web[0] on b t nvidia/gpu/2080ti:b1
+              eval complete, queued web 0
+            scores j.web[0]: evaluated 2
+              a 0.089: binpack 0.178 devices 0.000 job-anti-affinity 0.000 node-affinity 0.000 node-reschedule-penalty 0.000
+              b 0.589: binpack 0.178 devices 1.000 job-anti-affinity 0.000 node-affinity 0.000 node-reschedule-penalty 0.000
+        "#]],
+    );
+}
+
+#[test]
+fn update_in_place_keeps_the_devices() {
+    let mut cluster = cluster::Cluster::new();
+    for line in
+        ["node a devices=nvidia/gpu/1080ti:a1", "job j device=gpu,1", "run j", "job j device=gpu,1 kill=9", "run j"]
+    {
+        cluster.line(line);
+    }
+    let allocs: Vec<_> = cluster.state.allocs().cloned().collect();
+    let tasks = allocs[0].allocated_resources.as_ref().unwrap().tasks.clone().unwrap();
+    assert_eq!((allocs.len(), tasks["t"].devices.as_ref().unwrap().len()), (1, 1));
+}
