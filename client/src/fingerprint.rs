@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use songline_model::{
-    DriverInfo, NetworkResource, Node, NodeCpuResources, NodeDiskResources, NodeMemoryResources, NodeNetworkAddress,
-    NodeNetworkResource, NodeResources, Resources, Str, Time,
+    ABILITY_PREFIX, AGENT_VERSION, DriverInfo, NetworkResource, Node, NodeCpuResources, NodeDiskResources,
+    NodeMemoryResources, NodeNetworkAddress, NodeNetworkResource, NodeResources, Resources, Str, Time,
 };
 
 use crate::cgroup::hierarchy::Hierarchy;
@@ -18,6 +18,8 @@ use crate::{procfs, signal, stats};
 
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
+/// Abilities of this agent; `songline_scheduler::feasible::abilities` has those that groups may need.
+pub const ABILITIES: &[&str] = &["cores", "sticky", "task_network"];
 /// Capacity in MHz of a machine that does not report its processor speed.
 const CPU_FALLBACK_MHZ: i64 = 1000;
 const MB: u64 = 1 << 20;
@@ -50,6 +52,10 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
     put("os.signals", signal::names());
     put("nomad.version", NOMAD_VERSION.to_owned());
     put("nomad.revision", env!("CARGO_PKG_VERSION").to_owned());
+    put(AGENT_VERSION, env!("CARGO_PKG_VERSION").to_owned());
+    for name in ABILITIES {
+        put(&format!("{ABILITY_PREFIX}{name}"), "true".to_owned());
+    }
     put("nomad.advertise.address", config.http_addr.to_string());
     put("nomad.service_discovery", "true".to_owned());
     let memory_bytes = procfs::memory().get("MemTotal").copied().unwrap_or(0);

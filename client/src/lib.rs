@@ -34,6 +34,7 @@ pub use about::AboutAgent;
 pub use agent::{Client, StartError};
 pub use config::ClientConfig;
 pub use executor::executor_main;
+pub use fingerprint::ABILITIES;
 pub use servers::NetServers;
 pub use state::StateError;
 pub use stats::TaskUsage;

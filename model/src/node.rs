@@ -1,7 +1,10 @@
 //! Nodes: machines that run allocations.
 
+mod ability;
 mod class;
 mod datacenter;
+
+pub use ability::{ABILITY_PREFIX, AGENT_VERSION};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

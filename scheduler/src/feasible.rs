@@ -1,6 +1,7 @@
 //! Feasibility: whether a node may run a group at all, by drivers, constraints and networks. Scores and free room are
 //! checked in `rank` and `fit`.
 
+pub mod abilities;
 mod constraint;
 mod eligibility;
 pub mod volumes;
@@ -22,6 +23,7 @@ pub struct Demands {
     drivers: BTreeSet<Str>,
     network: Option<songline_model::NetworkResource>,
     devices: Vec<devices::Request>,
+    abilities: Vec<&'static str>,
     /// Whether the job's constraints can differ between nodes of one class.
     pub job_escapes: bool,
     /// Whether constraints of the group or its tasks can.
@@ -89,6 +91,7 @@ impl Demands {
                 .flat_map(|asked| asked.devices.iter().flatten())
                 .map(devices::Request::new)
                 .collect(),
+            abilities: abilities::needed(group),
             distinct,
         }
     }
@@ -133,7 +136,8 @@ impl Demands {
     /// Checks the other demands of the group and its tasks; `Err` is the filter text.
     pub fn check_group(&self, node: &Node) -> Result<(), Str> {
         check_rules(&self.group, node)?;
-        self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))
+        self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))?;
+        abilities::check(&self.abilities, node)
     }
 }
 

@@ -1,14 +1,13 @@
 //! Whether a node can give a group its volumes: host volumes and CSI volumes. The answer is never kept per node class,
-//! because volumes come and go without a change of class. Mounting is not built, so even a node with all volumes does
-//! not get the group.
+//! because volumes come and go without a change of class.
 
-use songline_model::{CsiVolume, Job, Node, Str, TaskGroup, VolumeRequest};
+use songline_model::{CsiVolume, Job, Node, Str, VolumeRequest};
 use songline_projections::{DenormalizedVolume, State};
 
-/// Checks every volume request of `group`. `alloc_name` selects the volume of a `per_alloc` request. `Err` is the
+/// Checks every volume request of a group. `alloc_name` selects the volume of a `per_alloc` request. `Err` is the
 /// filter text.
-pub fn check(view: &State, job: &Job, group: &TaskGroup, alloc_name: &str, node: &Node) -> Result<(), Str> {
-    let requests = || group.volumes.iter().flatten().map(|(_, request)| request);
+pub fn check(view: &State, job: &Job, requests: &[VolumeRequest], alloc_name: &str, node: &Node) -> Result<(), Str> {
+    let requests = || requests.iter();
     if !requests()
         .filter(|request| request.kind == "host")
         .all(|request| has_host_volume(node, request, &source(request, alloc_name)))

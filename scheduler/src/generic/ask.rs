@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, Str, Task, TaskGroup};
+use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, Str, Task, TaskGroup, VolumeRequest};
 use songline_projections::State;
 
 use super::properties::{Properties, PropertyId};
@@ -26,6 +26,7 @@ pub(super) struct Ask {
     pub amount: Amount,
     pub resources: Arc<AllocatedResources>,
     pub network: Option<NetworkResource>,
+    pub volumes: Vec<VolumeRequest>,
     /// Tasks that ask for more than CPU shares and memory.
     pub tasks: Vec<TaskAsk>,
     /// Number of nodes to compare, when it is not the usual number.
@@ -92,6 +93,7 @@ impl Ask {
             amount: fit::asked(&resources),
             resources: Arc::new(resources),
             network: group.networks.iter().flatten().next().cloned(),
+            volumes: group.volumes.iter().flatten().map(|(_, request)| request.clone()).collect(),
             tasks: group.tasks.iter().flatten().filter_map(TaskAsk::of).collect(),
             limit: wide.then(|| WIDE_LIMIT.max(usize::try_from(group.count).unwrap_or(0))),
             affinities,

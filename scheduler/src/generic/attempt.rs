@@ -304,7 +304,8 @@ fn select(stack: &mut Stack<'_>, group: &TaskGroup, placement: &Placement) -> Re
         .filter(|_| placement.rescheduling)
         .map(|previous| reschedule::penalty_nodes(previous))
         .unwrap_or_default();
-    let options = Options { penalties: &penalties, preferred: kept_disk(group, previous.map(|alloc| &**alloc)) };
+    let preferred = kept_disk(group, previous.map(|alloc| &**alloc));
+    let options = Options { name: &placement.name, penalties: &penalties, preferred };
     let selected = stack.select(group, &options);
     match (&selected, gives_way) {
         (Ok(selected), _) => stack.place(group, &selected.node, &selected.resources),

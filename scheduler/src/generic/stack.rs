@@ -37,6 +37,8 @@ pub(crate) struct Selected {
 /// What one placement asks for beside its group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options<'a> {
+    /// Name of the allocation, whose number selects the volume of a `per_alloc` request.
+    pub name: &'a str,
     /// Nodes on which earlier attempts of the allocation failed.
     pub penalties: &'a [NodeId],
     /// Node of the previous allocation whose disk the new one takes over. It is taken whenever it has room.
@@ -130,8 +132,9 @@ impl<'a> Stack<'a> {
     pub fn refuse(&mut self, group: &TaskGroup, alloc_name: &str, reasons: &[Str]) -> AllocMetric {
         let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
         let mut refused = 0;
+        let requests: Vec<_> = group.volumes.iter().flatten().map(|(_, request)| request.clone()).collect();
         for node in self.nodes.iter() {
-            match volumes::check(self.view, self.job, group, alloc_name, node) {
+            match volumes::check(self.view, self.job, &requests, alloc_name, node) {
                 Ok(()) => {
                     refused += 1;
                     self.eligibility.record_group(&group.name, &node.computed_class, false);
@@ -253,7 +256,8 @@ impl<'a> Stack<'a> {
 
     fn fits_again(&mut self, ask: &Ask, alloc: &Allocation, node: &Arc<Node>) -> bool {
         let demands = &ask.demands;
-        if demands.check_node(node).is_err() {
+        let has_volumes = volumes::check(self.view, self.job, &ask.volumes, &alloc.name, node).is_ok();
+        if !has_volumes || demands.check_node(node).is_err() {
             return false;
         }
         self.stop(alloc);
@@ -304,7 +308,7 @@ impl<'a> Stack<'a> {
         metrics: &mut Metrics,
     ) -> Option<Candidate> {
         metrics.evaluated();
-        if let Err(why) = self.check(ask, node, position) {
+        if let Err(why) = self.check(ask, options, node, position) {
             metrics.filtered(node, &why);
             return None;
         }
@@ -348,7 +352,13 @@ impl<'a> Stack<'a> {
     }
 
     /// Checks whether the node may run the group; `Err` is the filter text.
-    fn check(&mut self, ask: &Ask, node: &Arc<Node>, position: Option<usize>) -> Result<(), Str> {
+    fn check(
+        &mut self,
+        ask: &Ask,
+        options: &Options<'_>,
+        node: &Arc<Node>,
+        position: Option<usize>,
+    ) -> Result<(), Str> {
         let class = &node.computed_class;
         match self.eligibility.job_status(class) {
             ClassStatus::Ineligible => return Err(CLASS_INELIGIBLE),
@@ -387,6 +397,8 @@ impl<'a> Stack<'a> {
             }
             return Err(why);
         }
+        // Volumes come and go without a change of class, too.
+        volumes::check(self.view, self.job, &ask.volumes, options.name, node)?;
         self.check_distinct(ask, node, position)
     }
 

@@ -22,7 +22,8 @@ impl Attempt<'_> {
             }
             return;
         }
-        let selected = match stack.select_on(group, &wanted.node, &Options::default()) {
+        let selected = match stack.select_on(group, &wanted.node, &Options { name: &wanted.name, ..Options::default() })
+        {
             Ok(selected) => selected,
             Err(metric) if metric.nodes_filtered > 0 => return self.filtered(group, &metric),
             Err(metric) => return self.exhausted(group, &wanted, *metric),

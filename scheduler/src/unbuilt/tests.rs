@@ -1,8 +1,8 @@
 //! Each feature of the list is detected in a job that uses it, and none in a plain job.
 
 use songline_model::{
-    Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig, Resources, Service, ServiceCheck, Task,
-    TaskCsiPluginConfig, TaskGroup, Template, UpdateStrategy, Vault, VolumeMount, VolumeRequest, WorkloadIdentity,
+    Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig, Resources, Task, TaskGroup, UpdateStrategy,
+    Vault, VolumeRequest, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -19,10 +19,6 @@ fn seen(change: impl FnOnce(&mut Job, &mut TaskGroup, &mut Task)) -> Vec<String>
     change(&mut job, &mut group, &mut task);
     group.tasks = Some(vec![task]);
     missing(&job, &group).iter().map(ToString::to_string).collect()
-}
-
-fn checked() -> Service {
-    Service { provider: "nomad".into(), checks: Some(vec![ServiceCheck::default()]), ..Service::default() }
 }
 
 #[test]
@@ -48,13 +44,14 @@ fn every_unbuilt_feature_is_detected_where_it_is_used() {
                 job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None })
             }),
         ),
-        ("volume", seen(|_, group, _| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
-        ("service check", seen(|_, group, _| group.services = Some(vec![checked()]))),
-        ("service check", seen(|_, _, task| task.services = Some(vec![checked()]))),
-        ("template", seen(|_, _, task| task.templates = Some(vec![Template::default()]))),
+        (
+            "csi volume",
+            seen(|_, group, _| {
+                let request = VolumeRequest { kind: "csi".into(), ..VolumeRequest::default() };
+                group.volumes = Some([("v".into(), request)].into());
+            }),
+        ),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
-        ("volume_mount", seen(|_, _, task| task.volume_mounts = Some(vec![VolumeMount::default()]))),
-        ("csi_plugin", seen(|_, _, task| task.csi_plugin_config = Some(TaskCsiPluginConfig::default()))),
         ("connect", seen(|_, _, task| task.kind = "connect-proxy:web".into())),
     ];
     for feature in FEATURES {

@@ -1,6 +1,5 @@
 //! Volume checks of a node: filter texts for groups that ask for volumes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
@@ -92,11 +91,9 @@ impl Cluster {
     }
 
     fn says(&self, job: &str, request: &VolumeRequest, expected: Expect) {
-        let group =
-            TaskGroup { volumes: Some(BTreeMap::from([("v".into(), request.clone())])), ..TaskGroup::default() };
         let job = Job { id: job.into(), namespace: "default".into(), ..Job::default() };
         let node = self.state.node(NODE).expect("is registered");
-        let said = check(&self.state, &job, &group, "j.g[1]", node);
+        let said = check(&self.state, &job, std::slice::from_ref(request), "j.g[1]", node);
         expected.assert_eq(said.as_ref().map_or_else(Str::as_str, |()| "feasible"));
     }
 }

@@ -18,7 +18,7 @@ use songline_model::{
     NetworkResource, Node, NodeDevice, NodeDeviceResource, NodeId, NodeNetworkAddress, NodeNetworkResource,
     NodeResources, NodeStatus, Plan, PlanResult, Port, RequestedDevice, ReschedulePolicy, Resources,
     SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget, Str, Task, TaskGroup, TaskRunState, TaskState,
-    Template, Time, UpdateStrategy,
+    Template, Time, UpdateStrategy, Vault,
 };
 use songline_projections::{State, apply};
 
@@ -575,6 +575,7 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         driver: words.get("driver").copied().unwrap_or("mock_driver").into(),
         env: words.get("env").map(|value| [("E".into(), (*value).into())].into()),
         templates: words.contains_key("template").then(|| vec![Template::default()]),
+        vault: words.contains_key("vault").then(Vault::default),
         resources: Some(Resources {
             cpu: if words.contains_key("cores") { 0 } else { number("cpu", 500) },
             memory_mb: number("mem", 256),

@@ -1,4 +1,4 @@
-//! Jobs that use features which are not built yet.
+//! Jobs that use features which the servers have not built, or which the nodes' agents lack.
 
 use expect_test::expect;
 
@@ -8,12 +8,12 @@ use super::check;
 fn job_with_an_unbuilt_feature_is_not_placed_and_the_feature_named() {
     check(
         "node a
-         job j count=2 template
+         job j count=2 vault
          run j",
         expect![[r#"
             run j:
               new eval queued-allocs blocked, classes 0 yes 1 no
-              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 1 in pool 1; available {dc1: 1}; constraints {template is not built yet: 1}
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 1 in pool 1; available {dc1: 1}; constraints {vault is not built yet: 1}
               eval complete, queued web 2
         "#]],
     );
@@ -26,7 +26,7 @@ fn job_update_with_an_unbuilt_feature_leaves_the_old_version_running() {
          job j count=1
          run j
          client j.web[0] running
-         job j count=1 template
+         job j count=1 vault
          run j",
         expect![[r#"
             run j:
@@ -34,8 +34,35 @@ fn job_update_with_an_unbuilt_feature_leaves_the_old_version_running() {
               eval complete, queued web 0
             run j:
               new eval queued-allocs blocked, classes 0 yes 1 no
-              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {template is not built yet: 1}
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {vault is not built yet: 1}
               eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn group_goes_to_nodes_whose_agent_has_the_abilities_that_it_needs() {
+    check(
+        "node own attr.songline.version=1 attr.songline.ability.cores=true
+         job j count=1 template
+         run j
+         node reference
+         run j
+         node new attr.songline.version=2 attr.songline.ability.template=true
+         down reference
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 0 yes 1 no
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {missing ability "template" of the node's agent: 1}
+              eval complete, queued web 1
+            run j:
+              place j.web[0] on reference
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on new
+              stop j.web[0] as lost: alloc is lost since its node is down
+              eval complete, queued web 0
         "#]],
     );
 }

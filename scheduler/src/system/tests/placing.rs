@@ -215,7 +215,7 @@ fn group_with_an_unbuilt_feature_is_not_placed_and_its_old_version_runs_on() {
          node b
          job j system
          run j
-         job j system template
+         job j system vault
          run j",
         expect![[r#"
             run j:
@@ -223,7 +223,7 @@ fn group_with_an_unbuilt_feature_is_not_placed_and_its_old_version_runs_on() {
               place j.web[0] on b
               eval complete, queued web 0
             run j:
-              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {template is not built yet: 2}
+              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {vault is not built yet: 2}
               eval complete, queued web 2
         "#]],
     );

@@ -1,0 +1,65 @@
+//! Abilities that a group needs of the node's agent. Agents of Songline that lack one are filtered, so that a group never
+//! runs as if part of its specification were absent; agents of the reference have all of them.
+
+use songline_model::{Node, Resources, Service, Str, Task, TaskGroup};
+
+/// One ability, and the check whether a group needs it.
+pub struct Ability {
+    /// Name in the node's attributes and in the filter text.
+    pub name: &'static str,
+    /// Whether this group needs it.
+    pub needed: fn(&TaskGroup) -> bool,
+}
+
+/// All abilities that groups may need.
+pub const ABILITIES: &[Ability] = &[
+    Ability { name: "check", needed: |group| checked(&group.services) || any(group, |task| checked(&task.services)) },
+    Ability { name: "cores", needed: |group| asks(group, |asked| asked.cores > 0) },
+    Ability { name: "csi_plugin", needed: |group| any(group, |task| task.csi_plugin_config.is_some()) },
+    Ability { name: "device", needed: |group| asks(group, |asked| has(&asked.devices)) },
+    Ability {
+        name: "dns",
+        needed: |group| {
+            group.networks.iter().flatten().any(|network| network.dns.is_some() || !network.hostname.is_empty())
+        },
+    },
+    Ability { name: "migrate", needed: |group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.migrate) },
+    Ability { name: "sticky", needed: |group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky) },
+    Ability { name: "task_network", needed: |group| asks(group, |asked| has(&asked.networks)) },
+    Ability { name: "template", needed: |group| any(group, |task| has(&task.templates)) },
+    Ability { name: "volume", needed: |group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
+    Ability { name: "volume_mount", needed: |group| any(group, |task| has(&task.volume_mounts)) },
+];
+
+/// The abilities that the group needs.
+pub(super) fn needed(group: &TaskGroup) -> Vec<&'static str> {
+    ABILITIES.iter().filter(|ability| (ability.needed)(group)).map(|ability| ability.name).collect()
+}
+
+/// Checks whether the node's agent has all of these abilities; `Err` is the filter text.
+pub(super) fn check(needed: &[&'static str], node: &Node) -> Result<(), Str> {
+    match needed.iter().find(|name| !node.has_ability(name)) {
+        Some(name) => Err(format!("missing ability {name:?} of the node's agent").into()),
+        None => Ok(()),
+    }
+}
+
+fn has<T>(list: &Option<Vec<T>>) -> bool {
+    list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+/// Whether a service kept by the servers has checks. Services of other providers depend on the node.
+fn checked(services: &Option<Vec<Service>>) -> bool {
+    services.iter().flatten().any(|service| service.provider == "nomad" && has(&service.checks))
+}
+
+fn any(group: &TaskGroup, used: impl Fn(&Task) -> bool) -> bool {
+    group.tasks.iter().flatten().any(used)
+}
+
+fn asks(group: &TaskGroup, used: impl Fn(&Resources) -> bool) -> bool {
+    any(group, |task| task.resources.as_ref().is_some_and(&used))
+}
+
+#[cfg(test)]
+mod tests;
