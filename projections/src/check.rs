@@ -144,6 +144,8 @@ fn indexes(state: &State) {
     assert_eq!(by.nodes_by_secret.len(), rows(Table::Nodes));
     assert!(state.nodes().all(|node| by.nodes_by_pool.contains(&(node.node_pool.clone(), node.id))));
     crate::csi::check::consistent(state);
+    let filtered: Vec<_> = state.work_under_way().filter_map(|work| work.filter()).map(|(id, _)| id).collect();
+    assert_eq!(filtered, by.work_filters.keys().copied().collect::<Vec<_>>(), "work under way has a parsed filter");
     assert_eq!(by.idempotency_by_index.len() + by.forwarded_by_index.len(), rows(Table::Idempotency));
     variables_and_keys(state);
     assert_eq!(by.policies_by_target.len(), rows(Table::ScalingPolicy));

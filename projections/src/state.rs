@@ -5,7 +5,7 @@
 use std::fmt;
 
 use imbl::{OrdMap, OrdSet, Vector};
-use songline_commands::Envelope;
+use songline_commands::{Envelope, WorkId};
 use songline_model::{
     AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, EvalStatus, JobKey, NamespaceName, NodeId,
     NodePoolName, RootKeyId, ScalingTarget, Str, Time, VariableKey,
@@ -19,6 +19,7 @@ use crate::runs::Runs;
 use crate::service::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
+use crate::work::WorkFilter;
 
 /// The index of the rows that exist before any entry.
 pub const BUILT_IN_INDEX: u64 = 1;
@@ -79,6 +80,8 @@ pub(crate) struct Indexes {
     pub(crate) idempotency_by_index: OrdSet<(u64, Str)>,
     /// Keys of servers for forwarded writes, by index.
     pub(crate) forwarded_by_index: OrdSet<(u64, Str)>,
+    /// The parsed filters of the work under way that selects rows by filter.
+    pub(crate) work_filters: OrdMap<WorkId, WorkFilter>,
 }
 
 impl Default for State {

@@ -73,6 +73,9 @@ pub struct Ended {
     pub refused: Str,
 }
 
+/// The parsed filter of a piece of work, or the refusal of a text that is no filter.
+pub(crate) type WorkFilter = Result<Arc<Filter>, Rejected>;
+
 impl Rules<WorkId, Work> for tables::PendingWork {
     fn key(row: &Work) -> WorkId {
         row.id
@@ -81,6 +84,28 @@ impl Rules<WorkId, Work> for tables::PendingWork {
     #[cfg(test)]
     fn in_story(row: &Work) -> String {
         format!("work:{}", row.id.0)
+    }
+
+    /// Parses the filter when the work is opened or read from a checkpoint, so that no slice parses it again.
+    fn reindex(state: &mut State, before: Option<&Arc<Work>>, after: Option<&Arc<Work>>) {
+        let filters = &mut state.by.work_filters;
+        match (before.and_then(|row| row.filter()), after.and_then(|row| row.filter())) {
+            (Some((id, before)), Some((_, after))) if before == after && filters.contains_key(&id) => {}
+            (_, Some((id, text))) => drop(filters.insert(id, parse(text))),
+            (Some((id, _)), None) => drop(filters.remove(&id)),
+            (None, None) => {}
+        }
+    }
+}
+
+impl Work {
+    /// The filter that selects the rows. `None`: the work has ended, or its rows are selected by id.
+    pub(crate) fn filter(&self) -> Option<(WorkId, &Str)> {
+        let WorkTask::DeleteEvals(choice) = &self.task;
+        match &**choice {
+            EvalChoice::Filter(text) if self.ended.is_none() => Some((self.id, text)),
+            EvalChoice::Filter(_) | EvalChoice::Ids(_) => None,
+        }
     }
 }
 
@@ -108,10 +133,7 @@ pub(crate) fn open_eval_delete(tx: &mut Tx<'_>, cmd: &DeleteEvals) -> Result<(),
     }
     let total = match &cmd.choice {
         EvalChoice::Ids(ids) => ids.len() as u64,
-        EvalChoice::Filter(text) => {
-            parse(text)?;
-            tx.table_len(Table::Evals) as u64
-        }
+        EvalChoice::Filter(_) => tx.table_len(Table::Evals) as u64,
     };
     let work = Work {
         id: WorkId(tx.index()),
@@ -122,6 +144,10 @@ pub(crate) fn open_eval_delete(tx: &mut Tx<'_>, cmd: &DeleteEvals) -> Result<(),
         ..Work::default()
     };
     forget_old(tx);
+    tx.put::<tables::PendingWork>(work.clone());
+    if let Some(Err(refused)) = tx.by.work_filters.get(&work.id) {
+        return Err(refused.clone());
+    }
     step(tx, work, cmd.slice);
     Ok(())
 }
@@ -158,12 +184,12 @@ fn step(tx: &mut Tx<'_>, mut work: Work, slice: Slice) {
     if !eval::is_paused(tx) {
         return end(tx, work, Rejected::EvalBrokerRunning.to_string().into());
     }
+    // Evaluations created after the work was opened are not part of it.
     let scan = match &**choice {
-        // Evaluations created after the work was opened are not part of it.
         EvalChoice::Ids(ids) => Scan::by_ids(tx, slice, ids, work.looked, work.id.0),
-        EvalChoice::Filter(text) => match parse(text) {
+        EvalChoice::Filter(_) => match tx.by.work_filters.get(&work.id).cloned().expect("work under way is indexed") {
             Ok(filter) => Scan::by_filter(tx, slice, &filter, work.cursor, work.id.0),
-            Err(rejected) => return end(tx, work, rejected.to_string().into()),
+            Err(refused) => return end(tx, work, refused.to_string().into()),
         },
     };
     work.looked += scan.looked;
@@ -194,8 +220,8 @@ fn forget_old(tx: &mut Tx<'_>) {
     }
 }
 
-fn parse(text: &str) -> Result<Filter, Rejected> {
-    Filter::parse(text).map_err(|error| Rejected::EvalFilterInvalid(error.to_string()))
+fn parse(text: &str) -> WorkFilter {
+    Filter::parse(text).map(Arc::new).map_err(|error| Rejected::EvalFilterInvalid(error.to_string()))
 }
 
 #[cfg(test)]

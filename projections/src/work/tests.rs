@@ -1,5 +1,7 @@
 //! Stories of long work, and the same work with a checkpoint in the middle.
 
+use std::sync::Arc;
+
 use expect_test::expect;
 use songline_commands::{Actor, ContinueWork, DeleteEvals, EvalChoice, Slice, WorkId};
 use songline_commands::{Envelope, UpdateEvals};
@@ -221,6 +223,29 @@ fn invalid_filter_expression_opens_no_pending_work() {
     let applied = apply(&mut state, 3, &entry);
     assert!(matches!(applied.result, Err(Rejected::EvalFilterInvalid(_))), "{:?}", applied.result);
     assert_eq!(state.all_work().count(), 0);
+}
+
+#[test]
+fn slices_use_the_filter_that_the_opening_entry_parsed() {
+    let mut state = state_after(
+        "config set paused
+         eval e1 failed job=web
+         eval e2 failed job=web
+         eval e3 failed job=web
+         eval delete status=failed rows=1",
+    );
+    let id = WorkId(6);
+    let parsed = |state: &State| state.by.work_filters.get(&id).map(|filter| filter.clone().unwrap());
+    let opened = parsed(&state).unwrap();
+    let next = |rows_max| envelope(ContinueWork { work: id, slice: Slice::of_rows(rows_max) });
+    apply(&mut state, 7, &next(1));
+    assert!(Arc::ptr_eq(&opened, &parsed(&state).unwrap()));
+    crate::check::consistent(&state);
+    let restored = read_back(&state);
+    assert!(parsed(&restored).is_some(), "a checkpoint has the text, and reading it parses it");
+    crate::check::consistent(&restored);
+    apply(&mut state, 8, &next(10));
+    assert!(state.work(id).unwrap().ended.is_some() && parsed(&state).is_none());
 }
 
 #[test]
