@@ -188,3 +188,18 @@ fn every_recorded_plan_shows_its_diff() {
     }
     report(checked, 5, &problems);
 }
+
+#[test]
+fn tokens_of_other_systems_leave_an_admitted_job() {
+    let spec: spec::Job = serde_json::from_value(serde_json::json!({
+        "ID": "j",
+        "ConsulToken": "c",
+        "VaultToken": "v",
+        "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec"}]}],
+    }))
+    .unwrap();
+    let submitted = Job::from_spec(spec.clone());
+    assert_eq!((submitted.consul_token.reveal(), submitted.vault_token.reveal()), ("c", "v"));
+    let admitted = context_for(&spec, |context| submitted.admit(context)).unwrap();
+    assert!(admitted.job.consul_token.is_empty() && admitted.job.vault_token.is_empty());
+}

@@ -80,15 +80,20 @@ impl Job {
         self.inject_expose_paths().map_err(|reason| NotAdmitted::Mutator { mutator: "expose-check", reason })?;
         self.add_implied_constraints();
         self.choose_node_pool(context.namespace);
-        // Tokens of other systems belong to the request and are not stored in the log.
-        self.vault_token = Secret::default();
-        self.consul_token = Secret::default();
+        self.clear_tokens();
         let mut warnings = Vec::new();
         let errors = self.check(context, &mut warnings);
         match errors.into_result() {
             Ok(()) => Ok(Admitted { job: self, warnings }),
             Err(errors) => Err(NotAdmitted::Invalid { errors, warnings }),
         }
+    }
+
+    /// Clears the tokens of other systems. A registration may carry them to prove the submitter's rights there; the
+    /// reference empties them before it stores the job, and a secret in the log could never be removed again.
+    fn clear_tokens(&mut self) {
+        self.vault_token = Secret::default();
+        self.consul_token = Secret::default();
     }
 
     fn choose_node_pool(&mut self, namespace: Option<&Namespace>) {

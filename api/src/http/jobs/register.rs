@@ -7,8 +7,7 @@ use axum::response::Response;
 use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
 use songline_lang::acl::NamespaceCapability;
 use songline_model::{
-    AllocClientStatus, AllocId, DesiredTransition, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType,
-    Secret, Str,
+    AllocClientStatus, AllocId, DesiredTransition, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType, Str,
 };
 use songline_projections::State;
 use songline_wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
@@ -87,9 +86,6 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
     let existing = view.job(&job.namespace, &job.id);
     check_index(existing, &options)?;
     admission::check_update(existing.map(|row| &**row), &job)?;
-    // Tokens of other systems are for the request only and must not get into the log.
-    job.vault_token = Secret::default();
-    job.consul_token = Secret::default();
     let now = call.server.now();
     job.submit_time = now.nanos();
     if options.preserve_counts {
