@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
-use songline_rpc::{AllocUpdate, NodeAuth, NodeMeta, RpcError, Servers};
+use songline_rpc::{AllocReport, NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -358,8 +358,8 @@ impl<S: Servers> Inner<S> {
 
     /// Reports all running allocations again: the servers may know their status, but requested it.
     fn say_again(&self) {
-        let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
-        let known: Vec<AllocUpdate> =
+        let runs = |update: &AllocReport| update.client_status == AllocClientStatus::Running;
+        let known: Vec<AllocReport> =
             self.runners.lock().values().map(|runner| runner.view().update.clone()).filter(runs).collect();
         self.sync.lock().say_again(self.now(), known);
         self.sync_wake.notify_one();

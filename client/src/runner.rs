@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, TaskRunState, Time};
-use songline_rpc::AllocUpdate;
+use songline_rpc::AllocReport;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
 /// A runner's message to the agent.
 pub(crate) enum News {
     /// An update for the servers.
-    Update(Box<AllocUpdate>),
+    Update(Box<AllocReport>),
     /// The allocation has ended, or its directory is gone: garbage collection may have something to collect, or there
     /// is room.
     Ended,
@@ -76,7 +76,7 @@ pub(crate) struct View {
     /// The servers' copy.
     pub alloc: Arc<Allocation>,
     /// Client status as reported to the servers.
-    pub update: AllocUpdate,
+    pub update: AllocReport,
     /// Time at which all its tasks had ended for good.
     pub done_at: Option<Time>,
     /// Whether its directory and records are gone.
@@ -565,10 +565,7 @@ impl View {
 
     /// Whether this task has ever run.
     pub fn was_started(&self, task: &str) -> bool {
-        self.update
-            .task_states
-            .get(task)
-            .is_some_and(|state| state.started_at.is_some() || state.state == TaskRunState::Running)
+        self.update.task(task).is_some_and(|state| state.started_at.is_some() || state.state == TaskRunState::Running)
     }
 
     /// Client status as reported to the servers.

@@ -123,8 +123,9 @@ impl<S: Servers> NodeAgent for Client<S> {
 
     async fn alloc_stats(&self, alloc: AllocId, task: &str) -> Result<Bytes, RpcError> {
         let runner = self.runner(alloc)?;
+        let view = runner.view();
         let names: Vec<_> =
-            runner.view().update.task_states.keys().filter(|name| task.is_empty() || *name == task).cloned().collect();
+            view.update.tasks().map(|(name, _)| name.clone()).filter(|name| task.is_empty() || name == task).collect();
         let look = || -> BTreeMap<String, TaskUsage> {
             names.iter().filter_map(|name| Some((name.to_string(), runner.usage(name)?))).collect()
         };
@@ -154,7 +155,7 @@ impl<S: Servers> NodeAgent for Client<S> {
     async fn alloc_snapshot(&self, alloc: AllocId) -> Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError> {
         let runner = self.present(alloc)?;
         let (to, pieces) = mpsc::channel(FRAMES_MAX);
-        let tasks = runner.view().update.task_states.keys().map(ToString::to_string).collect::<Vec<_>>();
+        let tasks = runner.view().update.tasks().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
         let dir = runner.dir.clone();
         tokio::task::spawn_blocking(move || snapshot::write(&dir, alloc, &tasks, to));
         Ok(pieces)

@@ -13,7 +13,7 @@ use songline_rpc::net::{OnSession, Pool, PoolLimits};
 use songline_rpc::port::Dialer;
 use songline_rpc::servers_wire::{RemoteServers, RpcClient, call};
 use songline_rpc::world::World;
-use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
+use songline_rpc::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
@@ -180,7 +180,7 @@ impl Servers for NetServers {
         self.calls.alloc_get_allocs(from, ids).await
     }
 
-    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
         self.calls.node_update_alloc(from, allocs).await
     }
 

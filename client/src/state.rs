@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
 use songline_model::{AllocDeploymentStatus, AllocId, Allocation, Str};
-use songline_rpc::AllocUpdate;
+use songline_rpc::AllocReport;
 use tokio::sync::oneshot;
 
 use crate::core::TaskRecord;
@@ -52,7 +52,7 @@ pub(crate) struct Left {
     pub alloc: Allocation,
     pub tasks: BTreeMap<Str, TaskRecord>,
     pub health: Option<AllocDeploymentStatus>,
-    pub acknowledged: Option<AllocUpdate>,
+    pub acknowledged: Option<AllocReport>,
 }
 
 /// Client state of an allocation that the servers have acknowledged.
@@ -61,7 +61,7 @@ pub(crate) struct Left {
 struct Acknowledged {
     client_status: songline_model::AllocClientStatus,
     client_description: Str,
-    task_states: BTreeMap<Str, songline_model::TaskState>,
+    task_states: Arc<BTreeMap<Str, songline_model::TaskState>>,
     deployment_status: Option<AllocDeploymentStatus>,
     network_status: Option<songline_model::AllocNetworkStatus>,
 }
@@ -168,11 +168,11 @@ impl StateDb {
     }
 
     /// Stores the state that the servers have acknowledged.
-    pub fn put_acknowledged(&self, update: &AllocUpdate) {
+    pub fn put_acknowledged(&self, update: &AllocReport) {
         let row = Acknowledged {
             client_status: update.client_status,
             client_description: update.client_description.clone(),
-            task_states: update.task_states.clone(),
+            task_states: update.task_states.clone().unwrap_or_default(),
             deployment_status: update.deployment_status.clone(),
             network_status: update.network_status.clone(),
         };
@@ -316,13 +316,14 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
         .get("acknowledged_state")
         .map(|value| decode::<Acknowledged>(id, "acknowledged_state", value))
         .transpose()?;
-    let acknowledged = acknowledged.map(|row| AllocUpdate {
+    let acknowledged = acknowledged.map(|row| AllocReport {
         id: *id,
         client_status: row.client_status,
         client_description: row.client_description,
-        task_states: row.task_states,
+        task_states: Some(row.task_states),
         deployment_status: row.deployment_status,
         network_status: row.network_status,
+        ..AllocReport::default()
     });
     Ok(Some(Left { alloc, tasks, health, acknowledged }))
 }

@@ -17,6 +17,7 @@ pub mod yamux;
 
 pub use about::*;
 pub use exec::*;
+pub use message::AllocReport;
 pub use node::*;
 pub use server::*;
 

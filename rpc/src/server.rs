@@ -5,11 +5,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, NamespaceName,
-    Node, NodeEvent, NodeId, NodeStatus, Secret, ServiceRegistration, Str, TaskState,
+    AllocId, Allocation, Dur, Eligibility, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, Secret,
+    ServiceRegistration, Str,
 };
 
-use crate::RpcError;
+use crate::{AllocReport, RpcError};
 
 /// Calls that servers answer for node agents. Every call but the first `node_register` carries the node's id and
 /// secret.
@@ -43,7 +43,7 @@ pub trait Servers: Send + Sync + 'static {
     fn node_update_alloc(
         &self,
         from: &NodeAuth,
-        allocs: Vec<AllocUpdate>,
+        allocs: Vec<AllocReport>,
     ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 
     /// `ServiceRegistration.Upsert`: registers services of allocations on the node. Registrations that already exist
@@ -113,21 +113,4 @@ pub struct ClientAllocs {
     pub index: u64,
     /// Tokens by which allocations prove to the previous node that they may take over their predecessor's data.
     pub migrate_tokens: BTreeMap<AllocId, Str>,
-}
-
-/// Report of a node about one of its allocations.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct AllocUpdate {
-    /// Id of the allocation.
-    pub id: AllocId,
-    /// Client status.
-    pub client_status: AllocClientStatus,
-    /// Description of the status for users.
-    pub client_description: Str,
-    /// State of each task.
-    pub task_states: BTreeMap<Str, TaskState>,
-    /// Health for the deployment, once known.
-    pub deployment_status: Option<AllocDeploymentStatus>,
-    /// Network address, once known.
-    pub network_status: Option<AllocNetworkStatus>,
 }

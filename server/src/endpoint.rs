@@ -11,7 +11,7 @@ use songline_model::{
     migrate_token,
 };
 use songline_projections::State;
-use songline_rpc::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
+use songline_rpc::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use songline_scheduler::leader::{nodes, reports};
 
 use super::leadership::LeadershipTerm;
@@ -76,7 +76,7 @@ impl Servers for Core {
             .collect())
     }
 
-    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
         let _call = self.node_call("Node.UpdateAlloc", from.id, &from.secret);
         if allocs.is_empty() {
             return Err(RpcError::remote("must update at least one allocation"));

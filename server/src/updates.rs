@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use songline_commands::{Actor, ClientAlloc};
 use songline_model::NodeId;
-use songline_rpc::{AllocUpdate, RpcError};
+use songline_rpc::{AllocReport, RpcError};
 use songline_scheduler::leader::reports;
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,7 +15,7 @@ use super::endpoint::ALLOC_UPDATE_BATCH_WAIT;
 /// Updates of one call, and the channel to its waiting caller.
 struct Waiting {
     node: NodeId,
-    allocs: Vec<AllocUpdate>,
+    allocs: Vec<AllocReport>,
     done: oneshot::Sender<Result<u64, RpcError>>,
 }
 
@@ -35,7 +35,7 @@ impl Updates {
     }
 
     /// Submits updates. Returns the entry's index once it is applied and durable.
-    pub(crate) async fn submit(&self, node: NodeId, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+    pub(crate) async fn submit(&self, node: NodeId, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
         let (done, result) = oneshot::channel();
         let closed = || RpcError::Lost("server is shutting down".into());
         self.queue.send(Waiting { node, allocs, done }).map_err(|_| closed())?;
@@ -54,7 +54,7 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
         let Some(core) = core.upgrade() else { return };
         // The next batch is gathered while this one is being written.
         tokio::spawn(async move {
-            let (entry, dropped) = reports::entry(&core.view(), reports(&batch), core.now(), || core.fresh_eval());
+            let (entry, dropped) = reports::entry(&core.view(), reports(&mut batch), core.now(), || core.fresh_eval());
             if dropped > 0 {
                 tracing::debug!(dropped, "updates of allocations that their senders do not have");
                 core.metrics.count_dropped_updates(dropped);
@@ -80,17 +80,18 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
     }
 }
 
-/// The updates of a batch in the form of the command.
-fn reports(batch: &[Waiting]) -> impl Iterator<Item = ClientAlloc> {
-    batch.iter().flat_map(|waiting| {
-        waiting.allocs.iter().map(|update| ClientAlloc {
-            id: update.id,
-            node_id: waiting.node,
-            client_status: update.client_status,
-            client_description: update.client_description.clone(),
-            task_states: Some(Arc::new(update.task_states.clone())),
-            deployment_status: update.deployment_status.clone(),
-            network_status: update.network_status.clone(),
+/// Takes the reports out of a batch, in the form of the command.
+fn reports(batch: &mut [Waiting]) -> impl Iterator<Item = ClientAlloc> {
+    batch.iter_mut().flat_map(|waiting| {
+        let node_id = waiting.node;
+        std::mem::take(&mut waiting.allocs).into_iter().map(move |report| ClientAlloc {
+            id: report.id,
+            node_id,
+            client_status: report.client_status,
+            client_description: report.client_description,
+            task_states: report.task_states.or_else(|| Some(Arc::default())),
+            deployment_status: report.deployment_status,
+            network_status: report.network_status,
             modify_time: 0,
         })
     })

@@ -9,7 +9,7 @@ use songline::model::{
     NodeDiskResources, NodeId, NodeMemoryResources, NodeResources, NodeStatus, Secret, Str, TaskRunState, TaskState,
     Time,
 };
-use songline::rpc::{AllocUpdate, BlockingQuery, NodeAuth, RpcError, Servers};
+use songline::rpc::{AllocReport, BlockingQuery, NodeAuth, RpcError, Servers};
 use tokio_util::sync::CancellationToken;
 
 /// Delay after an error.
@@ -147,7 +147,7 @@ async fn beat<S: Servers>(servers: Arc<S>, auth: NodeAuth, stop: CancellationTok
 }
 
 /// A node's update for an allocation that starts, or that has stopped.
-fn say(alloc: &Allocation, running: bool) -> AllocUpdate {
+fn say(alloc: &Allocation, running: bool) -> AllocReport {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Time::from_nanos(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
     let state = if running { TaskRunState::Running } else { TaskRunState::Dead };
@@ -155,16 +155,16 @@ fn say(alloc: &Allocation, running: bool) -> AllocUpdate {
         TaskState { state, started_at: Some(now), finished_at: (!running).then_some(now), ..TaskState::default() };
     let tasks = alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten());
     let healthy = running && alloc.deployment_id.is_some();
-    AllocUpdate {
+    AllocReport {
         id: alloc.id,
         client_status: if running { AllocClientStatus::Running } else { AllocClientStatus::Complete },
         client_description: if running { "Tasks are running" } else { "All tasks have completed" }.into(),
-        task_states: tasks.map(|spec| (spec.name.clone(), task.clone())).collect(),
+        task_states: Some(Arc::new(tasks.map(|spec| (spec.name.clone(), task.clone())).collect())),
         deployment_status: healthy.then(|| AllocDeploymentStatus {
             healthy: Some(true),
             timestamp: Some(now),
             ..AllocDeploymentStatus::default()
         }),
-        network_status: None,
+        ..AllocReport::default()
     }
 }

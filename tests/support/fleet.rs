@@ -13,7 +13,7 @@ use songline_model::{
     AllocClientStatus, AllocId, DriverInfo, Dur, Node, NodeCpuResources, NodeDiskResources, NodeId,
     NodeMemoryResources, NodeResources, NodeStatus, Secret, Str, TaskRunState, TaskState, Time,
 };
-use songline_rpc::{AllocUpdate, NodeAuth, Servers};
+use songline_rpc::{AllocReport, NodeAuth, Servers};
 use songline_server::Core;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -69,13 +69,12 @@ impl Fleet {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let started = Time::from_nanos(i64::try_from(now.as_nanos())?);
         let task = TaskState { state: TaskRunState::Running, started_at: Some(started), ..TaskState::default() };
-        let update = AllocUpdate {
+        let update = AllocReport {
             id: AllocId::from(uuid::Uuid::try_parse(alloc)?),
             client_status: AllocClientStatus::Running,
             client_description: "Tasks are running".into(),
-            task_states: [(Str::new("t"), task)].into(),
-            deployment_status: None,
-            network_status: None,
+            task_states: Some(Arc::new([(Str::new("t"), task)].into())),
+            ..AllocReport::default()
         };
         self.runtime.block_on(self.server.node_update_alloc(&node.auth, vec![update]))?;
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, TaskRunState, Time};
-use songline_rpc::{AllocUpdate, BlockingQuery, Servers};
+use songline_rpc::{AllocReport, BlockingQuery, Servers};
 
 use super::{DEV_RETRY, Inner};
 use crate::core::{
@@ -174,7 +174,7 @@ impl<S: Servers> Inner<S> {
 }
 
 /// Failure report for an allocation that could not be set up.
-fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocUpdate {
+fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocReport {
     let mut task_states = alloc.task_states.as_deref().cloned().unwrap_or_default();
     for task in alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten()) {
         task_states.entry(task.name.clone()).or_default();
@@ -186,12 +186,12 @@ fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocUpdate {
     }
     let mut health = alloc.deployment_status.as_deref().cloned().unwrap_or_default();
     health.healthy.get_or_insert(false);
-    AllocUpdate {
+    AllocReport {
         id: alloc.id,
         client_status: AllocClientStatus::Failed,
         client_description: format!("Unable to add allocation due to error: {error}").into(),
-        task_states,
+        task_states: Some(Arc::new(task_states)),
         deployment_status: alloc.deployment_id.map(|_| AllocDeploymentStatus { timestamp: Some(now), ..health }),
-        network_status: None,
+        ..AllocReport::default()
     }
 }

@@ -13,7 +13,7 @@ use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, JobType, Str, TaskState,
     Time,
 };
-use songline_rpc::AllocUpdate;
+use songline_rpc::AllocReport;
 
 use super::coordinator::{Coordinator, Stage};
 use super::event;
@@ -269,16 +269,17 @@ impl AllocRunner {
     }
 
     /// Client status of the allocation as it is reported to the servers.
-    pub fn update(&self) -> AllocUpdate {
+    pub fn update(&self) -> AllocReport {
         let (client_status, description) = self.status();
         let dns = self.alloc.group().and_then(|group| group.networks.as_ref()?.first()?.dns.clone());
-        AllocUpdate {
+        AllocReport {
             id: self.alloc.id,
             client_status,
             client_description: description.into(),
-            task_states: states(&self.tasks),
+            task_states: Some(Arc::new(states(&self.tasks))),
             deployment_status: self.deployment_status.clone(),
             network_status: Some(AllocNetworkStatus { dns, ..AllocNetworkStatus::default() }),
+            ..AllocReport::default()
         }
     }
 

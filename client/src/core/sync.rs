@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use songline_model::{AllocClientStatus, AllocId, Dur, Time};
-use songline_rpc::AllocUpdate;
+use songline_rpc::AllocReport;
 
 use super::jitter::Jitter;
 
@@ -28,7 +28,7 @@ pub enum Priority {
 ///
 /// Before the first acknowledgement the servers hold their own initial status, `pending`. (The reference lets a first
 /// `running` wait for the fifth tick; a job then shows as running up to a second late.)
-pub fn priority(acknowledged: Option<&AllocUpdate>, update: &AllocUpdate) -> Priority {
+pub fn priority(acknowledged: Option<&AllocReport>, update: &AllocReport) -> Priority {
     match acknowledged {
         None if update.client_status == AllocClientStatus::Pending => Priority::Typical,
         None => Priority::Urgent,
@@ -41,9 +41,9 @@ pub fn priority(acknowledged: Option<&AllocUpdate>, update: &AllocUpdate) -> Pri
 /// Pending updates of a node.
 #[derive(Debug)]
 pub struct AllocSync {
-    pending: BTreeMap<AllocId, AllocUpdate>,
-    acknowledged: BTreeMap<AllocId, AllocUpdate>,
-    in_flight: Option<Vec<AllocUpdate>>,
+    pending: BTreeMap<AllocId, AllocReport>,
+    acknowledged: BTreeMap<AllocId, AllocReport>,
+    in_flight: Option<Vec<AllocReport>>,
     /// Whether the servers have answered. Nothing is sent before: states from before a restart may be outdated.
     contacted: bool,
     started: Time,
@@ -77,12 +77,12 @@ impl AllocSync {
     }
 
     /// Restores an update that the servers acknowledged before a restart.
-    pub fn restore_acknowledged(&mut self, update: AllocUpdate) {
+    pub fn restore_acknowledged(&mut self, update: AllocReport) {
         self.acknowledged.insert(update.id, update);
     }
 
     /// Records the newest update of an allocation.
-    pub fn put(&mut self, now: Time, update: AllocUpdate) {
+    pub fn put(&mut self, now: Time, update: AllocReport) {
         if self.pending.is_empty() {
             self.last_seen = self.last_seen.max(self.tick(now));
         }
@@ -91,7 +91,7 @@ impl AllocSync {
 
     /// The servers had marked the node as down: earlier acknowledgements are void, so all states are sent again,
     /// `known` at once. The servers set the node to ready only then.
-    pub fn say_again(&mut self, now: Time, known: impl IntoIterator<Item = AllocUpdate>) {
+    pub fn say_again(&mut self, now: Time, known: impl IntoIterator<Item = AllocReport>) {
         self.acknowledged.clear();
         // The reason to delay a retry of the last batch is gone.
         self.not_before = now;
@@ -116,7 +116,7 @@ impl AllocSync {
     }
 
     /// The updates to send now, if any. They stay in flight until [`Self::on_sent`].
-    pub fn on_time(&mut self, now: Time) -> Option<Vec<AllocUpdate>> {
+    pub fn on_time(&mut self, now: Time) -> Option<Vec<AllocReport>> {
         if !self.contacted || self.in_flight.is_some() || self.pending.is_empty() || now < self.not_before {
             return None;
         }
@@ -132,7 +132,7 @@ impl AllocSync {
             return None;
         }
         let acknowledged = &self.acknowledged;
-        let batch: Vec<AllocUpdate> = std::mem::take(&mut self.pending)
+        let batch: Vec<AllocReport> = std::mem::take(&mut self.pending)
             .into_values()
             .filter(|update| priority(acknowledged.get(&update.id), update) != Priority::None)
             .collect();
@@ -146,7 +146,7 @@ impl AllocSync {
 
     /// Result of the last batch. Returns the updates that are acknowledged now; a refused batch is pending again,
     /// except where there is a newer update.
-    pub fn on_sent(&mut self, now: Time, accepted: bool) -> Vec<AllocUpdate> {
+    pub fn on_sent(&mut self, now: Time, accepted: bool) -> Vec<AllocReport> {
         let batch = self.in_flight.take().unwrap_or_default();
         if !accepted {
             for update in batch {

@@ -53,7 +53,7 @@ fn running(runner: &Runner, task: &Str) -> Result<Arc<dyn Process>, RpcError> {
     if !view.was_started(task) {
         return Err(missing(format!("task \"{task}\" not started yet.")));
     }
-    let runs = view.update.task_states.get(task).is_some_and(|state| state.state == TaskRunState::Running);
+    let runs = view.update.task(task).is_some_and(|state| state.state == TaskRunState::Running);
     runner.process(task).filter(|_| runs).ok_or_else(|| missing(format!("task \"{task}\" is not running.")))
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn open(runner: &Runner, logs: ReadLogs) -> Result<Reading, Rpc
         return coded(400, "must provide log type (stdout/stderr)".to_owned());
     }
     let view = runner.view();
-    if !view.update.task_states.contains_key(&logs.task) {
+    if view.update.task(&logs.task).is_none() {
         return coded(400, format!("unknown task name {:?}", logs.task.as_str()));
     }
     if !view.was_started(&logs.task) {

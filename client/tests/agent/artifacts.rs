@@ -220,9 +220,7 @@ async fn repeated_destination_swaps_never_redirect_an_artifact() {
     for round in 0..10 {
         let id = stage.servers.place(alloc(JobType::Batch, vec![sibling.clone(), victim.clone()]));
         stage
-            .until("the fetch's end", id, |update| {
-                update.task_states.get("web").is_some_and(|web| web.finished_at.is_some())
-            })
+            .until("the fetch's end", id, |update| update.task("web").is_some_and(|web| web.finished_at.is_some()))
             .await;
         stage.servers.stop(id);
         stage.until("its end", id, |update| update.client_status.is_terminal()).await;

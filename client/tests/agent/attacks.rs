@@ -184,9 +184,7 @@ async fn attack_secrets_of_others_and_files_of_root_cannot_be_read() {
     let id = stage.servers.place(alloc(JobType::Batch, vec![keeper, exec(script)]));
     crate::fake::until("the directory", || stage.alloc_dir(id).join("alloc/data").is_dir().then_some(())).await;
     of_root(&stage.alloc_dir(id).join("alloc/data/of-root"));
-    stage
-        .until("the end", id, |update| update.task_states.get("web").is_some_and(|web| web.finished_at.is_some()))
-        .await;
+    stage.until("the end", id, |update| update.task("web").is_some_and(|web| web.finished_at.is_some())).await;
     assert_eq!(stage.logs(id, "stdout", 0, Origin::Start).await.expect("logs"), "done\n");
     stage.servers.stop(id);
     stage.until("all of it", id, |update| update.client_status.is_terminal()).await;

@@ -15,7 +15,7 @@ use songline_model::{
     NodeStatus, RestartPolicy, ServiceRegistration, Str, Task, TaskGroup, TaskRunState, TaskState,
 };
 use songline_rpc::{
-    AllocUpdate, BlockingQuery, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs, RpcError,
+    AllocReport, BlockingQuery, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs, RpcError,
     Servers,
 };
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ struct Known {
     heartbeats: u64,
     fetched: usize,
     allocs: BTreeMap<AllocId, Arc<Allocation>>,
-    updates: Vec<AllocUpdate>,
+    updates: Vec<AllocReport>,
     services: BTreeMap<Str, ServiceRegistration>,
     /// Announced and withdrawn services, in order, by name.
     service_calls: Vec<String>,
@@ -84,7 +84,7 @@ impl Fake {
         self.look(|known| known.fetched)
     }
 
-    pub fn updates_of(&self, id: AllocId) -> Vec<AllocUpdate> {
+    pub fn updates_of(&self, id: AllocId) -> Vec<AllocReport> {
         self.look(|known| known.updates.iter().filter(|update| update.id == id).cloned().collect())
     }
 
@@ -160,13 +160,13 @@ impl Servers for Fake {
         Ok(ids.iter().filter_map(|id| known.allocs.get(id).cloned()).collect())
     }
 
-    async fn node_update_alloc(&self, _from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+    async fn node_update_alloc(&self, _from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
         Ok(self.change(|known| {
             for update in allocs {
                 if let Some(alloc) = known.allocs.get(&update.id) {
                     let mut alloc = Allocation::clone(alloc);
                     alloc.client_status = update.client_status;
-                    alloc.task_states = Some(Arc::new(update.task_states.clone()));
+                    alloc.task_states.clone_from(&update.task_states);
                     known.allocs.insert(update.id, Arc::new(alloc));
                 }
                 known.updates.push(update);
@@ -300,11 +300,11 @@ impl Stage {
     }
 
     /// Waits until the reported update of an allocation satisfies a condition.
-    pub async fn until(&self, what: &str, id: AllocId, is_so: impl Fn(&AllocUpdate) -> bool) -> AllocUpdate {
+    pub async fn until(&self, what: &str, id: AllocId, is_so: impl Fn(&AllocReport) -> bool) -> AllocReport {
         until(what, || self.servers.updates_of(id).into_iter().next_back().filter(|update| is_so(update))).await
     }
 
-    pub async fn until_status(&self, id: AllocId, status: AllocClientStatus) -> AllocUpdate {
+    pub async fn until_status(&self, id: AllocId, status: AllocClientStatus) -> AllocReport {
         self.until(status.as_str(), id, |update| update.client_status == status).await
     }
 
@@ -410,21 +410,21 @@ pub fn shell(script: &str) -> Task {
 }
 
 /// The types of a task's events, in order.
-pub fn kinds(update: &AllocUpdate) -> Vec<String> {
+pub fn kinds(update: &AllocReport) -> Vec<String> {
     web(update).events.iter().flatten().map(|event| event.kind.to_string()).collect()
 }
 
 /// Display messages of a task's events, in order.
-pub fn messages(update: &AllocUpdate) -> Vec<String> {
+pub fn messages(update: &AllocReport) -> Vec<String> {
     web(update).events.iter().flatten().map(|event| event.display_message.to_string()).collect()
 }
 
 /// State of the allocation's only task.
-pub fn web(update: &AllocUpdate) -> &TaskState {
-    &update.task_states["web"]
+pub fn web(update: &AllocReport) -> &TaskState {
+    update.task("web").unwrap()
 }
 
-pub fn is_running(update: &AllocUpdate) -> bool {
+pub fn is_running(update: &AllocReport) -> bool {
     web(update).state == TaskRunState::Running
 }
 

@@ -90,7 +90,9 @@ async fn group_with_an_unresolvable_service_address_does_not_start() {
     with_group_services(&mut placed, vec![Service { address_mode: "driver".into(), ..service("group", &[]) }]);
     let id = stage.servers.place(placed);
     let failed = stage.until_status(id, AllocClientStatus::Failed).await;
-    let told = failed.task_states["web"]
+    let told = failed
+        .task("web")
+        .unwrap()
         .events
         .iter()
         .flatten()

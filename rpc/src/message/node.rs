@@ -1,6 +1,7 @@
 //! `Node`: registration, heartbeats and reports of nodes, and the answers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DrainStrategy, Dur, EvalId, Node, NodeEvent,
@@ -98,19 +99,37 @@ message! {
 message! {
     /// Report of a node about one of its allocations: an allocation with few fields. Empty ones are left out.
     plain AllocReport {
+        /// Id of the allocation.
         #[serde(rename = "ID")]
         id: AllocId,
+        /// The node that reports. Set when the report is sent; servers use the authenticated node.
         #[serde(rename = "NodeID")]
         node_id: NodeId,
+        /// Client status.
         client_status: AllocClientStatus,
+        /// Description of the status for users.
         #[serde(skip_serializing_if = "Str::is_empty")]
         client_description: Str,
+        /// State of each task, by task name; shared all the way to the command. `None` from a node that knows none.
         #[serde(skip_serializing_if = "Option::is_none")]
-        task_states: Option<BTreeMap<Str, TaskState>>,
+        task_states: Option<Arc<BTreeMap<Str, TaskState>>>,
+        /// Health for the deployment, once known.
         #[serde(skip_serializing_if = "Option::is_none")]
         deployment_status: Option<AllocDeploymentStatus>,
+        /// Network address, once known.
         #[serde(skip_serializing_if = "Option::is_none")]
         network_status: Option<AllocNetworkStatus>,
+    }
+}
+impl AllocReport {
+    /// States of the tasks, in the order of their names.
+    pub fn tasks(&self) -> impl Iterator<Item = (&Str, &TaskState)> {
+        self.task_states.iter().flat_map(|states| states.iter())
+    }
+
+    /// State of a task.
+    pub fn task(&self, name: &str) -> Option<&TaskState> {
+        self.task_states.as_ref()?.get(name)
     }
 }
 message! {

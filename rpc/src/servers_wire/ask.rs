@@ -12,7 +12,7 @@ use crate::message::{
     AllocGetAllocs, AllocReport, Call, Caller, NodeEmitEvents, NodeGetClientAllocs, NodeRegister, NodeUpdate,
     NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
 };
-use crate::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
+use crate::{BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
 /// Servers at the other end of a transport, as one node sees them.
 #[derive(Debug)]
@@ -93,9 +93,9 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
         Ok(answer.allocs.unwrap_or_default().into_iter().map(|alloc| alloc.0).collect())
     }
 
-    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
-        let alloc = allocs.into_iter().map(|update| report(from, update)).collect();
-        let request = NodeUpdateAlloc { alloc: Some(alloc), ..NodeUpdateAlloc::default() };
+    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
+        let reports = allocs.into_iter().map(|report| AllocReport { node_id: from.id, ..report }).collect();
+        let request = NodeUpdateAlloc { alloc: Some(reports), ..NodeUpdateAlloc::default() };
         Ok(self.ask(from, request).await?.index)
     }
 
@@ -134,17 +134,5 @@ fn update(answer: NodeUpdate) -> NodeUpdateResponse {
         eligibility: songline_model::Eligibility::from_word(&answer.scheduling_eligibility).unwrap_or_default(),
         nodes: u32::try_from(answer.num_nodes).unwrap_or_default(),
         servers,
-    }
-}
-
-fn report(from: &NodeAuth, update: AllocUpdate) -> AllocReport {
-    AllocReport {
-        id: update.id,
-        node_id: from.id,
-        client_status: update.client_status,
-        client_description: update.client_description,
-        task_states: Some(update.task_states),
-        deployment_status: update.deployment_status,
-        network_status: update.network_status,
     }
 }

@@ -12,7 +12,7 @@ use crate::message::{
     NodeRegister, NodeServerInfo, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert,
     WireAlloc, Written,
 };
-use crate::{AllocUpdate, BlockingQuery, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
+use crate::{BlockingQuery, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
 /// The methods that [`serve_servers`] answers.
 pub const SERVED: [&str; 8] = [
@@ -121,9 +121,9 @@ async fn update_alloc<S: Servers>(servers: &S, request: NodeUpdateAlloc) -> Resu
     if reports.is_empty() {
         return Err(RpcError::remote("must update at least one allocation"));
     }
-    let mut by_node: BTreeMap<NodeId, Vec<AllocUpdate>> = BTreeMap::new();
+    let mut by_node: BTreeMap<NodeId, Vec<AllocReport>> = BTreeMap::new();
     for report in reports {
-        by_node.entry(report.node_id).or_default().push(alloc_update(report));
+        by_node.entry(report.node_id).or_default().push(report);
     }
     let mut index = 0;
     for (id, allocs) in by_node {
@@ -189,16 +189,5 @@ fn update(context: &impl ServerContext, answer: NodeUpdateResponse) -> NodeUpdat
         scheduling_eligibility: answer.eligibility.as_str().into(),
         index: answer.index,
         ..NodeUpdate::default()
-    }
-}
-
-fn alloc_update(report: AllocReport) -> AllocUpdate {
-    AllocUpdate {
-        id: report.id,
-        client_status: report.client_status,
-        client_description: report.client_description,
-        task_states: report.task_states.unwrap_or_default(),
-        deployment_status: report.deployment_status,
-        network_status: report.network_status,
     }
 }

@@ -12,7 +12,7 @@ use songline_model::{
 };
 
 use super::*;
-use crate::{AllocUpdate, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, Servers};
+use crate::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, Servers};
 
 const SECRET: &str = "5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e";
 
@@ -79,7 +79,7 @@ impl Servers for Recorder {
         self.note(format!("{} wants {ids:?}", who(from)), self.allocs.clone())
     }
 
-    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocUpdate>) -> Result<u64, RpcError> {
+    async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
         self.note(format!("{} says {allocs:?}", who(from)), 301)
     }
 
@@ -203,14 +203,15 @@ async fn allocations_arrive_with_the_identities_of_their_tasks() {
 #[tokio::test]
 async fn alloc_updates_services_and_node_events_reach_the_server() {
     let (servers, recorder) = remote(Recorder::default());
-    let update = AllocUpdate {
+    let update = AllocReport {
         id: AllocId::from_bytes([1; 16]),
+        node_id: from().id,
         client_status: AllocClientStatus::Running,
         client_description: "Tasks are running".into(),
-        task_states: BTreeMap::from([(
+        task_states: Some(Arc::new(BTreeMap::from([(
             "web".into(),
             TaskState { started_at: Some(Time::from_nanos(1_700_000_000_123_456_789)), ..TaskState::default() },
-        )]),
+        )]))),
         deployment_status: Some(AllocDeploymentStatus { healthy: Some(true), ..AllocDeploymentStatus::default() }),
         network_status: Some(AllocNetworkStatus::default()),
     };

@@ -19,7 +19,7 @@ use songline_model::{
     NodeNetworkResource, NodeResources, NodeStatus, Secret, Str, Time,
 };
 use songline_rpc::port::Dialer;
-use songline_rpc::{AllocUpdate, NodeAuth, RpcError, Servers};
+use songline_rpc::{AllocReport, NodeAuth, RpcError, Servers};
 use tokio::sync::{Notify, mpsc};
 
 use super::clock::Clock;
@@ -42,7 +42,7 @@ struct Left {
     alloc: Arc<Allocation>,
     tasks: BTreeMap<Str, TaskRecord>,
     health: Option<AllocDeploymentStatus>,
-    acknowledged: Option<AllocUpdate>,
+    acknowledged: Option<AllocReport>,
 }
 
 /// The machine, which outlives its agents.
@@ -165,7 +165,7 @@ struct Agent {
     sync_wake: Notify,
     registered: Ending,
     register_again: Notify,
-    news: mpsc::UnboundedSender<AllocUpdate>,
+    news: mpsc::UnboundedSender<AllocReport>,
 }
 
 impl Agent {
@@ -272,15 +272,15 @@ impl Agent {
 
     /// Reports all running allocations again: the servers may know their status, but requested it.
     fn say_again(&self) {
-        let runs = |update: &AllocUpdate| update.client_status == AllocClientStatus::Running;
-        let known: Vec<AllocUpdate> =
+        let runs = |update: &AllocReport| update.client_status == AllocClientStatus::Running;
+        let known: Vec<AllocReport> =
             self.runners.lock().values().map(|runner| runner.view().update).filter(runs).collect();
         self.sync.lock().say_again(self.now(), known);
         self.sync_wake.notify_one();
     }
 
     /// Collects the runners' messages.
-    async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<AllocUpdate>) {
+    async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<AllocReport>) {
         while let Some(update) = inbox.recv().await {
             // An allocation that the servers have dropped has nothing to report.
             if self.runners.lock().contains_key(&update.id) {

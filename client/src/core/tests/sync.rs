@@ -2,18 +2,18 @@
 
 use expect_test::{Expect, expect};
 use songline_model::{AllocClientStatus, AllocId, Dur, Time};
-use songline_rpc::AllocUpdate;
+use songline_rpc::AllocReport;
 
 use crate::core::{AllocSync, Jitter, Priority, priority};
 
-fn update(id: u8, status: &str) -> AllocUpdate {
+fn update(id: u8, status: &str) -> AllocReport {
     let (status, text) = status.split_once('.').unwrap_or((status, ""));
     let client_status = AllocClientStatus::from_word(status).expect("a status");
-    AllocUpdate {
+    AllocReport {
         id: AllocId::from_bytes([id; 16]),
         client_status,
         client_description: text.into(),
-        ..AllocUpdate::default()
+        ..AllocReport::default()
     }
 }
 

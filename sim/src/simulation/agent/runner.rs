@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use songline_client::core::{AllocRunner, Effect, Input};
 use songline_model::{AllocId, Allocation, Blob, Str};
-use songline_rpc::AllocUpdate;
+use songline_rpc::AllocReport;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -33,7 +33,7 @@ pub struct View {
     /// The servers' copy.
     pub alloc: Arc<Allocation>,
     /// Client status as reported to the servers.
-    pub update: AllocUpdate,
+    pub update: AllocReport,
     /// Whether its directory and records are gone.
     pub destroyed: bool,
 }
