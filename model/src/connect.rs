@@ -98,11 +98,11 @@ pub struct SidecarTask {
     pub kill_signal: Str,
 }
 
-/// `ConsulGateway` of the wire: an ingress, terminating or mesh gateway.
+/// `ConsulGateway` of the wire: an ingress, terminating or mesh gateway. `A` is the form of its proxy's addresses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct ConsulGateway {
-    pub proxy: Option<ConsulGatewayProxy>,
+#[serde(default, rename_all = "PascalCase", bound(deserialize = "A: Deserialize<'de> + Default"))]
+pub struct ConsulGateway<A = ConsulGatewayBindAddress> {
+    pub proxy: Option<ConsulGatewayProxy<A>>,
     pub ingress: Option<ConsulIngressConfigEntry>,
     pub terminating: Option<ConsulTerminatingConfigEntry>,
     pub mesh: Option<ConsulMeshConfigEntry>,
@@ -110,11 +110,11 @@ pub struct ConsulGateway {
 
 /// `ConsulGatewayProxy` of the wire: settings of a gateway's proxy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct ConsulGatewayProxy {
+#[serde(default, rename_all = "PascalCase", bound(deserialize = "A: Deserialize<'de> + Default"))]
+pub struct ConsulGatewayProxy<A = ConsulGatewayBindAddress> {
     pub connect_timeout: Option<Dur>,
     pub envoy_gateway_bind_tagged_addresses: bool,
-    pub envoy_gateway_bind_addresses: Option<BTreeMap<Str, ConsulGatewayBindAddress>>,
+    pub envoy_gateway_bind_addresses: Option<BTreeMap<Str, A>>,
     pub envoy_gateway_no_default_bind: bool,
     #[serde(rename = "EnvoyDNSDiscoveryType")]
     pub envoy_dns_discovery_type: Str,

@@ -1,35 +1,14 @@
-//! Gateways of the service mesh as submitted. Entries without optional scalars have the same form when stored.
+//! Gateways of the service mesh as submitted. Only the addresses of a proxy have another form when stored.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{non_empty, non_empty_map};
-use crate::{ConsulIngressConfigEntry, ConsulMeshConfigEntry, ConsulTerminatingConfigEntry, Dur, Str};
+use crate::{ConsulGatewayProxy, ConsulIngressConfigEntry, Dur, Str};
 
 /// `ConsulGateway` as submitted.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct ConsulGateway {
-    pub proxy: Option<ConsulGatewayProxy>,
-    pub ingress: Option<ConsulIngressConfigEntry>,
-    pub terminating: Option<ConsulTerminatingConfigEntry>,
-    pub mesh: Option<ConsulMeshConfigEntry>,
-}
-
-/// `ConsulGatewayProxy` as submitted.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct ConsulGatewayProxy {
-    pub connect_timeout: Option<Dur>,
-    pub envoy_gateway_bind_tagged_addresses: bool,
-    pub envoy_gateway_bind_addresses: Option<BTreeMap<Str, ConsulGatewayBindAddress>>,
-    pub envoy_gateway_no_default_bind: bool,
-    #[serde(rename = "EnvoyDNSDiscoveryType")]
-    pub envoy_dns_discovery_type: Str,
-    pub config: Option<BTreeMap<Str, Value>>,
-}
+pub type ConsulGateway = crate::ConsulGateway<ConsulGatewayBindAddress>;
 
 /// `ConsulGatewayBindAddress` as submitted; `Name` repeats the key of the map and is not stored.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -59,12 +38,20 @@ impl ConsulGateway {
     }
 
     pub(super) fn into_row(self) -> crate::ConsulGateway {
-        crate::ConsulGateway {
-            proxy: self.proxy.map(ConsulGatewayProxy::into_row),
-            ingress: self.ingress,
-            terminating: self.terminating,
-            mesh: self.mesh,
-        }
+        let row = |address: ConsulGatewayBindAddress| crate::ConsulGatewayBindAddress {
+            address: address.address,
+            port: address.port,
+        };
+        let rows = |addresses: BTreeMap<Str, _>| addresses.into_iter().map(|(name, it)| (name, row(it))).collect();
+        let proxy = self.proxy.map(|proxy| ConsulGatewayProxy {
+            connect_timeout: proxy.connect_timeout,
+            envoy_gateway_bind_tagged_addresses: proxy.envoy_gateway_bind_tagged_addresses,
+            envoy_gateway_bind_addresses: proxy.envoy_gateway_bind_addresses.map(rows),
+            envoy_gateway_no_default_bind: proxy.envoy_gateway_no_default_bind,
+            envoy_dns_discovery_type: proxy.envoy_dns_discovery_type,
+            config: proxy.config,
+        });
+        crate::ConsulGateway { proxy, ingress: self.ingress, terminating: self.terminating, mesh: self.mesh }
     }
 }
 
@@ -77,25 +64,6 @@ fn canonicalize_ingress(ingress: &mut ConsulIngressConfigEntry) {
         listener.services = non_empty(listener.services.take());
         for service in listener.services.iter_mut().flatten() {
             service.hosts = non_empty(service.hosts.take());
-        }
-    }
-}
-
-impl ConsulGatewayProxy {
-    fn into_row(self) -> crate::ConsulGatewayProxy {
-        let row = |address: ConsulGatewayBindAddress| crate::ConsulGatewayBindAddress {
-            address: address.address,
-            port: address.port,
-        };
-        crate::ConsulGatewayProxy {
-            connect_timeout: self.connect_timeout,
-            envoy_gateway_bind_tagged_addresses: self.envoy_gateway_bind_tagged_addresses,
-            envoy_gateway_bind_addresses: self
-                .envoy_gateway_bind_addresses
-                .map(|addresses| addresses.into_iter().map(|(name, address)| (name, row(address))).collect()),
-            envoy_gateway_no_default_bind: self.envoy_gateway_no_default_bind,
-            envoy_dns_discovery_type: self.envoy_dns_discovery_type,
-            config: self.config,
         }
     }
 }

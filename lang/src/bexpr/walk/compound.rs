@@ -66,38 +66,25 @@ impl Elements<'_> {
     }
 }
 
-impl ser::SerializeSeq for Elements<'_> {
-    type Ok = Outcome;
-    type Error = EvalError;
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
-        self.element(value)
-    }
-    fn end(self) -> Result<Outcome, EvalError> {
-        self.answer()
-    }
+/// A tuple is walked like a list.
+macro_rules! walk_elements {
+    ($($kind:ident::$method:ident)*) => {$(
+        impl ser::$kind for Elements<'_> {
+            type Ok = Outcome;
+            type Error = EvalError;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
+                self.element(value)
+            }
+
+            fn end(self) -> Result<Outcome, EvalError> {
+                self.answer()
+            }
+        }
+    )*};
 }
 
-impl ser::SerializeTuple for Elements<'_> {
-    type Ok = Outcome;
-    type Error = EvalError;
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
-        self.element(value)
-    }
-    fn end(self) -> Result<Outcome, EvalError> {
-        self.answer()
-    }
-}
-
-impl ser::SerializeTupleStruct for Elements<'_> {
-    type Ok = Outcome;
-    type Error = EvalError;
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EvalError> {
-        self.element(value)
-    }
-    fn end(self) -> Result<Outcome, EvalError> {
-        self.answer()
-    }
-}
+walk_elements! { SerializeSeq::serialize_element SerializeTuple::serialize_element SerializeTupleStruct::serialize_field }
 
 /// Role of the current key for its value.
 pub(super) enum Key {
