@@ -45,8 +45,8 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// A nonce that no other log has.
     fn unique(&self, dir: &Path) -> u64;
 
-    /// Whether calls may block, so that they need a thread on which blocking is allowed. If false, calls are made in
-    /// the caller's task, and no work is moved to another thread.
+    /// Whether work may block its thread, so that it needs one on which blocking is allowed. If false, it runs in its
+    /// caller's task: a simulation has one thread. Everything that starts threads for such work asks this.
     fn waits(&self) -> bool {
         true
     }
@@ -67,14 +67,7 @@ pub trait Disk: Debug + Send + Sync + 'static {
 
     /// Writes a small file durably, in place of a file with the same name. A crash leaves one of the two. A private
     /// file and a directory made for it can be read by their owner only.
-    fn put(&self, path: &Path, content: &[u8], _private: bool) -> io::Result<()> {
-        let unfinished = path.with_extension("tmp");
-        let file = self.open(&unfinished, Open::Create)?;
-        file.write_all_at(content, 0)?;
-        file.sync_all()?;
-        self.rename(&unfinished, path)?;
-        path.parent().map_or(Ok(()), |dir| self.sync_dir(dir))
-    }
+    fn put(&self, path: &Path, content: &[u8], private: bool) -> io::Result<()>;
 
     /// Number of bytes that may still be written to the disk of a directory.
     fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
@@ -253,13 +246,31 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Runs blocking file work on a blocking thread, or in place if the disk's calls do not block. An error if the work
-/// panicked.
-pub(crate) async fn beside<T: Send + 'static>(
-    disk: &dyn Disk,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<T> {
-    if disk.waits() { tokio::task::spawn_blocking(work).await.map_err(io::Error::other) } else { Ok(work()) }
+impl dyn Disk + '_ {
+    /// Runs work that blocks, on a thread for such work, or right here if work may not block. An error means that the
+    /// work panicked.
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+        if self.waits() { tokio::task::spawn_blocking(work).await.map_err(io::Error::other) } else { Ok(work()) }
+    }
+
+    /// Starts work that blocks and that is waited for by nothing, on a thread of this name, or runs it right here.
+    pub fn start_blocking(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        if self.waits() {
+            return std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop);
+        }
+        work();
+        Ok(())
+    }
+}
+
+/// [`Disk::put`] by the other calls, for a disk that has no owners or modes.
+pub fn put_by_rename(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+    let unfinished = path.with_extension("tmp");
+    let file = disk.open(&unfinished, Open::Create)?;
+    file.write_all_at(content, 0)?;
+    file.sync_all()?;
+    disk.rename(&unfinished, path)?;
+    path.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
 }
 
 /// Sequential reads or writes of a file from an offset on. Not buffered.

@@ -23,7 +23,7 @@ mod store;
 mod transport;
 
 pub use checkpoint::CheckpointInfo;
-pub use disk::{Disk, DiskFile, Lock, Open, RealDisk};
+pub use disk::{Disk, DiskFile, Lock, Open, RealDisk, put_by_rename};
 pub use error::{CheckpointError, Failure, MemberError, OpenError, ProposeError, ReadError};
 pub use history::Entries;
 pub use log::{Accepted, Config, Leadership, Log, PeerProgress, Start, Timing};

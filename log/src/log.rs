@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::checkpoint::{self, Checkpoint};
-use crate::disk::{self, Disk, RealDisk};
+use crate::disk::{Disk, RealDisk};
 use crate::error::{CheckpointError, Failure, MemberError, OpenError, ProposeError, ReadError};
 use crate::history::{Entries, Source};
 use crate::machine::StateMachine;
@@ -516,7 +516,7 @@ impl<S: StateMachine> Log<S> {
         let (past, oldest_entry) = (self.inner.config.past, self.oldest_index());
         let floor = running.store.floor().next;
         let disk = Arc::clone(&self.inner.config.disk);
-        let written = disk::beside(self.inner.config.disk.as_ref(), move || {
+        let written = self.inner.config.disk.blocking(move || {
             let disk = disk.as_ref();
             let checkpoint = Checkpoint::write(disk, &dir, meta, source)?;
             for received in checkpoint::received(disk, &dir)? {
@@ -539,8 +539,7 @@ impl<S: StateMachine> Log<S> {
         let dir = self.inner.config.checkpoints_dir();
         let keep = self.inner.config.checkpoints_keep.max(1);
         let disk = Arc::clone(&self.inner.config.disk);
-        let oldest =
-            disk::beside(self.inner.config.disk.as_ref(), move || checkpoint::oldest_index(disk.as_ref(), &dir, keep));
+        let oldest = self.inner.config.disk.blocking(move || checkpoint::oldest_index(disk.as_ref(), &dir, keep));
         let oldest = oldest.await.and_then(|outcome| outcome);
         let Some(oldest) = oldest.map_err(CheckpointError::Write)? else { return Ok(Dropped::default()) };
         let running = self.running();

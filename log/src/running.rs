@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::disk;
 use crate::error::OpenError;
 use crate::log::{Config, Start};
 use crate::machine::StateMachine;
@@ -37,7 +36,7 @@ impl<S: StateMachine> Running<S> {
         state: S,
     ) -> Result<Self, OpenError> {
         let plan = config.clone();
-        let recovered = disk::beside(config.disk.as_ref(), move || recovery::recover(&plan, state));
+        let recovered = config.disk.blocking(move || recovery::recover(&plan, state));
         let (store, mut machine, recovery) = recovered.await.map_err(|error| OpenError::Start(error.to_string()))??;
         let store = Arc::new(store);
         let (progress, gone) = (machine.progress(), machine.gone());
@@ -62,7 +61,7 @@ impl<S: StateMachine> Running<S> {
         let Some(state) = gone.as_mut() else { return Ok(()) };
         self.node.shutdown().await;
         let store = Arc::clone(&self.store);
-        let closed = disk::beside(config.disk.as_ref(), move || store.close()).await;
+        let closed = config.disk.blocking(move || store.close()).await;
         closed.map_err(|error| OpenError::Start(format!("closing the log: {error}")))?;
         let let_go = tokio::time::timeout(LET_GO_WITHIN, state.wait()).await;
         let_go.map_err(|_| {

@@ -1,5 +1,6 @@
-//! The machine that an agent runs on: clocks, randomness and threads. A real machine here; the simulation has another.
-//! Connections are a trait of their own ([`crate::port::Network`]), files are the log's (`songline_log::Disk`).
+//! The machine that an agent runs on: clocks, randomness and loops. A real machine here; the simulation has another.
+//! Connections are a trait of their own ([`crate::port::Network`]). Files, and whether work may block a thread, are the
+//! log's (`songline_log::Disk`).
 //!
 //! Timers are tokio's in both: a simulation pauses tokio's clock.
 
@@ -22,7 +23,7 @@ pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[error("the system's source of randomness failed")]
 pub struct NoRandomness;
 
-/// Clocks, randomness and threads of a machine.
+/// Clocks, randomness and loops of a machine.
 pub trait World: Debug + Send + Sync + 'static {
     /// Wall-clock time. May jump when the clock is set.
     fn wall(&self) -> Time;
@@ -32,10 +33,6 @@ pub trait World: Debug + Send + Sync + 'static {
 
     /// Fills `bytes` with random bytes that are good enough for keys.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness>;
-
-    /// Whether work may block its thread, so that it needs one on which blocking is allowed. If false, such work runs
-    /// in its caller's task.
-    fn may_block(&self) -> bool;
 
     /// Starts a loop that is bound by the processor, on a thread of its own if this world has threads. Must be called
     /// within a tokio runtime.
@@ -61,29 +58,6 @@ impl dyn World {
         let mut bytes = [0; 8];
         self.fill(&mut bytes).expect("the system's source of randomness works");
         u64::from_le_bytes(bytes)
-    }
-
-    /// Runs work that blocks, and returns its result: on a thread for such work, or right here in a world whose work
-    /// may not block. An error means that the work panicked.
-    pub async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, tokio::task::JoinError> {
-        match self.may_block() {
-            true => tokio::task::spawn_blocking(work).await,
-            false => Ok(work()),
-        }
-    }
-
-    /// Starts work that blocks and that is waited for by nothing, or runs it right here.
-    pub fn start_blocking(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        match self.may_block() {
-            true => std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop),
-            false => {
-                work();
-                Ok(())
-            }
-        }
     }
 }
 
@@ -111,10 +85,6 @@ impl World for Machine {
 
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
         SysRng.try_fill_bytes(bytes).map_err(|_| NoRandomness)
-    }
-
-    fn may_block(&self) -> bool {
-        true
     }
 
     fn start_loop(&self, name: String, work: Work) -> io::Result<()> {

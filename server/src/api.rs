@@ -86,7 +86,7 @@ impl Server for Core {
     async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
         let (seed, world) = (self.world().number(), Arc::clone(&self.facts.surroundings.world));
-        let planned = self.world().blocking(move || {
+        let planned = self.facts.disk.blocking(move || {
             let started = world.steady();
             let mut planned = songline_scheduler::dry_run::dry_run(&view, Arc::unwrap_or_clone(job), seed, now);
             let took = world.steady().saturating_sub(started);
@@ -149,7 +149,7 @@ impl Server for Core {
     async fn reconcile_summaries(&self, actor: Actor, idempotency: Option<Idempotency>) -> Result<(), ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
         let seed = self.world().number();
-        let queued = self.world().blocking(move || queued_by_job(&view, seed, now)).await;
+        let queued = self.facts.disk.blocking(move || queued_by_job(&view, seed, now)).await;
         let queued = queued.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         let command = ReconcileSummaries { queued };
         self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await?;

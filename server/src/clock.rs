@@ -76,10 +76,6 @@ mod tests {
             Err(NoRandomness)
         }
 
-        fn may_block(&self) -> bool {
-            true
-        }
-
         fn start_loop(&self, _: String, _: Work) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }

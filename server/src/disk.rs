@@ -79,12 +79,8 @@ async fn come_back(own: &Weak<Core>, wait: &mut Duration) -> Option<()> {
             return None;
         }
         let (dir, disk) = (core.facts.dir.clone(), Arc::clone(&core.facts.disk));
-        let probed = core
-            .world()
-            .blocking(move || probe(&*disk, &dir))
-            .await
-            .map_err(io::Error::other)
-            .and_then(|probed| probed);
+        let probing = Arc::clone(&disk);
+        let probed = disk.blocking(move || probe(&*probing, &dir)).await.and_then(|probed| probed);
         if let Err(error) = probed {
             tracing::info!(%error, again_in = ?*wait, "the disk does not work yet");
             continue;

@@ -150,7 +150,7 @@ impl Machine {
         let before = core.published.view.swap(Arc::clone(&view));
         if reactions.iter().any(|reaction| matches!(reaction.changes[..], [Change::Restored])) {
             // Dropping frees millions of rows, so it is done on another thread.
-            let dropping = core.world().start_blocking("drop-state", move || drop(before));
+            let dropping = core.facts.disk.start_blocking("drop-state", move || drop(before));
             if let Err(error) = dropping {
                 tracing::debug!(%error, "the former state was dropped here");
             }

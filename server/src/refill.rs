@@ -76,8 +76,8 @@ pub(crate) fn start(core: &Arc<Core>) {
 async fn fill_once(weak: &Weak<Core>) -> bool {
     let Some(core) = weak.upgrade() else { return false };
     let (told, done) = oneshot::channel();
-    let (world, observer) = (Arc::clone(&core.facts.surroundings.world), core.facts.surroundings.observer.clone());
-    let (own, has_thread) = (Weak::clone(weak), world.may_block());
+    let (disk, observer) = (Arc::clone(&core.facts.disk), core.facts.surroundings.observer.clone());
+    let (own, has_thread) = (Weak::clone(weak), disk.waits());
     drop(core);
     let run = move || {
         if has_thread {
@@ -103,7 +103,7 @@ async fn fill_once(weak: &Weak<Core>) -> bool {
         // The receiver is gone when the server is shutting down.
         let _ = told.send(filled);
     };
-    if let Err(error) = world.start_blocking("refill", run) {
+    if let Err(error) = disk.start_blocking("refill", run) {
         tracing::error!(error = &error as &dyn std::error::Error, "starting to fill what was lost anew");
     }
     done.await.unwrap_or(false)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
-use songline_log::{Disk, DiskFile, Lock, Open, RealDisk};
+use songline_log::{Disk, DiskFile, Lock, Open, RealDisk, put_by_rename};
 
 /// The machine's file system, until a fault is set.
 #[derive(Debug, Clone, Default)]
@@ -105,6 +105,10 @@ impl Disk for Moody {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.change()?;
         RealDisk.sync_dir(dir)
+    }
+
+    fn put(&self, path: &Path, content: &[u8], _private: bool) -> io::Result<()> {
+        put_by_rename(self, path, content)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::message::Part;
 use super::types::Vote;
 use crate::checkpoint::{self, Checkpoint};
-use crate::disk::{self, Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile, Open};
 use crate::position::Position;
 
 /// Time for which a sender waits for an installation before it is told to ask again. Shorter than `PART_WITHIN`, its
@@ -144,7 +144,7 @@ impl Unverified {
     pub async fn verified(self) -> io::Result<Checkpoint> {
         let Self { disk: on, dir, path, file } = self;
         let disk = Arc::clone(&on);
-        let verified = disk::beside(disk.as_ref(), move || {
+        let verified = disk.blocking(move || {
             file.sync_all()?;
             // Verify before renaming: a start installs files by name.
             let whole = Checkpoint::verify(on.as_ref(), &path).inspect_err(|_| drop(on.remove(&path)))?;
@@ -164,6 +164,6 @@ impl Gathering {
 
     async fn store(&self, disk: &dyn Disk, data: Bytes) -> io::Result<u64> {
         let (file, at) = (Arc::clone(&self.file), self.have);
-        disk::beside(disk, move || file.write_all_at(&data, at).map(|()| at + data.len() as u64)).await?
+        disk.blocking(move || file.write_all_at(&data, at).map(|()| at + data.len() as u64)).await?
     }
 }

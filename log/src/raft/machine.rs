@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use super::adapt;
 use super::types::{LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, Types};
 use crate::checkpoint::{Checkpoint, Meta};
-use crate::disk::{self, Disk};
+use crate::disk::Disk;
 use crate::machine::{CheckpointSource, Committed, Payload, StateMachine};
 use crate::members::{Members, NodeId};
 use crate::position::Edge;
@@ -262,8 +262,7 @@ impl<R: Send + Sync + 'static> RaftSnapshotBuilder<Types<R>> for Builder {
                     return Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: None });
                 };
                 let (dir, on) = (dir.clone(), Arc::clone(disk));
-                let written =
-                    disk::beside(disk.as_ref(), move || Checkpoint::write(on.as_ref(), &dir, meta, source)).await?;
+                let written = disk.blocking(move || Checkpoint::write(on.as_ref(), &dir, meta, source)).await?;
                 let checkpoint = written.inspect_err(|error| progress.note_trouble("writing", error))?;
                 progress.set_newest(checkpoint.clone());
                 to_snapshot(checkpoint)

@@ -19,7 +19,7 @@ use super::adapt;
 use super::message::{Part, Request, Response};
 use super::types::{Snapshot, SnapshotData, Types, Vote};
 use crate::checkpoint::Checkpoint;
-use crate::disk::{self, Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile, Open};
 use crate::members::NodeId;
 use crate::transport::{Transport, TransportError};
 
@@ -138,7 +138,7 @@ impl Peer {
             }
             offset = have;
             let reading = Arc::clone(&file);
-            let read = disk::beside(self.disk.as_ref(), move || read_part(reading.as_ref(), offset, file_bytes)).await;
+            let read = self.disk.blocking(move || read_part(reading.as_ref(), offset, file_bytes)).await;
             data = read.and_then(|read| read).map_err(failed)?;
         }
     }

@@ -47,8 +47,8 @@ pub struct Client {
 /// Result of one attempt.
 enum Attempt {
     Answered(Answer),
-    /// The attempt had no effect; the leader to ask, if known.
-    Refused(Option<u64>),
+    /// The attempt had no effect.
+    Refused,
     Unknown,
 }
 
@@ -110,14 +110,14 @@ impl Client {
         let write = match &ended {
             Attempt::Answered(Answer::Wrote(version)) => write(Outcome::Acknowledged(*version)),
             // A conflict: answered, and not written.
-            Attempt::Answered(_) | Attempt::Refused(_) => write(Outcome::Refused),
+            Attempt::Answered(_) | Attempt::Refused => write(Outcome::Refused),
             Attempt::Unknown => write(Outcome::Unknown),
         }
         .filter(|_| writes);
         let answer = match ended {
             Attempt::Answered(answer) => Some((returned, answer)),
             Attempt::Unknown => None,
-            Attempt::Refused(_) => {
+            Attempt::Refused => {
                 self.record.refused(write);
                 return false;
             }
@@ -150,7 +150,7 @@ impl Client {
                     self.leader = Some(to);
                     return Attempt::Answered(answer);
                 }
-                Attempt::Refused(leader) => self.leader = leader.filter(|leader| *leader != to),
+                Attempt::Refused => self.leader = None,
                 Attempt::Unknown => {
                     self.leader = None;
                     unknown = true;
@@ -159,11 +159,11 @@ impl Client {
             let pause = self.rng.random_range(20..600);
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
-        if unknown { Attempt::Unknown } else { Attempt::Refused(None) }
+        if unknown { Attempt::Unknown } else { Attempt::Refused }
     }
 
     async fn attempt(&mut self, to: u64, id: u64, key: &str, operation: Operation) -> Attempt {
-        let Some(host) = self.hosts.iter().find(|host| host.machine() == to) else { return Attempt::Refused(None) };
+        let Some(host) = self.hosts.iter().find(|host| host.machine() == to) else { return Attempt::Refused };
         let asked =
             ask(Arc::clone(&self.network), Arc::clone(host), id, key.to_owned(), operation, self.rng.random_bool(0.3));
         // The server continues when the client has stopped waiting.
@@ -184,7 +184,7 @@ async fn ask(
     by_lease: bool,
 ) -> Option<Attempt> {
     tokio::time::sleep(network.passage()?).await;
-    let Some(life) = host.life() else { return Some(Attempt::Refused(None)) };
+    let Some(life) = host.life() else { return Some(Attempt::Refused) };
     let attempt = serve(&host, &life, id, &key, operation, by_lease).await;
     if !life.lives() {
         return None;
@@ -222,7 +222,7 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
         ..VariableMetadata::default()
     };
     // Rows name a root key of the cluster; these are not encrypted, so that the checkers can read them.
-    let Some(key_id) = life.view().active_root_key().map(|key| key.meta.key_id) else { return Attempt::Refused(None) };
+    let Some(key_id) = life.view().active_root_key().map(|key| key.meta.key_id) else { return Attempt::Refused };
     let encrypted = VariableData { data: Sealed(value.to_be_bytes().to_vec()), key_id };
     let command = ApplyVariable { op, var: Variable { meta, encrypted } };
     let idempotency = Idempotency { key: id.to_string().into(), ..Idempotency::default() };
@@ -232,7 +232,7 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
             Ok(Applied::VariableWritten(meta)) => Attempt::Answered(Answer::Wrote(meta.modify_index)),
             Ok(Applied::VariableConflict(stored)) => Attempt::Answered(conflict(&stored)),
             Ok(_) => Attempt::Answered(Answer::Deleted),
-            Err(_) => Attempt::Refused(None),
+            Err(_) => Attempt::Refused,
         },
         Err(error) => not_done(&error),
     }
@@ -240,7 +240,7 @@ async fn serve(host: &Host, life: &Life, id: u64, key: &str, operation: Operatio
 
 fn not_done(error: &ProposeError) -> Attempt {
     match error {
-        ProposeError::NotLeader { .. } | ProposeError::TooLong { .. } | ProposeError::Disk(_) => Attempt::Refused(None),
+        ProposeError::NotLeader { .. } | ProposeError::TooLong { .. } | ProposeError::Disk(_) => Attempt::Refused,
         ProposeError::OutcomeUnknown | ProposeError::Stopped(_) => Attempt::Unknown,
     }
 }

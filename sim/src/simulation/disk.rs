@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_log::{Disk, DiskFile, Lock, Open};
+use songline_log::{Disk, DiskFile, Lock, Open, put_by_rename};
 use tokio::time::Instant;
 
 use super::clock::Clock;
@@ -311,6 +311,10 @@ impl Disk for SimDisk {
             naming.carry_out(&mut platter.kept_names);
         }
         Ok(())
+    }
+
+    fn put(&self, path: &Path, content: &[u8], _private: bool) -> io::Result<()> {
+        put_by_rename(self, path, content)
     }
 
     fn lock(&self, _path: &Path) -> io::Result<Lock> {

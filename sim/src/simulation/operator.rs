@@ -56,14 +56,7 @@ impl Operator {
         self.record.note(&format!("server {} is demoted: {}", host.machine(), matches!(demoted, Ok(Ok(())))));
         self.record.count(|counts| counts.memberships += 1);
         tokio::time::sleep(lasts).await;
-        while !self.is_whole() {
-            if let Some(life) = self.leader() {
-                // Repeated until the server is a voter, so the outcome of one attempt does not matter.
-                let _ = tokio::time::timeout(ANSWER_WITHIN, life.log().promote(host.id())).await;
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        self.until_whole().await;
+        self.until_whole(Some(host)).await;
     }
 
     /// Flips bits on a machine's disk while it is down. Its server starts nevertheless, or reports the damage and is
@@ -121,15 +114,20 @@ impl Operator {
     /// Puts an empty disk into a machine, and waits until its new server has taken its place.
     async fn renew(&self, host: &Host) {
         host.renew();
-        self.until_whole().await;
+        self.until_whole(None).await;
         self.record.count(|counts| counts.joins += 1);
         self.record.note(&format!("server {} has joined", host.machine()));
     }
 
-    async fn until_whole(&self) {
+    /// Waits until exactly the wanted servers are voters. Gives a demoted server its vote back.
+    async fn until_whole(&self, demoted: Option<&Host>) {
         let since = tokio::time::Instant::now();
         let mut told = since;
         while !self.is_whole() {
+            if let (Some(host), Some(life)) = (demoted, self.leader()) {
+                // Repeated until the server is a voter, so the outcome of one attempt does not matter.
+                let _ = tokio::time::timeout(ANSWER_WITHIN, life.log().promote(host.id())).await;
+            }
             tokio::time::sleep(LOOK_EVERY).await;
             if told.elapsed() >= TELL_EVERY {
                 told = tokio::time::Instant::now();

@@ -43,10 +43,6 @@ impl World for SimWorld {
         Ok(())
     }
 
-    fn may_block(&self) -> bool {
-        false
-    }
-
     fn start_loop(&self, _name: String, work: Work) -> io::Result<()> {
         tokio::spawn(work);
         Ok(())
