@@ -11,7 +11,7 @@ use std::sync::Arc;
 use songline_commands::{DeregisterJob, DeregisterJobs, RegisterJob, SetJobStability};
 use songline_model::{
     DEFAULT_NODE_POOL, Deployment, DeploymentStatus, DesiredTransition, Evaluation, Job, JobId, JobKey, JobSubmission,
-    NamespaceName,
+    JobType, NamespaceName,
 };
 
 use crate::rejected::Rejected;
@@ -39,6 +39,12 @@ impl Rules<JobKey, Job> for tables::Jobs {
     fn load(_stored: &[u8], job: Option<Arc<Job>>) -> Result<Arc<Job>, rmp_serde::decode::Error> {
         job.ok_or_else(no_job)
     }
+
+    fn reindex(state: &mut State, before: Option<&Arc<Job>>, after: Option<&Arc<Job>>) {
+        let key =
+            |job: Option<&Arc<Job>>| job.filter(|job| job.kind == JobType::System && !job.stop).map(|job| job.key());
+        crate::index::move_key(&mut state.by.system_jobs, key(before), key(after));
+    }
 }
 
 impl State {
@@ -55,6 +61,11 @@ impl State {
     /// All jobs, by namespace and id.
     pub fn jobs(&self) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
         self.tables.jobs.iter()
+    }
+
+    /// The system jobs that are not stopped, by namespace and id.
+    pub fn system_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.by.system_jobs.iter().filter_map(|key| self.job_by_key(key))
     }
 
     /// The jobs of a namespace, by id.

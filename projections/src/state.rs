@@ -62,6 +62,8 @@ pub(crate) struct Indexes {
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
     pub(crate) allocs_by_eval: OrdSet<(EvalId, AllocId)>,
     pub(crate) allocs_by_deployment: OrdSet<(DeploymentId, AllocId)>,
+    /// System jobs that are not stopped: every change of a node asks for them.
+    pub(crate) system_jobs: OrdSet<JobKey>,
     pub(crate) job_counts: OrdMap<JobKey, Counts>,
     pub(crate) deployments_by_create: OrdSet<(u64, DeploymentId)>,
     pub(crate) deployments_by_job: OrdSet<(JobKey, u64, DeploymentId)>,

@@ -50,7 +50,7 @@ pub fn node_evals(
             job.map_or((JobType::Service, DEFAULT_PRIORITY), |job| (job.kind.clone(), job.priority))
         });
     }
-    for job in view.jobs().filter(|job| job.kind == JobType::System && !job.stop && job.covers(node)) {
+    for job in view.system_jobs().filter(|job| job.covers(node)) {
         jobs.entry(job.key()).or_insert_with(|| (job.kind.clone(), job.priority));
     }
     let eval = |(key, (kind, priority)): (JobKey, (JobType, i64))| Evaluation {

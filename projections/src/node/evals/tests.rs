@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use songline_commands::{Actor, Command, Envelope, RegisterJob, RegisterNode};
-use songline_model::{EvalId, Job, JobType, Node, NodeId, NodeStatus, Time};
+use songline_commands::{Actor, Command, DeregisterJob, Envelope, RegisterJob, RegisterNode};
+use songline_model::{EvalId, Job, JobKey, JobType, Node, NodeId, NodeStatus, Time};
 
 use super::{node_evals, node_registration_needs_evals, node_transition_needs_evals};
 use crate::story::{id, state_after};
@@ -99,6 +99,40 @@ fn system_jobs_that_match_the_node_are_evaluated() {
         everywhere system 70 node-update 77
         here system 70 node-update 77"#]],
     );
+}
+
+#[test]
+fn stopped_and_purged_system_jobs_are_not_evaluated_until_they_are_registered_again() {
+    let mut state = state_after("node register n1");
+    let mut run = |command: Command| {
+        let index = state.raft_index() + 1;
+        apply(&mut state, index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).result.unwrap();
+        let evals =
+            node_evals(&state, state.node(NodeId::from_bytes(id("n1"))).unwrap(), 77, Time::from_secs(5), || {
+                EvalId::from_bytes([1; 16])
+            });
+        evals.iter().map(|eval| eval.job_id.to_string()).collect::<Vec<_>>()
+    };
+    let register = |name: &str| {
+        let job = Job {
+            id: name.into(),
+            namespace: "default".into(),
+            kind: JobType::System,
+            node_pool: "all".into(),
+            datacenters: Some(vec!["*".into()]),
+            ..Job::default()
+        };
+        RegisterJob { job: Arc::new(job), versions_max: 6, ..RegisterJob::default() }.into()
+    };
+    let deregister = |name: &str, purge| {
+        let job = JobKey::new("default", name);
+        DeregisterJob { job, purge, versions_max: 6, ..DeregisterJob::default() }.into()
+    };
+    assert_eq!(run(register("net")), ["net"]);
+    assert_eq!(run(register("logs")), ["logs", "net"]);
+    assert_eq!(run(deregister("net", false)), ["logs"]);
+    assert_eq!(run(deregister("logs", true)), [""; 0]);
+    assert_eq!(run(register("net")), ["net"]);
 }
 
 #[test]
