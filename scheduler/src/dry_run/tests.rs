@@ -70,3 +70,45 @@ fn dry_run_of_a_changed_job_lists_stops_and_updates() {
     check(story, "count=3 env=2", &["check index 2", "web ignore 0 place 0 stop 0 in place 0 destructive 3"]);
     check(story, "count=3", &["check index 2", "web ignore 3 place 0 stop 0 in place 0 destructive 0"]);
 }
+
+#[test]
+fn dry_run_of_a_system_job_counts_only_the_nodes_that_may_run_it() {
+    check(
+        "node a meta.ssd=1\nnode b\nnode c meta.ssd=1",
+        "system constraint=${meta.ssd},is_set,",
+        &["check index 0", "web ignore 0 place 2 stop 0 in place 0 destructive 0"],
+    );
+}
+
+#[test]
+fn dry_run_of_a_system_job_without_room_shows_the_blocked_evaluation() {
+    check(
+        "node a cpu=100\nnode b\nnode c cpu=100",
+        "system",
+        &[
+            "check index 0",
+            "web ignore 0 place 3 stop 0 in place 0 destructive 0",
+            "web fails",
+            "web waits for 2",
+            "eval queued-allocs blocked",
+        ],
+    );
+}
+
+#[test]
+fn dry_run_of_a_changed_system_job_counts_every_replacement_of_a_rolling_update() {
+    let story = "node a\nnode b\nnode c\njob j system\nrun j";
+    let updates = "web ignore 0 place 0 stop 0 in place 0 destructive 3";
+    check(story, "system env=2", &["check index 4", updates]);
+    let rolling = &["check index 4", updates, "eval rolling-update pending"];
+    check(story, "system env=2 parallel=2 stagger=30", rolling);
+    check(story, "system kill=9", &["check index 4", "web ignore 0 place 0 stop 0 in place 3 destructive 0"]);
+    check(story, "system", &["check index 4", "web ignore 3 place 0 stop 0 in place 0 destructive 0"]);
+}
+
+#[test]
+fn dry_run_of_a_sysbatch_job_leaves_finished_allocs() {
+    let story = "node a\njob j sysbatch\nrun j\nclient j.web[0] complete\nnode b";
+    check(story, "sysbatch", &["check index 2", "web ignore 1 place 1 stop 0 in place 0 destructive 0"]);
+    check(story, "sysbatch env=2", &["check index 2", "web ignore 0 place 1 stop 0 in place 0 destructive 1"]);
+}

@@ -214,8 +214,8 @@ fn eval_garbage(view: &State, eval: &Evaluation, cutoff: u64, with_job: bool, no
     let job = view.job(&eval.namespace, &eval.job_id);
     let allocs: Vec<_> = view.allocs_of_eval(eval.id).collect();
     // The latest allocations of a batch job that is still registered stay: without them the job would run again.
-    let keep_latest =
-        eval.kind == JobType::Batch && job.is_some_and(|job| job.status != JobStatus::Dead || !(job.stop || with_job));
+    let runs_once = matches!(eval.kind, JobType::Batch | JobType::SysBatch);
+    let keep_latest = runs_once && job.is_some_and(|job| job.status != JobStatus::Dead || !(job.stop || with_job));
     let old: Vec<_> = allocs
         .iter()
         .filter(|alloc| match job.filter(|_| keep_latest) {

@@ -19,7 +19,7 @@ use crate::generic::tests::cluster::Cluster;
 /// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (proposals at
 /// that time), `moved SECS` (commits the drains' proposals at that time), `gc` (rows that a forced collection deletes),
 /// `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status), `unlooked NODE` (whether the evaluations
-/// of its absence are missing).
+/// of its absence are missing). `empty NODE SECS ignore` leaves system jobs alone, `gc evals` deletes no jobs.
 fn check(story: &str, expected: Expect) {
     let mut cluster = Cluster::new();
     let start = Time::from_secs(1_000_000);
@@ -32,11 +32,14 @@ fn check(story: &str, expected: Expect) {
                 health(&mut cluster, name, healthy == "true", start);
                 continue;
             }
-            ["empty", node, secs] => {
+            ["empty", node, secs, ref how @ ..] => {
                 let node_id = node_of(&cluster, node);
-                let force_deadline = Some(at(secs));
-                let drain_strategy =
-                    Some(DrainStrategy { deadline: Dur::from_secs(1), force_deadline, ..DrainStrategy::default() });
+                let drain_strategy = Some(DrainStrategy {
+                    deadline: Dur::from_secs(1),
+                    force_deadline: Some(at(secs)),
+                    ignore_system_jobs: how.contains(&"ignore"),
+                    ..DrainStrategy::default()
+                });
                 cluster.commit(UpdateNodeDrain { node_id, drain_strategy, ..UpdateNodeDrain::default() });
                 continue;
             }
@@ -62,6 +65,15 @@ fn check(story: &str, expected: Expect) {
                 continue;
             }
             ["gc"] => gc::collect(&cluster.state, &gc::Cutoffs::ALL, start, 6).iter().map(garbage).collect(),
+            ["gc", "evals"] => {
+                let mut times = gc::TimeTable::default();
+                times.witness(cluster.state.applied_index(), start);
+                let zero = Dur::ZERO;
+                let (job, node) = (Dur::from_secs(3600), zero);
+                let ages = gc::GcAges { eval: zero, batch_eval: zero, job, node, deployment: zero, acl_token: zero };
+                let cutoffs = times.cutoffs(&ages, start);
+                gc::collect(&cluster.state, &cutoffs, start, 6).iter().map(garbage).collect()
+            }
             ["missed", node] => {
                 let node = cluster.state.node(node_of(&cluster, node)).unwrap();
                 vec![heartbeats::status_after_miss(&cluster.state, node, cluster.now).to_string()]
@@ -217,6 +229,75 @@ fn drain_at_its_deadline_migrates_all_allocs_and_then_completes() {
             drains 3600: migrate {"work": 2}
             drains 3600: migrate {"work": 2}
             drains 3600: Node drain complete by its deadline
+        "#]],
+    );
+}
+
+#[test]
+fn system_allocs_are_drained_last_and_sysbatch_allocs_like_others() {
+    check(
+        "node n1
+         job net system
+         run net
+         job once sysbatch
+         run once
+         empty n1 3600
+         drains 1
+         client once.web[0] complete
+         drains 2
+         moved 2
+         drains 3",
+        expect![[r#"
+            drains 1: nothing
+            drains 2: migrate {"net": 1}
+            drains 3: Node drain complete
+        "#]],
+    );
+}
+
+#[test]
+fn system_allocs_stay_when_the_drain_ignores_them() {
+    check(
+        "node n1
+         job net system
+         run net
+         empty n1 3600 ignore
+         drains 1",
+        expect![[r#"
+            drains 1: Node drain complete
+        "#]],
+    );
+}
+
+#[test]
+fn gc_keeps_the_latest_allocs_of_a_sysbatch_job_that_is_done() {
+    check(
+        "node n1
+         job once sysbatch
+         run once
+         client once.web[0] complete
+         gc evals
+         gc",
+        expect![[r#"
+            gc evals: nothing
+            gc: 1 evals, 1 allocs; 1 jobs
+        "#]],
+    );
+}
+
+#[test]
+fn gc_collects_the_evals_of_a_system_job_whose_allocs_have_ended() {
+    check(
+        "node n1
+         job net system
+         run net
+         run net
+         gc evals
+         client net.web[0] failed
+         gc evals",
+        expect![[r#"
+            gc evals: 1 evals, 0 allocs
+            gc evals: 2 evals, 1 allocs
         "#]],
     );
 }
