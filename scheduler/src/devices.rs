@@ -117,7 +117,11 @@ impl Request {
 impl Held {
     /// Adds the devices of an allocation. False: another one holds a device already.
     pub fn take(&mut self, resources: &AllocatedResources) -> bool {
-        keys(resources).fold(true, |alone, key| self.0.insert(key) && alone)
+        let mut alone = true;
+        for key in keys(resources) {
+            alone &= self.0.insert(key);
+        }
+        alone
     }
 
     /// Releases the devices of an allocation.

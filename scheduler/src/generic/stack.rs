@@ -312,43 +312,32 @@ impl<'a> Stack<'a> {
             metrics.filtered(node, &why);
             return None;
         }
-        let grant = match self.fit(ask, node) {
+        let (view, job, stopped) = (self.view, self.job, &self.stopped);
+        let usage = self.usage.entry(node.id).or_insert_with(|| Usage::count(view, node, job, stopped));
+        let grant = match Grant::find(ask, node, usage, (view, stopped), &mut self.seed) {
             Ok(grant) => grant,
             Err(dimension) => {
                 metrics.exhausted(node, &dimension);
                 return None;
             }
         };
-        let scores = self.scores(ask, &grant, options, node, position);
+        let fit = rank::fit_score(self.algorithm, usage.capacity, usage.used.plus(grant.amount));
+        let scores = if self.per_node {
+            Scores { fit, devices: grant.device_score, fit_only: true, ..Scores::default() }
+        } else {
+            Scores {
+                fit,
+                devices: grant.device_score,
+                anti_affinity: rank::anti_affinity(usage.of_group(&ask.name), ask.count),
+                penalty: options.penalties.contains(&node.id),
+                affinity: ask.affinity(node, position),
+                spread: ask.spread(node, position, &mut self.properties, &mut self.lowest_spread),
+                fit_only: false,
+            }
+        };
         let score = scores.total();
         metrics.scored(node.id, scores, score);
         Some(Candidate { node: node.clone(), grant, score })
-    }
-
-    fn scores(
-        &mut self,
-        ask: &mut Ask,
-        grant: &Grant,
-        options: &Options<'_>,
-        node: &Arc<Node>,
-        position: Option<usize>,
-    ) -> Scores {
-        let algorithm = self.algorithm;
-        let per_node = self.per_node;
-        let usage = self.usage_of(node);
-        let fit = rank::fit_score(algorithm, usage.capacity, usage.used.plus(grant.amount));
-        if per_node {
-            return Scores { fit, devices: grant.device_score, fit_only: true, ..Scores::default() };
-        }
-        Scores {
-            fit,
-            devices: grant.device_score,
-            anti_affinity: rank::anti_affinity(usage.of_group(&ask.name), ask.count),
-            penalty: options.penalties.contains(&node.id),
-            affinity: ask.affinity(node, position),
-            spread: ask.spread(node, position, &mut self.properties, &mut self.lowest_spread),
-            fit_only: false,
-        }
     }
 
     /// Checks whether the node may run the group; `Err` is the filter text.
@@ -431,13 +420,6 @@ impl<'a> Stack<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Resources for one more allocation on the node; `Err` is the exhausted dimension.
-    fn fit(&mut self, ask: &Ask, node: &Arc<Node>) -> Result<Grant, String> {
-        let (view, job, stopped) = (self.view, self.job, &self.stopped);
-        let usage = self.usage.entry(node.id).or_insert_with(|| Usage::count(view, node, job, stopped));
-        Grant::find(ask, node, usage, (view, stopped), &mut self.seed)
     }
 
     /// The group's ask. The caller puts it back.

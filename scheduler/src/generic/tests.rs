@@ -1,5 +1,6 @@
 //! Stories of the whole scheduler on a real state: see [`cluster::tell`].
 
+mod asks;
 mod canaries;
 mod changes;
 pub(crate) mod cluster;

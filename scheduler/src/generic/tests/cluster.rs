@@ -13,15 +13,15 @@ use songline_commands::{
     UpdateNodeEligibility, UpdateNodeStatus,
 };
 use songline_model::{
-    Affinity, AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo,
-    Dur, Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType,
-    NetworkResource, Node, NodeDevice, NodeDeviceResource, NodeId, NodeNetworkAddress, NodeNetworkResource,
-    NodeResources, NodeStatus, Plan, PlanResult, Port, RequestedDevice, ReschedulePolicy, Resources,
-    SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget, Str, Task, TaskGroup, TaskRunState, TaskState,
-    Template, Time, UpdateStrategy, Vault,
+    AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur,
+    Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource,
+    Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan, PlanResult, Port,
+    ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Str, Task, TaskGroup, TaskRunState,
+    TaskState, Template, Time, UpdateStrategy, Vault,
 };
 use songline_projections::{State, apply};
 
+use super::asks;
 use crate::applier;
 use crate::attempts::{Done, Scheduler, Step};
 
@@ -122,7 +122,7 @@ impl Cluster {
         resources.disk.disk_mb = 100_000;
         resources.cpu.total_cpu_cores = number("cores", 0) as u64;
         resources.cpu.reservable_cpu_cores = Some((0..resources.cpu.total_cpu_cores).collect());
-        resources.devices = words.get("devices").map(|texts| texts.split(';').map(device_group).collect());
+        resources.devices = words.get("devices").map(|texts| texts.split(';').map(asks::device_group).collect());
         let address =
             NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
         let network = NodeNetworkResource {
@@ -378,7 +378,7 @@ impl Cluster {
                 .iter()
                 .map(|port| format!(" {}={}", port.label, if port.value < 20_000 { port.value } else { -1 }))
                 .collect();
-            let ports = ports + &told_tasks(alloc);
+            let ports = ports + &asks::told_tasks(alloc);
             let how = match self.state.alloc(alloc.id) {
                 Some(_) => "update",
                 None if alloc.reschedule_tracker.is_some() => "place again",
@@ -441,28 +441,6 @@ impl Cluster {
     }
 }
 
-/// Ports, cores and devices that the tasks of an alloc have for themselves.
-fn told_tasks(alloc: &Allocation) -> String {
-    let mut told = String::new();
-    let tasks = alloc.allocated_resources.iter().flat_map(|resources| resources.tasks.iter().flatten());
-    for (name, task) in tasks {
-        for network in task.networks.iter().flatten() {
-            for port in network.reserved_ports.iter().chain(network.dynamic_ports.iter()).flatten() {
-                let value = if port.value < 20_000 { port.value } else { -1 };
-                write!(told, " {name} {}:{}={value}", network.ip, port.label).unwrap();
-            }
-        }
-        for given in task.devices.iter().flatten() {
-            let ids = given.device_ids.as_ref().unwrap().join(",");
-            write!(told, " {name} {}/{}/{}:{ids}", given.vendor, given.kind, given.name).unwrap();
-        }
-        if let Some(cores) = &task.cpu.reserved_cores {
-            write!(told, " {name} cores {cores:?} cpu {}", task.cpu.cpu_shares).unwrap();
-        }
-    }
-    told
-}
-
 fn is_per_node(alloc: &Allocation) -> bool {
     alloc.job.as_ref().is_some_and(|job| job.kind.is_per_node())
 }
@@ -502,49 +480,6 @@ fn brief(metric: &AllocMetric) -> String {
     )
 }
 
-/// A group of devices such as `nvidia/gpu/1080ti:a1,a2`: vendor, type, name, ids.
-fn device_group(text: &str) -> NodeDeviceResource {
-    let (name, ids) = text.split_once(':').unwrap();
-    let parts: Vec<&str> = name.split('/').collect();
-    let device = |id: &str| NodeDevice { id: id.into(), healthy: true, ..NodeDevice::default() };
-    NodeDeviceResource {
-        vendor: parts[0].into(),
-        kind: parts[1].into(),
-        name: parts[2].into(),
-        instances: Some(ids.split(',').map(device).collect()),
-        attributes: None,
-    }
-}
-
-/// A request for devices such as `nvidia/gpu,2`, with an affinity such as `,${device.model},=,1080ti,50`.
-fn requested_device(text: &str) -> RequestedDevice {
-    let (name, rest) = text.split_once(',').unwrap();
-    let (count, affinity) = rest.split_once(',').unwrap_or((rest, ""));
-    let parts: Vec<&str> = affinity.split(',').collect();
-    let affinity = (parts.len() == 4).then(|| Affinity {
-        l_target: parts[0].into(),
-        operand: parts[1].into(),
-        r_target: parts[2].into(),
-        weight: parts[3].parse().unwrap(),
-    });
-    RequestedDevice {
-        name: name.into(),
-        count: count.parse().unwrap(),
-        affinities: affinity.map(|affinity| vec![affinity]),
-        ..RequestedDevice::default()
-    }
-}
-
-/// A spread such as `${node.datacenter},100,dc1:60`: attribute, weight, targets.
-fn spread(text: &str) -> Spread {
-    let mut parts = text.split(',');
-    let (attribute, weight) = (parts.next().unwrap().into(), parts.next().unwrap().parse().unwrap());
-    let target =
-        |(value, percent): (&str, &str)| SpreadTarget { value: value.into(), percent: percent.parse().unwrap() };
-    let targets: Vec<SpreadTarget> = parts.map(|part| target(part.split_once(':').unwrap())).collect();
-    Spread { attribute, weight, spread_target: (!targets.is_empty()).then_some(targets) }
-}
-
 /// A job of one group `web` with one task `t`, with the properties that the words give.
 pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
     let number = |key: &str, default: i64| words.get(key).map_or(default, |text| text.parse().unwrap());
@@ -554,13 +489,8 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         Constraint { l_target: next(), operand: next(), r_target: next() }
     };
     let constraints = |key: &str| words.get(key).map(|text| vec![constraint(text)]);
-    let affinity = |text: &str| {
-        let Constraint { l_target, operand, r_target } = constraint(text);
-        let weight = text.rsplit(',').next().unwrap().parse().unwrap();
-        Affinity { l_target, operand, r_target, weight }
-    };
-    let affinities = |key: &str| words.get(key).map(|texts| texts.split(';').map(affinity).collect());
-    let spreads = |key: &str| words.get(key).map(|texts| texts.split(';').map(spread).collect());
+    let affinities = |key: &str| words.get(key).map(|texts| texts.split(';').map(asks::affinity).collect());
+    let spreads = |key: &str| words.get(key).map(|texts| texts.split(';').map(asks::spread).collect());
     let port = |label: &str, value| Port { label: label.into(), value, ..Port::default() };
     let networks = (words.contains_key("port") || words.contains_key("dynamic")).then(|| {
         vec![NetworkResource {
@@ -581,7 +511,7 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
             memory_mb: number("mem", 256),
             memory_max_mb: number("memmax", 0),
             cores: number("cores", 0),
-            devices: words.get("device").map(|text| vec![requested_device(text)]),
+            devices: words.get("device").map(|text| vec![asks::requested_device(text)]),
             networks: words.get("task_port").map(|text| {
                 vec![NetworkResource {
                     reserved_ports: Some(vec![port("http", text.parse().unwrap())]),
