@@ -7,6 +7,8 @@ use crate::{DeviceAttribute, Node, Str};
 
 /// Prefix of keys that identify a single node.
 const UNIQUE: &str = "unique.";
+/// List of the signals that a node knows. Nomad's agents report it in random order.
+const SIGNALS: &str = "os.signals";
 
 impl Node {
     /// The class of the node in its current state: `v1:` and a number.
@@ -53,7 +55,13 @@ impl Input {
     fn map(&mut self, map: Option<&BTreeMap<Str, Str>>) {
         for (key, value) in map.into_iter().flatten().filter(|(key, _)| !key.starts_with(UNIQUE)) {
             self.text(key);
-            self.text(value);
+            if key == SIGNALS {
+                let mut signals: Vec<&str> = value.split(',').collect();
+                signals.sort_unstable();
+                self.text(&signals.join(","));
+            } else {
+                self.text(value);
+            }
         }
         self.end();
     }
@@ -94,6 +102,13 @@ mod tests {
         one.id = NodeId::from_bytes([7; 16]);
         one.name = "a".into();
         assert_eq!(one.compute_class(), other.compute_class());
+    }
+
+    #[test]
+    fn order_of_the_signals_does_not_count() {
+        let class = |signals: &str| node(&[("os.signals", signals)]).compute_class();
+        assert_eq!(class("SIGHUP,SIGINT"), class("SIGINT,SIGHUP"));
+        assert_ne!(class("SIGHUP,SIGINT"), class("SIGHUP"));
     }
 
     #[test]
