@@ -21,7 +21,7 @@ mod operator;
 mod plan;
 mod root_key;
 mod scaling;
-mod service;
+mod service_registration;
 mod variable;
 mod work;
 
@@ -42,7 +42,7 @@ pub use operator::*;
 pub use plan::*;
 pub use root_key::*;
 pub use scaling::*;
-pub use service::*;
+pub use service_registration::*;
 pub use variable::*;
 pub use work::*;
 

@@ -33,7 +33,7 @@ mod root_key;
 mod row_map;
 mod runs;
 mod scaling;
-mod service;
+mod service_registration;
 mod state;
 #[cfg(test)]
 mod story;
@@ -225,9 +225,9 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::RootKeyMetaDelete(cmd) => root_key::delete(tx, cmd),
         Command::DeploymentPromote(cmd) => deployment::promote(tx, cmd),
         Command::ScalingEventRegister(cmd) => scaling::add_event(tx, cmd),
-        Command::ServiceRegistrationUpsert(cmd) => service::upsert(tx, cmd),
-        Command::ServiceRegistrationDeleteById(cmd) => service::delete(tx, cmd),
-        Command::ServiceRegistrationDeleteByNodeId(cmd) => service::delete_of_node(tx, cmd),
+        Command::ServiceRegistrationUpsert(cmd) => service_registration::upsert(tx, cmd),
+        Command::ServiceRegistrationDeleteById(cmd) => service_registration::delete(tx, cmd),
+        Command::ServiceRegistrationDeleteByNodeId(cmd) => service_registration::delete_of_node(tx, cmd),
         Command::NodePoolUpsert(cmd) => node_pool::upsert(tx, cmd),
         Command::NodePoolDelete(cmd) => node_pool::delete(tx, cmd),
         Command::NamespaceUpsert(cmd) => namespace::upsert(tx, cmd),

@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::eval::PackedEval;
 use crate::key_set::KeySet;
 use crate::runs::Runs;
-use crate::service::ServiceKey;
+use crate::service_registration::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
 use crate::tx::Stamp;
 use crate::work::WorkFilter;

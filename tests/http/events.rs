@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::http::{self, Connection, Request};
-use crate::jobs::{line, pack};
+use crate::job::{line, pack};
 use crate::story::{Story, WITHIN};
 
 /// The frames of a stream up to one that `is_last`.

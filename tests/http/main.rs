@@ -7,7 +7,7 @@ mod acl;
 mod agent;
 mod clients;
 mod dev;
-mod evals;
+mod eval;
 mod events;
 mod exec;
 #[path = "../support/exposition.rs"]
@@ -20,11 +20,11 @@ mod hostile;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
 mod isolation;
-mod jobs;
+mod job;
 mod login;
 mod metrics;
 mod monitor;
-mod nodes;
+mod node;
 mod openapi;
 mod planted;
 #[path = "../support/process.rs"]

@@ -18,7 +18,7 @@ use songline_model::{Allocation, Secret, Str};
 use songline_rpc::{ExecCommand, ExecSession, NodeAgent};
 
 use crate::error::ApiError;
-use crate::http::allocs::alloc_id;
+use crate::http::alloc::alloc_id;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};

@@ -21,7 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ApiError;
-use crate::http::allocs::agent_of;
+use crate::http::alloc::agent_of;
 use crate::http::call::{Call, empty};
 use crate::http::capability::Capability;
 use crate::http::ids;

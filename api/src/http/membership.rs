@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::http::call::{Call, empty};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::http::namespaces::multi_error;
+use crate::http::namespace::multi_error;
 use crate::http::params::parse_bool;
 use crate::server::Server;
 use songline_lang::acl::Access;

@@ -9,7 +9,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::caller::denied;
 use crate::error::ApiError;
-use crate::http::allocs::alloc_id;
+use crate::http::alloc::alloc_id;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};

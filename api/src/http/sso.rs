@@ -16,7 +16,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::http::namespaces::multi_error;
+use crate::http::namespace::multi_error;
 use crate::http::params::check_region;
 use crate::server::Server;
 

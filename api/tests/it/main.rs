@@ -11,7 +11,7 @@ mod cluster;
 mod corpus;
 mod csi;
 mod deliberate;
-mod evals;
+mod eval;
 mod every_list;
 mod forward;
 #[path = "../../../fuzz/src/frames.rs"]
@@ -20,12 +20,12 @@ mod hostile;
 #[path = "../../../fuzz/src/http.rs"]
 mod http;
 mod identity;
-mod jobs;
+mod job;
 mod listen;
 mod lists;
 mod login;
 mod matrix;
-mod namespaces;
+mod namespace;
 mod periodic;
 mod place;
 mod provider;
@@ -35,10 +35,10 @@ mod routes;
 mod run_once;
 mod search;
 mod server;
-mod services;
+mod service_registration;
 #[path = "../../../tests/support/openapi.rs"]
 mod shapes;
 mod stream;
-mod variables;
+mod variable;
 mod weaknesses;
 mod world;

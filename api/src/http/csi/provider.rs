@@ -10,7 +10,7 @@ use songline_wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
 use super::{admit, requested, require_write, volume_id, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::namespaces::multi_error;
+use crate::http::namespace::multi_error;
 use crate::http::params::quote;
 use crate::http::rate::RateOp;
 use crate::server::{Served, Server};

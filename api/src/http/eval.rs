@@ -14,7 +14,7 @@ use songline_wire::eval::{EvalDeleteRequest, EvalStub, EvalView};
 use songline_wire::responses::{EvalCountResponse, EvalDeleteResponse};
 
 use crate::error::ApiError;
-use crate::http::allocs::{readable, stubs};
+use crate::http::alloc::{readable, stubs};
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;

@@ -19,7 +19,7 @@ use songline_wire::alloc::AllocFields;
 use songline_wire::job::{JobStub, JobVersionsResponse};
 
 use crate::error::ApiError;
-use crate::http::allocs::{StubList, stubs};
+use crate::http::alloc::{StubList, stubs};
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
@@ -261,5 +261,5 @@ async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
-    super::services::of_job(&call, &params, &key).await
+    super::service_registration::of_job(&call, &params, &key).await
 }

@@ -269,7 +269,7 @@ async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let params = call.read_params()?;
     let id = alloc_id(call.id())?;
-    super::services::of_alloc(&call, &params, id).await
+    super::service_registration::of_alloc(&call, &params, id).await
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -18,7 +18,7 @@ use songline_wire::deployment::{
 use songline_wire::responses::DeploymentUpdateResponse;
 
 use crate::error::ApiError;
-use crate::http::allocs::{readable, stubs};
+use crate::http::alloc::{readable, stubs};
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;

@@ -14,10 +14,10 @@ use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
-use crate::http::jobs;
+use crate::http::job;
 use crate::http::mux::{Methods, Mux};
-use crate::http::namespaces::multi_error;
-use crate::http::nodes;
+use crate::http::namespace::multi_error;
+use crate::http::node;
 use crate::http::paging::{self, Token};
 use crate::server::Server;
 use songline_lang::acl::{Access, NodePoolCapability};
@@ -128,7 +128,7 @@ async fn list_nodes<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !params.prefix.is_empty() {
         return Err(ApiError::bad_request("prefix argument not allowed"));
     }
-    let fields = nodes::list_fields(&call)?;
+    let fields = node::list_fields(&call)?;
     let pool = Str::new(call.id());
     call.require(|acl| acl.node_pool(&pool, NodePoolCapability::Read))?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Nodes)], |view| {
@@ -154,7 +154,7 @@ async fn list_jobs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let index = call.view().table_index(Table::NodePools).max(1);
         return Err(ApiError::missing("node pool not found", index));
     }
-    jobs::list_where(&call, &params, |job: &Job| pool == ALL_NODE_POOL || job.node_pool == *pool).await
+    job::list_where(&call, &params, |job: &Job| pool == ALL_NODE_POOL || job.node_pool == *pool).await
 }
 
 /// Refuses an invalid node pool.
