@@ -421,7 +421,7 @@ pub fn messages(update: &AllocReport) -> Vec<String> {
 
 /// State of the allocation's only task.
 pub fn web(update: &AllocReport) -> &TaskState {
-    update.task("web").unwrap()
+    update.task("web").expect("the task is reported")
 }
 
 pub fn is_running(update: &AllocReport) -> bool {
