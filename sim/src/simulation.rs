@@ -18,6 +18,7 @@ mod rest;
 mod run;
 mod server;
 mod shrink;
+mod stage;
 mod stream;
 mod world;
 
@@ -25,3 +26,4 @@ pub use plan::{Fault, Plan, Sabotage, What, Whom};
 pub use record::{Counts, Violation};
 pub use run::{Report, run};
 pub use shrink::{Story, shrink};
+pub use stage::{Stage, on_stage};

@@ -5,6 +5,7 @@
 mod allocs;
 mod processes;
 mod runner;
+mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,15 +61,46 @@ pub struct NodeMachine {
     left: Mutex<BTreeMap<AllocId, Left>>,
     agent: Mutex<Option<Arc<Agent>>>,
     servers: Vec<Str>,
+    /// Description of the node as it registers.
+    description: Node,
+    /// Whether tasks do what their configuration for the mock driver says, and nothing at random.
+    scripted: bool,
 }
 
 impl NodeMachine {
-    /// Creates a machine on which nothing runs yet.
+    /// Creates a machine on which nothing runs yet. Its tasks fail at random.
     pub fn new(number: usize, seed: u64, servers: Vec<Str>, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
+        Self::with(number, seed, servers, network, record, plain(number), false)
+    }
+
+    /// Creates a machine with this description, except for id, secret and status. Its tasks do what they are
+    /// configured to do.
+    pub fn scripted(
+        number: usize,
+        seed: u64,
+        servers: Vec<Str>,
+        network: &Arc<Network>,
+        record: &Arc<Record>,
+        description: Node,
+    ) -> Arc<Self> {
+        Self::with(number, seed, servers, network, record, description, true)
+    }
+
+    fn with(
+        number: usize,
+        seed: u64,
+        servers: Vec<Str>,
+        network: &Arc<Network>,
+        record: &Arc<Record>,
+        description: Node,
+        scripted: bool,
+    ) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let id = NodeId::from(uuid::Builder::from_random_bytes(rng.random()).into_uuid());
         let auth = NodeAuth { id, secret: Secret::new(format!("secret-{number}")) };
         let clock = Clock::new(record.started(), rng.random_range(-500..=500), rng.random_range(900..=1100));
+        let secret_id = auth.secret.clone();
+        let description = Node { id, secret_id, status: NodeStatus::Initializing, ..description };
         Arc::new(Self {
             number,
             auth,
@@ -80,12 +112,14 @@ impl NodeMachine {
             left: Mutex::default(),
             agent: Mutex::default(),
             servers,
+            description,
+            scripted,
         })
     }
 
     /// Name of the node.
-    pub fn name(&self) -> String {
-        format!("node-{}", self.number)
+    pub fn name(&self) -> &str {
+        &self.description.name
     }
 
     /// Starts a new agent on the machine, which restores the previous agent's state.
@@ -124,33 +158,28 @@ impl NodeMachine {
     async fn until(&self, at: Option<Time>) {
         self.clock.count(at.map(|at| at.since(self.now()))).await;
     }
+}
 
-    fn describe(&self) -> Node {
-        let mut resources = NodeResources::default();
-        resources.cpu.cpu_shares = CPU_SHARES;
-        resources.memory.memory_mb = 8000;
-        resources.disk.disk_mb = 100_000;
-        let address =
-            NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
-        let network = NodeNetworkResource {
-            mode: "host".into(),
-            addresses: Some(vec![address]),
-            ..NodeNetworkResource::default()
-        };
-        resources.node_networks = Some(vec![network]);
-        let driver = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
-        Node {
-            id: self.auth.id,
-            secret_id: self.auth.secret.clone(),
-            name: self.name().into(),
-            datacenter: "dc1".into(),
-            node_pool: "default".into(),
-            attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())),
-            node_resources: Some(Arc::new(resources)),
-            drivers: Some([("mock_driver".into(), driver)].into()),
-            status: NodeStatus::Initializing,
-            ..Node::default()
-        }
+/// Description of a node of a simulation with faults, without id and secret.
+fn plain(number: usize) -> Node {
+    let mut resources = NodeResources::default();
+    resources.cpu.cpu_shares = CPU_SHARES;
+    resources.memory.memory_mb = 8000;
+    resources.disk.disk_mb = 100_000;
+    let address =
+        NodeNetworkAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeNetworkAddress::default() };
+    let network =
+        NodeNetworkResource { mode: "host".into(), addresses: Some(vec![address]), ..NodeNetworkResource::default() };
+    resources.node_networks = Some(vec![network]);
+    let driver = DriverInfo { detected: true, healthy: true, ..DriverInfo::default() };
+    Node {
+        name: format!("node-{number}").into(),
+        datacenter: "dc1".into(),
+        node_pool: "default".into(),
+        attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())),
+        node_resources: Some(Arc::new(resources)),
+        drivers: Some([("mock_driver".into(), driver)].into()),
+        ..Node::default()
     }
 }
 
@@ -240,7 +269,7 @@ impl Agent {
     }
 
     async fn register(&self, beats: &mut Heartbeats) {
-        let node = Node { status: NodeStatus::Initializing, ..self.machine.describe() };
+        let node = self.machine.description.clone();
         match self.call(|| self.servers.node_register(node.clone())).await {
             Ok(answer) => {
                 beats.on_registered(self.now(), answer.heartbeat_ttl);

@@ -16,7 +16,7 @@ pub fn placements(view: &State, nodes: &[Arc<NodeMachine>]) -> Placements {
         (job.id.to_string(), if job.stop { 0 } else { sum })
     });
     let runs = |machine: &Arc<NodeMachine>| NodeRuns {
-        node: machine.name(),
+        node: machine.name().to_owned(),
         is_ready: view.node(machine.auth.id).is_some_and(|node| node.status == NodeStatus::Ready),
         runs: machine.processes.alive().into_iter().map(|(alloc, _)| alloc.to_string()).collect(),
     };

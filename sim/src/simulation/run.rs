@@ -27,6 +27,9 @@ const REST_WITHIN: Duration = Duration::from_secs(900);
 /// Time for which they have to stay so.
 const REST_STAYS: Duration = Duration::from_secs(5);
 
+/// Number of scheduler workers of a server.
+const SCHEDULERS: usize = 2;
+
 /// Result of a simulation.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -48,22 +51,27 @@ pub fn run(plan: &Plan) -> Report {
 }
 
 fn simulate(plan: &Plan, begun: impl FnOnce(&Cluster)) -> Report {
-    songline_log::seed_this_thread(Some(plan.seed));
+    on_virtual_time(plan.seed, async {
+        let cluster = Cluster::new(plan);
+        begun(&cluster);
+        cluster.run(plan).await
+    })
+}
+
+/// Runs a future in this thread, on a virtual clock and with the randomness of `seed`.
+pub fn on_virtual_time<T>(seed: u64, work: impl Future<Output = T>) -> T {
+    songline_log::seed_this_thread(Some(seed));
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true);
     // tokio decides with random numbers which of several branches that are ready it takes. Without the build's flag
     // (`.cargo/config.toml`) a run is as good, and cannot be repeated.
     #[cfg(tokio_unstable)]
-    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&plan.seed.to_le_bytes()));
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
     let runtime = builder.build().expect("a runtime without IO needs nothing of the system");
-    let report = runtime.block_on(async {
-        let cluster = Cluster::new(plan);
-        begun(&cluster);
-        cluster.run(plan).await
-    });
+    let done = runtime.block_on(work);
     drop(runtime);
     songline_log::seed_this_thread(None);
-    report
+    done
 }
 
 struct Cluster {
@@ -81,7 +89,7 @@ impl Cluster {
         let network = Network::new(plan.seed ^ 0x6e65_7477_6f72_6b00);
         let machines = 1..=plan.servers as u64 + 1;
         let seed = |machine: u64| plan.seed.wrapping_mul(31).wrapping_add(machine);
-        let host = |machine| Host::new(machine, plan.servers, seed(machine), &network, &record);
+        let host = |machine| Host::new(machine, plan.servers, SCHEDULERS, seed(machine), &network, &record);
         let hosts: Vec<_> = machines.map(host).collect();
         let addresses: Vec<Str> = hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
         let node = |number| NodeMachine::new(number, seed(7000 + number as u64), addresses.clone(), &network, &record);

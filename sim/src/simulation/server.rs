@@ -53,6 +53,8 @@ pub struct Host {
     machine: u64,
     /// Addresses of the servers that found the cluster, which every server looks for.
     founders: Vec<String>,
+    /// Number of scheduler workers of its server.
+    schedulers: usize,
     /// Id of its server in the cluster, which a new disk changes; 0 before its first start.
     id: AtomicU64,
     platter: SharedPlatter,
@@ -101,12 +103,20 @@ impl Life {
 
 impl Host {
     /// Creates a machine that was never started.
-    pub fn new(machine: u64, founders: usize, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
+    pub fn new(
+        machine: u64,
+        founders: usize,
+        schedulers: usize,
+        seed: u64,
+        network: &Arc<Network>,
+        record: &Arc<Record>,
+    ) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (skew, rate) = (rng.random_range(-500..=500), rng.random_range(900..=1100));
         Arc::new(Self {
             machine,
             founders: (1..=founders as u64).map(address_of).collect(),
+            schedulers,
             id: AtomicU64::new(0),
             platter: Platter::new(rng.random()),
             folders: Default::default(),
@@ -259,7 +269,7 @@ impl Host {
         let tcp = Tcp::new(self.machine, ending, &self.network, &self.record);
         let trust = ServerTrust::new("global", false, None, Unproven::Anybody);
         let mut config = ServerConfig {
-            num_schedulers: 2,
+            num_schedulers: self.schedulers,
             heartbeats: HEARTBEATS,
             bootstrap_expect: self.founders.len(),
             job_tracked_versions: JOB_VERSIONS_MAX,

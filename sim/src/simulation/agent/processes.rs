@@ -13,6 +13,11 @@ use songline_client::core::{ExitResult, StartFailure};
 use songline_model::{AllocId, Str};
 
 use super::super::ending::Ending;
+use super::super::locked;
+use super::script::Script;
+
+/// Duration of starting a scripted run.
+const SCRIPTED_START: Duration = Duration::from_millis(5);
 
 /// Identifies a run of a task.
 pub type RunKey = (AllocId, Str, u64);
@@ -22,6 +27,8 @@ pub type RunKey = (AllocId, Str, u64);
 struct Process {
     ended: Arc<Ending>,
     exit: Arc<Mutex<Option<ExitResult>>>,
+    /// Whether it ends as soon as it is stopped.
+    ends_at_once: bool,
 }
 
 impl Process {
@@ -80,10 +87,7 @@ impl Processes {
         if fate < failing {
             return Err(StartFailure { error: "it does not start today".into(), recoverable: true });
         }
-        let process = Process { ended: Ending::new(), exit: Arc::default() };
-        if let Some(before) = self.runs.lock().insert(key, process.clone()) {
-            before.end(ExitResult::lost("it was started again"));
-        }
+        let process = self.begin(key, false);
         if fate < failing * 3 {
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(after_ms)).await;
@@ -91,6 +95,28 @@ impl Processes {
             });
         }
         Ok(())
+    }
+
+    /// Starts a run that does what its task is configured to do.
+    pub async fn start_scripted(&self, key: RunKey, script: Script) -> Result<(), StartFailure> {
+        tokio::time::sleep(SCRIPTED_START).await;
+        if let Some(error) = script.start_error {
+            return Err(StartFailure { error, recoverable: false });
+        }
+        let process = self.begin(key, true);
+        tokio::spawn(async move {
+            tokio::time::sleep(script.runs_for).await;
+            process.end(ExitResult::code(script.exit_code));
+        });
+        Ok(())
+    }
+
+    fn begin(&self, key: RunKey, ends_at_once: bool) -> Process {
+        let process = Process { ended: Ending::new(), exit: Arc::default(), ends_at_once };
+        if let Some(before) = self.runs.lock().insert(key, process.clone()) {
+            before.end(ExitResult::lost("it was started again"));
+        }
+        process
     }
 
     /// Waits for the end of a run and returns its result.
@@ -109,7 +135,9 @@ impl Processes {
     /// Stops a run, which takes some time.
     pub async fn stop(&self, key: &RunKey) {
         let takes = self.rng.lock().random_range(5..2_000);
-        tokio::time::sleep(Duration::from_millis(takes)).await;
+        if !self.get(key).is_some_and(|process| process.ends_at_once) {
+            tokio::time::sleep(Duration::from_millis(takes)).await;
+        }
         if let Some(process) = self.get(key) {
             process.end(ExitResult { exit_code: 143, signal: 15, ..ExitResult::default() });
         }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::processes::RunKey;
+use super::script::Script;
 use super::{Agent, Left};
 
 /// Interval at which the end of an earlier allocation is polled.
@@ -233,10 +234,15 @@ impl Shell {
 
     fn start_task(&self, task: Str, run: u64) {
         let key = self.key(&task, run);
+        let script = self.agent.machine.scripted.then(|| Script::of(self.machine.alloc(), &task));
         let (agent, orders) = (Arc::clone(&self.agent), self.orders.clone());
         self.agent.life.spawn(async move {
             let processes = &agent.machine.processes;
-            let outcome = processes.start(key.clone()).await.map(|()| Blob::default());
+            let outcome = match script {
+                None => processes.start(key.clone()).await,
+                Some(script) => processes.start_scripted(key.clone(), script).await,
+            };
+            let outcome = outcome.map(|()| Blob::default());
             let started = outcome.is_ok();
             let _ = orders.send(Order::Input(Input::Started { task: task.clone(), run, outcome }));
             if started {
