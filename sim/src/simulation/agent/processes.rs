@@ -13,7 +13,6 @@ use songline_client::core::{ExitResult, StartFailure};
 use songline_model::{AllocId, Str};
 
 use super::super::ending::Ending;
-use super::super::locked;
 use super::script::Script;
 
 /// Duration of starting a scripted run.
