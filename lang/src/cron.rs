@@ -7,10 +7,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Datelike, Days, NaiveDate, NaiveDateTime, Timelike};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Timelike};
 
 /// Last year of the search for a matching time.
 const YEAR_MAX: u32 = 2099;
+const DAY_SECS: i64 = 86_400;
 
 /// A parsed expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,13 +302,14 @@ impl Cron {
     /// seconds at a time. `None`: there is none up to `YEAR_MAX`. Local times that are skipped when clocks are set
     /// forward do not match.
     pub fn next(&self, after: i64, offset: &dyn Fn(i64) -> i64) -> Option<i64> {
-        let local = DateTime::from_timestamp(after + offset(after), 0)?.naive_utc();
-        // When clocks are set back, local times repeat, so the search begins one day earlier.
-        let mut date = local.date().checked_sub_days(Days::new(1))?;
+        // When clocks are set back, local times repeat, so the search begins at the earliest local time that may follow.
+        let ahead = [after - DAY_SECS, after, after + DAY_SECS].map(offset).into_iter().min()?;
+        let from = DateTime::from_timestamp(after + ahead, 0)?.naive_utc();
+        let mut date = from.date();
         while u32::try_from(date.year()).is_ok_and(|year| year <= YEAR_MAX) {
             if self.has(date)
                 && let Some(found) =
-                    self.times_of(date).filter_map(|local| instant(local, offset)).find(|time| *time > after)
+                    self.times_of(date, from).filter_map(|local| instant(local, offset)).find(|time| *time > after)
             {
                 return Some(found);
             }
@@ -335,18 +337,22 @@ impl Cron {
             }
     }
 
-    fn times_of(&self, date: NaiveDate) -> impl Iterator<Item = NaiveDateTime> {
+    /// The matching local times of a date from `from` on.
+    fn times_of(&self, date: NaiveDate, from: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
+        let ends = move |hour, minute| date.and_hms_opt(hour, minute, 59).is_some_and(|end| end >= from);
         let of_minute = move |hour: u32, minute: u32| {
             self.seconds.iter().filter_map(move |second| date.and_hms_opt(hour, minute, *second))
         };
-        let of_hour = move |hour: u32| self.minutes.iter().flat_map(move |minute| of_minute(hour, *minute));
-        self.hours.iter().flat_map(move |hour| of_hour(*hour))
+        let of_hour = move |hour: u32| {
+            let minutes = self.minutes.iter().filter(move |minute| ends(hour, **minute));
+            minutes.flat_map(move |minute| of_minute(hour, *minute))
+        };
+        self.hours.iter().filter(move |hour| ends(**hour, 59)).flat_map(move |hour| of_hour(*hour))
     }
 }
 
 /// The instant with the local time `local`: the earlier one if there are two, `None` if the local time is skipped.
 fn instant(local: NaiveDateTime, offset: &dyn Fn(i64) -> i64) -> Option<i64> {
-    const DAY_SECS: i64 = 86_400;
     let shown = local.and_utc().timestamp();
     let candidates = [offset(shown - DAY_SECS), offset(shown + DAY_SECS)].map(|ahead| shown - ahead);
     let shows = |time: &i64| time + offset(*time) == shown && local.nanosecond() == 0;

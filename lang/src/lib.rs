@@ -13,5 +13,6 @@ mod hcl1;
 pub mod jobspec;
 pub mod regexp;
 mod rust_type;
+pub mod schedule;
 pub mod version;
 pub mod zone;

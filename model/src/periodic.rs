@@ -27,7 +27,12 @@ impl PeriodicLaunch {
 
     /// The id of the child that `parent` launches at `at`, in whole Unix seconds.
     pub fn child_id(parent: &str, at: Time) -> JobId {
-        JobId::from(format!("{parent}{LAUNCH_INFIX}{}", at.secs()))
+        JobId::from(format!("{}{}", Self::child_prefix(parent), at.secs()))
+    }
+
+    /// The prefix of the ids of all children of `parent`.
+    pub fn child_prefix(parent: &str) -> String {
+        format!("{parent}{LAUNCH_INFIX}")
     }
 
     /// Launch time of a child of `parent`. `None`: the id is not that of a child.

@@ -15,6 +15,7 @@ pub mod heartbeats;
 pub mod nodes;
 pub mod outbox;
 pub mod pace;
+pub mod periodic;
 pub mod reports;
 pub mod root_keys;
 pub mod services;

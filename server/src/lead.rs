@@ -16,6 +16,7 @@ use songline_scheduler::leader::effects::{self, Consequence};
 use songline_scheduler::leader::evals::Tended;
 use songline_scheduler::leader::gc::{self, Cutoffs};
 use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome, Over, Ticket, Told};
+use songline_scheduler::leader::periodic::Periodic;
 use songline_scheduler::leader::services::Services;
 
 use tokio::sync::mpsc;
@@ -26,6 +27,8 @@ use super::{Core, panics};
 
 /// Delay before evaluations that ran out of attempts are tried again.
 const RETRY_INTERVAL: Dur = Dur::from_mins(1);
+/// Longest wait of the loop. The wall clock may be set forward meanwhile, past the launch time of a periodic job.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Number of entries between two comparisons of the servers' states.
 const DIGEST_INTERVAL: u64 = 10_000;
 
@@ -38,6 +41,7 @@ pub(crate) struct Leader {
     deployments: Deployments,
     drains: Drains,
     services: Services,
+    periodic: Periodic,
     /// Decisions of the machines that are not written yet.
     outbox: Outbox,
     outcomes: (mpsc::UnboundedSender<Tried>, mpsc::UnboundedReceiver<Tried>),
@@ -86,6 +90,7 @@ impl Leader {
             deployments: Deployments::new(),
             drains: Drains::new(),
             services: Services::new(),
+            periodic: Periodic::new(),
             outbox: Outbox::new(),
             outcomes: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
@@ -135,7 +140,10 @@ impl Leader {
             Some(self.retry_at),
             Some(self.gc_at),
         ];
-        deadlines.into_iter().flatten().min().map_or(Duration::from_secs(60), |at| at.since(now).to_std())
+        let next = deadlines.into_iter().flatten().min().map(|at| at.since(now));
+        // Launch times are times of the wall clock, which may be set at any time: other deadlines are not.
+        let launch = self.periodic.next_deadline().map(|at| at.since(self.core.now()));
+        next.into_iter().chain(launch).min().map_or(WAIT_MAX, Dur::to_std).min(WAIT_MAX)
     }
 
     fn on_applied(&mut self, view: &Arc<State>, batch: &[Reaction]) {
@@ -152,6 +160,7 @@ impl Leader {
             self.deployments.on_changes(&reaction.changes, now);
             self.drains.on_changes(&reaction.changes, now);
             self.services.on_changes(&reaction.changes);
+            self.periodic.on_changes(view, &reaction.changes);
             for change in reaction.changes.iter() {
                 match change {
                     Change::Node { after: None, before: Some(node) } => self.forget_silent(node.id),
@@ -198,6 +207,7 @@ impl Leader {
         self.drains.restore(view, now);
         self.services.restore(view);
         self.core.leader.heartbeats.lock().restore(view, now);
+        self.periodic.restore(view, self.core.now());
         {
             let mut queues = self.core.queues();
             queues.set_enabled(false, view, now);
@@ -237,6 +247,10 @@ impl Leader {
         }
         for step in self.drains.on_time(&view, now) {
             self.decide(Some(effects::drain(&view, step, written, || self.core.fresh_eval())));
+        }
+        for launch in self.periodic.on_time(&view, written) {
+            let (eval, versions_max) = (self.core.fresh_eval(), self.core.facts.config.job_tracked_versions);
+            self.decide(Some(effects::launch(&view, &launch, eval, written, versions_max)));
         }
         for node_id in self.services.take_due(&view) {
             self.decide(Some(effects::drop_services(&view, node_id)));
@@ -336,6 +350,7 @@ impl Leader {
                 Consequence::LookAtDeployment(id) => self.deployments.look_again(id, now),
                 Consequence::LookAtDrains => self.drains.look_again(now),
                 Consequence::LookAtServices(id) => self.services.look_again(id),
+                Consequence::PlanLaunch(job, at) => self.periodic.on_over(&job, at),
             }
         }
     }

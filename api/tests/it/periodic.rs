@@ -20,7 +20,7 @@ async fn forced_periodic_launch_creates_a_child_job_with_an_eval() {
         ),
         expect![[r#"
             PUT /v1/jobs {"Job": {"ID": "cron", "Type": "batch", "Periodic": {"Specs": ["0 0 1 1 *"]}, "TaskGrou
-                200 @2 {"EvalID":"","EvalCreateIndex":0,"JobModifyIndex":2,"Warnings":"1 warning:\n\n* periodic launches are not built yet: this job starts only when it is forced (periodic/force)","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @2 {"EvalID":"","EvalCreateIndex":0,"JobModifyIndex":2,"Warnings":"","Index":2,"LastContact":0,"KnownLeader":false,"NextToken":""}
             PUT /v1/job/cron/periodic/force
                 200 @3 {"EvalID":"00000000-0000-0001-8000-000000000001","EvalCreateIndex":3,"Index":3}
             GET /v1/job/cron/summary

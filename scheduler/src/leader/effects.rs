@@ -3,12 +3,12 @@
 //! carries out both.
 
 use songline_commands::{Actor, Cause, Command, DeleteServiceRegistrationsOfNode, Kind, UpdateEvals};
-use songline_model::{DeploymentId, EvalId, Evaluation, Node, NodeId, NodeStatus, Time};
+use songline_model::{DeploymentId, EvalId, Evaluation, JobKey, Node, NodeId, NodeStatus, Time};
 use songline_projections::{State, node_evals, node_transition_needs_evals};
 
 use super::gc::Cutoffs;
 use super::outbox::{Basis, Deed, Effect, Ending, Over, Row, Subject};
-use super::{deployments, digests, drains, heartbeats, nodes};
+use super::{deployments, digests, drains, heartbeats, nodes, periodic};
 use crate::broker::{self, Delivery, Token};
 
 /// Action of the leader after an effect is over.
@@ -26,6 +26,8 @@ pub enum Consequence {
     LookAtDrains,
     /// Have the services machine check this node again.
     LookAtServices(NodeId),
+    /// Have the periodic machine plan the launch of this job after the one at this time.
+    PlanLaunch(JobKey, Time),
 }
 
 fn write(subject: Subject, actor: &str, cause: Option<Cause>, command: impl Into<Command>, basis: Basis) -> Effect {
@@ -79,6 +81,10 @@ pub fn consequences(view: &State, over: &Over, now: Time, fresh: impl FnMut() ->
         Subject::Deployment(id) if over.look_again => vec![Consequence::LookAtDeployment(id)],
         Subject::Migration | Subject::DrainEnd(_) if over.look_again => vec![Consequence::LookAtDrains],
         Subject::Services(id) if over.look_again => vec![Consequence::LookAtServices(id)],
+        Subject::Launch(_) => periodic::launched(&over.effect.deed)
+            .map(|(key, at)| Consequence::PlanLaunch(key, at))
+            .into_iter()
+            .collect(),
         Subject::NodeEvals(_)
         | Subject::Deployment(_)
         | Subject::Migration
@@ -150,6 +156,14 @@ pub fn drain(view: &State, step: drains::Effect, now: Time, fresh: impl FnMut() 
 pub fn drop_services(view: &State, node_id: NodeId) -> Effect {
     let basis = Basis::of(view, [Row::Node(node_id)]);
     write(Subject::Services(node_id), "services", None, DeleteServiceRegistrationsOfNode { node_id }, basis)
+}
+
+/// Registers the child of a periodic job's launch. Out of date when the job is stopped or registered anew. `eval` is the
+/// id of the child's evaluation.
+pub fn launch(view: &State, launch: &periodic::Launch, eval: EvalId, now: Time, job_versions_max: u64) -> Effect {
+    let (cause, command) = periodic::entry(launch, eval, now, job_versions_max);
+    let basis = Basis::of(view, [Row::Job(launch.parent.key())]);
+    write(Subject::Launch(eval), "periodic", Some(cause), command, basis)
 }
 
 /// Has the servers compare their states. `None` while no comparison is due.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use songline_commands::{Actor, Cause, Command, Idempotency, UpdateNodeStatus};
-use songline_model::{DeploymentId, Dur, EvalId, NodeId, NodeStatus, Str, Time};
+use songline_model::{DeploymentId, Dur, EvalId, JobKey, NodeId, NodeStatus, Str, Time};
 use songline_projections::State;
 
 use super::gc::Cutoffs;
@@ -40,6 +40,8 @@ pub enum Subject {
     DrainEnd(NodeId),
     /// Service registrations of a node that is down or gone.
     Services(NodeId),
+    /// The launch of a periodic job, named by the evaluation of its child.
+    Launch(EvalId),
     /// A comparison of the servers' states.
     Digest,
     /// Rows that are no longer needed.
@@ -47,7 +49,7 @@ pub enum Subject {
 }
 
 /// A row that a decision was made on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
     /// A node.
     Node(NodeId),
@@ -55,6 +57,8 @@ pub enum Row {
     Deployment(DeploymentId),
     /// An evaluation.
     Eval(EvalId),
+    /// The specification of a job. Its status does not count.
+    Job(JobKey),
 }
 
 /// The rows that a decision was made on, with their modify indexes. When one of them changes, the decision is out of
@@ -65,19 +69,27 @@ pub struct Basis(Vec<(Row, Option<u64>)>);
 impl Basis {
     /// The rows as they are in `view`.
     pub fn of(view: &State, rows: impl IntoIterator<Item = Row>) -> Self {
-        Self(rows.into_iter().map(|row| (row, modify_index(view, row))).collect())
+        Self(
+            rows.into_iter()
+                .map(|row| {
+                    let index = modify_index(view, &row);
+                    (row, index)
+                })
+                .collect(),
+        )
     }
 
     fn holds(&self, view: &State) -> bool {
-        self.0.iter().all(|(row, index)| modify_index(view, *row) == *index)
+        self.0.iter().all(|(row, index)| modify_index(view, row) == *index)
     }
 }
 
-fn modify_index(view: &State, row: Row) -> Option<u64> {
+fn modify_index(view: &State, row: &Row) -> Option<u64> {
     match row {
-        Row::Node(id) => view.node(id).map(|row| row.modify_index),
-        Row::Deployment(id) => view.deployment(id).map(|row| row.modify_index),
-        Row::Eval(id) => view.eval(id).map(|row| row.modify_index),
+        Row::Node(id) => view.node(*id).map(|row| row.modify_index),
+        Row::Deployment(id) => view.deployment(*id).map(|row| row.modify_index),
+        Row::Eval(id) => view.eval(*id).map(|row| row.modify_index),
+        Row::Job(key) => view.job_by_key(key).map(|row| row.job_modify_index),
     }
 }
 

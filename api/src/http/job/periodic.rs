@@ -5,9 +5,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde::Serialize;
 use songline_commands::RegisterJob;
-use songline_lang::cron::Cron;
-use songline_lang::zone::Zone;
-use songline_model::{EvalId, EvalTrigger, Job, PeriodicLaunch, Time};
+use songline_lang::schedule::Schedule;
+use songline_model::{EvalId, EvalTrigger, Job, Time};
 
 use super::asked::eval;
 use crate::error::ApiError;
@@ -39,7 +38,9 @@ pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError
             format!("force launch for job \"{id}\" failed: can't force run non-tracked job \"{id}\" ({namespace})");
         return Err(ApiError::internal(text));
     }
-    let child = child(job, call.server.now());
+    // Two launches within a second are two versions of one child.
+    let now = call.server.now();
+    let child = job.periodic_child(now, now);
     let eval = eval(&call, &child, child.priority, EvalTrigger::PeriodicJob);
     let eval_id = eval.id;
     let versions_max = call.server.info().job_tracked_versions;
@@ -52,25 +53,6 @@ pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError
 /// enabled periodic one, or has no further time.
 pub(super) fn next_launch(job: &Job, now: Time) -> Option<String> {
     let periodic = job.periodic.as_ref().filter(|periodic| periodic.enabled)?;
-    // An invalid zone was refused when the job was registered.
-    let zone = Zone::named(&periodic.time_zone).unwrap_or_default();
-    let ahead = |at: i64| zone.ahead(at);
-    let specs =
-        || Some(&periodic.spec).filter(|spec| !spec.is_empty()).into_iter().chain(periodic.specs.iter().flatten());
-    let next = if periodic.spec_type == "cron" {
-        specs().filter_map(|spec| Cron::parse(spec).ok()?.next(now.secs(), &ahead)).min()
-    } else {
-        // A list of Unix times, which tests of the reference use.
-        specs()
-            .flat_map(|spec| spec.split(','))
-            .filter_map(|time| time.trim().parse::<i64>().ok())
-            .filter(|time| *time > now.secs())
-            .min()
-    }?;
-    zone.shown(next)
-}
-
-/// The child that `parent` launches at `now`. Two launches within a second are two versions of one child.
-fn child(parent: &Job, now: Time) -> Job {
-    Job { periodic: None, ..parent.child(PeriodicLaunch::child_id(&parent.id, now), now) }
+    let schedule = Schedule::of(periodic);
+    schedule.shown(schedule.next(now)?)
 }

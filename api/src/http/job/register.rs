@@ -19,10 +19,6 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
 
-/// Warning about an active periodic job, until the leader launches such jobs at their times.
-const NOT_LAUNCHED: &str =
-    "periodic launches are not built yet: this job starts only when it is forced (periodic/force)";
-
 /// Parameters of a registration beside the job.
 #[derive(Default)]
 struct Options {
@@ -98,9 +94,6 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
         eval(call, &job, priority, EvalTrigger::JobRegister)
     });
     let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
-    if job.is_periodic_active() {
-        warnings.push(NOT_LAUNCHED.to_owned());
-    }
     let submission = submission(call, options.submission, &job, &mut warnings);
     let warnings = songline_model::warnings_text(&warnings);
     if let Some(row) = existing.filter(|row| !row.spec_changed(&job)) {
