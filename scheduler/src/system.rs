@@ -177,6 +177,7 @@ impl Attempt<'_> {
                 group: alloc.task_group.clone(),
                 name: alloc.name.clone(),
                 previous: Some(alloc),
+                replaces: true,
             });
         }
         wanted

@@ -167,7 +167,8 @@ impl<'a> Stack<'a> {
         selected
     }
 
-    /// Places one more allocation of `group` on this node if it may run there and has room.
+    /// Finds room on this one node for an allocation of `group`. For a job that runs on every node it is the only
+    /// selection: a full node that should give room has to be asked for it in `examine`.
     pub fn select_on(
         &mut self,
         group: &TaskGroup,

@@ -16,8 +16,10 @@ pub(super) struct Wanted {
     pub node: Arc<Node>,
     pub group: Str,
     pub name: Str,
-    /// The ended allocation of the same name on this node.
+    /// The ended or replaced allocation of the same name on this node.
     pub previous: Option<Arc<Allocation>>,
+    /// Whether the plan stops the previous allocation for it.
+    pub replaces: bool,
 }
 
 /// The differences between a job and its allocations.
@@ -111,6 +113,7 @@ impl Scope<'_> {
                 group: group.clone(),
                 name: name.clone(),
                 previous: ended.cloned(),
+                replaces: false,
             }),
         }
     }

@@ -25,7 +25,7 @@ impl Attempt<'_> {
         let selected = match stack.select_on(group, &wanted.node, &Options { name: &wanted.name, ..Options::default() })
         {
             Ok(selected) => selected,
-            Err(metric) if metric.nodes_filtered > 0 => return self.filtered(group, &metric),
+            Err(metric) if metric.nodes_filtered > 0 => return self.filtered(group, &wanted, &metric),
             Err(metric) => return self.exhausted(group, &wanted, *metric),
         };
         stack.place(group, &selected.node, &selected.resources);
@@ -41,10 +41,10 @@ impl Attempt<'_> {
     }
 
     /// Counts a node that may not run the group. It needs no allocation; the group fails only if no node may run it.
-    fn filtered(&mut self, group: &TaskGroup, metric: &AllocMetric) {
+    fn filtered(&mut self, group: &TaskGroup, wanted: &Wanted, metric: &AllocMetric) {
         let sum = self.filtered.entry(group.name.clone()).or_default();
         add_filtered(sum, metric);
-        if let Some(desired) = self.desired.get_mut(&group.name) {
+        if let Some(desired) = self.desired.get_mut(&group.name).filter(|_| !wanted.replaces) {
             desired.place = desired.place.saturating_sub(1);
         }
         let queued = self.decision.queued.entry(group.name.clone()).or_default();

@@ -3,6 +3,7 @@
 mod changes;
 mod nodes;
 mod placing;
+mod random;
 mod sysbatch;
 
 use expect_test::Expect;

@@ -118,6 +118,31 @@ fn alloc_ends_where_a_new_constraint_excludes_its_node() {
 }
 
 #[test]
+fn dry_run_counts_a_new_alloc_beside_one_that_its_constraint_ends() {
+    check(
+        "node a meta.rack=r1
+         node b meta.rack=r2
+         job j system
+         run j
+         node c meta.rack=r1
+         job j system constraint=${meta.rack},=,r1
+         run j annotate",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[0] on b
+              eval complete, queued web 0
+            run j:
+              place j.web[0] on c
+              stop j.web[0] on b: alloc is being updated due to job update
+              update j.web[0] on a
+              would: web ignore 0 place 1 stop 0 in place 1 destructive 1
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
 fn alloc_ends_where_the_job_leaves_its_datacenter() {
     check(
         "node a dc=eu

@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::check;
+use super::cluster::Cluster;
 
 #[test]
 fn system_job_is_placed_on_every_ready_node_of_its_pool_and_datacenters() {
@@ -227,4 +228,29 @@ fn group_with_an_unbuilt_feature_is_not_placed_and_its_old_version_runs_on() {
               eval complete, queued web 2
         "#]],
     );
+}
+
+#[test]
+fn metric_of_an_alloc_has_only_its_node_and_the_fit() {
+    let mut cluster = Cluster::new();
+    let mut told = String::new();
+    for line in ["node a", "node b pool=gpu", "node c", "job j system", "run j", "job j system kill=9", "run j"] {
+        cluster.line(line);
+        let Some(metric) = cluster.state.allocs().next().and_then(|alloc| alloc.metrics.clone()) else { continue };
+        let scores: Vec<String> = metric
+            .score_meta_data
+            .iter()
+            .flatten()
+            .flat_map(|node| node.scores.iter().flat_map(|scores| scores.iter()))
+            .map(|(name, score)| format!("{name} {score:.3}"))
+            .collect();
+        let counts = (metric.nodes_evaluated, metric.nodes_in_pool, metric.nodes_available.as_ref());
+        told.push_str(&format!("{line}: {counts:?} {scores:?}\n"));
+    }
+    expect![[r#"
+        run j: (1, 2, Some({"dc1": 2})) ["binpack 0.178"]
+        job j system kill=9: (1, 2, Some({"dc1": 2})) ["binpack 0.178"]
+        run j: (1, 0, None) []
+    "#]]
+    .assert_eq(&told);
 }
