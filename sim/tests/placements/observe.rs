@@ -121,8 +121,10 @@ fn alloc(row: &Value, labels: &Labels) -> Value {
             "Delay": row["Delay"] })
     };
     put("RescheduleTracker", events.map(event).collect());
-    let ports = row["AllocatedResources"]["Shared"]["Ports"].as_array().into_iter().flatten();
-    put("Ports", ports.map(|port| json!([port["Label"], port["Value"], port["To"]])).collect());
+    // The recordings have them in the order of their labels.
+    let mut ports = row["AllocatedResources"]["Shared"]["Ports"].as_array().cloned().unwrap_or_default();
+    ports.sort_by_cached_key(|port| text(port, "Label"));
+    put("Ports", ports.iter().map(|port| json!([port["Label"], port["Value"], port["To"]])).collect());
     told
 }
 
