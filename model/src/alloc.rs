@@ -82,8 +82,10 @@ pub struct Allocation {
     pub modify_index: u64,
     #[serde(skip_serializing_if = "is_empty")]
     pub alloc_modify_index: u64,
+    /// Time at which the allocation was placed, in Unix nanoseconds.
     #[serde(skip_serializing_if = "is_empty")]
     pub create_time: i64,
+    /// Time of the last change, in Unix nanoseconds.
     #[serde(skip_serializing_if = "is_empty")]
     pub modify_time: i64,
 }
@@ -128,6 +130,7 @@ pub struct RescheduleTracker {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RescheduleEvent {
+    /// Time of the replacement, in Unix nanoseconds.
     pub reschedule_time: i64,
     #[serde(rename = "PrevAllocID")]
     pub prev_alloc_id: AllocId,

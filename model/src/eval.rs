@@ -69,8 +69,10 @@ pub struct Evaluation {
     pub create_index: u64,
     #[serde(skip_serializing_if = "is_empty")]
     pub modify_index: u64,
+    /// Time of creation, in Unix nanoseconds.
     #[serde(skip_serializing_if = "is_empty")]
     pub create_time: i64,
+    /// Time of the last change, in Unix nanoseconds.
     #[serde(skip_serializing_if = "is_empty")]
     pub modify_time: i64,
 }

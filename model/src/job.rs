@@ -64,6 +64,7 @@ pub struct Job {
     pub status_description: Str,
     pub stable: bool,
     pub version: u64,
+    /// Time at which this version was submitted, in Unix nanoseconds.
     pub submit_time: i64,
     pub create_index: u64,
     pub modify_index: u64,

@@ -46,6 +46,7 @@ pub struct Node {
     pub scheduling_eligibility: Eligibility,
     pub status: NodeStatus,
     pub status_description: Str,
+    /// Time of the last change of the status, in Unix seconds.
     pub status_updated_at: i64,
     pub events: Option<Vec<NodeEvent>>,
     pub drivers: Option<BTreeMap<Str, DriverInfo>>,

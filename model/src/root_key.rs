@@ -8,13 +8,14 @@ use crate::{RootKeyId, RootKeyState, Sealed, Str};
 /// The only algorithm of root keys.
 pub const ROOT_KEY_ALGORITHM: &str = "aes256-gcm";
 
-/// `RootKeyMeta` of the wire: id, algorithm and state of a root key. Times are Unix nanoseconds.
+/// `RootKeyMeta` of the wire: id, algorithm and state of a root key.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RootKeyMeta {
     #[serde(rename = "KeyID")]
     pub key_id: RootKeyId,
     pub algorithm: Str,
+    /// Time of creation, in Unix nanoseconds.
     pub create_time: i64,
     pub create_index: u64,
     pub modify_index: u64,

@@ -15,6 +15,7 @@ pub const SCALING_EVENTS_MAX: usize = 20;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingEvent {
+    /// Time of the event, in Unix nanoseconds.
     pub time: i64,
     pub count: Option<i64>,
     pub previous_count: i64,

@@ -28,6 +28,7 @@ pub struct TaskState {
 pub struct TaskEvent {
     #[serde(rename = "Type")]
     pub kind: Str,
+    /// Time of the event, in Unix nanoseconds.
     pub time: i64,
     pub message: Str,
     pub display_message: Str,
@@ -41,6 +42,7 @@ pub struct TaskEvent {
     pub kill_timeout: Dur,
     pub kill_error: Str,
     pub kill_reason: Str,
+    /// Delay before the task restarts, in nanoseconds. Only events of a restart have one.
     pub start_delay: i64,
     pub download_error: Str,
     pub validation_error: Str,

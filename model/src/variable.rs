@@ -13,8 +13,10 @@ pub struct VariableMetadata {
     pub namespace: NamespaceName,
     pub path: Str,
     pub create_index: u64,
+    /// Time of the first write, in Unix nanoseconds.
     pub create_time: i64,
     pub modify_index: u64,
+    /// Time of the last write, in Unix nanoseconds.
     pub modify_time: i64,
 }
 
