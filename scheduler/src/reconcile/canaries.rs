@@ -25,7 +25,8 @@ impl Run<'_, '_> {
         }
         let current: BTreeSet<AllocId> =
             self.deployment.iter().flat_map(|deployment| placed(deployment, |_| true)).collect();
-        let unneeded = all.clone().without(|alloc| !unneeded.contains(&alloc.id) || alloc.terminal());
+        // A canary that has failed is stopped too: it would be rescheduled, and counts as one of the group until then.
+        let unneeded = all.clone().without(|alloc| !unneeded.contains(&alloc.id) || alloc.server_terminal());
         self.stop_all(&unneeded, None, why::NOT_NEEDED);
         all.minus(&unneeded);
         let sorted = all.clone().without(|alloc| !current.contains(&alloc.id)).by_taint(self.input);

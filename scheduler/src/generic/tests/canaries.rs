@@ -218,7 +218,10 @@ fn failed_canary_ends_the_deployment_and_the_old_version_stays() {
          watch
          run j
          allocs j
-         deployments j",
+         deployments j
+         job j count=3 parallel=2 canary=1 env=0 attempts=0
+         run j
+         allocs j",
         expect![[r#"
             j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
             watch: fail, Failed due to unhealthy allocations
@@ -230,6 +233,54 @@ fn failed_canary_ends_the_deployment_and_the_old_version_stays() {
               web: placed 3, healthy 3, unhealthy 0 of 3; canaries 0 of 0
             deployment of version 1 failed: Failed due to unhealthy allocations
               web: placed 1, healthy 0, unhealthy 1 of 3; canaries 1 of 1
+            run j:
+              update j.web[0] on a
+              update j.web[1] on b
+              update j.web[2] on c
+              deployment running
+              eval complete, queued web 0
+            allocs: j.web[0] v2, j.web[1] v2, j.web[2] v2
+        "#]],
+    );
+}
+
+#[test]
+fn canary_that_has_failed_makes_no_old_alloc_surplus() {
+    check(
+        "node a
+         job j count=2 parallel=1 canary=1 env=0 attempts=0
+         run j
+         healthy j.web[0]
+         healthy j.web[1]
+         run j
+         job j count=2 parallel=1 canary=1 env=1 attempts=0
+         run j
+         unhealthy j.web[0]
+         watch
+         client j.web[0] failed canary
+         job j count=2 parallel=1 canary=1 env=0 attempts=0
+         run j
+         allocs j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[1] on a
+              deployment running
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+            run j:
+              place canary j.web[0] on a
+              deployment running
+              eval complete, queued web 0
+            watch: fail, Failed due to unhealthy allocations
+            run j:
+              stop j.web[0]: alloc not needed due to job update
+              update j.web[0] on a
+              update j.web[1] on a
+              deployment running
+              eval complete, queued web 0
+            allocs: j.web[0] v2, j.web[1] v2
         "#]],
     );
 }

@@ -73,7 +73,7 @@ impl Cluster {
             "stop" => self.stop(words[1], false),
             "purge" => self.stop(words[1], true),
             "run" => self.run(words[1], words.get(2).copied()),
-            "client" => self.client(words[1], words[2]),
+            "client" => self.client(words[1], words[2], words.get(3) == Some(&"canary")),
             "down" => self.node_status(words[1], NodeStatus::Down),
             "disconnect" => self.node_status(words[1], NodeStatus::Disconnected),
             "connect" => self.node_status(words[1], NodeStatus::Ready),
@@ -203,11 +203,13 @@ impl Cluster {
         self.commit(SetSchedulerConfig { config, cas: None });
     }
 
-    /// Has the nodes report this client status for every live alloc of this name, or `NAME@NODE` for that of one node.
-    fn client(&mut self, name: &str, status: &str) {
+    /// Has the nodes report this client status for every live alloc of this name, or `NAME@NODE` for that of one node, or
+    /// for the canary only.
+    fn client(&mut self, name: &str, status: &str, canary: bool) {
         let status = AllocClientStatus::from_word(status).unwrap();
+        let is_meant = |alloc: &&Arc<Allocation>| is_called(alloc, name) && (alloc.is_canary() || !canary);
         let allocs: Vec<Arc<Allocation>> =
-            self.state.allocs().filter(|alloc| is_called(alloc, name) && !alloc.client_terminal()).cloned().collect();
+            self.state.allocs().filter(is_meant).filter(|alloc| !alloc.client_terminal()).cloned().collect();
         assert!(!allocs.is_empty(), "no live alloc {name}");
         let over = status.is_terminal();
         let task = TaskState {
