@@ -68,21 +68,24 @@ impl Stage {
         }
     }
 
-    /// Adds a machine for a node with this description, and waits until the node is ready. Returns its id, which the
-    /// seed decides.
-    pub async fn add_node(&self, description: Node) -> NodeId {
-        let machine = {
-            let mut nodes = self.nodes.lock();
-            let (number, name) = (nodes.len(), description.name.to_string());
-            let seed = self.seed.wrapping_mul(31).wrapping_add(7000 + number as u64);
-            let servers = vec![self.host.address().into()];
-            let machine = NodeMachine::scripted(number, seed, servers, &self.network, &self.record, description);
-            nodes.insert(name, Arc::clone(&machine));
-            machine
-        };
+    /// Adds a machine for a node with each description, and waits until these nodes are ready. Returns their ids,
+    /// which the seed decides.
+    pub async fn add_nodes(&self, descriptions: impl IntoIterator<Item = Node>) -> Vec<NodeId> {
+        let ids: Vec<NodeId> = descriptions.into_iter().map(|description| self.start_node(description)).collect();
+        let ready = |view: &State, id: &NodeId| view.node(*id).is_some_and(|node| node.status == NodeStatus::Ready);
+        self.until(|view| ids.iter().all(|id| ready(view, id))).await;
+        ids
+    }
+
+    fn start_node(&self, description: Node) -> NodeId {
+        let mut nodes = self.nodes.lock();
+        let (number, name) = (nodes.len(), description.name.to_string());
+        let seed = self.seed.wrapping_mul(31).wrapping_add(7000 + number as u64);
+        let servers = vec![self.host.address().into()];
+        let machine = NodeMachine::scripted(number, seed, servers, &self.network, &self.record, description);
         machine.start_agent();
         let id = machine.auth.id;
-        self.until(|view| view.node(id).is_some_and(|node| node.status == NodeStatus::Ready)).await;
+        nodes.insert(name, machine);
         id
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
+use songline_model::Node;
 use songline_sim::simulation::{Stage, on_stage};
 
 use crate::compare::compare;
@@ -46,9 +47,7 @@ impl Player<'_> {
     async fn run(&mut self) -> Result<()> {
         self.ask("PUT", "/v1/node/pools", json!({ "Name": "gpu" })).await?.done()?;
         self.configure(&json!({})).await?.done()?;
-        for node in self.scenario.nodes.values() {
-            self.add_node(node.clone()).await?;
-        }
+        self.add_nodes(self.scenario.nodes.values().cloned().collect()).await?;
         for (number, step) in self.scenario.steps.iter().enumerate() {
             let about = format!("step {number} ({})", step["do"].as_str().unwrap_or_default());
             let before = self.differences.len();
@@ -121,7 +120,7 @@ impl Player<'_> {
             "drain" => self.drain(node, step).await,
             "add_node" => {
                 let description = self.scenario.joining(node).context("a node to copy")?;
-                self.add_node(description).await
+                self.add_nodes(vec![description]).await
             }
             "remove_node" => {
                 self.stage.kill_node(node);
@@ -162,11 +161,13 @@ impl Player<'_> {
         self.on_node(node, "drain", json!({ "DrainSpec": spec })).await
     }
 
-    async fn add_node(&mut self, description: songline_model::Node) -> Result<Answer> {
-        let name = description.name.to_string();
-        let id = self.stage.add_node(description).await;
-        let row = self.ask("GET", &format!("/v1/node/{id}"), Value::Null).await?.done()?;
-        self.classes.insert(row["ComputedClass"].as_str().context("a class")?.to_owned(), json!(name));
+    async fn add_nodes(&mut self, descriptions: Vec<Node>) -> Result<Answer> {
+        let ids = self.stage.add_nodes(descriptions).await;
+        let view = self.stage.view().context("the server is away")?;
+        for id in ids {
+            let node = view.node(id).context("the node is gone")?;
+            self.classes.insert(node.computed_class.to_string(), json!(node.name));
+        }
         Ok(Answer::default())
     }
 
