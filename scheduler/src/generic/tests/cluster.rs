@@ -132,6 +132,8 @@ impl Cluster {
         };
         resources.node_networks = Some(vec![network]);
         let driver = DriverInfo { detected: true, healthy: !words.contains_key("sick"), ..DriverInfo::default() };
+        let drivers =
+            if words.contains_key("driverless") { BTreeMap::new() } else { [("mock_driver".into(), driver)].into() };
         let mut node = Node {
             id,
             name: name.into(),
@@ -141,7 +143,7 @@ impl Cluster {
             attributes: Some(Arc::new(attributes)),
             meta: Some(meta),
             node_resources: Some(Arc::new(resources)),
-            drivers: Some([("mock_driver".into(), driver)].into()),
+            drivers: Some(drivers),
             status: NodeStatus::Ready,
             ..Node::default()
         };

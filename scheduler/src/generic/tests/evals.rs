@@ -35,6 +35,22 @@ fn blocked_evaluation_lists_eligible_and_ineligible_classes() {
 }
 
 #[test]
+fn class_of_a_node_without_the_driver_is_ineligible() {
+    check(
+        "node a driverless attr.x=1
+         node b sick attr.x=2
+         job j count=1
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 1 no
+              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {missing drivers: 2}
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
 fn group_is_placed_although_another_group_is_blocked() {
     check(
         "node a class=class_0
