@@ -6,7 +6,7 @@ use std::sync::Arc;
 use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, Str, Task, TaskGroup, VolumeRequest};
 use songline_projections::State;
 
-use super::properties::{Properties, PropertyId};
+use super::properties::{Properties, Watch};
 use crate::devices;
 use crate::feasible::{Demands, DistinctProperty};
 use crate::fit::{self, Amount};
@@ -22,7 +22,7 @@ pub(super) struct Ask {
     pub name: Str,
     pub count: i64,
     pub demands: Demands,
-    pub distinct: Vec<(DistinctProperty, PropertyId)>,
+    pub distinct: Vec<(DistinctProperty, Watch)>,
     pub amount: Amount,
     pub resources: Arc<AllocatedResources>,
     pub network: Option<NetworkResource>,
@@ -51,14 +51,13 @@ pub(super) struct TaskAsk {
 #[derive(Debug)]
 struct SpreadAsk {
     desired: DesiredSpread,
-    property: PropertyId,
+    values: Watch,
     /// The property's numbers of the values that have a target.
     targets: Vec<u32>,
 }
 
 impl Ask {
-    /// Prepares `group`. The properties that it needs are counted here, so it has to be prepared before its first
-    /// placement.
+    /// Prepares `group`. The properties that it needs are counted here.
     pub fn new(
         (view, job, stopped): (&State, &Job, &BTreeSet<AllocId>),
         group: &TaskGroup,
@@ -67,10 +66,10 @@ impl Ask {
     ) -> Self {
         let demands = Demands::of(job, group);
         let of_job = Str::default();
-        let mut count = |target: &Str, group: &Str| properties.count(target, group, (view, job, stopped));
+        let mut watch = |target: &Str, group: &Str| Watch::new(properties.count(target, group, (view, job, stopped)));
         let distinct = demands.distinct.properties.iter().map(|property| {
             let group = if property.whole_job { &of_job } else { &group.name };
-            (property.clone(), count(&property.target, group))
+            (property.clone(), watch(&property.target, group))
         });
         let distinct = distinct.collect();
         let spreads = || group.spreads.iter().flatten().chain(job.spreads.iter().flatten());
@@ -78,8 +77,8 @@ impl Ask {
         let spreads: Vec<SpreadAsk> = spreads()
             .map(|spread| {
                 let desired = DesiredSpread::new(spread, group.count, weights);
-                let property = count(&spread.attribute, &group.name);
-                SpreadAsk { desired, property, targets: Vec::new() }
+                let values = watch(&spread.attribute, &group.name);
+                SpreadAsk { desired, values, targets: Vec::new() }
             })
             .collect();
         let affinities = Affinities::of(job, group);
@@ -101,7 +100,7 @@ impl Ask {
             spreads,
         };
         for spread in &mut ask.spreads {
-            let property = properties.get(spread.property);
+            let property = spread.values.property(properties);
             spread.targets = spread.desired.values().map(|value| property.id_of(value)).collect();
         }
         ask
@@ -129,8 +128,14 @@ impl Ask {
     }
 
     /// Spread score of a node, summed over the spreads. `lowest` is the lowest score of a target in this attempt.
-    pub fn spread(&self, node: &Node, position: Option<usize>, properties: &mut Properties, lowest: &mut f64) -> f64 {
-        self.spreads.iter().map(|spread| spread.score(node, position, properties, lowest)).sum()
+    pub fn spread(
+        &mut self,
+        node: &Node,
+        position: Option<usize>,
+        properties: &mut Properties,
+        lowest: &mut f64,
+    ) -> f64 {
+        self.spreads.iter_mut().map(|spread| spread.score(node, position, properties, lowest)).sum()
     }
 }
 
@@ -148,9 +153,9 @@ impl TaskAsk {
 }
 
 impl SpreadAsk {
-    fn score(&self, node: &Node, position: Option<usize>, properties: &mut Properties, lowest: &mut f64) -> f64 {
-        let property = properties.get(self.property);
-        let Some(value) = property.value_of(node, position) else { return spread::missing() };
+    fn score(&mut self, node: &Node, position: Option<usize>, properties: &mut Properties, lowest: &mut f64) -> f64 {
+        let Some(value) = self.values.value_of(properties, node, position) else { return spread::missing() };
+        let property = self.values.property(properties);
         let target = self.desired.target(self.targets.iter().position(|target| *target == value));
         let targeted: u64 = self.targets.iter().map(|target| property.uses(*target)).sum();
         let counts = Spreading {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use songline_model::{AllocId, Allocation, Job, Node, Str};
+use songline_model::{AllocId, Allocation, Job, Node, NodeId, Str};
 use songline_projections::State;
 
 use crate::feasible::resolve;
@@ -22,7 +22,11 @@ const MISSING: u32 = u32::MAX - 1;
 
 /// The counts of all properties that an attempt needs.
 #[derive(Debug, Default)]
-pub(super) struct Properties(Vec<Property>);
+pub(super) struct Properties {
+    all: Vec<Property>,
+    /// Allocations that the plan places or updates in place: group and node of each, for properties counted later.
+    planned: Vec<(Str, NodeId, Counted)>,
+}
 
 /// One property, counted for one group or for the whole job.
 #[derive(Debug)]
@@ -35,6 +39,12 @@ pub(super) struct Property {
     /// Number of used values by their number of uses, so that the least and the greatest number are at hand.
     by_uses: BTreeMap<u64, u64>,
     total_uses: u64,
+}
+
+/// A property as one stack uses it. Stacks of several versions of a job share the counts, and each has its own nodes.
+#[derive(Debug)]
+pub(super) struct Watch {
+    property: PropertyId,
     /// Value of each node by its position in the stack, filled in when a node is first asked for.
     of_position: Vec<u32>,
 }
@@ -95,15 +105,14 @@ impl Count {
 }
 
 impl Properties {
-    /// Counts a property unless it is counted already. An empty `group` counts the whole job. Allocations of the plan
-    /// are not seen here: a group's properties have to be counted before its first placement.
+    /// Counts a property unless it is counted already. An empty `group` counts the whole job.
     pub fn count(
         &mut self,
         target: &Str,
         group: &Str,
         (view, job, stopped): (&State, &Job, &BTreeSet<AllocId>),
     ) -> PropertyId {
-        if let Some(known) = self.0.iter().position(|known| known.target == *target && known.group == *group) {
+        if let Some(known) = self.all.iter().position(|known| known.target == *target && known.group == *group) {
             return PropertyId(known);
         }
         let mut property = Property {
@@ -113,7 +122,6 @@ impl Properties {
             counts: Vec::new(),
             by_uses: BTreeMap::new(),
             total_uses: 0,
-            of_position: Vec::new(),
         };
         for alloc in view.allocs_of_job(&job.namespace, &job.id) {
             let counts = !alloc.terminal() && property.includes(&alloc.task_group);
@@ -124,25 +132,30 @@ impl Properties {
                 }
             }
         }
-        self.0.push(property);
-        PropertyId(self.0.len() - 1)
-    }
-
-    /// A counted property.
-    pub fn get(&mut self, id: PropertyId) -> &mut Property {
-        &mut self.0[id.0]
+        for (group, node, by) in &self.planned {
+            if let Some(node) = view.node(*node).filter(|_| property.includes(group)) {
+                property.update(node, |count| count.change(*by));
+            }
+        }
+        self.all.push(property);
+        PropertyId(self.all.len() - 1)
     }
 
     /// Counts a change of an allocation of a group on a node.
-    pub fn change(&mut self, group: &str, node: &Node, by: Counted) {
-        for property in self.0.iter_mut().filter(|property| property.includes(group)) {
+    pub fn change(&mut self, group: &Str, node: &Node, by: Counted) {
+        match by {
+            Counted::Placed | Counted::Kept => self.planned.push((group.clone(), node.id, by)),
+            // The set of stopped allocations tells these.
+            Counted::Stopped | Counted::Resumed => {}
+        }
+        for property in self.all.iter_mut().filter(|property| property.includes(group)) {
             property.update(node, |count| count.change(by));
         }
     }
 
     /// Counts a change of an existing allocation.
     pub fn change_existing(&mut self, view: &State, alloc: &Allocation, by: Counted) {
-        if self.0.is_empty() || alloc.terminal() {
+        if alloc.terminal() || self.all.is_empty() && matches!(by, Counted::Stopped | Counted::Resumed) {
             return;
         }
         if let Some(node) = alloc.node_id.and_then(|id| view.node(id)) {
@@ -151,12 +164,21 @@ impl Properties {
     }
 }
 
-impl Property {
+impl Watch {
+    pub fn new(property: PropertyId) -> Self {
+        Self { property, of_position: Vec::new() }
+    }
+
+    /// The counts.
+    pub fn property<'p>(&self, properties: &'p mut Properties) -> &'p mut Property {
+        &mut properties.all[self.property.0]
+    }
+
     /// Value on the node at this position of the stack. Without a position nothing is remembered.
-    pub fn value_of(&mut self, node: &Node, position: Option<usize>) -> ValueId {
+    pub fn value_of(&mut self, properties: &mut Properties, node: &Node, position: Option<usize>) -> ValueId {
         let known = position.and_then(|position| self.of_position.get(position)).copied().unwrap_or(UNKNOWN);
         let found = match known {
-            UNKNOWN => self.resolve(node),
+            UNKNOWN => self.property(properties).resolve(node),
             known => known,
         };
         if let Some(position) = position.filter(|_| known == UNKNOWN) {
@@ -167,7 +189,9 @@ impl Property {
         }
         (found != MISSING).then_some(found)
     }
+}
 
+impl Property {
     /// Number of the value in counts, also when no allocation has it yet.
     pub fn id_of(&mut self, value: &str) -> u32 {
         if let Some(id) = self.ids.get(value) {
@@ -226,5 +250,55 @@ impl Property {
         if let Some(new) = new {
             *self.by_uses.entry(new).or_insert(0) += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use songline_commands::{Actor, Command, Envelope, RegisterNode};
+    use songline_model::{Job, Node, NodeId, Time};
+    use songline_projections::{State, apply};
+
+    use super::{Counted, Properties, Watch};
+
+    fn view_of(datacenters: &[&str]) -> (State, Vec<Arc<Node>>) {
+        let mut state = State::new();
+        for (at, datacenter) in (1u8..).zip(datacenters) {
+            let node = Node { id: NodeId::from_bytes([at; 16]), datacenter: (*datacenter).into(), ..Node::default() };
+            let command = Command::from(RegisterNode { node, create_node_pool: true });
+            let index = state.raft_index() + 1;
+            apply(&mut state, index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command)).result.unwrap();
+        }
+        let nodes = state.nodes().cloned().collect();
+        (state, nodes)
+    }
+
+    #[test]
+    fn stacks_that_share_counts_keep_the_order_of_their_own_nodes() {
+        let (view, nodes) = view_of(&["dc1", "dc2"]);
+        let (job, stopped) = (Job::default(), BTreeSet::new());
+        let mut properties = Properties::default();
+        let property = properties.count(&"${node.datacenter}".into(), &"g".into(), (&view, &job, &stopped));
+        let (mut one, mut other) = (Watch::new(property), Watch::new(property));
+        let first = one.value_of(&mut properties, &nodes[0], Some(0));
+        let second = other.value_of(&mut properties, &nodes[1], Some(0));
+        assert_ne!(first, second);
+        assert_eq!(one.value_of(&mut properties, &nodes[0], Some(0)), first);
+    }
+
+    #[test]
+    fn property_counted_late_sees_the_allocs_of_the_plan() {
+        let (view, nodes) = view_of(&["dc1"]);
+        let (job, stopped) = (Job::default(), BTreeSet::new());
+        let mut properties = Properties::default();
+        properties.change(&"g".into(), &nodes[0], Counted::Placed);
+        properties.change(&"h".into(), &nodes[0], Counted::Placed);
+        let property = properties.count(&"${node.datacenter}".into(), &"g".into(), (&view, &job, &stopped));
+        let mut values = Watch::new(property);
+        let value = values.value_of(&mut properties, &nodes[0], None).unwrap();
+        assert_eq!(values.property(&mut properties).allocs(value), 1);
     }
 }

@@ -248,14 +248,14 @@ impl<'a> Stack<'a> {
         if !self.is_eligible(&node) {
             return None;
         }
-        let ask = self.take_ask(group);
-        let fits = self.fits_again(&ask, alloc, &node);
+        let mut ask = self.take_ask(group);
+        let fits = self.fits_again(&mut ask, alloc, &node);
         let resources = ask.resources.clone();
         self.asks.insert(group.name.clone(), ask);
         fits.then_some(resources)
     }
 
-    fn fits_again(&mut self, ask: &Ask, alloc: &Allocation, node: &Arc<Node>) -> bool {
+    fn fits_again(&mut self, ask: &mut Ask, alloc: &Allocation, node: &Arc<Node>) -> bool {
         let demands = &ask.demands;
         let has_volumes = volumes::check(self.view, self.job, &ask.volumes, &alloc.name, node).is_ok();
         if !has_volumes || demands.check_node(node).is_err() {
@@ -344,7 +344,7 @@ impl<'a> Stack<'a> {
     /// Checks whether the node may run the group; `Err` is the filter text.
     fn check(
         &mut self,
-        ask: &Ask,
+        ask: &mut Ask,
         options: &Options<'_>,
         node: &Arc<Node>,
         position: Option<usize>,
@@ -392,7 +392,7 @@ impl<'a> Stack<'a> {
         self.check_distinct(ask, node, position)
     }
 
-    fn check_distinct(&mut self, ask: &Ask, node: &Arc<Node>, position: Option<usize>) -> Result<(), Str> {
+    fn check_distinct(&mut self, ask: &mut Ask, node: &Arc<Node>, position: Option<usize>) -> Result<(), Str> {
         let distinct = &ask.demands.distinct;
         if distinct.hosts_of_job && self.usage_of(node).of_job > 0 {
             return Err("distinct_hosts".into());
@@ -400,7 +400,7 @@ impl<'a> Stack<'a> {
         if distinct.hosts_of_group && self.usage_of(node).of_group(&ask.name) > 0 {
             return Err("distinct_hosts".into());
         }
-        for (property, id) in &ask.distinct {
+        for (property, values) in &mut ask.distinct {
             let limit = match &property.limit {
                 Ok(limit) => (*limit).max(1),
                 Err(text) => {
@@ -410,11 +410,10 @@ impl<'a> Stack<'a> {
                     .into());
                 }
             };
-            let counts = self.properties.get(*id);
-            let Some(value) = counts.value_of(node, position) else {
+            let Some(value) = values.value_of(&mut self.properties, node, position) else {
                 return Err(format!("missing property {:?}", property.target).into());
             };
-            let used = counts.allocs(value);
+            let used = values.property(&mut self.properties).allocs(value);
             if used >= limit {
                 let value = resolve(&property.target, node).unwrap_or_default();
                 return Err(format!("distinct_property: {}={value} used by {used} allocs", property.target).into());
