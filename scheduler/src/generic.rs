@@ -4,6 +4,7 @@
 mod ask;
 mod attempt;
 mod grant;
+mod nodes;
 mod older;
 mod properties;
 pub(crate) mod stack;

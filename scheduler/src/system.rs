@@ -32,9 +32,9 @@ pub(crate) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
     let live = job.filter(|job| !job.stop);
     let allocs: Vec<Arc<Allocation>> = view.allocs_of_job(&eval.namespace, &eval.job_id).cloned().collect();
     let tainted = reconcile::tainted(&allocs, |id| view.node(id));
-    let stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
+    let mut stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
     let ready: BTreeMap<NodeId, Arc<Node>> =
-        stack.iter().flat_map(|stack| stack.nodes()).map(|node| (node.id, node.clone())).collect();
+        stack.iter_mut().flat_map(|stack| stack.ready_nodes()).map(|node| (node.id, node.clone())).collect();
     let mut attempt = Attempt {
         eval,
         job,

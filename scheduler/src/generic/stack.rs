@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use songline_model::{
-    ALL_NODE_POOL, AllocId, AllocMetric, AllocatedResources, Allocation, Job, JobType, Node, NodeId,
+    ALL_NODE_POOL, AllocId, AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId,
     NodePoolSchedulerConfiguration, SchedulerAlgorithm, Str, TaskGroup,
 };
 use songline_projections::State;
 
 use super::ask::Ask;
 use super::grant::Grant;
+use super::nodes::Nodes;
 use super::properties::{Counted, Properties};
 use super::usage::Usage;
 use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
@@ -19,8 +20,6 @@ use crate::fit;
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
 
-/// Number of nodes compared for batch jobs, and the least number for others: the better of two is good enough.
-const BATCH_LIMIT: usize = 2;
 /// Most nodes with a score of 0 or less that are put aside in the hope of better ones.
 const SKIPPED_MAX: usize = 3;
 /// Spread score for a value that should get no allocation, until a lower one was given.
@@ -49,14 +48,10 @@ pub(crate) struct Options<'a> {
 pub(crate) struct Stack<'a> {
     view: &'a State,
     job: &'a Arc<Job>,
-    nodes: Arc<[Arc<Node>]>,
+    /// `None` until a node is searched: many attempts place nothing.
+    nodes: Option<Nodes<'a>>,
     /// Whether the job runs on every node, so that nodes are not compared and the fit is the only score.
     per_node: bool,
-    /// Position of the node that is examined next.
-    next: usize,
-    limit: usize,
-    nodes_in_pool: usize,
-    nodes_available: BTreeMap<Str, i64>,
     algorithm: SchedulerAlgorithm,
     oversubscribe_memory: bool,
     asks: BTreeMap<Str, Ask>,
@@ -69,43 +64,20 @@ pub(crate) struct Stack<'a> {
     pub eligibility: Eligibility,
 }
 
-struct Candidate {
-    node: Arc<Node>,
+struct Candidate<'a> {
+    node: &'a Arc<Node>,
     grant: Grant,
     score: f64,
 }
 
 impl<'a> Stack<'a> {
-    pub fn new(view: &'a State, job: &'a Arc<Job>, mut seed: Seed) -> Self {
-        let datacenters = job.datacenters.as_deref().unwrap_or_default();
-        let pool = if job.node_pool.is_empty() { ALL_NODE_POOL } else { job.node_pool.as_str() };
-        let mut nodes = Vec::new();
-        let mut nodes_available: BTreeMap<Str, i64> = BTreeMap::new();
-        for node in view.nodes_in_pool(pool).filter(|node| node.is_ready()) {
-            if node.is_in_datacenters(datacenters) {
-                *nodes_available.entry(node.datacenter.clone()).or_insert(0) += 1;
-                nodes.push(node.clone());
-            }
-        }
-        let per_node = job.kind.is_per_node();
-        if !per_node {
-            seed.shuffle(&mut nodes);
-        }
-        let limit = match job.kind {
-            JobType::Batch | JobType::SysBatch => BATCH_LIMIT,
-            JobType::Service | JobType::System | JobType::Other(_) => BATCH_LIMIT.max(log2_ceil(nodes.len())),
-        };
+    pub fn new(view: &'a State, job: &'a Arc<Job>, seed: Seed) -> Self {
         let (algorithm, oversubscribe_memory) = settings(view, &job.node_pool);
         Self {
             view,
             job,
-            // Nomad counts the pool after its nodes were filtered by datacenter.
-            nodes_in_pool: nodes.len(),
-            nodes: nodes.into(),
-            per_node,
-            next: 0,
-            limit,
-            nodes_available,
+            nodes: None,
+            per_node: job.kind.is_per_node(),
             algorithm,
             oversubscribe_memory,
             asks: BTreeMap::new(),
@@ -130,10 +102,12 @@ impl<'a> Stack<'a> {
     /// group are filtered for that instead. Node classes that only these reasons exclude become ineligible, so that the
     /// blocked evaluation does not wait for them.
     pub fn refuse(&mut self, group: &TaskGroup, alloc_name: &str, reasons: &[Str]) -> AllocMetric {
-        let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
+        let nodes = self.nodes();
+        let mut metrics = nodes.metrics();
+        let nodes: Vec<&Arc<Node>> = nodes.iter().collect();
         let mut refused = 0;
         let requests: Vec<_> = group.volumes.iter().flatten().map(|(_, request)| request.clone()).collect();
-        for node in self.nodes.iter() {
+        for node in &nodes {
             match volumes::check(self.view, self.job, &requests, alloc_name, node) {
                 Ok(()) => {
                     refused += 1;
@@ -145,7 +119,7 @@ impl<'a> Stack<'a> {
                 }
             }
         }
-        if refused > 0 || self.nodes.is_empty() {
+        if refused > 0 || nodes.is_empty() {
             metrics.filtered_all(refused, reasons);
         }
         metrics.finish()
@@ -153,14 +127,14 @@ impl<'a> Stack<'a> {
 
     /// Finds a node for one more allocation of `group`; `Err` is the metric with the reasons.
     pub fn select(&mut self, group: &TaskGroup, options: &Options<'_>) -> Result<Selected, Box<AllocMetric>> {
-        let preferred = options.preferred.and_then(|id| self.view.node(id)).cloned();
+        let preferred = options.preferred.and_then(|id| self.view.node(id));
         if let Some(node) = preferred.filter(|node| node.is_ready() && self.is_eligible(node))
-            && let Ok(selected) = self.select_on(group, &node, options)
+            && let Ok(selected) = self.select_on(group, node, options)
         {
             return Ok(selected);
         }
         let mut ask = self.take_ask(group);
-        let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
+        let mut metrics = self.nodes().metrics();
         let best = self.best_of(&mut ask, options, &mut metrics);
         let selected = selected(&ask, best, metrics);
         self.asks.insert(group.name.clone(), ask);
@@ -169,14 +143,14 @@ impl<'a> Stack<'a> {
 
     /// Finds room on this one node for an allocation of `group`. For a job that runs on every node it is the only
     /// selection: a full node that should give room has to be asked for it in `examine`.
-    pub fn select_on(
+    pub fn select_on<'n>(
         &mut self,
         group: &TaskGroup,
-        node: &Arc<Node>,
+        node: &'n Arc<Node>,
         options: &Options<'_>,
     ) -> Result<Selected, Box<AllocMetric>> {
         let mut ask = self.take_ask(group);
-        let mut metrics = Metrics::new(self.nodes_in_pool, &self.nodes_available);
+        let mut metrics = self.nodes().metrics();
         let only = self.examine(&mut ask, options, node, None, &mut metrics);
         let selected = selected(&ask, only, metrics);
         self.asks.insert(group.name.clone(), ask);
@@ -184,12 +158,15 @@ impl<'a> Stack<'a> {
     }
 
     /// The best of the first nodes that remain.
-    fn best_of(&mut self, ask: &mut Ask, options: &Options<'_>, metrics: &mut Metrics) -> Option<Candidate> {
-        let mut unseen = self.nodes.len();
-        let mut skipped: VecDeque<Candidate> = VecDeque::new();
+    fn best_of(&mut self, ask: &mut Ask, options: &Options<'_>, metrics: &mut Metrics) -> Option<Candidate<'a>> {
+        let kind = &self.job.kind;
+        let nodes = self.nodes();
+        let mut unseen = nodes.len();
+        let limit = ask.limit.unwrap_or_else(|| nodes.limit(kind));
+        let mut skipped: VecDeque<Candidate<'a>> = VecDeque::new();
         let mut skips = 0;
-        let mut best: Option<Candidate> = None;
-        for _ in 0..ask.limit.unwrap_or(self.limit) {
+        let mut best: Option<Candidate<'a>> = None;
+        for _ in 0..limit {
             let mut candidate = self.draw(ask, options, &mut unseen, metrics);
             while skips < SKIPPED_MAX && candidate.as_ref().is_some_and(|candidate| candidate.score <= 0.0) {
                 skips += 1;
@@ -206,8 +183,13 @@ impl<'a> Stack<'a> {
     }
 
     /// The ready nodes of the job's pool and datacenters.
-    pub fn nodes(&self) -> &[Arc<Node>] {
-        &self.nodes
+    pub fn ready_nodes(&mut self) -> impl Iterator<Item = &'a Arc<Node>> + '_ {
+        self.nodes().iter()
+    }
+
+    fn nodes(&mut self) -> &mut Nodes<'a> {
+        let (view, job, seed) = (self.view, self.job, &mut self.seed);
+        self.nodes.get_or_insert_with(|| Nodes::ready(view, job, seed))
     }
 
     /// Classes of nodes, each with whether it could run a group; `None`: constraints escape the node class.
@@ -285,13 +267,11 @@ impl<'a> Stack<'a> {
         options: &Options<'_>,
         unseen: &mut usize,
         metrics: &mut Metrics,
-    ) -> Option<Candidate> {
-        let nodes = self.nodes.clone();
+    ) -> Option<Candidate<'a>> {
         while *unseen > 0 {
             *unseen -= 1;
-            let position = self.next;
-            self.next = (position + 1) % nodes.len();
-            let candidate = self.examine(ask, options, &nodes[position], Some(position), metrics);
+            let (position, node) = self.nodes().draw();
+            let candidate = self.examine(ask, options, node, Some(position), metrics);
             if candidate.is_some() {
                 return candidate;
             }
@@ -300,14 +280,14 @@ impl<'a> Stack<'a> {
     }
 
     /// Takes one node through all steps: feasibility, free room, scores. `None`: it dropped out.
-    fn examine(
+    fn examine<'n>(
         &mut self,
         ask: &mut Ask,
         options: &Options<'_>,
-        node: &Arc<Node>,
+        node: &'n Arc<Node>,
         position: Option<usize>,
         metrics: &mut Metrics,
-    ) -> Option<Candidate> {
+    ) -> Option<Candidate<'n>> {
         metrics.evaluated();
         if let Err(why) = self.check(ask, options, node, position) {
             metrics.filtered(node, &why);
@@ -338,7 +318,7 @@ impl<'a> Stack<'a> {
         };
         let score = scores.total();
         metrics.scored(node.id, scores, score);
-        Some(Candidate { node: node.clone(), grant, score })
+        Some(Candidate { node, grant, score })
     }
 
     /// Checks whether the node may run the group; `Err` is the filter text.
@@ -452,11 +432,11 @@ impl<'a> Stack<'a> {
     }
 }
 
-fn selected(ask: &Ask, candidate: Option<Candidate>, metrics: Metrics) -> Result<Selected, Box<AllocMetric>> {
+fn selected(ask: &Ask, candidate: Option<Candidate<'_>>, metrics: Metrics) -> Result<Selected, Box<AllocMetric>> {
     match candidate {
         Some(Candidate { node, grant, .. }) => {
-            let resources = grant.resources(ask, &node);
-            Ok(Selected { node, resources, metric: metrics.finish() })
+            let resources = grant.resources(ask, node);
+            Ok(Selected { node: node.clone(), resources, metric: metrics.finish() })
         }
         None => Err(Box::new(metrics.finish())),
     }
@@ -475,8 +455,4 @@ fn settings(view: &State, pool: &str) -> (SchedulerAlgorithm, bool) {
         oversubscribe = of_pool.memory_oversubscription_enabled.unwrap_or(oversubscribe);
     }
     (algorithm, oversubscribe)
-}
-
-fn log2_ceil(n: usize) -> usize {
-    if n <= 1 { 0 } else { (usize::BITS - (n - 1).leading_zeros()) as usize }
 }
