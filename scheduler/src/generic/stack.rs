@@ -143,10 +143,10 @@ impl<'a> Stack<'a> {
 
     /// Finds room on this one node for an allocation of `group`. For a job that runs on every node it is the only
     /// selection: a full node that should give room has to be asked for it in `examine`.
-    pub fn select_on<'n>(
+    pub fn select_on(
         &mut self,
         group: &TaskGroup,
-        node: &'n Arc<Node>,
+        node: &Arc<Node>,
         options: &Options<'_>,
     ) -> Result<Selected, Box<AllocMetric>> {
         let mut ask = self.take_ask(group);
