@@ -85,11 +85,26 @@ impl From<String> for Errors {
     }
 }
 
-/// Warnings as one text; empty for no warnings.
+/// Warnings as one text; empty for no warnings. Unlike a list of errors, the text does not end with empty lines.
 pub fn warnings_text(warnings: &[String]) -> String {
-    match warnings {
+    let text = match warnings {
         [] => String::new(),
         [only] => format!("1 warning:\n\n* {only}"),
         several => format!("{} warnings:\n\n* {}", several.len(), several.join("\n* ")),
+    };
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_warnings_does_not_end_with_the_empty_lines_of_an_inner_list() {
+        let inner = Errors::from("too many".to_owned());
+        assert_eq!(
+            warnings_text(&[format!("Group has warnings: {inner}")]),
+            "1 warning:\n\n* Group has warnings: 1 error occurred:\n\t* too many"
+        );
     }
 }
