@@ -42,6 +42,7 @@ pub(crate) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
         missing: live.map(|job| unbuilt::missing_of_groups(job)).unwrap_or_default(),
         decision: Decision { plan: planning::plan(view, job, eval), ..Decision::default() },
         desired: BTreeMap::new(),
+        replaced: allocs.iter().filter(|alloc| is_replacement(alloc, eval)).count(),
         filtered: BTreeMap::new(),
         waiting: BTreeMap::new(),
         now,
@@ -65,6 +66,8 @@ struct Attempt<'a> {
     missing: BTreeMap<Str, Vec<Str>>,
     decision: Decision,
     desired: BTreeMap<Str, DesiredUpdates>,
+    /// Number of replacements that earlier attempts of this evaluation placed.
+    replaced: usize,
     /// Per group, the sum of the metrics of the nodes that may not run it.
     filtered: BTreeMap<Str, AllocMetric>,
     /// Nodes without room, each with the groups that wait for it.
@@ -161,7 +164,8 @@ impl Attempt<'_> {
         ready: &BTreeMap<NodeId, Arc<Node>>,
     ) -> Vec<Wanted> {
         let rolls = job.update.stagger.nanos() > 0 && job.update.max_parallel > 0;
-        let limit = if rolls { usize::try_from(job.update.max_parallel).unwrap_or(usize::MAX) } else { usize::MAX };
+        let parallel = if rolls { usize::try_from(job.update.max_parallel).unwrap_or(usize::MAX) } else { usize::MAX };
+        let limit = parallel.saturating_sub(self.replaced);
         if replaced.len() > limit {
             self.decision.rolling = Some(self.rolling(job));
         }
@@ -234,6 +238,13 @@ impl Attempt<'_> {
         }
         self.decision
     }
+}
+
+/// Whether an earlier attempt of `eval` placed this allocation in exchange for another. An update in place takes the
+/// id of its evaluation too, but only of a later one.
+fn is_replacement(alloc: &Allocation, eval: &Evaluation) -> bool {
+    let placed = alloc.eval_id == Some(eval.id) && alloc.create_index > eval.create_index;
+    placed && alloc.previous_allocation.is_some()
 }
 
 #[cfg(test)]

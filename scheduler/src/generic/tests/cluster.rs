@@ -235,7 +235,7 @@ impl Cluster {
 
     /// Runs an evaluation of the job to its end. `blocked` runs the blocked evaluation, `due` a new one with a wait
     /// that ends now, `later` the pending follow-up that is due first (and moves the time there). With `refused` the
-    /// planner accepts nothing.
+    /// planner accepts nothing, with `partly` only the first node of the first plan.
     fn run(&mut self, id: &str, how: Option<&str>) {
         let job = self.state.job("default", id).cloned();
         let eval = if how == Some("blocked") {
@@ -269,10 +269,15 @@ impl Cluster {
         let mut result = None;
         loop {
             match scheduler.step(&self.state, self.now, result.as_ref()) {
-                Step::Submit { create, plan } => {
+                Step::Submit { create, mut plan } => {
                     self.created(create);
-                    let accepted = how != Some("refused");
-                    result = Some(self.accept(*plan, accepted));
+                    let partly = how == Some("partly") && result.is_none();
+                    if partly {
+                        keep_first_node(&mut plan);
+                    }
+                    let mut answer = self.accept(*plan, how != Some("refused"));
+                    answer.refresh_index = answer.refresh_index.max(if partly { answer.alloc_index } else { 0 });
+                    result = Some(answer);
                 }
                 Step::Done { create, done } => {
                     self.created(create);
@@ -443,6 +448,12 @@ impl Cluster {
             }
         }
     }
+}
+
+fn keep_first_node(plan: &mut Plan) {
+    let first = plan.node_allocation.keys().next().copied();
+    plan.node_allocation.retain(|node, _| Some(*node) == first);
+    plan.node_update.retain(|node, _| Some(*node) == first);
 }
 
 fn is_per_node(alloc: &Allocation) -> bool {

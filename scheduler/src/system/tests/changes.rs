@@ -93,6 +93,43 @@ fn rolling_update_replaces_max_parallel_allocs_at_a_time() {
 }
 
 #[test]
+fn rolling_update_counts_the_replacements_of_a_partly_accepted_plan() {
+    check(
+        "node a
+         node b
+         node c
+         node d
+         job j system env=1 parallel=2 stagger=30
+         run j
+         client j.web[0] running
+         job j system env=2 parallel=2 stagger=30
+         run j partly
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[0] on b
+              place j.web[0] on c
+              place j.web[0] on d
+              eval complete, queued web 0
+            run j:
+              new eval rolling-update pending in 30s
+              place after j.web[0] on a
+              stop j.web[0] on a: alloc is being updated due to job update
+              place after j.web[0] on b
+              stop j.web[0] on b: alloc is being updated due to job update
+              eval complete, queued web 0, then another
+            run j:
+              place after j.web[0] on c
+              place after j.web[0] on d
+              stop j.web[0] on c: alloc is being updated due to job update
+              stop j.web[0] on d: alloc is being updated due to job update
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
 fn alloc_ends_where_a_new_constraint_excludes_its_node() {
     check(
         "node a meta.rack=r1
