@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use songline_commands::{Actor, UpdateNodeDrain};
-use songline_model::{DrainStrategy, Dur, EvalStatus, EvalTrigger, Evaluation, NodeId};
+use songline_model::{DrainStrategy, Dur, EvalStatus, EvalTrigger, Evaluation, NodeId, PeriodicLaunch};
 use songline_scheduler::leader::outbox::Subject;
 
 use crate::Core;
@@ -42,6 +42,17 @@ impl Alone {
             "Name": "group", "Count": 2,
             "Tasks": [{"Name": "task", "Driver": "raw_exec", "Config": {"command": "/bin/true"}, "Resources": {"CPU": 20, "MemoryMB": 16}}],
         }]}});
+        let sent =
+            self.http.put(format!("{}/v1/jobs", self.server.http_addr())).json(&job).send().await.expect("it answers");
+        assert!(sent.status().is_success(), "{:?}", sent.text().await);
+    }
+
+    /// Registers a batch job that is launched every second.
+    pub async fn register_periodic(&self, name: &str) {
+        let job = json!({"Job": {"ID": name, "Name": name, "Type": "batch", "Datacenters": ["*"],
+            "Periodic": {"Specs": ["* * * * * * *"]},
+            "TaskGroups": [{"Name": "group", "Tasks": [{"Name": "task", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}]}],
+        }});
         let sent =
             self.http.put(format!("{}/v1/jobs", self.server.http_addr())).json(&job).send().await.expect("it answers");
         assert!(sent.status().is_success(), "{:?}", sent.text().await);
@@ -103,6 +114,30 @@ async fn drain_migration_whose_write_was_lost_is_written_later_once() {
         .await;
     let drained = alone.evals("web").iter().filter(|eval| eval.triggered_by == EvalTrigger::NodeDrain).count();
     assert_eq!(drained, 1, "{:?}", alone.evals("web"));
+    alone.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn periodic_job_has_one_child_for_each_launch_time_when_writes_are_lost() {
+    let alone = Alone::start().await;
+    alone.core().hooks.lost_effects.store(2, Ordering::Relaxed);
+    alone.register_periodic("cron").await;
+    let children = |it: &Alone| {
+        let view = it.core().view();
+        view.jobs().filter(|job| job.parent_id == "cron").cloned().collect::<Vec<_>>()
+    };
+    let children = alone.until("it has four children", |it| Some(children(it)).filter(|found| found.len() >= 4)).await;
+    assert!(alone.has_lost(|subject| matches!(subject, Subject::Launch(_))));
+    let launches: Vec<i64> = children
+        .iter()
+        .map(|child| PeriodicLaunch::launch_of("cron", &child.id).expect("a launch time").secs())
+        .collect();
+    assert!(launches.is_sorted_by(|one, next| one + 1 == *next), "one each second: {launches:?}");
+    for child in &children {
+        let evals = alone.evals(&child.id);
+        assert!(child.version == 0 && evals.len() == 1, "{} has {evals:?}", child.id);
+        assert_eq!(evals[0].triggered_by, EvalTrigger::PeriodicJob);
+    }
     alone.stop().await;
 }
 

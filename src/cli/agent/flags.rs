@@ -185,8 +185,7 @@ mod tests {
 
     #[test]
     fn agent_flags_set_server_and_join_addresses() {
-        let config = agent("--client --data-dir=/srv/x --servers=a,b:1 --retry-join=c")
-            .expect("is a configuration");
+        let config = agent("--client --data-dir=/srv/x --servers=a,b:1 --retry-join=c").expect("is a configuration");
         assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);
         let line = "--server --data-dir=/srv/x --bootstrap-expect=3 --retry-join=a --join=b --encrypt=AAAAAAAAAAAAAAAAAAAAAA== --rejoin";
         let server = agent(line).expect("is a configuration").server.expect("a server is asked for");
