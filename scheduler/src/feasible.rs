@@ -101,7 +101,13 @@ impl Demands {
         self.check_job(node)?;
         self.check_drivers(node)?;
         self.check_group(node)?;
-        self.check_devices(node)
+        self.check_devices(node)?;
+        self.check_abilities(node)
+    }
+
+    /// Checks the abilities of the node's agent; `Err` is the filter text.
+    pub fn check_abilities(&self, node: &Node) -> Result<(), Str> {
+        abilities::check(&self.abilities, node)
     }
 
     /// Checks the job's demands; `Err` is the filter text.
@@ -136,8 +142,7 @@ impl Demands {
     /// Checks the other demands of the group and its tasks; `Err` is the filter text.
     pub fn check_group(&self, node: &Node) -> Result<(), Str> {
         check_rules(&self.group, node)?;
-        self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))?;
-        abilities::check(&self.abilities, node)
+        self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))
     }
 }
 

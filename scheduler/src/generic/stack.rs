@@ -369,6 +369,11 @@ impl<'a> Stack<'a> {
         }
         // Volumes come and go without a change of class, too.
         volumes::check(self.view, self.job, &ask.volumes, options.name, node)?;
+        // Last, because nodes of the reference's agents never fail here: the texts before are theirs.
+        if let Err(why) = ask.demands.check_abilities(node) {
+            self.eligibility.record_group(&ask.name, class, false);
+            return Err(why);
+        }
         self.check_distinct(ask, node, position)
     }
 
