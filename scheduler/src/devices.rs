@@ -150,6 +150,21 @@ pub fn lacks(requests: &[Request], node: &Node) -> bool {
     requests.iter().any(|request| !groups(node).any(|group| request.satisfied_by(group, of_class)))
 }
 
+/// Number of devices in these resources that satisfy one of the requests.
+pub fn wanted(requests: &[Request], node: &Node, resources: &AllocatedResources) -> usize {
+    let held = keys(resources).filter(|(vendor, kind, name, id)| {
+        let mut groups =
+            groups(node).filter(|group| group.vendor == *vendor && group.kind == *kind && group.name == *name);
+        groups.any(|group| {
+            let device = group.instances.iter().flatten().find(|device| device.healthy && device.id == *id);
+            let suits =
+                |request: &Request| request.matches(group) && device.is_some_and(|one| request.matches_device(one));
+            requests.iter().any(suits)
+        })
+    });
+    held.count()
+}
+
 /// Finds devices for the requests of a task and adds them to `held`; `Err` is the reason.
 pub fn assign(requests: &[Request], node: &Node, held: &mut Held) -> Result<Offer, &'static str> {
     let mut offer = Offer::default();

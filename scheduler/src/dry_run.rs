@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{AllocMetric, EvalStatus, EvalTrigger, Evaluation, Job, PlanAnnotations, Str, Time};
+use songline_model::{AllocMetric, Allocation, EvalStatus, EvalTrigger, Evaluation, Job, PlanAnnotations, Str, Time};
 use songline_projections::State;
 
 use crate::attempts::{Scheduler, Step};
@@ -18,6 +18,8 @@ const NEW_JOB_INDEX: u64 = 100;
 pub struct DryRun {
     /// Changes to each group's allocations.
     pub annotations: PlanAnnotations,
+    /// Allocations of other jobs that would be preempted, as they are now.
+    pub preempted: Vec<Arc<Allocation>>,
     /// Groups that would not be placed completely.
     pub failed: BTreeMap<Str, AllocMetric>,
     /// Allocations per group that would still wait for a node.
@@ -56,6 +58,8 @@ pub fn dry_run(view: &State, job: Job, seed: u64, now: Time) -> DryRun {
             create.iter_mut().for_each(|eval| eval.snapshot_index = 0);
             dry.next_look = create.iter().filter_map(|eval| eval.wait_until).min();
             dry.created_evals = create;
+            let preempted = plan.node_preemptions.values().flatten();
+            dry.preempted = preempted.filter_map(|preempt| view.alloc(preempt.id)).cloned().collect();
             dry.annotations = plan.annotations.unwrap_or_default();
         }
         Step::Done { create, .. } => dry.created_evals = create,

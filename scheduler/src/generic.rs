@@ -7,6 +7,7 @@ mod grant;
 mod nodes;
 mod older;
 mod properties;
+mod room;
 pub(crate) mod stack;
 mod tasks;
 pub(crate) mod update;

@@ -9,6 +9,7 @@ pub mod fit;
 pub mod generic;
 pub mod network;
 mod planning;
+mod preempt;
 pub mod rank;
 pub mod reconcile;
 pub mod reschedule;

@@ -214,6 +214,15 @@ pub fn has_ports(alloc: &Allocation) -> bool {
     any
 }
 
+/// Whether an allocation holds one of the ports.
+pub fn holds(alloc: &Allocation, is_wanted: impl Fn(i64) -> bool) -> bool {
+    let mut any = false;
+    if let Some(resources) = &alloc.allocated_resources {
+        each_port(resources, |_, port| any |= is_wanted(port));
+    }
+    any
+}
+
 /// The network of a group as an allocation records it: the request with the assigned ports.
 pub fn granted(ask: &NetworkResource, offer: &[AllocatedPortMapping], node: &Node) -> NetworkResource {
     let mut network = ask.clone();

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Evaluation, Job, NodeStatus, Plan, StopAlloc, Str, Time,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Evaluation, Job, NodeStatus, Plan, PreemptAlloc,
+    StopAlloc, Str, Time,
 };
 use songline_projections::State;
 
@@ -55,6 +56,21 @@ pub(crate) fn write(plan: &mut Plan, mut alloc: Allocation, now: Time) {
     }
     alloc.modify_time = now.nanos();
     plan.node_allocation.entry(alloc.node_id.unwrap_or_default()).or_default().push(Arc::new(alloc));
+}
+
+/// Preempts allocations of lower priority in favour of a new one.
+pub(crate) fn preempt(plan: &mut Plan, alloc: &mut Allocation, victims: &[Arc<Allocation>], now: Time) {
+    if victims.is_empty() {
+        return;
+    }
+    alloc.preempted_allocations = Some(victims.iter().map(|victim| victim.id).collect());
+    let row =
+        |victim: &Arc<Allocation>| PreemptAlloc { id: victim.id, preempted_by: alloc.id, modify_time: now.nanos() };
+    plan.node_preemptions.entry(alloc.node_id.unwrap_or_default()).or_default().extend(victims.iter().map(row));
+    let desired = plan.annotations.as_mut().map(|annotations| &mut annotations.desired_tg_updates);
+    if let Some(desired) = desired.and_then(|groups| groups.get_mut(&alloc.task_group)) {
+        desired.preemptions += victims.len() as u64;
+    }
 }
 
 /// Stopped allocations that are lost: their node is down or gone and so cannot report that they ended.

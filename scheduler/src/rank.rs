@@ -48,6 +48,8 @@ pub struct Scores {
     pub affinity: Option<f64>,
     /// Spread score; 0 does not count in the mean.
     pub spread: f64,
+    /// Preemption score; `None`: no allocation gives way.
+    pub preemption: Option<f64>,
     /// Whether no other scorer applies (system jobs), so that the metric lists only the fit and the devices.
     pub fit_only: bool,
 }
@@ -62,6 +64,7 @@ impl Scores {
             self.penalty.then_some(-1.0),
             self.affinity.and_then(applies),
             applies(self.spread),
+            self.preemption,
         ];
         let (sum, count) = others.into_iter().flatten().fold((self.fit, 1.0), |(sum, n), score| (sum + score, n + 1.0));
         sum / count
@@ -77,6 +80,7 @@ impl Scores {
             ("node-reschedule-penalty", compared(if self.penalty { -1.0 } else { 0.0 })),
             ("node-affinity", self.affinity.map_or(compared(0.0), |score| (score != 0.0).then_some(score))),
             ("allocation-spread", (self.spread != 0.0).then_some(self.spread)),
+            ("preemption", self.preemption),
         ];
         listed.into_iter().filter_map(|(name, score)| Some((Str::new_static(name), score?))).collect()
     }

@@ -32,6 +32,7 @@ fn check(story: &str, tried: &'static str, expected: &[&str]) {
             counts[0], counts[1], counts[2], counts[3], counts[4]
         ));
     }
+    told.extend(dry.preempted.iter().map(|alloc| format!("{} would be preempted", alloc.name)));
     told.extend(dry.failed.keys().map(|group| format!("{group} fails")));
     told.extend(
         dry.queued
@@ -111,4 +112,16 @@ fn dry_run_of_a_sysbatch_job_leaves_finished_allocs() {
     let story = "node a\njob j sysbatch\nrun j\nclient j.web[0] complete\nnode b";
     check(story, "sysbatch", &["check index 2", "web ignore 1 place 1 stop 0 in place 0 destructive 0"]);
     check(story, "sysbatch env=2", &["check index 2", "web ignore 0 place 1 stop 0 in place 0 destructive 1"]);
+}
+
+#[test]
+fn dry_run_names_the_allocs_that_would_be_preempted() {
+    check(
+        "node n1 cpu=2500
+         settings service_preempts
+         job low priority=20 cpu=1500
+         run low",
+        "priority=70 cpu=2000",
+        &["check index 0", "web ignore 0 place 1 stop 0 in place 0 destructive 0", "low.web[0] would be preempted"],
+    );
 }

@@ -111,6 +111,12 @@ impl Ask {
         self.network.is_some() || self.tasks.iter().any(|task| task.network.is_some())
     }
 
+    /// The static ports of the group and its tasks.
+    pub fn static_ports(&self) -> BTreeSet<i64> {
+        let networks = self.network.iter().chain(self.tasks.iter().filter_map(|task| task.network.as_ref()));
+        networks.flat_map(|network| network.reserved_ports.iter().flatten()).map(|port| port.value).collect()
+    }
+
     /// Affinity score of a node. `position` is its place in the stack, if it has one. `None`: there are no affinities.
     pub fn affinity(&mut self, node: &Node, position: Option<usize>) -> Option<f64> {
         if self.affinities.is_empty() {

@@ -158,7 +158,7 @@ impl<'a> Attempt<'a> {
         if self.has_failed(&version, group) {
             return;
         }
-        let selected = match self.select(&version, group, &placement) {
+        let mut selected = match self.select(&version, group, &placement) {
             Ok(selected) => selected,
             Err(metric) => return self.fail(&version, group, *metric),
         };
@@ -174,7 +174,9 @@ impl<'a> Attempt<'a> {
             }
             Some(_) | None => placement.name.clone(),
         };
-        let alloc = self.new_alloc(&version, group, &placement, name, selected);
+        let victims = std::mem::take(&mut selected.victims);
+        let mut alloc = self.new_alloc(&version, group, &placement, name, selected);
+        planning::preempt(&mut self.decision.plan, &mut alloc, &victims, self.now);
         self.decision.placed.insert(alloc.id, group.name.clone());
         self.write(alloc);
     }
@@ -305,10 +307,15 @@ fn select(stack: &mut Stack<'_>, group: &TaskGroup, placement: &Placement) -> Re
         .map(|previous| reschedule::penalty_nodes(previous))
         .unwrap_or_default();
     let preferred = kept_disk(group, previous.map(|alloc| &**alloc));
-    let options = Options { name: &placement.name, penalties: &penalties, preferred };
-    let selected = stack.select(group, &options);
+    let mut options = Options { name: &placement.name, penalties: &penalties, preferred, preempt: false };
+    let mut selected = stack.select(group, &options);
+    // Allocations give way only when no node has free room, and that is of use only if a node lacks nothing else.
+    if selected.as_ref().is_err_and(|metric| metric.nodes_exhausted > 0) && stack.preempts {
+        options.preempt = true;
+        selected = stack.select(group, &options);
+    }
     match (&selected, gives_way) {
-        (Ok(selected), _) => stack.place(group, &selected.node, &selected.resources),
+        (Ok(selected), _) => stack.place(group, selected),
         (Err(_), Some(previous)) => stack.resume(previous),
         (Err(_), None) => {}
     }

@@ -2,6 +2,7 @@
 //! devices that depend on the node. The allocation's own form of them is built only for the node that is selected.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use songline_model::{
@@ -15,6 +16,31 @@ use crate::devices::{self, Held};
 use crate::fit::{self, Amount, cores};
 use crate::network::{self, Ports};
 use crate::seed::Seed;
+
+/// What a node has too little of for an allocation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Lack {
+    /// A port is taken.
+    Ports(String),
+    /// Devices are taken, or there are none.
+    Devices(&'static str),
+    /// CPU, memory or disk ran out; `asked` is the whole amount for the allocation.
+    Room { dimension: &'static str, asked: Amount },
+    /// The reason stays while other allocations come and go, or they give way for it to none (cores).
+    Fixed(String),
+}
+
+/// The dimension as metrics name it.
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ports(why) => write!(f, "network: {why}"),
+            Self::Devices(why) => write!(f, "devices: {why}"),
+            Self::Room { dimension, .. } => f.write_str(dimension),
+            Self::Fixed(why) => f.write_str(why),
+        }
+    }
+}
 
 /// Resources of a node for one allocation. Nothing is taken yet.
 #[derive(Debug, Default)]
@@ -37,28 +63,28 @@ struct TaskGrant {
 }
 
 impl Grant {
-    /// Finds resources for one more allocation on the node; `Err` is the exhausted dimension.
+    /// Finds resources for one more allocation on the node; `Err` is what ran out.
     pub fn find(
         ask: &Ask,
         node: &Node,
         usage: &mut Usage,
         (view, stopped): (&State, &BTreeSet<AllocId>),
         seed: &mut Seed,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Lack> {
         let mut grant = Self { amount: ask.amount, ..Self::default() };
         if ask.has_ports() {
-            let ports = usage.ports(view, node, stopped)?;
-            grant.find_ports(ask, node, ports, seed).map_err(|why| format!("network: {why}"))?;
+            let ports = usage.ports(view, node, stopped).map_err(Lack::Fixed)?;
+            grant.find_ports(ask, node, ports, seed).map_err(Lack::Ports)?;
         }
         if ask.tasks.iter().any(|task| !task.devices.is_empty()) {
             let held = usage.devices(view, node, stopped).clone();
-            grant.find_devices(ask, node, held).map_err(|why| format!("devices: {why}"))?;
+            grant.find_devices(ask, node, held).map_err(Lack::Devices)?;
         }
         if ask.tasks.iter().any(|task| task.cores > 0) {
-            grant.find_cores(ask, node, usage.cores(view, node, stopped))?;
+            grant.find_cores(ask, node, usage.cores(view, node, stopped)).map_err(Lack::Fixed)?;
         }
         match usage.used.plus(grant.amount).exceeds(usage.capacity) {
-            Some(dimension) => Err(dimension.to_owned()),
+            Some(dimension) => Err(Lack::Room { dimension, asked: grant.amount }),
             None => Ok(grant),
         }
     }

@@ -11,12 +11,14 @@ use songline_model::{
 use songline_projections::State;
 
 use super::ask::Ask;
-use super::grant::Grant;
+use super::grant::{Grant, Lack};
 use super::nodes::Nodes;
 use super::properties::{Counted, Properties};
+use super::room::{Room, Search};
 use super::usage::Usage;
 use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
 use crate::fit;
+use crate::preempt::{self, Preempted};
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
 
@@ -30,6 +32,8 @@ const CLASS_INELIGIBLE: Str = Str::new_static("computed class ineligible");
 pub(crate) struct Selected {
     pub node: Arc<Node>,
     pub resources: Arc<AllocatedResources>,
+    /// Allocations of lower priority that give way to it.
+    pub victims: Vec<Arc<Allocation>>,
     pub metric: AllocMetric,
 }
 
@@ -42,6 +46,8 @@ pub(crate) struct Options<'a> {
     pub penalties: &'a [NodeId],
     /// Node of the previous allocation whose disk the new one takes over. It is taken whenever it has room.
     pub preferred: Option<NodeId>,
+    /// Whether allocations of lower priority may give way.
+    pub preempt: bool,
 }
 
 /// Finds nodes for the groups of one job during one attempt.
@@ -57,16 +63,19 @@ pub(crate) struct Stack<'a> {
     asks: BTreeMap<Str, Ask>,
     usage: BTreeMap<NodeId, Usage>,
     stopped: BTreeSet<AllocId>,
+    preempted: Preempted,
     properties: Properties,
     lowest_spread: f64,
     seed: Seed,
+    /// Whether jobs of this type may preempt others.
+    pub preempts: bool,
     /// Class eligibility found by this attempt.
     pub eligibility: Eligibility,
 }
 
 struct Candidate<'a> {
     node: &'a Arc<Node>,
-    grant: Grant,
+    room: Room,
     score: f64,
 }
 
@@ -83,18 +92,21 @@ impl<'a> Stack<'a> {
             asks: BTreeMap::new(),
             usage: BTreeMap::new(),
             stopped: BTreeSet::new(),
+            preempted: Preempted::default(),
             properties: Properties::default(),
             lowest_spread: LOWEST_SPREAD,
             seed,
+            preempts: preempt::is_enabled(view, &job.kind),
             eligibility: Eligibility::default(),
         }
     }
 
-    /// Exchanges what the plan has changed so far (rooms, stopped allocations, counts of properties) with the stack of
-    /// another version of the job.
+    /// Exchanges what the plan has changed so far (rooms, stopped and preempted allocations, counts of properties) with
+    /// the stack of another version of the job.
     pub fn exchange_plan(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.usage, &mut other.usage);
         std::mem::swap(&mut self.stopped, &mut other.stopped);
+        std::mem::swap(&mut self.preempted, &mut other.preempted);
         std::mem::swap(&mut self.properties, &mut other.properties);
     }
 
@@ -197,10 +209,16 @@ impl<'a> Stack<'a> {
         if self.eligibility.has_escaped() { None } else { Some(self.eligibility.classes()) }
     }
 
-    /// Counts a new allocation of `group` on the node that was selected for it.
-    pub fn place(&mut self, group: &TaskGroup, node: &Arc<Node>, resources: &AllocatedResources) {
-        self.usage_of(node).place(&group.name, resources);
-        self.properties.change(&group.name, node, Counted::Placed);
+    /// Counts a new allocation of `group` on the node that was selected for it, in place of those that give way.
+    pub fn place(&mut self, group: &TaskGroup, selected: &Selected) {
+        for victim in &selected.victims {
+            self.preempted.add(victim);
+            if self.stopped.insert(victim.id) {
+                self.on_node_of(victim, |usage, job| usage.remove(victim, job));
+            }
+        }
+        self.usage_of(&selected.node).place(&group.name, &selected.resources);
+        self.properties.change(&group.name, &selected.node, Counted::Placed);
     }
 
     /// Frees the resources of an allocation that the plan stops.
@@ -293,32 +311,54 @@ impl<'a> Stack<'a> {
             metrics.filtered(node, &why);
             return None;
         }
-        let (view, job, stopped) = (self.view, self.job, &self.stopped);
-        let usage = self.usage.entry(node.id).or_insert_with(|| Usage::count(view, node, job, stopped));
-        let grant = match Grant::find(ask, node, usage, (view, stopped), &mut self.seed) {
-            Ok(grant) => grant,
-            Err(dimension) => {
-                metrics.exhausted(node, &dimension);
+        let room = match self.find_room(ask, node, options.preempt) {
+            Ok(room) => room,
+            // Nomad does not count a node whose ports are held by allocations that need not give way.
+            Err(Lack::Ports(_)) if options.preempt => return None,
+            Err(lack) => {
+                metrics.exhausted(node, &lack.to_string());
                 return None;
             }
         };
-        let fit = rank::fit_score(self.algorithm, usage.capacity, usage.used.plus(grant.amount));
-        let scores = if self.per_node {
-            Scores { fit, devices: grant.device_score, fit_only: true, ..Scores::default() }
+        let (algorithm, per_node) = (self.algorithm, self.per_node);
+        let usage = self.usage_of(node);
+        // The allocations that give way count as well.
+        let fit = rank::fit_score(algorithm, usage.capacity, usage.used.plus(room.grant.amount));
+        let collisions = usage.of_group(&ask.name);
+        let scores = if per_node {
+            Scores { fit, devices: room.grant.device_score, fit_only: true, ..Scores::default() }
         } else {
             Scores {
                 fit,
-                devices: grant.device_score,
-                anti_affinity: rank::anti_affinity(usage.of_group(&ask.name), ask.count),
+                devices: room.grant.device_score,
+                anti_affinity: rank::anti_affinity(collisions, ask.count),
                 penalty: options.penalties.contains(&node.id),
                 affinity: ask.affinity(node, position),
                 spread: ask.spread(node, position, &mut self.properties, &mut self.lowest_spread),
+                preemption: room.score,
                 fit_only: false,
             }
         };
         let score = scores.total();
         metrics.scored(node.id, scores, score);
-        Some(Candidate { node, grant, score })
+        Some(Candidate { node, room, score })
+    }
+
+    /// Finds free resources on the node, or those of allocations that give way.
+    fn find_room(&mut self, ask: &Ask, node: &Node, preempt: bool) -> Result<Room, Lack> {
+        let (view, job, stopped) = (self.view, self.job, &self.stopped);
+        let usage = self.usage.entry(node.id).or_insert_with(|| Usage::count(view, node, job, stopped));
+        let lack = match Grant::find(ask, node, usage, (view, stopped), &mut self.seed) {
+            Ok(grant) => return Ok(Room { grant, victims: Vec::new(), score: None }),
+            Err(lack) => lack,
+        };
+        let staying = if preempt { preempt::candidates(view, node, job, stopped, &self.preempted) } else { Vec::new() };
+        if staying.is_empty() {
+            return Err(lack);
+        }
+        let (usage, stopped) = (usage.clone(), stopped.clone());
+        let search = Search { ask, node, job, view, usage, stopped, staying, leaving: Vec::new() };
+        search.find(&mut self.seed)
     }
 
     /// Checks whether the node may run the group; `Err` is the filter text.
@@ -439,9 +479,9 @@ impl<'a> Stack<'a> {
 
 fn selected(ask: &Ask, candidate: Option<Candidate<'_>>, metrics: Metrics) -> Result<Selected, Box<AllocMetric>> {
     match candidate {
-        Some(Candidate { node, grant, .. }) => {
-            let resources = grant.resources(ask, node);
-            Ok(Selected { node: node.clone(), resources, metric: metrics.finish() })
+        Some(Candidate { node, room, .. }) => {
+            let resources = room.grant.resources(ask, node);
+            Ok(Selected { node: node.clone(), resources, victims: room.victims, metric: metrics.finish() })
         }
         None => Err(Box::new(metrics.finish())),
     }

@@ -9,6 +9,7 @@ mod evals;
 mod fixed;
 mod granting;
 mod placing;
+mod preempting;
 mod ranking;
 mod unbuilt;
 

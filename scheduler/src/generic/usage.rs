@@ -12,7 +12,7 @@ use crate::fit::{self, Amount};
 use crate::network::Ports;
 
 /// Usage of one node: all allocations whose client status is not terminal, without those that the plan stops.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Usage {
     pub capacity: Amount,
     pub used: Amount,

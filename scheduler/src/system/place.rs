@@ -22,20 +22,23 @@ impl Attempt<'_> {
             }
             return;
         }
-        let selected = match stack.select_on(group, &wanted.node, &Options { name: &wanted.name, ..Options::default() })
-        {
+        let options = Options { name: &wanted.name, preempt: stack.preempts, ..Options::default() };
+        let mut selected = match stack.select_on(group, &wanted.node, &options) {
             Ok(selected) => selected,
             Err(metric) if metric.nodes_filtered > 0 => return self.filtered(group, &wanted, &metric),
             Err(metric) => return self.exhausted(group, &wanted, *metric),
         };
-        stack.place(group, &selected.node, &selected.resources);
+        stack.place(group, &selected);
+        let victims = std::mem::take(&mut selected.victims);
         let new = planning::New {
             id: self.seed.alloc_id(),
             group: wanted.group,
             name: wanted.name,
             previous: wanted.previous.as_deref(),
         };
-        let alloc = planning::new_alloc(new, job, self.eval, selected, self.now);
+        let mut alloc = planning::new_alloc(new, job, self.eval, selected, self.now);
+        self.desired.entry(group.name.clone()).or_default().preemptions += victims.len() as u64;
+        planning::preempt(&mut self.decision.plan, &mut alloc, &victims, self.now);
         self.decision.placed.insert(alloc.id, group.name.clone());
         planning::write(&mut self.decision.plan, alloc, self.now);
     }

@@ -3,6 +3,7 @@
 mod changes;
 mod nodes;
 mod placing;
+mod preempting;
 mod random;
 mod sysbatch;
 

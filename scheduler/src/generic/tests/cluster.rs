@@ -14,10 +14,10 @@ use songline_commands::{
 };
 use songline_model::{
     AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur,
-    Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, NetworkResource,
-    Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan, PlanResult, Port,
-    ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Str, Task, TaskGroup, TaskRunState,
-    TaskState, Template, Time, UpdateStrategy, Vault,
+    Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, MigrateStrategy,
+    NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan,
+    PlanResult, Port, PreemptionConfig, ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Str,
+    Task, TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy, Vault,
 };
 use songline_projections::{State, apply};
 
@@ -200,6 +200,12 @@ impl Cluster {
                 .and_then(|word| SchedulerAlgorithm::from_word(word))
                 .unwrap_or_default(),
             memory_oversubscription_enabled: words.contains_key("oversubscribe"),
+            preemption_config: PreemptionConfig {
+                system_scheduler_enabled: words.contains_key("system_preempts"),
+                sys_batch_scheduler_enabled: words.contains_key("sysbatch_preempts"),
+                batch_scheduler_enabled: words.contains_key("batch_preempts"),
+                service_scheduler_enabled: words.contains_key("service_preempts"),
+            },
             ..SchedulerConfiguration::default()
         };
         self.commit(SetSchedulerConfig { config, cas: None });
@@ -359,9 +365,13 @@ impl Cluster {
         }
         if !applier::is_no_op(&result) {
             let placed = applier::placed(&plan, &result, self.now, |_| ());
-            self.commit(applier::command(&self.state, &plan, &result, placed, self.now, || {
-                unreachable!("nothing is preempted")
-            }));
+            let mut ids = 0xe0..;
+            let fresh_eval = || EvalId::from_bytes([ids.next().unwrap(); 16]);
+            let command = applier::command(&self.state, &plan, &result, placed, self.now, fresh_eval);
+            for eval in &command.preemption_evals {
+                writeln!(self.told, "  new eval {} for {} {}", eval.triggered_by, eval.job_id, eval.status).unwrap();
+            }
+            self.commit(command);
             result.alloc_index = self.state.applied_index();
         }
         result
@@ -376,6 +386,12 @@ impl Cluster {
             let on = if is_per_node(alloc) { format!(" on {}", alloc.node_name) } else { String::new() };
             let said = stop.client_status.map_or(String::new(), |status| format!(" as {status}"));
             lines.push(format!("stop {name}{on}{said}: {}", stop.desired_description));
+        }
+        for preempt in plan.node_preemptions.values().flatten() {
+            let (victim, by) = (self.state.alloc(preempt.id).unwrap(), preempt.preempted_by);
+            let by = plan.node_allocation.values().flatten().find(|alloc| alloc.id == by).unwrap();
+            assert!(by.preempted_allocations.as_ref().unwrap().contains(&preempt.id));
+            lines.push(format!("preempt {} on {} for {}", victim.name, victim.node_name, by.name));
         }
         for alloc in plan.node_allocation.values().flatten() {
             let ports = alloc
@@ -408,6 +424,7 @@ impl Cluster {
                     ("migrate", desired.migrate),
                     ("in place", desired.in_place_update),
                     ("destructive", desired.destructive_update),
+                    ("preemptions", desired.preemptions),
                 ];
                 let rare: String =
                     rare.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!(" {what} {n}")).collect();
@@ -562,6 +579,9 @@ pub(crate) fn job(id: &str, words: &BTreeMap<&str, &str>) -> Job {
         tasks: Some(vec![task.clone()]),
         networks: networks.clone(),
         update: update.clone().filter(|_| !per_node),
+        migrate: words
+            .get("max_migrate")
+            .map(|text| MigrateStrategy { max_parallel: text.parse().unwrap(), ..MigrateStrategy::default() }),
         ephemeral_disk: Some(EphemeralDisk {
             size_mb: 300,
             sticky: words.contains_key("sticky"),

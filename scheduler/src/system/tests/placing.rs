@@ -179,7 +179,7 @@ fn static_port_is_held_once_per_node() {
               eval complete, queued web 0
             run k:
               new eval queued-allocs blocked for a, classes 1 yes 0 no
-              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 1 in pool 2; available {dc1: 2}; dimensions {network: reserved port collision http=8080: 1}; task t cpu 0 memory 0
+              failed web: evaluated 1 filtered 0 exhausted 0 coalesced 1 in pool 2; available {dc1: 2}
               eval complete, queued web 2
         "#]],
     );

@@ -1,0 +1,117 @@
+//! Search for room on a node whose resources ran out: allocations of lower priority give way until the new one fits,
+//! and those without which it fits as well are spared.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::mem::discriminant;
+use std::sync::Arc;
+
+use songline_model::{AllocId, Allocation, Job, Node};
+use songline_projections::State;
+
+use super::ask::Ask;
+use super::grant::{Grant, Lack};
+use super::usage::Usage;
+use crate::preempt::{self, Candidate};
+use crate::seed::Seed;
+use crate::{devices, network};
+
+/// Resources of a node for one allocation, and the allocations that give way to it.
+pub(super) struct Room {
+    pub grant: Grant,
+    pub victims: Vec<Arc<Allocation>>,
+    /// Preemption score; `None`: nothing gives way.
+    pub score: Option<f64>,
+}
+
+/// A search on one node. It changes a copy of the node's usage only.
+pub(super) struct Search<'a> {
+    pub ask: &'a Ask,
+    pub node: &'a Node,
+    pub job: &'a Job,
+    pub view: &'a State,
+    /// The node's usage without the allocations that leave.
+    pub usage: Usage,
+    /// The allocations that the plan stops, and those that leave.
+    pub stopped: BTreeSet<AllocId>,
+    /// The allocations that may still give way, those of the lowest priority first.
+    pub staying: Vec<Candidate>,
+    pub leaving: Vec<Candidate>,
+}
+
+impl Search<'_> {
+    /// Finds the allocations that have to leave; `Err` is what is missing even if all leave that may.
+    pub fn find(mut self, seed: &mut Seed) -> Result<Room, Lack> {
+        let mut first: Option<Lack> = None;
+        while let Err(lack) = self.attempt(&mut seed.clone()) {
+            // Of CPU, memory and disk, the one that was missing before anything gave way is told.
+            let first = match &first {
+                Some(first) if discriminant(first) == discriminant(&lack) => first,
+                Some(_) | None => first.insert(lack.clone()),
+            };
+            let Some(next) = self.next(&lack) else { return Err(first.clone()) };
+            let next = self.staying.remove(next);
+            self.evict(next);
+        }
+        self.spare(seed);
+        let grant = self.attempt(seed)?;
+        let priorities: Vec<i64> = self.leaving.iter().map(|victim| victim.priority).collect();
+        let victims = self.leaving.into_iter().map(|victim| victim.alloc).collect();
+        Ok(Room { grant, victims, score: preempt::score(&priorities) })
+    }
+
+    fn attempt(&mut self, seed: &mut Seed) -> Result<Grant, Lack> {
+        Grant::find(self.ask, self.node, &mut self.usage, (self.view, &self.stopped), seed)
+    }
+
+    /// Position of the allocation that gives way next for what is missing; `None`: none can help.
+    fn next(&self, lack: &Lack) -> Option<usize> {
+        match lack {
+            Lack::Fixed(_) => None,
+            Lack::Ports(_) => {
+                let wanted = self.ask.static_ports();
+                let holds = |candidate: &Candidate| network::holds(&candidate.alloc, |port| wanted.contains(&port));
+                let dynamic = |candidate: &Candidate| network::has_ports(&candidate.alloc);
+                self.staying.iter().position(holds).or_else(|| self.staying.iter().position(dynamic))
+            }
+            Lack::Devices(_) => {
+                let helps = self.staying.iter().enumerate().filter(|(_, candidate)| self.devices_of(candidate) > 0);
+                // Of the lowest priority, the one with the most devices.
+                let next = helps.min_by_key(|(_, candidate)| (candidate.priority, Reverse(self.devices_of(candidate))));
+                next.map(|(at, _)| at)
+            }
+            Lack::Room { asked, .. } => {
+                let freed = self.leaving.iter().fold(*asked, |needed, victim| needed.minus(victim.uses));
+                preempt::closest(&self.staying, freed)
+            }
+        }
+    }
+
+    /// Number of devices of an allocation that the group could use.
+    fn devices_of(&self, candidate: &Candidate) -> usize {
+        let Some(resources) = candidate.alloc.allocated_resources.as_deref() else { return 0 };
+        self.ask.tasks.iter().map(|task| devices::wanted(&task.devices, self.node, resources)).sum()
+    }
+
+    /// Takes back each allocation without which the others leave enough room, those of the highest priority first: none
+    /// is preempted in vain.
+    fn spare(&mut self, seed: &Seed) {
+        let mut found = std::mem::take(&mut self.leaving);
+        let far = |victim: &Candidate| preempt::distance(self.ask.amount, victim.uses);
+        found.sort_by(|one, other| other.priority.cmp(&one.priority).then(far(one).total_cmp(&far(other))));
+        for victim in found {
+            self.stopped.remove(&victim.alloc.id);
+            self.usage.add(&victim.alloc, self.job);
+            if self.attempt(&mut seed.clone()).is_err() {
+                self.evict(victim);
+            }
+        }
+        self.leaving.sort_by_key(|victim| victim.priority);
+    }
+
+    fn evict(&mut self, victim: Candidate) {
+        self.stopped.insert(victim.alloc.id);
+        self.usage.remove(&victim.alloc, self.job);
+        self.leaving.push(victim);
+    }
+}
