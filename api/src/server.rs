@@ -16,7 +16,8 @@ use songline_events::past::Past;
 use songline_events::refill::Filling;
 use songline_events::watch::Watches;
 use songline_model::{
-    AllocMetric, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Secret, Str, Time, TtlBounds,
+    AllocMetric, Allocation, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Secret, Str, Time,
+    TtlBounds,
 };
 use songline_projections::{Outcome, Rejected, State};
 use tokio_util::sync::CancellationToken;
@@ -400,6 +401,8 @@ pub struct Contact {
 pub struct PlannedJob {
     /// Allocations that the scheduler would place, stop and update, by task group.
     pub annotations: Option<PlanAnnotations>,
+    /// Allocations of other jobs that it would preempt.
+    pub preempted: Vec<Arc<Allocation>>,
     /// Metrics of the allocations that it could not place, by task group.
     pub failed_tg_allocs: BTreeMap<Str, AllocMetric>,
     /// Evaluations that it would create.

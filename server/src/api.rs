@@ -97,6 +97,7 @@ impl Server for Core {
         let planned = planned.await.map_err(|error| ProposeError::Unavailable(error.to_string()))?;
         Ok(PlannedJob {
             annotations: Some(planned.annotations),
+            preempted: planned.preempted,
             failed_tg_allocs: planned.failed,
             created_evals: planned.created_evals,
         })

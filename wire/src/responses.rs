@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, Str};
 
+use crate::alloc::AllocStub;
+
 /// `QueryMeta` of the wire, as part of answers.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -76,9 +78,9 @@ pub struct JobDeregisterResponse {
 /// `JobPlanResponse` of the wire.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct JobPlanResponse {
+pub struct JobPlanResponse<'a> {
     /// Allocations that the scheduler would place, stop and update.
-    pub annotations: Option<PlanAnnotationsView>,
+    pub annotations: Option<PlanAnnotationsView<'a>>,
     /// Metrics of the allocations that it could not place.
     #[serde(rename = "FailedTGAllocs")]
     pub failed_tg_allocs: Option<BTreeMap<Str, AllocMetric>>,
@@ -98,13 +100,13 @@ pub struct JobPlanResponse {
 
 /// `PlanAnnotations` of the wire.
 #[derive(Debug, Default, Serialize)]
-pub struct PlanAnnotationsView {
+pub struct PlanAnnotationsView<'a> {
     /// Changes by group.
     #[serde(flatten)]
     pub updates: PlanAnnotations,
-    /// Allocations to preempt: always null, because preemption is not built yet.
+    /// Allocations of other jobs to preempt; null: none.
     #[serde(rename = "PreemptedAllocs")]
-    pub preempted_allocs: Option<Vec<()>>,
+    pub preempted_allocs: Option<Vec<AllocStub<'a>>>,
 }
 
 /// `JobDispatchResponse` of the wire.

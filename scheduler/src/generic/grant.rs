@@ -26,7 +26,7 @@ pub(super) enum Lack {
     Devices(&'static str),
     /// CPU, memory or disk ran out; `asked` is the whole amount for the allocation.
     Room { dimension: &'static str, asked: Amount },
-    /// The reason stays while other allocations come and go, or they give way for it to none (cores).
+    /// Nothing gives way for this: reserved cores ran out, or ports in use cannot be counted.
     Fixed(String),
 }
 

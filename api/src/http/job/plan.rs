@@ -6,6 +6,7 @@ use axum::response::Response;
 use songline_lang::acl::NamespaceCapability;
 use songline_lang::jobspec::{self, ParseOptions};
 use songline_model::{Job, JobDiff, NotAdmitted, warnings_text};
+use songline_wire::alloc::{AllocFields, AllocStub};
 use songline_wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
 use songline_wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
@@ -46,8 +47,10 @@ pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiEr
     if let Some(diff) = &mut diff {
         diff.annotate(planned.annotations.as_ref());
     }
+    let stubs: Vec<_> = planned.preempted.iter().map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect();
+    let preempted_allocs = Some(stubs).filter(|stubs| !stubs.is_empty());
     let answer = JobPlanResponse {
-        annotations: planned.annotations.map(|updates| PlanAnnotationsView { updates, preempted_allocs: None }),
+        annotations: planned.annotations.map(|updates| PlanAnnotationsView { updates, preempted_allocs }),
         failed_tg_allocs: Some(planned.failed_tg_allocs).filter(|groups| !groups.is_empty()),
         job_modify_index,
         created_evals: Some(planned.created_evals).filter(|evals| !evals.is_empty()),

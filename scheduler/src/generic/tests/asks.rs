@@ -1,8 +1,12 @@
 //! Words of the stories about ranking and about what nodes grant.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use songline_model::{Affinity, Allocation, NodeDevice, NodeDeviceResource, RequestedDevice, Spread, SpreadTarget};
+use songline_model::{
+    Affinity, Allocation, NodeDevice, NodeDeviceResource, PreemptionConfig, RequestedDevice, SchedulerAlgorithm,
+    SchedulerConfiguration, Spread, SpreadTarget,
+};
 
 /// An affinity such as `${meta.rack},=,r1,50`: attribute, operand, value, weight.
 pub(super) fn affinity(text: &str) -> Affinity {
@@ -38,6 +42,24 @@ pub(super) fn requested_device(text: &str) -> RequestedDevice {
         count: count.parse().unwrap(),
         affinities: (!preferred.is_empty()).then(|| vec![affinity(preferred)]),
         ..RequestedDevice::default()
+    }
+}
+
+/// The scheduler configuration: `algorithm=spread`, `oversubscribe`, and `service_preempts` and its like for the job types.
+pub(super) fn scheduler_config(words: &BTreeMap<&str, &str>) -> SchedulerConfiguration {
+    SchedulerConfiguration {
+        scheduler_algorithm: words
+            .get("algorithm")
+            .and_then(|word| SchedulerAlgorithm::from_word(word))
+            .unwrap_or_default(),
+        memory_oversubscription_enabled: words.contains_key("oversubscribe"),
+        preemption_config: PreemptionConfig {
+            system_scheduler_enabled: words.contains_key("system_preempts"),
+            sys_batch_scheduler_enabled: words.contains_key("sysbatch_preempts"),
+            batch_scheduler_enabled: words.contains_key("batch_preempts"),
+            service_scheduler_enabled: words.contains_key("service_preempts"),
+        },
+        ..SchedulerConfiguration::default()
     }
 }
 

@@ -16,8 +16,8 @@ use songline_model::{
     AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur,
     Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, MigrateStrategy,
     NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan,
-    PlanResult, Port, PreemptionConfig, ReschedulePolicy, Resources, SchedulerAlgorithm, SchedulerConfiguration, Str,
-    Task, TaskGroup, TaskRunState, TaskState, Template, Time, UpdateStrategy, Vault,
+    PlanResult, Port, ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState, Template, Time,
+    UpdateStrategy, Vault,
 };
 use songline_projections::{State, apply};
 
@@ -194,20 +194,7 @@ impl Cluster {
     }
 
     fn settings(&mut self, words: &BTreeMap<&str, &str>) {
-        let config = SchedulerConfiguration {
-            scheduler_algorithm: words
-                .get("algorithm")
-                .and_then(|word| SchedulerAlgorithm::from_word(word))
-                .unwrap_or_default(),
-            memory_oversubscription_enabled: words.contains_key("oversubscribe"),
-            preemption_config: PreemptionConfig {
-                system_scheduler_enabled: words.contains_key("system_preempts"),
-                sys_batch_scheduler_enabled: words.contains_key("sysbatch_preempts"),
-                batch_scheduler_enabled: words.contains_key("batch_preempts"),
-                service_scheduler_enabled: words.contains_key("service_preempts"),
-            },
-            ..SchedulerConfiguration::default()
-        };
+        let config = asks::scheduler_config(words);
         self.commit(SetSchedulerConfig { config, cas: None });
     }
 

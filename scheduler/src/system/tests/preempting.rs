@@ -14,7 +14,6 @@ fn system_job_preempts_on_each_node_without_room() {
          job agent system priority=100 cpu=900 mem=64
          run agent annotate
          scores agent.web[0]
-         client low.web[0] complete
          run low",
         expect![[r#"
             run low:
