@@ -14,6 +14,8 @@ const DYNAMIC_PORTS: (i64, i64) = (20_000, 32_000);
 const RANDOM_TRIES: usize = 20;
 /// Host network of a port that names none.
 const DEFAULT_HOST_NETWORK: &str = "default";
+/// Dimension of a node on which two allocations hold the same port.
+pub const COLLISION: &str = "network: port collision";
 const PORTS: usize = 65_536;
 const NO_DYNAMIC_PORT: &str = "dynamic port selection failed";
 
@@ -21,6 +23,8 @@ const NO_DYNAMIC_PORT: &str = "dynamic port selection failed";
 #[derive(Debug, Clone)]
 pub struct Ports {
     taken: BTreeMap<Str, PortSet>,
+    /// Whether a stopping allocation shares a port with another one.
+    pub disputed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +56,7 @@ impl PortSet {
 impl Ports {
     /// The ports that the node reserves for itself; `Err` is a text that is not a list of ports.
     pub fn of_node(node: &Node) -> Result<Self, String> {
-        let mut ports = Self { taken: BTreeMap::new() };
+        let mut ports = Self { taken: BTreeMap::new(), disputed: false };
         let everywhere = node.reserved_resources.as_ref().map_or("", |kept| kept.networks.reserved_host_ports.as_str());
         let everywhere = parse_ports(everywhere)?;
         for (_, address, kept) in addresses(node) {

@@ -24,6 +24,8 @@ pub(crate) struct Candidate {
     /// Priority of its job.
     pub priority: i64,
     pub uses: Amount,
+    /// Whether it gives way for CPU, memory or disk, rather than for a port or a device.
+    pub for_room: bool,
     penalty: f64,
 }
 
@@ -82,7 +84,13 @@ pub(crate) fn candidates(
         let own = alloc.job_id == job.id && alloc.namespace == job.namespace;
         let its_job = alloc.job.as_ref().filter(|its| !own && job.priority - its.priority >= PRIORITY_DIFFERENCE)?;
         let penalty = preempted.penalty(alloc, its_job);
-        Some(Candidate { alloc: alloc.clone(), priority: its_job.priority, uses: fit::used_by(alloc), penalty })
+        Some(Candidate {
+            alloc: alloc.clone(),
+            priority: its_job.priority,
+            uses: fit::used_by(alloc),
+            for_room: false,
+            penalty,
+        })
     };
     let mut candidates: Vec<Candidate> = view.allocs_of_node(node.id).filter_map(candidate).collect();
     candidates.sort_by_key(|candidate| candidate.priority);

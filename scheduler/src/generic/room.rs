@@ -12,6 +12,7 @@ use songline_projections::State;
 use super::ask::Ask;
 use super::grant::{Grant, Lack};
 use super::usage::Usage;
+use crate::fit::Amount;
 use crate::preempt::{self, Candidate};
 use crate::seed::Seed;
 use crate::{devices, network};
@@ -20,6 +21,9 @@ use crate::{devices, network};
 pub(super) struct Room {
     pub grant: Grant,
     pub victims: Vec<Arc<Allocation>>,
+    /// What the allocations that give way for a port or a device use. Those that give way for CPU, memory or disk still
+    /// count in the fit score, as in Nomad.
+    pub gone: Amount,
     /// Preemption score; `None`: nothing gives way.
     pub score: Option<f64>,
 }
@@ -50,14 +54,17 @@ impl Search<'_> {
                 Some(_) | None => first.insert(lack.clone()),
             };
             let Some(next) = self.next(&lack) else { return Err(first.clone()) };
-            let next = self.staying.remove(next);
+            let mut next = self.staying.remove(next);
+            next.for_room = matches!(lack, Lack::Room { .. });
             self.evict(next);
         }
         self.spare(seed);
         let grant = self.attempt(seed)?;
         let priorities: Vec<i64> = self.leaving.iter().map(|victim| victim.priority).collect();
+        let others = self.leaving.iter().filter(|victim| !victim.for_room);
+        let gone = others.fold(Amount::default(), |sum, victim| sum.plus(victim.uses));
         let victims = self.leaving.into_iter().map(|victim| victim.alloc).collect();
-        Ok(Room { grant, victims, score: preempt::score(&priorities) })
+        Ok(Room { grant, victims, gone, score: preempt::score(&priorities) })
     }
 
     fn attempt(&mut self, seed: &mut Seed) -> Result<Grant, Lack> {
@@ -68,7 +75,7 @@ impl Search<'_> {
     fn next(&self, lack: &Lack) -> Option<usize> {
         match lack {
             Lack::Fixed(_) => None,
-            Lack::Ports(_) => {
+            Lack::Ports(_) | Lack::DisputedPorts => {
                 let wanted = self.ask.static_ports();
                 let holds = |candidate: &Candidate| network::holds(&candidate.alloc, |port| wanted.contains(&port));
                 let dynamic = |candidate: &Candidate| network::has_ports(&candidate.alloc);
@@ -106,7 +113,7 @@ impl Search<'_> {
                 self.evict(victim);
             }
         }
-        self.leaving.sort_by_key(|victim| victim.priority);
+        self.leaving.sort_by(|one, other| (one.priority, &one.alloc.name).cmp(&(other.priority, &other.alloc.name)));
     }
 
     fn evict(&mut self, victim: Candidate) {

@@ -17,7 +17,7 @@ use super::properties::{Counted, Properties};
 use super::room::{Room, Search};
 use super::usage::Usage;
 use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
-use crate::fit;
+use crate::fit::{self, Amount};
 use crate::preempt::{self, Preempted};
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
@@ -322,8 +322,7 @@ impl<'a> Stack<'a> {
         };
         let (algorithm, per_node) = (self.algorithm, self.per_node);
         let usage = self.usage_of(node);
-        // The allocations that give way count as well.
-        let fit = rank::fit_score(algorithm, usage.capacity, usage.used.plus(room.grant.amount));
+        let fit = rank::fit_score(algorithm, usage.capacity, usage.used.minus(room.gone).plus(room.grant.amount));
         let collisions = usage.of_group(&ask.name);
         let scores = if per_node {
             Scores { fit, devices: room.grant.device_score, fit_only: true, ..Scores::default() }
@@ -349,7 +348,7 @@ impl<'a> Stack<'a> {
         let (view, job, stopped) = (self.view, self.job, &self.stopped);
         let usage = self.usage.entry(node.id).or_insert_with(|| Usage::count(view, node, job, stopped));
         let lack = match Grant::find(ask, node, usage, (view, stopped), &mut self.seed) {
-            Ok(grant) => return Ok(Room { grant, victims: Vec::new(), score: None }),
+            Ok(grant) => return Ok(Room { grant, victims: Vec::new(), gone: Amount::default(), score: None }),
             Err(lack) => lack,
         };
         let staying = if preempt { preempt::candidates(view, node, job, stopped, &self.preempted) } else { Vec::new() };

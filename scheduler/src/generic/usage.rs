@@ -9,7 +9,7 @@ use songline_projections::State;
 
 use crate::devices::Held;
 use crate::fit::{self, Amount};
-use crate::network::Ports;
+use crate::network::{self, Ports};
 
 /// Usage of one node: all allocations whose client status is not terminal, without those that the plan stops.
 #[derive(Debug, Clone)]
@@ -145,11 +145,11 @@ impl Usage {
         let ports = self.ports.get_or_insert_with(|| {
             let mut ports = Ports::of_node(node).map_err(|_| "network: invalid node".to_owned())?;
             for alloc in there(view, node, stopped).filter(|alloc| !alloc.server_terminal()) {
-                ports.take(alloc).map_err(|_| "network: port collision".to_owned())?;
+                ports.take(alloc).map_err(|_| network::COLLISION.to_owned())?;
             }
-            // A stopping allocation may share ports with its replacement, so its collisions are ignored.
+            // A stopping allocation may share ports with its replacement, so such a collision does not rule the node out.
             for alloc in there(view, node, stopped).filter(|alloc| alloc.server_terminal()) {
-                let _ = ports.take(alloc);
+                ports.disputed |= ports.take(alloc).is_err();
             }
             Ok(ports)
         });

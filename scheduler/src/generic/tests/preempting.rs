@@ -275,7 +275,7 @@ fn holder_of_a_static_port_gives_way() {
               eval complete, queued web 0
             run again:
               new eval queued-allocs blocked, classes 1 yes 0 no
-              failed web: evaluated 1 filtered 0 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: port collision: 1}; task t cpu 0 memory 0
               eval complete, queued web 1
         "#]],
     );

@@ -32,8 +32,8 @@ fn system_job_preempts_on_each_node_without_room() {
               n2 0.263: binpack 0.263
             run low:
               new eval queued-allocs blocked, escaped
-              failed web: evaluated 2 filtered 1 exhausted 1 coalesced 1 in pool 2; available {dc1: 2}; constraints {${node.unique.name} = n1: 1}; dimensions {cpu: 1}; task t cpu 1400 memory 0
-              eval complete, queued web 2
+              failed web: evaluated 2 filtered 1 exhausted 1 coalesced 0 in pool 2; available {dc1: 2}; constraints {${node.unique.name} = n1: 1}; dimensions {cpu: 1}; task t cpu 700 memory 0
+              eval complete, queued web 1
         "#]],
     );
 }
