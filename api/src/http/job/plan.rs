@@ -14,6 +14,7 @@ use super::admission;
 use super::asked::{API, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::shown::Shown;
 use crate::server::Server;
 
 pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -47,7 +48,10 @@ pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiEr
     if let Some(diff) = &mut diff {
         diff.annotate(planned.annotations.as_ref());
     }
-    let stubs: Vec<_> = planned.preempted.iter().map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect();
+    // Allocations of namespaces whose jobs the caller may not read would give way, too; their stubs are left out.
+    let shown = Shown::to(&call.caller()?);
+    let preempted = planned.preempted.iter().filter(|alloc| shown.jobs_in(&alloc.namespace));
+    let stubs: Vec<_> = preempted.map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect();
     let preempted_allocs = Some(stubs).filter(|stubs| !stubs.is_empty());
     let answer = JobPlanResponse {
         annotations: planned.annotations.map(|updates| PlanAnnotationsView { updates, preempted_allocs }),
