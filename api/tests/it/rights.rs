@@ -1,6 +1,7 @@
 //! Rights after the deletion of an object that a request names, and the fields that answers about the past show to
 //! each caller.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -50,6 +51,26 @@ async fn allocs_of_a_deleted_eval_or_deployment_are_authorized_by_their_own_name
     // An existing deployment names the namespace itself.
     let target = format!("/v1/deployment/allocations/{OTHER_DEPLOYMENT}");
     assert_eq!(ids(&server, &here, &target).await, "403 Permission denied");
+}
+
+#[tokio::test]
+async fn dry_run_shows_preempted_allocs_of_readable_namespaces_only() {
+    let server = world().await;
+    let writes = "namespace \"default\" { policy = \"write\" }";
+    let here = token_with(&server, 7, writes);
+    let both = token_with(&server, 8, &format!("{writes} namespace \"other\" {{ policy = \"read\" }}"));
+    let job = r#"{"Job": {"ID": "large", "Type": "service", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec", "Config": {"command": "true"}}]}]}}"#;
+    let mut namespaces = Vec::new();
+    for secret in [&here, &both] {
+        let (status, body) = ask(&server, secret, &format!("PUT /v1/job/large/plan {job}")).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        let plan: Value = serde_json::from_str(&body).expect("is JSON");
+        let stubs = plan["Annotations"]["PreemptedAllocs"].as_array().expect("a list").clone();
+        let found: BTreeSet<String> =
+            stubs.iter().map(|stub| stub["Namespace"].as_str().unwrap_or("").into()).collect();
+        namespaces.push(found.into_iter().collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(namespaces, ["default", "default other"]);
 }
 
 #[tokio::test]

@@ -399,8 +399,13 @@ impl Server for Memory {
     fn events(&self) -> &Arc<EventHub> {
         &self.events
     }
-    async fn plan_job(&self, _: Arc<Job>) -> Result<PlannedJob, ProposeError> {
-        Ok(PlannedJob::default())
+    /// Every allocation gives way to the job `large`; other jobs change nothing.
+    async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
+        if job.id != *"large" {
+            return Ok(PlannedJob::default());
+        }
+        let preempted = self.view().allocs().cloned().collect();
+        Ok(PlannedJob { preempted, annotations: Some(Default::default()), ..PlannedJob::default() })
     }
     fn fresh_uuid(&self) -> Uuid {
         Uuid::from_u128(u128::from(self.ids.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 0x8000_0000_0000_0001)
