@@ -1,3 +1,5 @@
+//! Tests of distances and scores. The choice of victims has stories in `generic` and `system`.
+
 use super::*;
 
 fn amount(cpu: i64, memory: i64, disk: i64) -> Amount {
