@@ -7,7 +7,7 @@ job "every-minute" {
   type        = "batch"
 
   periodic {
-    cron             = "* * * * *"
+    crons            = ["* * * * *"]
     prohibit_overlap = true
     time_zone        = "UTC"
   }
