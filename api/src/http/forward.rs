@@ -64,161 +64,107 @@ struct Hold {
     fate: Option<Leaderless>,
 }
 
-/// A request on its way to the leader, with what its attempts have shown so far.
-struct Forwarding {
-    whole: Whole,
-    passed: PassedOn,
-    is_read: bool,
-    /// Whether the caller gave an idempotency key.
-    of_caller: bool,
-    /// Idempotency key of a write without one of the caller's. It is the same in each attempt, because an earlier leader
-    /// may have written the request under it.
-    key: Option<Str>,
-    hold: Hold,
-}
-
-impl Forwarding {
-    fn new(parts: Parts, body: Body, path: &str) -> Self {
-        let passed = parts.extensions.get::<PassedOn>().cloned().unwrap_or_default();
-        let is_read = answered_by::is_read(&parts.method, path);
-        let of_caller = parts.headers.contains_key(idempotency::HEADER);
-        let key = passed.key.clone().filter(|_| !is_read && !of_caller);
-        let whole = Whole { parts, body: Held::Unread(body) };
-        Self { whole, passed, is_read, of_caller, key, hold: Hold::default() }
-    }
-
-    /// Whether there may be another attempt: the body is still there, and no other server waits for this one.
-    fn may_go_on(&self) -> bool {
-        !self.passed.by_server && self.whole.is_there()
-    }
-
-    /// The error for the caller.
-    fn failure(&self) -> ApiError {
-        if self.is_read { no_leader(Leaderless::Nothing) } else { self.hold.failure() }
-    }
-}
-
 impl<S: Server> Api<S> {
-    /// Has the leader answer a request: this server or the one that it knows, again and again until a leader has
-    /// answered, the answer is lost for good, or the time for waiting is up.
+    /// Has the leader answer a request.
     pub(super) async fn of_leader(&self, target: &Target<S>, parts: Parts, body: Body) -> Answered {
         let server = &*self.server;
-        let mut forwarding = Forwarding::new(parts, body, &target.path);
+        let passed = parts.extensions.get::<PassedOn>().cloned().unwrap_or_default();
+        let is_read = answered_by::is_read(&parts.method, &target.path);
+        let of_caller = parts.headers.contains_key(idempotency::HEADER);
+        let mut key = passed.key.clone().filter(|_| !is_read && !of_caller);
+        let mut whole = Whole { parts, body: Held::Unread(body) };
+        let mut hold = Hold::default();
         loop {
             let leader = server.leader();
-            let answered = match &leader {
-                Leader::Here => self.answer_as_leader(target, &mut forwarding).await,
-                Leader::At(address) if !forwarding.passed.by_server => {
-                    self.ask_leader(address, &leader, target, &mut forwarding).await
+            match &leader {
+                Leader::Here => {
+                    match self.ready(&whole.parts, is_read).await {
+                        Err(error) if error.leaderless.is_some() => hold.begin(None),
+                        Err(error) => return Answered::Own(Err(error)),
+                        Ok(()) => {
+                            // A write with the caller's key may be sent to another leader, and so may a read: both
+                            // need their body buffered.
+                            if (is_read || of_caller)
+                                && let Err(error) = whole.keep().await
+                            {
+                                return Answered::Own(Err(error));
+                            }
+                            let again = whole.is_kept();
+                            let Some((mut parts, body)) = whole.take() else {
+                                return Answered::Own(Err(hold.failure()));
+                            };
+                            // An earlier leader may have written it under the key with which it was forwarded, so the
+                            // same key is used here.
+                            if key.is_some() {
+                                parts.extensions.insert(PassedOn { key: key.clone(), ..passed.clone() });
+                            }
+                            let answer = self.here(target, parts, body);
+                            let answer = if is_read {
+                                tokio::select! {
+                                    answer = answer => answer,
+                                    () = server.leader_other_than(&leader) => Err(no_leader(Leaderless::Nothing)),
+                                }
+                            } else {
+                                answer.await
+                            };
+                            match answer {
+                                Err(ApiError { leaderless: Some(fate), .. }) if again && !passed.by_server => {
+                                    hold.begin(Some(fate))
+                                }
+                                answer => return Answered::Own(answer),
+                            }
+                        }
+                    }
                 }
-                Leader::At(_) | Leader::Unknown => {
-                    forwarding.hold.begin(None);
-                    Ok(None)
+                Leader::At(address) if !passed.by_server => {
+                    if let Err(error) = whole.keep().await {
+                        return Answered::Own(Err(error));
+                    }
+                    let again = whole.is_kept();
+                    let longest_wait = longest_wait(&whole.parts, &target.path);
+                    if again && !is_read && !of_caller && key.is_none() {
+                        key = Some(Str::from(server.fresh_uuid().simple().to_string()));
+                    }
+                    let Some((mut parts, body)) = whole.take() else { return Answered::Own(Err(hold.failure())) };
+                    let from = parts.extensions.get().copied();
+                    passed::put(&mut parts.headers, from, key.as_ref().filter(|_| again));
+                    let attempt = server.pass_on(address, Request::from_parts(parts, body));
+                    let outcome = if again {
+                        tokio::select! {
+                            outcome = attempt => outcome,
+                            since = replaced(server, &leader) => {
+                                hold.until.get_or_insert(since + HOLD);
+                                Err(PassFailure::Lost(format!("{address} leads no longer")))
+                            }
+                            () = server.leader_is_deaf(address) => Err(PassFailure::Lost(format!("{address} does not hear this server"))),
+                            () = tokio::time::sleep(longest_wait) => Err(PassFailure::Lost(format!("{address} does not answer"))),
+                        }
+                    } else {
+                        attempt.await
+                    };
+                    match outcome {
+                        Ok(mut response) => match passed::told(response.headers_mut()) {
+                            Some(fate) if again => hold.begin(Some(fate)),
+                            Some(_) | None => return Answered::Passed(response),
+                        },
+                        Err(PassFailure::NotSent { request, why }) => {
+                            tracing::debug!(%address, why, "the leader could not be asked");
+                            whole.back(*request);
+                            hold.begin(None);
+                        }
+                        Err(PassFailure::Lost(why)) => {
+                            tracing::debug!(%address, why, again, "the leader's answer did not come");
+                            hold.begin(Some(Leaderless::Unknown));
+                        }
+                    }
                 }
-            };
-            match answered {
-                Ok(Some(answered)) => return answered,
-                Ok(None) => {}
-                Err(error) => return Answered::Own(Err(error)),
+                Leader::At(_) | Leader::Unknown => hold.begin(None),
             }
-            if !forwarding.may_go_on() || !forwarding.hold.wait(server, &leader).await {
-                return Answered::Own(Err(with_trouble(server, forwarding.failure())));
+            if passed.by_server || !whole.is_there() || !hold.wait(server, &leader).await {
+                let error = if is_read { no_leader(Leaderless::Nothing) } else { hold.failure() };
+                return Answered::Own(Err(with_trouble(server, error)));
             }
         }
-    }
-
-    /// An attempt on this server. `None`: it does not lead any more, and the request may be tried again.
-    async fn answer_as_leader(
-        &self,
-        target: &Target<S>,
-        forwarding: &mut Forwarding,
-    ) -> Result<Option<Answered>, ApiError> {
-        let Forwarding { whole, passed, is_read, of_caller, key, hold } = forwarding;
-        match self.ready(&whole.parts, *is_read).await {
-            Err(error) if error.leaderless.is_some() => {
-                hold.begin(None);
-                return Ok(None);
-            }
-            ready => ready?,
-        }
-        // A write with the caller's key may be sent to another leader, and so may a read: both need their body buffered.
-        if *is_read || *of_caller {
-            whole.keep().await?;
-        }
-        let again = whole.is_kept();
-        let (mut parts, body) = whole.take().ok_or_else(|| hold.failure())?;
-        if key.is_some() {
-            parts.extensions.insert(PassedOn { key: key.clone(), ..passed.clone() });
-        }
-        let answer = self.here(target, parts, body);
-        let answer = if *is_read {
-            tokio::select! {
-                answer = answer => answer,
-                () = self.server.leader_other_than(&Leader::Here) => Err(no_leader(Leaderless::Nothing)),
-            }
-        } else {
-            answer.await
-        };
-        match answer {
-            Err(ApiError { leaderless: Some(fate), .. }) if again && !passed.by_server => {
-                hold.begin(Some(fate));
-                Ok(None)
-            }
-            answer => Ok(Some(Answered::Own(answer))),
-        }
-    }
-
-    /// An attempt on the leader at `address`. `None`: it did not answer, or leads no more, and the request may be tried
-    /// again.
-    async fn ask_leader(
-        &self,
-        address: &str,
-        leader: &Leader,
-        target: &Target<S>,
-        forwarding: &mut Forwarding,
-    ) -> Result<Option<Answered>, ApiError> {
-        let server = &*self.server;
-        let Forwarding { whole, is_read, of_caller, key, hold, .. } = forwarding;
-        whole.keep().await?;
-        let again = whole.is_kept();
-        let longest_wait = longest_wait(&whole.parts, &target.path);
-        if again && !*is_read && !*of_caller && key.is_none() {
-            *key = Some(Str::from(server.fresh_uuid().simple().to_string()));
-        }
-        let (mut parts, body) = whole.take().ok_or_else(|| hold.failure())?;
-        let from = parts.extensions.get().copied();
-        passed::put(&mut parts.headers, from, key.as_ref().filter(|_| again));
-        let attempt = server.pass_on(address, Request::from_parts(parts, body));
-        let lost = |why: &str| Err(PassFailure::Lost(format!("{address} {why}")));
-        let outcome = if again {
-            tokio::select! {
-                outcome = attempt => outcome,
-                since = replaced(server, leader) => {
-                    hold.until.get_or_insert(since + HOLD);
-                    lost("leads no longer")
-                }
-                () = server.leader_is_deaf(address) => lost("does not hear this server"),
-                () = tokio::time::sleep(longest_wait) => lost("does not answer"),
-            }
-        } else {
-            attempt.await
-        };
-        match outcome {
-            Ok(mut response) => match passed::told(response.headers_mut()) {
-                Some(fate) if again => hold.begin(Some(fate)),
-                Some(_) | None => return Ok(Some(Answered::Passed(response))),
-            },
-            Err(PassFailure::NotSent { request, why }) => {
-                tracing::debug!(%address, why, "the leader could not be asked");
-                whole.back(*request);
-                hold.begin(None);
-            }
-            Err(PassFailure::Lost(why)) => {
-                tracing::debug!(%address, why, again, "the leader's answer did not come");
-                hold.begin(Some(Leaderless::Unknown));
-            }
-        }
-        Ok(None)
     }
 
     /// Whether this leader may answer. A read first confirms that the server still leads.
