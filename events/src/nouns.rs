@@ -1,7 +1,7 @@
 //! Announcements of changes: events, histories of objects, and wake-ups of blocking queries. Each noun has one file,
 //! with one implementation of [`Announce`] per table. A table without an implementation does not compile.
 //!
-//! What is done with announcements is not here: `event` makes events, `object_history` keeps histories, `watch` wakes.
+//! Uses of announcements are not here: `event` makes events, `object_history` keeps histories, `watch` wakes.
 
 mod acl;
 mod alloc;

@@ -17,7 +17,7 @@ pub enum Value {
     Text(Str),
 }
 
-/// What a number measures. Numbers of different dimensions cannot be compared.
+/// Dimension of a number. Numbers of different dimensions cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
     /// No unit.

@@ -1,4 +1,4 @@
-//! What one group asks of a node, prepared once per attempt.
+//! The ask of one group: its demands on a node, prepared once per attempt.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct Ask {
     spreads: Vec<SpreadAsk>,
 }
 
-/// What one task asks for beside CPU shares and memory.
+/// Resources of one task beside CPU shares and memory.
 #[derive(Debug)]
 pub(super) struct TaskAsk {
     pub name: Str,

@@ -17,7 +17,7 @@ use crate::fit::{self, Amount, cores};
 use crate::network::{self, Ports};
 use crate::seed::Seed;
 
-/// What a node has too little of for an allocation.
+/// Resource of which a node has too little for an allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Lack {
     /// A port is taken.

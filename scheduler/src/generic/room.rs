@@ -21,8 +21,8 @@ use crate::{devices, network};
 pub(super) struct Room {
     pub grant: Grant,
     pub victims: Vec<Arc<Allocation>>,
-    /// What the allocations that give way for a port or a device use. Those that give way for CPU, memory or disk still
-    /// count in the fit score, as in Nomad.
+    /// Resources of the allocations that give way for a port or a device. Those that give way for CPU, memory or disk
+    /// still count in the fit score, as in Nomad.
     pub gone: Amount,
     /// Preemption score; `None`: nothing gives way.
     pub score: Option<f64>,

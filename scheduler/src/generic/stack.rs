@@ -37,7 +37,7 @@ pub(crate) struct Selected {
     pub metric: AllocMetric,
 }
 
-/// What one placement asks for beside its group.
+/// Options of one placement, beside its group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options<'a> {
     /// Name of the allocation, whose number selects the volume of a `per_alloc` request.

@@ -33,7 +33,7 @@ pub async fn settled(stage: &Stage, step: &Value) -> Result<(), String> {
     }
 }
 
-/// What the state lacks for a settled step. `None`: nothing.
+/// Reason why a step has not settled. `None`: it has.
 fn open(view: &State, step: &Value) -> Option<String> {
     let waits = |eval: &songline_model::Evaluation| eval.wait_until.is_some() || eval.wait.nanos() > 0;
     let pending =

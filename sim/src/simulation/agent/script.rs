@@ -1,4 +1,4 @@
-//! What a task does by its configuration for the mock driver. Not here: tasks that fail at random, which are in
+//! Behaviour of a task by its configuration for the mock driver. Not here: tasks that fail at random, which are in
 //! `processes.rs`.
 
 use std::time::Duration;
