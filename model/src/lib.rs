@@ -7,6 +7,7 @@
 
 mod acl;
 mod alloc;
+mod amount;
 mod autopilot;
 mod blob;
 mod connect;
@@ -47,6 +48,7 @@ mod variable;
 
 pub use acl::*;
 pub use alloc::*;
+pub use amount::Amount;
 pub use autopilot::AutopilotConfig;
 pub use blob::{Blob, NotBase64};
 pub use connect::*;

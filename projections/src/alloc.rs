@@ -103,6 +103,7 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
             before.and_then(|row| Some((row.node_id?, row.id))),
             after.and_then(|row| Some((row.node_id?, row))),
         );
+        node::usage::count(&mut by.usage_by_node, before, after);
         let created = |row: &Arc<Allocation>| (row.create_index, row.id);
         crate::index::move_in_runs(&mut by.allocs_by_create, before.map(created), after.map(created));
         let of_eval = |row: &Arc<Allocation>| Some((row.eval_id?, row.id));

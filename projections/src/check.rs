@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use imbl::OrdMap;
 use songline_model::{Allocation, Eligibility, EvalStatus, JobKey, NamespaceName, RootKeyId};
 
 use crate::alloc::Counts;
 use crate::digest;
+use crate::node::ready::ReadyByPool;
 use crate::row_map::RowMap;
 use crate::table::{Kept, TableType, TableVisitor, VisitsTable};
 use crate::{Digest, State, Table};
@@ -143,6 +145,12 @@ fn indexes(state: &State) {
     assert_eq!(by.nodes_by_pool.len(), rows(Table::Nodes));
     assert_eq!(by.nodes_by_secret.len(), rows(Table::Nodes));
     assert!(state.nodes().all(|node| by.nodes_by_pool.contains(&(node.node_pool.clone(), node.id))));
+    let mut ready = ReadyByPool::new();
+    state.nodes().for_each(|node| crate::node::ready::move_node(&mut ready, None, Some(node)));
+    assert_eq!(by.ready_nodes, ready, "the ready nodes are those of the table");
+    let mut usage = OrdMap::new();
+    state.allocs().for_each(|alloc| crate::node::usage::count(&mut usage, None, Some(alloc)));
+    assert_eq!(by.usage_by_node, usage, "the usage of nodes is the sum of their allocations");
     crate::csi::check::consistent(state);
     let filtered: Vec<_> = state.work_under_way().filter_map(|work| work.filter()).map(|(id, _)| id).collect();
     assert_eq!(filtered, by.work_filters.keys().copied().collect::<Vec<_>>(), "work under way has a parsed filter");

@@ -2,7 +2,9 @@
 //! the commands that follow from the passing of time.
 
 pub(crate) mod evals;
+pub(crate) mod ready;
 pub(crate) mod standing;
+pub(crate) mod usage;
 
 use std::sync::Arc;
 
@@ -45,6 +47,7 @@ impl Rules<NodeId, Node> for tables::Nodes {
             before.map(|key| state.by.nodes_by_pool.remove(&key));
             after.map(|key| state.by.nodes_by_pool.insert(key));
         }
+        ready::move_node(&mut state.by.ready_nodes, before_row, after_row);
         let secret = |node: &Arc<Node>| (Str::from(node.secret_id.reveal()), node.id);
         move_key(&mut state.by.nodes_by_secret, before_row.map(secret), after_row.map(secret));
     }

@@ -15,6 +15,8 @@ use crate::alloc::Counts;
 use crate::digest::Digest;
 use crate::eval::PackedEval;
 use crate::key_set::KeySet;
+use crate::node::ready::ReadyByPool;
+use crate::node::usage::NodeUsage;
 use crate::runs::Runs;
 use crate::service_registration::ServiceKey;
 use crate::table::{TABLES, Table, Tables};
@@ -45,6 +47,7 @@ pub struct State {
 #[derive(Clone, Default)]
 pub(crate) struct Indexes {
     pub(crate) nodes_by_pool: OrdSet<(NodePoolName, NodeId)>,
+    pub(crate) ready_nodes: ReadyByPool,
     /// Keyed by the secret as spelled.
     pub(crate) nodes_by_secret: OrdSet<(Str, NodeId)>,
     /// Holds the packed rows, because lists walk many of them in this order.
@@ -60,6 +63,7 @@ pub(crate) struct Indexes {
     pub(crate) allocs_by_create: Runs<(u64, AllocId)>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
+    pub(crate) usage_by_node: OrdMap<NodeId, NodeUsage>,
     pub(crate) allocs_by_eval: OrdSet<(EvalId, AllocId)>,
     pub(crate) allocs_by_deployment: OrdSet<(DeploymentId, AllocId)>,
     /// System jobs that are not stopped: every change of a node asks for them.

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use songline_commands::ApplyPlan;
 use songline_model::{
-    AllocClientStatus, AllocId, Allocation, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, Node,
-    NodeId, NodeStatus, Plan, PlanResult, Time,
+    AllocClientStatus, AllocId, Allocation, Amount, Eligibility, EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey,
+    Node, NodeId, NodeStatus, Plan, PlanResult, Time,
 };
 use songline_projections::{State, Table};
 
 pub use queue::Queue;
+
+use crate::fit::{allocs_fit, capacity};
 
 /// The part of a plan that can be applied on `view`, and the nodes that refused their part, each with its reason. A
 /// plan with `all_at_once` is dropped whole when one node refuses.
@@ -192,9 +194,18 @@ fn resources_fit(view: &State, plan: &Plan, node: &Node, wanted: &[Arc<Allocatio
     let mut leaving: BTreeSet<AllocId> = wanted.iter().map(|alloc| alloc.id).collect();
     leaving.extend(plan.node_update.get(&node.id).into_iter().flatten().map(|stop| stop.id));
     leaving.extend(plan.node_preemptions.get(&node.id).into_iter().flatten().map(|preempt| preempt.id));
+    let usage = view.usage_of_node(node.id);
+    if usage.exclusive == 0 && !wanted.iter().any(|alloc| alloc.has_exclusive()) {
+        // Without ports, cores and devices the sums decide, and the state has those.
+        let left = leaving.iter().filter_map(|id| view.alloc(*id));
+        let left = left.filter(|alloc| alloc.node_id == Some(node.id) && !alloc.terminal()).map(|alloc| alloc.amount());
+        let taken = wanted.iter().filter(|alloc| !alloc.client_terminal()).map(|alloc| alloc.amount());
+        let used = taken.fold(left.fold(usage.live, Amount::minus), Amount::plus);
+        return used.exceeds(capacity(node)).map_or(Ok(()), |dimension| Err(dimension.to_owned()));
+    }
     let staying = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal() && !leaving.contains(&alloc.id));
     let then: Vec<&Allocation> = staying.map(|alloc| &**alloc).chain(wanted.iter().map(|alloc| &**alloc)).collect();
-    crate::fit::allocs_fit(node, then).map(|_| ())
+    allocs_fit(node, then).map(|_| ())
 }
 
 fn forget_unplaced_canaries(result: &mut PlanResult) {

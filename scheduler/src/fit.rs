@@ -5,52 +5,10 @@ pub mod cores;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use songline_model::{AllocatedResources, Allocation, Node, Resources, Str, TaskLifecycleConfig};
+use songline_model::{AllocatedResources, Allocation, Amount, Node, Resources};
 
 use crate::devices::{self, Held};
 use crate::network::Ports;
-
-/// An amount of the resources that every node has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
-    /// CPU shares, in MHz.
-    pub cpu: i64,
-    /// Memory in MiB. Memory above the reservation (oversubscription) does not count.
-    pub memory: i64,
-    /// Disk in MiB.
-    pub disk: i64,
-}
-
-impl Amount {
-    /// The sum of both amounts.
-    #[must_use]
-    pub fn plus(self, other: Amount) -> Amount {
-        Amount { cpu: self.cpu + other.cpu, memory: self.memory + other.memory, disk: self.disk + other.disk }
-    }
-
-    /// The amount left after `other`; may be negative.
-    #[must_use]
-    pub fn minus(self, other: Amount) -> Amount {
-        Amount { cpu: self.cpu - other.cpu, memory: self.memory - other.memory, disk: self.disk - other.disk }
-    }
-
-    fn max(self, other: Amount) -> Amount {
-        Amount { cpu: self.cpu.max(other.cpu), memory: self.memory.max(other.memory), disk: self.disk.max(other.disk) }
-    }
-
-    /// Name of the first dimension in which `self` exceeds `capacity`.
-    pub fn exceeds(self, capacity: Amount) -> Option<&'static str> {
-        if self.cpu > capacity.cpu {
-            Some("cpu")
-        } else if self.memory > capacity.memory {
-            Some("memory")
-        } else if self.disk > capacity.disk {
-            Some("disk")
-        } else {
-            None
-        }
-    }
-}
 
 /// Amount that a node has for allocations: its resources minus its reserved ones.
 pub fn capacity(node: &Node) -> Amount {
@@ -73,37 +31,6 @@ fn old_form(resources: &Resources) -> Amount {
     Amount { cpu: resources.cpu, memory: resources.memory_mb, disk: resources.disk_mb }
 }
 
-/// Amount that an allocation uses on its node.
-pub fn used_by(alloc: &Allocation) -> Amount {
-    alloc.allocated_resources.as_deref().map(asked).unwrap_or_default()
-}
-
-/// Peak amount of these resources, given that not all tasks run at the same time. The phases are prestart tasks, main
-/// tasks together with poststart tasks, and poststop tasks. Prestart sidecars count in the first two phases.
-pub fn asked(resources: &AllocatedResources) -> Amount {
-    peak(resources, |_, _| ())
-}
-
-/// Peak amount as [`asked`] sums it, after `change` has changed the amount of each task.
-pub fn peak(resources: &AllocatedResources, change: impl Fn(&Str, &mut Amount)) -> Amount {
-    let (mut before, mut main, mut after, mut sidecars) = <(Amount, Amount, Amount, Amount)>::default();
-    let lifecycles = resources.task_lifecycles.as_ref();
-    for (name, task) in resources.tasks.iter().flatten() {
-        let mut amount = Amount { cpu: task.cpu.cpu_shares, memory: task.memory.memory_mb, disk: 0 };
-        change(name, &mut amount);
-        let phase = match lifecycles.and_then(|lifecycles| lifecycles.get(name)).and_then(Option::as_ref) {
-            Some(TaskLifecycleConfig { hook, sidecar: true }) if hook == "prestart" => &mut sidecars,
-            Some(TaskLifecycleConfig { hook, sidecar: false }) if hook == "prestart" => &mut before,
-            Some(TaskLifecycleConfig { hook, .. }) if hook == "poststop" => &mut after,
-            Some(_) | None => &mut main,
-        };
-        *phase = phase.plus(amount);
-    }
-    let mut most = main.plus(sidecars).max(before.plus(sidecars)).max(after);
-    most.disk = resources.shared.disk_mb;
-    most
-}
-
 /// The total amount, if these allocations fit on the node together. `Err` names the exhausted dimension or the port
 /// collision. Allocations with a terminal client status do not count.
 pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocation>) -> Result<Amount, String> {
@@ -117,7 +44,7 @@ pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocati
         if alloc.client_terminal() {
             continue;
         }
-        used = used.plus(used_by(alloc));
+        used = used.plus(alloc.amount());
         if let Some(resources) = alloc.allocated_resources.as_deref() {
             for core in cores::reserved(resources) {
                 shared_core |= !used_cores.insert(core);

@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use songline_model::{AllocId, Allocation, Job, JobKey, JobType, Node, PreemptionConfig, Str};
+use songline_model::{AllocId, Allocation, Amount, Job, JobKey, JobType, Node, PreemptionConfig, Str};
 use songline_projections::State;
-
-use crate::fit::{self, Amount};
 
 /// Least difference between the priorities of the two jobs.
 const PRIORITY_DIFFERENCE: i64 = 10;
@@ -87,7 +85,7 @@ pub(crate) fn candidates(
         Some(Candidate {
             alloc: alloc.clone(),
             priority: its_job.priority,
-            uses: fit::used_by(alloc),
+            uses: alloc.amount(),
             for_room: false,
             penalty,
         })

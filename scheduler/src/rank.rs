@@ -7,10 +7,8 @@ pub mod spread;
 use std::collections::BTreeMap;
 
 use songline_model::{
-    AllocMetric, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str, TaskGroup,
+    AllocMetric, Amount, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str, TaskGroup,
 };
-
-use crate::fit::Amount;
 
 /// Best raw fit score; divided by it, fit scores are 0 to 1.
 const FIT_SCORE_MAX: f64 = 18.0;

@@ -10,10 +10,15 @@ impl Node {
 }
 
 impl Job {
+    /// Whether the job may run in this datacenter.
+    pub fn includes_datacenter(&self, datacenter: &str) -> bool {
+        self.datacenters.iter().flatten().any(|pattern| fits(pattern, datacenter))
+    }
+
     /// Whether the node is in the job's pool and in one of its datacenters.
     pub fn covers(&self, node: &Node) -> bool {
         let in_pool = self.node_pool == ALL_NODE_POOL || self.node_pool == node.node_pool;
-        in_pool && node.is_in_datacenters(self.datacenters.as_deref().unwrap_or_default())
+        in_pool && self.includes_datacenter(&node.datacenter)
     }
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocatedDeviceResource, AllocatedPortMapping, AllocatedResources,
-    Allocation, Node, NodeResources, Str, Task, TaskGroup, TaskLifecycleConfig,
+    Allocation, Amount, Node, NodeResources, Str, Task, TaskGroup, TaskLifecycleConfig,
 };
 
-use super::{Amount, allocs_fit, asked, resources_of_group};
+use super::{allocs_fit, resources_of_group};
 
 /// `tasks`: name, hook, sidecar, cpu.
 fn sum(tasks: &[(&str, &str, bool, i64)]) -> i64 {
@@ -17,7 +17,7 @@ fn sum(tasks: &[(&str, &str, bool, i64)]) -> i64 {
         Task { name: (*name).into(), lifecycle, resources: Some(resources), ..Task::default() }
     };
     let group = TaskGroup { tasks: Some(tasks.iter().map(task).collect()), ..TaskGroup::default() };
-    asked(&resources_of_group(&group, false)).cpu
+    resources_of_group(&group, false).amount().cpu
 }
 
 #[test]

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use songline_model::{AllocId, AllocatedResources, Job, NetworkResource, Node, Str, Task, TaskGroup, VolumeRequest};
+use songline_model::{
+    AllocId, AllocatedResources, Amount, Job, NetworkResource, Node, Str, Task, TaskGroup, VolumeRequest,
+};
 use songline_projections::State;
 
 use super::properties::{Properties, Watch};
 use crate::devices;
 use crate::feasible::{Demands, DistinctProperty};
-use crate::fit::{self, Amount};
+use crate::fit;
 use crate::rank::affinity::Affinities;
 use crate::rank::spread::{self, DesiredSpread, Spreading};
 
@@ -89,7 +91,7 @@ impl Ask {
             count: group.count,
             demands,
             distinct,
-            amount: fit::asked(&resources),
+            amount: resources.amount(),
             resources: Arc::new(resources),
             network: group.networks.iter().flatten().next().cloned(),
             volumes: group.volumes.iter().flatten().map(|(_, request)| request.clone()).collect(),

@@ -6,14 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, AllocatedDeviceResource, AllocatedPortMapping, AllocatedResources, NetworkResource, Node,
+    AllocId, AllocatedDeviceResource, AllocatedPortMapping, AllocatedResources, Amount, NetworkResource, Node,
 };
 use songline_projections::State;
 
 use super::ask::{Ask, TaskAsk};
 use super::usage::Usage;
 use crate::devices::{self, Held};
-use crate::fit::{self, Amount, cores};
+use crate::fit::cores;
 use crate::network::{self, Ports};
 use crate::seed::Seed;
 
@@ -156,7 +156,7 @@ impl Grant {
             }
             granted.cpu_shares = shares * task.cores as i64;
         }
-        self.amount = fit::peak(&ask.resources, |name, amount| {
+        self.amount = ask.resources.amount_after(|name, amount| {
             let own = |(task, granted): (&TaskAsk, &TaskGrant)| (task.name == *name).then_some(granted.cpu_shares);
             if let Some(shares) = ask.tasks.iter().zip(&self.tasks).find_map(own).filter(|shares| *shares > 0) {
                 amount.cpu = shares;

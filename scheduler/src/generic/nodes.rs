@@ -1,68 +1,72 @@
 //! The nodes of one attempt: those that the job may use by pool, datacenter and readiness, in the order in which they
 //! are examined.
 
+mod order;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_model::{ALL_NODE_POOL, Job, JobType, Node, Str};
-use songline_projections::State;
+use songline_projections::{ReadyNodes, State};
 
+use self::order::Order;
 use crate::rank::Metrics;
 use crate::seed::Seed;
 
 /// Number of nodes compared for batch jobs, and the least number for others: the better of two is good enough.
 const BATCH_LIMIT: usize = 2;
+/// Branch of the seed for the order of nodes.
+const SHUFFLE: u64 = 1;
 
 /// Nodes in the order of examination.
 pub(super) struct Nodes<'a> {
-    nodes: Vec<&'a Arc<Node>>,
+    view: &'a State,
+    parts: Vec<Part<'a>>,
+    order: Order,
     /// Position of the node that is examined next.
     next: usize,
     /// Number of nodes by datacenter.
     available: BTreeMap<Str, i64>,
 }
 
+/// The nodes of one pool and datacenter.
+struct Part<'a> {
+    nodes: ReadyNodes<'a>,
+    /// Number of nodes in the parts before.
+    before: usize,
+}
+
 impl<'a> Nodes<'a> {
-    /// The ready nodes of the job's pool and datacenters: shuffled, but in order of id if the job runs on every node.
-    pub fn ready(view: &'a State, job: &Job, seed: &mut Seed) -> Self {
-        let datacenters = job.datacenters.as_deref().unwrap_or_default();
+    /// The ready nodes of the job's pool and datacenters, shuffled. No node is copied, because most attempts examine few
+    /// of very many.
+    pub fn ready(view: &'a State, job: &'a Job, seed: &Seed) -> Self {
         let pool = if job.node_pool.is_empty() { ALL_NODE_POOL } else { job.node_pool.as_str() };
-        let mut nodes = Vec::new();
-        // There are few datacenters and many nodes, so each datacenter is matched once.
-        let mut known: Vec<(&Str, bool, i64)> = Vec::new();
-        for node in view.nodes_in_pool(pool).filter(|node| node.is_ready()) {
-            let at = known.iter().position(|(name, ..)| **name == node.datacenter).unwrap_or_else(|| {
-                known.push((&node.datacenter, node.is_in_datacenters(datacenters), 0));
-                known.len() - 1
-            });
-            let (_, wanted, count) = &mut known[at];
-            if *wanted {
-                *count += 1;
-                nodes.push(node);
-            }
+        let (mut parts, mut len, mut available) = (Vec::new(), 0, BTreeMap::new());
+        for nodes in view.ready_nodes(pool).filter(|nodes| job.includes_datacenter(nodes.datacenter)) {
+            parts.push(Part { nodes, before: len });
+            len += nodes.len();
+            *available.entry(nodes.datacenter.clone()).or_insert(0) += nodes.len() as i64;
         }
-        if !job.kind.is_per_node() {
-            seed.shuffle(&mut nodes);
-        }
-        let available = known.into_iter().filter(|(_, wanted, _)| *wanted);
-        Self { nodes, next: 0, available: available.map(|(name, _, count)| (name.clone(), count)).collect() }
+        Self { view, parts, order: Order::new(len, seed.branch(SHUFFLE)), next: 0, available }
     }
 
     /// Number of nodes.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.parts.last().map_or(0, |last| last.before + last.nodes.len())
     }
 
     /// All nodes.
     pub fn iter(&self) -> impl Iterator<Item = &'a Arc<Node>> + '_ {
-        self.nodes.iter().copied()
+        self.parts.iter().flat_map(|part| part.nodes.iter()).filter_map(|id| self.view.node(id))
     }
 
-    /// The next node with its position. After the last node comes the first again. Panics without nodes.
-    pub fn draw(&mut self) -> (usize, &'a Arc<Node>) {
+    /// The next node with its position. After the last node comes the first again. `None`: there are no nodes.
+    pub fn draw(&mut self) -> Option<(usize, &'a Arc<Node>)> {
         let position = self.next;
-        self.next = (position + 1) % self.nodes.len();
-        (position, self.nodes[position])
+        self.next = (position + 1) % self.len().max(1);
+        let place = self.order.number(position)?;
+        let part = self.parts.get(self.parts.partition_point(|part| part.before <= place).checked_sub(1)?)?;
+        Some((position, self.view.node(part.nodes.get(place - part.before)?)?))
     }
 
     /// Number of nodes with room that are compared for one placement.

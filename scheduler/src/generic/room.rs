@@ -6,13 +6,12 @@ use std::collections::BTreeSet;
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use songline_model::{AllocId, Allocation, Job, Node};
+use songline_model::{AllocId, Allocation, Amount, Job, Node};
 use songline_projections::State;
 
 use super::ask::Ask;
 use super::grant::{Grant, Lack};
 use super::usage::Usage;
-use crate::fit::Amount;
 use crate::preempt::{self, Candidate};
 use crate::seed::Seed;
 use crate::{devices, network};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use songline_model::{
-    ALL_NODE_POOL, AllocId, AllocMetric, AllocatedResources, Allocation, Job, Node, NodeId,
+    ALL_NODE_POOL, AllocId, AllocMetric, AllocatedResources, Allocation, Amount, Job, Node, NodeId,
     NodePoolSchedulerConfiguration, SchedulerAlgorithm, Str, TaskGroup,
 };
 use songline_projections::State;
@@ -15,9 +15,8 @@ use super::grant::{Grant, Lack};
 use super::nodes::Nodes;
 use super::properties::{Counted, Properties};
 use super::room::{Room, Search};
-use super::usage::Usage;
+use super::usage::{OwnCounts, Usage};
 use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
-use crate::fit::{self, Amount};
 use crate::preempt::{self, Preempted};
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
@@ -61,6 +60,8 @@ pub(crate) struct Stack<'a> {
     algorithm: SchedulerAlgorithm,
     oversubscribe_memory: bool,
     asks: BTreeMap<Str, Ask>,
+    /// Counts of the job's own allocations, made when a node is first looked at.
+    own: Option<OwnCounts>,
     usage: BTreeMap<NodeId, Usage>,
     stopped: BTreeSet<AllocId>,
     preempted: Preempted,
@@ -90,6 +91,7 @@ impl<'a> Stack<'a> {
             algorithm,
             oversubscribe_memory,
             asks: BTreeMap::new(),
+            own: None,
             usage: BTreeMap::new(),
             stopped: BTreeSet::new(),
             preempted: Preempted::default(),
@@ -200,7 +202,7 @@ impl<'a> Stack<'a> {
     }
 
     fn nodes(&mut self) -> &mut Nodes<'a> {
-        let (view, job, seed) = (self.view, self.job, &mut self.seed);
+        let (view, job, seed) = (self.view, self.job, &self.seed);
         self.nodes.get_or_insert_with(|| Nodes::ready(view, job, seed))
     }
 
@@ -264,7 +266,7 @@ impl<'a> Stack<'a> {
         self.stop(alloc);
         let distinct = self.check_distinct(ask, node, None).is_ok();
         // The allocation keeps its cores, which the group's own amount leaves out.
-        let amount = if ask.tasks.iter().any(|task| task.cores > 0) { fit::used_by(alloc) } else { ask.amount };
+        let amount = if ask.tasks.iter().any(|task| task.cores > 0) { alloc.amount() } else { ask.amount };
         let usage = self.usage_of(node);
         let fits = usage.used.plus(amount).exceeds(usage.capacity).is_none();
         self.resume(alloc);
@@ -288,7 +290,7 @@ impl<'a> Stack<'a> {
     ) -> Option<Candidate<'a>> {
         while *unseen > 0 {
             *unseen -= 1;
-            let (position, node) = self.nodes().draw();
+            let Some((position, node)) = self.nodes().draw() else { continue };
             let candidate = self.examine(ask, options, node, Some(position), metrics);
             if candidate.is_some() {
                 return candidate;
@@ -346,7 +348,8 @@ impl<'a> Stack<'a> {
     /// Finds free resources on the node, or those of allocations that give way.
     fn find_room(&mut self, ask: &Ask, node: &Node, preempt: bool) -> Result<Room, Lack> {
         let (view, job, stopped) = (self.view, self.job, &self.stopped);
-        let usage = self.usage.entry(node.id).or_insert_with(|| Usage::count(view, node, job, stopped));
+        let own = self.own.get_or_insert_with(|| OwnCounts::of(view, job));
+        let usage = self.usage.entry(node.id).or_insert_with(|| Usage::of(view, node, own));
         let lack = match Grant::find(ask, node, usage, (view, stopped), &mut self.seed) {
             Ok(grant) => return Ok(Room { grant, victims: Vec::new(), gone: Amount::default(), score: None }),
             Err(lack) => lack,
@@ -463,15 +466,17 @@ impl<'a> Stack<'a> {
         ask
     }
 
-    fn usage_of(&mut self, node: &Arc<Node>) -> &mut Usage {
-        self.usage.entry(node.id).or_insert_with(|| Usage::count(self.view, node, self.job, &self.stopped))
+    fn usage_of(&mut self, node: &Node) -> &mut Usage {
+        let (view, job) = (self.view, self.job);
+        let own = self.own.get_or_insert_with(|| OwnCounts::of(view, job));
+        self.usage.entry(node.id).or_insert_with(|| Usage::of(view, node, own))
     }
 
+    /// Changes the usage of the allocation's node, unless the node is gone or has ended the allocation itself.
     fn on_node_of(&mut self, alloc: &Allocation, change: impl FnOnce(&mut Usage, &Job)) {
-        // A node without cached usage is counted when it is first drawn; stopped allocations are left out then.
-        let usage = alloc.node_id.and_then(|id| self.usage.get_mut(&id));
-        if let Some(usage) = usage.filter(|_| !alloc.client_terminal()) {
-            change(usage, self.job);
+        let job = self.job;
+        if let Some(node) = alloc.node_id.and_then(|id| self.view.node(id)).filter(|_| !alloc.client_terminal()) {
+            change(self.usage_of(node), job);
         }
     }
 }

@@ -1,15 +1,35 @@
-//! Usage of one node: counted once per attempt, then updated as the attempt plans. So the cost of a placement does not
-//! grow with the number of allocations on the node.
+//! Usage of one node: taken from the state when an attempt first looks at the node, then updated as the attempt plans. So
+//! the cost of a placement does not grow with the number of allocations on the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use songline_model::{AllocId, AllocatedResources, Allocation, Job, Node, Str};
+use songline_model::{AllocId, AllocatedResources, Allocation, Amount, Job, Node, NodeId, Str};
 use songline_projections::State;
 
 use crate::devices::Held;
-use crate::fit::{self, Amount};
+use crate::fit;
 use crate::network::{self, Ports};
+
+/// Numbers of allocations of a job's groups on one node.
+type GroupCounts = BTreeMap<Str, u64>;
+
+/// Numbers of a job's allocations on each node that has any: those whose client status is not terminal.
+#[derive(Debug)]
+pub(super) struct OwnCounts(BTreeMap<NodeId, GroupCounts>);
+
+impl OwnCounts {
+    /// Counts the allocations of a job.
+    pub fn of(view: &State, job: &Job) -> Self {
+        let mut counts: BTreeMap<NodeId, GroupCounts> = BTreeMap::new();
+        for alloc in view.allocs_of_job(&job.namespace, &job.id).filter(|alloc| !alloc.client_terminal()) {
+            if let Some(node) = alloc.node_id {
+                *counts.entry(node).or_default().entry(alloc.task_group.clone()).or_insert(0) += 1;
+            }
+        }
+        Self(counts)
+    }
+}
 
 /// Usage of one node: all allocations whose client status is not terminal, without those that the plan stops.
 #[derive(Debug, Clone)]
@@ -19,7 +39,7 @@ pub(super) struct Usage {
     /// Number of allocations of the job that is being placed.
     pub of_job: u64,
     /// The same number per group.
-    of_groups: BTreeMap<Str, u64>,
+    of_groups: GroupCounts,
     /// Ports in use, counted when a group first asks for ports.
     ports: Option<Result<Ports, String>>,
     /// Reserved cores, counted when a group first asks for cores.
@@ -29,23 +49,18 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Counts the allocations of a node.
-    pub fn count(view: &State, node: &Node, job: &Job, stopped: &BTreeSet<AllocId>) -> Self {
-        let mut usage = Self {
+    /// Usage of a node before the plan. The caller removes what the plan stops.
+    pub fn of(view: &State, node: &Node, own: &OwnCounts) -> Self {
+        let of_groups = own.0.get(&node.id).cloned().unwrap_or_default();
+        Self {
             capacity: fit::capacity(node),
-            used: Amount::default(),
-            of_job: 0,
-            of_groups: BTreeMap::new(),
+            used: view.usage_of_node(node.id).held,
+            of_job: of_groups.values().sum(),
+            of_groups,
             ports: None,
             cores: None,
             devices: None,
-        };
-        for alloc in view.allocs_of_node(node.id) {
-            if !alloc.client_terminal() && !stopped.contains(&alloc.id) {
-                usage.add(alloc, job);
-            }
         }
-        usage
     }
 
     /// Number of allocations of a group of the job.
@@ -55,7 +70,7 @@ impl Usage {
 
     /// Adds an existing allocation.
     pub fn add(&mut self, alloc: &Allocation, job: &Job) {
-        self.used = self.used.plus(fit::used_by(alloc));
+        self.used = self.used.plus(alloc.amount());
         if is_of(alloc, job) {
             self.of_job += 1;
             match self.of_groups.get_mut(&alloc.task_group) {
@@ -77,7 +92,7 @@ impl Usage {
 
     /// Removes an allocation that the plan stops.
     pub fn remove(&mut self, alloc: &Allocation, job: &Job) {
-        self.used = self.used.minus(fit::used_by(alloc));
+        self.used = self.used.minus(alloc.amount());
         if is_of(alloc, job) {
             self.of_job = self.of_job.saturating_sub(1);
             if let Some(count) = self.of_groups.get_mut(&alloc.task_group) {
@@ -100,7 +115,7 @@ impl Usage {
 
     /// Adds a new allocation of the job with these resources.
     pub fn place(&mut self, group: &Str, resources: &AllocatedResources) {
-        self.used = self.used.plus(fit::asked(resources));
+        self.used = self.used.plus(resources.amount());
         self.of_job += 1;
         *self.of_groups.entry(group.clone()).or_insert(0) += 1;
         if let Some(Ok(ports)) = &mut self.ports {

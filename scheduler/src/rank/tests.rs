@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use songline_model::{Affinity, Job, Node, SchedulerAlgorithm, Spread, SpreadTarget, TaskGroup};
+use songline_model::{Affinity, Amount, Job, Node, SchedulerAlgorithm, Spread, SpreadTarget, TaskGroup};
 
 use super::affinity::Affinities;
 use super::spread::{DesiredSpread, Spreading};
 use super::{Scores, anti_affinity, fit_score};
-use crate::fit::Amount;
 
 fn amount(cpu: i64, memory: i64) -> Amount {
     Amount { cpu, memory, disk: 0 }

@@ -33,24 +33,24 @@ fn canary_is_placed_beside_the_old_version() {
     check(
         &format!("{ROLLOUT}\ndeployments j"),
         expect![[r#"
-        run j:
-          place j.web[0] on a
-          place j.web[1] on b
-          place j.web[2] on c
-          deployment running
-          eval complete, queued web 0
-        run j:
-          eval complete, queued web 0
-        run j:
-          place canary j.web[0] on c
-          deployment running
-          eval complete, queued web 0
-        allocs: j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
-        deployment of version 0 successful: Deployment completed successfully
-          web: placed 3, healthy 3, unhealthy 0 of 3; canaries 0 of 0
-        deployment of version 1 running: Deployment is running but requires manual promotion
-          web: placed 1, healthy 0, unhealthy 0 of 3; canaries 1 of 1
-    "#]],
+            run j:
+              place j.web[0] on b
+              place j.web[1] on a
+              place j.web[2] on c
+              deployment running
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+            run j:
+              place canary j.web[0] on a
+              deployment running
+              eval complete, queued web 0
+            allocs: j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
+            deployment of version 0 successful: Deployment completed successfully
+              web: placed 3, healthy 3, unhealthy 0 of 3; canaries 0 of 0
+            deployment of version 1 running: Deployment is running but requires manual promotion
+              web: placed 1, healthy 0, unhealthy 0 of 3; canaries 1 of 1
+        "#]],
     );
 }
 
@@ -78,8 +78,8 @@ fn rest_of_the_group_follows_the_promotion() {
             run j:
               eval complete, queued web 0
             run j:
-              place after j.web[1] on a
-              place after j.web[2] on b
+              place after j.web[1] on b
+              place after j.web[2] on c
               stop j.web[0]: alloc not needed due to job update
               stop j.web[1]: alloc is being updated due to job update
               stop j.web[2]: alloc is being updated due to job update
@@ -106,15 +106,13 @@ fn lost_alloc_beside_a_canary_is_replaced_in_its_own_version() {
             j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
             run j:
               place after j.web[2] on b (version 0)
-              place canary j.web[0] on a
-              stop j.web[0] as lost: alloc is lost since its node is down
               stop j.web[2] as lost: alloc is lost since its node is down
               eval complete, queued web 0
             allocs: j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
             deployment of version 0 successful: Deployment completed successfully
               web: placed 4, healthy 3, unhealthy 0 of 3; canaries 0 of 0
             deployment of version 1 running: Deployment is running but requires manual promotion
-              web: placed 2, healthy 0, unhealthy 0 of 3; canaries 2 of 1
+              web: placed 1, healthy 0, unhealthy 0 of 3; canaries 1 of 1
         "#]],
     );
 }
@@ -139,7 +137,7 @@ fn old_version_is_replaced_where_its_constraints_allow_it() {
          allocs j",
         expect![[r#"
             run j:
-              place j.web[0] on b
+              place j.web[0] on a
               deployment running
               eval complete, queued web 0
             run j:
@@ -234,8 +232,8 @@ fn failed_canary_ends_the_deployment_and_the_old_version_stays() {
             deployment of version 1 failed: Failed due to unhealthy allocations
               web: placed 1, healthy 0, unhealthy 1 of 3; canaries 1 of 1
             run j:
-              update j.web[0] on a
-              update j.web[1] on b
+              update j.web[0] on b
+              update j.web[1] on a
               update j.web[2] on c
               deployment running
               eval complete, queued web 0
@@ -298,16 +296,18 @@ fn paused_deployment_replaces_lost_allocs_but_places_no_canary() {
         expect![[r#"
             j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
             run j:
-              place after j.web[0] on b (version 0)
+              place after j.web[1] on c (version 0)
               stop j.web[0] as lost: alloc is lost since its node is down
+              stop j.web[1] as lost: alloc is lost since its node is down
               eval complete, queued web 0
             run j:
+              place canary j.web[0] on b
               eval complete, queued web 0
             allocs: j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
             deployment of version 0 successful: Deployment completed successfully
               web: placed 4, healthy 3, unhealthy 0 of 3; canaries 0 of 0
             deployment of version 1 running: 
-              web: placed 1, healthy 0, unhealthy 0 of 3; canaries 1 of 1
+              web: placed 2, healthy 0, unhealthy 0 of 3; canaries 2 of 1
         "#]],
     );
     check_rollout(
@@ -321,18 +321,16 @@ fn paused_deployment_replaces_lost_allocs_but_places_no_canary() {
         expect![[r#"
             j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
             run j:
-              place after j.web[2] on a (version 0)
-              stop j.web[0] as lost: alloc is lost since its node is down
+              place after j.web[2] on b (version 0)
               stop j.web[2] as lost: alloc is lost since its node is down
               eval complete, queued web 0
             run j:
-              place canary j.web[0] on b
               eval complete, queued web 0
             allocs: j.web[0] v0, j.web[0] v1 canary, j.web[1] v0, j.web[2] v0
             deployment of version 0 successful: Deployment completed successfully
               web: placed 4, healthy 3, unhealthy 0 of 3; canaries 0 of 0
             deployment of version 1 running: 
-              web: placed 2, healthy 0, unhealthy 0 of 3; canaries 2 of 1
+              web: placed 1, healthy 0, unhealthy 0 of 3; canaries 1 of 1
         "#]],
     );
 }

@@ -14,9 +14,9 @@ fn placed_job_needs_nothing_at_the_next_evaluation() {
          run j",
         expect![[r#"
             run j:
-              place j.web[0] on b
-              place j.web[1] on a
-              place j.web[2] on b
+              place j.web[0] on a
+              place j.web[1] on b
+              place j.web[2] on a
               eval complete, queued web 0
             run j:
               eval complete, queued web 0
@@ -55,7 +55,7 @@ fn complete_batch_alloc_on_a_drained_node_is_not_run_again() {
          run j",
         expect![[r#"
             run j:
-              place j.web[0] on b
+              place j.web[0] on a
               eval complete, queued web 0
             run j:
               eval complete, queued web 0
@@ -240,18 +240,18 @@ fn failed_alloc_is_rescheduled_three_times_and_no_more() {
          run j",
         expect![[r#"
             run j:
-              place j.web[0] on b
+              place j.web[0] on a
               eval complete, queued web 0
             run j:
-              place again j.web[0] on a
+              place again j.web[0] on b
               stop j.web[0]: alloc was rescheduled because it failed
               eval complete, queued web 0
             run j:
-              place again j.web[0] on a
+              place again j.web[0] on b
               stop j.web[0]: alloc was rescheduled because it failed
               eval complete, queued web 0
             run j:
-              place again j.web[0] on a
+              place again j.web[0] on b
               stop j.web[0]: alloc was rescheduled because it failed
               eval complete, queued web 0
             run j:

@@ -139,22 +139,22 @@ fn each_of_two_disconnected_nodes_has_its_own_timeout() {
          disconnect b
          run j
          connect b
-         client j.web[0] running
+         client j.web[1] running
          evals j",
         expect![[r#"
             run j:
-              place j.web[0] on b
-              place j.web[1] on a
+              place j.web[0] on a
+              place j.web[1] on b
               eval complete, queued web 0
             run j:
               new eval max-disconnect-timeout pending in 300s
               new eval alloc-failure pending in 600s
-              update j.web[1] on a
+              update j.web[0] on a
               eval complete, queued web 0
             run j:
               new eval max-disconnect-timeout pending in 300s
               new eval alloc-failure pending in 600s
-              update j.web[0] on b
+              update j.web[1] on b
               eval complete, queued web 0
             evals j:
               alloc-failure pending in 580s: created for delayed rescheduling

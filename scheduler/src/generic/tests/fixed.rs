@@ -7,7 +7,7 @@ use songline_model::{AllocClientStatus, Allocation, Job, Node};
 use songline_projections::State;
 
 use super::check;
-use crate::generic::usage::Usage;
+use crate::generic::usage::{OwnCounts, Usage};
 use crate::reconcile::{Stop, why};
 
 #[test]
@@ -103,7 +103,8 @@ fn fixed_job_of_the_same_name_in_another_namespace_has_no_anti_affinity() {
         task_group: "web".into(),
         ..Allocation::default()
     };
-    let mut usage = Usage::count(&State::new(), &Node::default(), &job, &std::collections::BTreeSet::new());
+    let view = State::new();
+    let mut usage = Usage::of(&view, &Node::default(), &OwnCounts::of(&view, &job));
     usage.add(&alloc("two"), &job);
     assert_eq!((usage.of_job, usage.of_group("web")), (0, 0));
     usage.add(&alloc("one"), &job);

@@ -51,8 +51,8 @@ fn static_ports_keep_allocs_apart() {
         expect![[r#"
             run j:
               new eval queued-allocs blocked, classes 1 yes 0 no
-              place j.web[0] on b http=8080
-              place j.web[1] on a http=8080
+              place j.web[0] on a http=8080
+              place j.web[1] on b http=8080
               failed web: evaluated 2 filtered 0 exhausted 2 coalesced 0 in pool 2; available {dc1: 2}; dimensions {network: reserved port collision http=8080: 2}; task t cpu 0 memory 0
               eval complete, queued web 1
         "#]],
@@ -110,8 +110,8 @@ fn distinct_hosts_keeps_allocs_apart() {
         expect![[r#"
             run j:
               new eval queued-allocs blocked, classes 1 yes 0 no
-              place j.web[0] on b
-              place j.web[1] on a
+              place j.web[0] on a
+              place j.web[1] on b
               failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {distinct_hosts: 2}
               eval complete, queued web 1
         "#]],
@@ -129,7 +129,7 @@ fn distinct_property_limits_allocs_per_value() {
         expect![[r#"
             run j:
               new eval queued-allocs blocked, classes 2 yes 0 no
-              place j.web[0] on a
+              place j.web[0] on b
               place j.web[1] on c
               failed web: evaluated 3 filtered 3 exhausted 0 coalesced 1 in pool 3; available {dc1: 3}; constraints {distinct_property: ${meta.rack}=r1 used by 1 allocs: 2, distinct_property: ${meta.rack}=r2 used by 1 allocs: 1}
               eval complete, queued web 2
@@ -182,16 +182,16 @@ fn binpack_fills_a_node_and_spread_does_not() {
          run m",
         expect![[r#"
             run j:
-              place j.web[0] on b
+              place j.web[0] on a
               eval complete, queued web 0
             run k:
-              place k.web[0] on b
+              place k.web[0] on a
               eval complete, queued web 0
             run l:
-              place l.web[0] on a
+              place l.web[0] on b
               eval complete, queued web 0
             run m:
-              place m.web[0] on a
+              place m.web[0] on b
               eval complete, queued web 0
         "#]],
     );

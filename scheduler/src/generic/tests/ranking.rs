@@ -68,22 +68,22 @@ fn group_with_an_affinity_compares_all_nodes() {
               place j.web[0] on f
               eval complete, queued web 0
             scores j.web[0]: evaluated 6
-              a 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               b 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               c 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               d 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
+              e 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               f 0.589: binpack 0.178 job-anti-affinity 0.000 node-affinity 1.000 node-reschedule-penalty 0.000
             run k:
               place k.web[0] on f
               eval complete, queued web 0
             run l:
-              place l.web[0] on c
+              place l.web[0] on e
               eval complete, queued web 0
             scores k.web[0]: evaluated 6
-              a 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               b 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               c 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               d 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
+              e 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
               f 0.660: binpack 0.319 job-anti-affinity 0.000 node-affinity 1.000 node-reschedule-penalty 0.000
         "#]],
     );
@@ -100,16 +100,16 @@ fn even_spread_places_on_the_value_with_the_fewest_allocs() {
          scores j.web[5]",
         expect![[r#"
             run j:
-              place j.web[0] on a
+              place j.web[0] on b
               place j.web[1] on c
-              place j.web[2] on b
-              place j.web[3] on a
+              place j.web[2] on a
+              place j.web[3] on b
               place j.web[4] on c
-              place j.web[5] on b
+              place j.web[5] on a
               eval complete, queued web 0
             scores j.web[5]: evaluated 3
-              a -0.356: allocation-spread -1.000 binpack 0.431 job-anti-affinity -0.500 node-affinity 0.000 node-reschedule-penalty 0.000
-              b 0.329: allocation-spread 1.000 binpack 0.319 job-anti-affinity -0.333 node-affinity 0.000 node-reschedule-penalty 0.000
+              a 0.329: allocation-spread 1.000 binpack 0.319 job-anti-affinity -0.333 node-affinity 0.000 node-reschedule-penalty 0.000
+              b -0.356: allocation-spread -1.000 binpack 0.431 job-anti-affinity -0.500 node-affinity 0.000 node-reschedule-penalty 0.000
               c -0.356: allocation-spread -1.000 binpack 0.431 job-anti-affinity -0.500 node-affinity 0.000 node-reschedule-penalty 0.000
         "#]],
     );
@@ -161,16 +161,16 @@ fn spread_fills_the_value_that_a_stopped_alloc_leaves() {
          run j",
         expect![[r#"
             run j:
-              place j.web[0] on b
-              place j.web[1] on a
-              place j.web[2] on b
-              place j.web[3] on a
+              place j.web[0] on a
+              place j.web[1] on b
+              place j.web[2] on a
+              place j.web[3] on b
               eval complete, queued web 0
             run j:
-              place after j.web[1] on d
-              place after j.web[3] on d
-              stop j.web[1]: alloc is being migrated
-              stop j.web[3]: alloc is being migrated
+              place after j.web[0] on d
+              place after j.web[2] on d
+              stop j.web[0]: alloc is being migrated
+              stop j.web[2]: alloc is being migrated
               eval complete, queued web 0
         "#]],
     );

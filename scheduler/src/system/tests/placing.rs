@@ -123,8 +123,8 @@ fn full_node_gets_a_blocked_evaluation_and_its_alloc_when_there_is_room() {
          run j blocked",
         expect![[r#"
             run fill:
-              place fill.web[0] on a
-              place fill.web[1] on b
+              place fill.web[0] on b
+              place fill.web[1] on a
               eval complete, queued web 0
             run j:
               new eval queued-allocs blocked for a, classes 1 yes 0 no
