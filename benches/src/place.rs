@@ -1,10 +1,12 @@
 //! Time from registering jobs until all their allocations are placed, measured by the event stream.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use songline_sim::Cluster;
 
@@ -101,21 +103,49 @@ async fn watch(
             .context("the stream ended")?;
         let now = Instant::now();
         for line in lines.push(&chunk) {
-            // Placements are the only new allocations; the rest of an event is not examined.
-            let frame: Value = serde_json::from_slice(&line)?;
-            for event in frame["Events"].as_array().into_iter().flatten() {
-                let alloc = &event["Payload"]["Allocation"];
-                let ours = alloc["JobID"].as_str().is_some_and(|id| id.starts_with(&prefix));
-                if ours
-                    && event["Type"] == "PlanResult"
-                    && ids.insert(event["Key"].as_str().unwrap_or_default().to_owned())
-                {
+            // Placements are the only new allocations; the rest of an event is not parsed, because the reader runs
+            // beside the server.
+            let frame: Frame<'_> = serde_json::from_slice(&line)?;
+            for event in frame.events {
+                let ours = event.payload.allocation.is_some_and(|alloc| alloc.job_id.starts_with(&prefix));
+                if ours && event.kind == "PlanResult" && ids.insert(event.key.into_owned()) {
                     seen.push(now);
                 }
             }
         }
     }
     Ok(seen)
+}
+
+/// The parts of a line of the stream that are examined.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "PascalCase")]
+struct Frame<'a> {
+    #[serde(borrow)]
+    events: Vec<Event<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Event<'a> {
+    #[serde(rename = "Type")]
+    kind: Cow<'a, str>,
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    payload: Payload<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Payload<'a> {
+    #[serde(borrow)]
+    allocation: Option<Placed<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Placed<'a> {
+    #[serde(rename = "JobID")]
+    job_id: Cow<'a, str>,
 }
 
 fn job(id: &str, count: usize) -> Value {

@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
-use songline_model::{AllocDeploymentStatus, AllocId, Allocation, Str};
+use songline_model::{AllocDeploymentStatus, AllocId, Allocation, FlatMap, Str};
 use songline_rpc::AllocReport;
 use tokio::sync::oneshot;
 
@@ -61,7 +61,7 @@ pub(crate) struct Left {
 struct Acknowledged {
     client_status: songline_model::AllocClientStatus,
     client_description: Str,
-    task_states: Arc<BTreeMap<Str, songline_model::TaskState>>,
+    task_states: Arc<FlatMap<Str, songline_model::TaskState>>,
     deployment_status: Option<AllocDeploymentStatus>,
     network_status: Option<songline_model::AllocNetworkStatus>,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DesiredTransition, Evaluation, NodeId, Str,
-    TaskState,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DesiredTransition, Evaluation, FlatMap,
+    NodeId, Str, TaskState,
 };
 
 /// A node's report of one of its allocations. Only the servers change the other fields of the row.
@@ -22,7 +22,7 @@ pub struct ClientAlloc {
     /// Client status for people.
     pub client_description: Str,
     /// States of the tasks, by task name.
-    pub task_states: Option<Arc<BTreeMap<Str, TaskState>>>,
+    pub task_states: Option<Arc<FlatMap<Str, TaskState>>>,
     /// Health for the deployment, if known.
     pub deployment_status: Option<AllocDeploymentStatus>,
     /// Network address of the allocation.

@@ -41,6 +41,8 @@ pub enum WatchKey {
     JobAllocs(JobKey),
     /// The allocations of a node.
     NodeAllocs(NodeId),
+    /// The allocations of this node, as far as the servers changed them: reports of the node itself do not count.
+    NodeOrders(NodeId),
     /// The allocations of an evaluation.
     EvalAllocs(EvalId),
     /// The allocations of a deployment.

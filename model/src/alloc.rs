@@ -1,6 +1,5 @@
 //! Allocations: one task group placed on one node.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::empty::is_empty;
 use crate::{
     AllocClientStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocStateField, AllocatedResources, DeploymentId,
-    DnsConfig, Dur, EvalId, Job, JobId, JobKey, NamespaceName, NodeId, RootKeyId, Str, TaskGroup, TaskIdentity,
-    TaskState, Time,
+    DnsConfig, Dur, EvalId, FlatMap, Job, JobId, JobKey, NamespaceName, NodeId, RootKeyId, Str, TaskGroup,
+    TaskIdentity, TaskState, Time,
 };
 
 /// `Allocation` of the wire: the server's intention for one instance of a task group, and the node's reports about it.
@@ -49,7 +48,7 @@ pub struct Allocation {
     #[serde(skip_serializing_if = "is_empty")]
     pub client_description: Str,
     #[serde(skip_serializing_if = "is_empty")]
-    pub task_states: Option<Arc<BTreeMap<Str, TaskState>>>,
+    pub task_states: Option<Arc<FlatMap<Str, TaskState>>>,
     #[serde(skip_serializing_if = "is_empty")]
     pub alloc_states: Option<Vec<AllocState>>,
     #[serde(with = "crate::ids::optional", skip_serializing_if = "is_empty")]

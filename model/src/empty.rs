@@ -87,3 +87,9 @@ impl<K, V> IsEmpty for Option<Arc<BTreeMap<K, V>>> {
         self.as_ref().is_none_or(|map| map.is_empty())
     }
 }
+
+impl<K, V> IsEmpty for Option<Arc<FlatMap<K, V>>> {
+    fn is_empty_field(&self) -> bool {
+        self.as_ref().is_none_or(|map| map.is_empty())
+    }
+}

@@ -16,6 +16,7 @@ mod csi;
 mod deployment;
 mod empty;
 mod eval;
+mod flat_map;
 pub mod form;
 mod group;
 mod identity;
@@ -56,6 +57,7 @@ pub use constraint::*;
 pub use csi::*;
 pub use deployment::*;
 pub use eval::*;
+pub use flat_map::FlatMap;
 pub use group::*;
 pub use identity::{IdentityClaims, SIGNATURE_BYTES, Signature, TaskIdentity};
 pub use ids::{

@@ -64,7 +64,7 @@ fn alloc_survives_json_and_msgpack() {
         job: Some(Arc::new(job())),
         client_status: AllocClientStatus::Unknown,
         desired_transition: DesiredTransition { migrate: Some(false), ..Default::default() },
-        task_states: Some(Arc::new(BTreeMap::from([(
+        task_states: Some(Arc::new(FlatMap::from([(
             "t".into(),
             TaskState { started_at: Some(Time::from_nanos(1)), ..Default::default() },
         )]))),

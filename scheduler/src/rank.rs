@@ -4,10 +4,9 @@
 pub mod affinity;
 pub mod spread;
 
-use std::collections::BTreeMap;
-
 use songline_model::{
-    AllocMetric, Amount, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str, TaskGroup,
+    AllocMetric, Amount, FlatMap, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str,
+    TaskGroup,
 };
 
 /// Best raw fit score; divided by it, fit scores are 0 to 1.
@@ -94,7 +93,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// Starts counting, with the numbers that are known before any node is examined.
-    pub fn new(nodes_in_pool: usize, nodes_available: &BTreeMap<Str, i64>) -> Self {
+    pub fn new(nodes_in_pool: usize, nodes_available: &FlatMap<Str, i64>) -> Self {
         let metric = AllocMetric {
             nodes_in_pool: nodes_in_pool as i64,
             nodes_available: Some(nodes_available.clone()),
@@ -179,8 +178,8 @@ pub fn exhaust_resources(metric: &mut AllocMetric, group: &TaskGroup) {
     }
 }
 
-fn add(counts: &mut Option<BTreeMap<Str, i64>>, key: &Str) {
-    *counts.get_or_insert_default().entry(key.clone()).or_insert(0) += 1;
+fn add(counts: &mut Option<FlatMap<Str, i64>>, key: &Str) {
+    *counts.get_or_insert_default().or_default(key) += 1;
 }
 
 #[cfg(test)]

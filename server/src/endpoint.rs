@@ -10,7 +10,7 @@ use songline_model::{
     AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str,
     migrate_token,
 };
-use songline_projections::State;
+use songline_projections::{State, Table};
 use songline_rpc::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use songline_scheduler::leader::{nodes, reports};
 
@@ -44,18 +44,18 @@ impl Servers for Core {
         let deadline = tokio::time::Instant::now() + wait.to_std();
         let mut allocs_before = None;
         loop {
-            let watch = self.watches().register(&[WatchKey::NodeAllocs(from.id)]);
-            let answer = client_allocs(&self.view(), from)?;
+            let watch = self.watches().register(&[WatchKey::NodeOrders(from.id)]);
+            let view = self.view();
+            let (index, count) = newest_order(&view, from)?;
             // Garbage collection raises no row's index. Fewer rows than before therefore count as news, at the
             // table's index.
-            let fewer = allocs_before.is_some_and(|before| answer.allocs.len() < before);
-            let news = fewer || answer.index > query.min_index;
+            let fewer = allocs_before.is_some_and(|before| count < before);
+            let news = fewer || index > query.min_index;
             if query.min_index == 0 || news || tokio::time::Instant::now() >= deadline {
-                let index =
-                    if fewer { self.view().table_index(songline_projections::Table::Allocs) } else { answer.index };
-                return Ok(ClientAllocs { index: index.max(1), ..answer });
+                let index = if fewer { view.table_index(Table::Allocs) } else { index };
+                return Ok(ClientAllocs { index: index.max(1), ..client_allocs(&view, from.id) });
             }
-            allocs_before = Some(answer.allocs.len());
+            allocs_before = Some(count);
             tokio::select! {
                 biased;
                 () = watch.changed() => {}
@@ -196,7 +196,7 @@ impl Core {
             heartbeat_ttl,
             index,
             eligibility: node.scheduling_eligibility,
-            nodes: u32::try_from(view.table_len(songline_projections::Table::Nodes)).unwrap_or(u32::MAX),
+            nodes: u32::try_from(view.table_len(Table::Nodes)).unwrap_or(u32::MAX),
             servers: self.server_addresses().into_iter().map(Into::into).collect(),
         })
     }
@@ -212,33 +212,37 @@ pub(super) fn refused(error: ProposeError) -> RpcError {
     }
 }
 
-/// Every alloc of the node, and the index at which the servers last changed it. An unknown node has none.
-fn client_allocs(view: &State, from: &NodeAuth) -> Result<ClientAllocs, RpcError> {
+/// Index of the newest change that the servers made to an allocation of the node, and the number of its allocations.
+/// Reports of the node itself do not count: it knows them, and would fetch the list after each of them. Without
+/// allocations the index is that of the table. `Err`: the secret is not that of the node.
+fn newest_order(view: &State, from: &NodeAuth) -> Result<(u64, usize), RpcError> {
     if view.node(from.id).is_some_and(|node| node.secret_id != from.secret) {
         return Err(RpcError::remote("node secret ID does not match"));
     }
-    let mut answer = ClientAllocs { index: 0, ..ClientAllocs::default() };
-    for alloc in view.allocs_of_node(from.id) {
-        answer.allocs.insert(alloc.id, alloc.alloc_modify_index);
-        answer.index = answer.index.max(alloc.modify_index);
-        if let Some(token) = token_of_move(view, alloc) {
-            answer.migrate_tokens.insert(alloc.id, token);
-        }
+    let newest = view.allocs_of_node(from.id).map(|alloc| alloc.alloc_modify_index).max();
+    let index = newest.unwrap_or_else(|| view.table_index(Table::Allocs));
+    Ok((index, view.allocs_of_node_len(from.id)))
+}
+
+/// The allocations of the node with the indexes at which the servers last changed them. An unknown node has none.
+fn client_allocs(view: &State, node: NodeId) -> ClientAllocs {
+    let allocs = || view.allocs_of_node(node);
+    let token = |alloc: &Arc<Allocation>| Some((alloc.id, token_of_move(view, alloc)?));
+    ClientAllocs {
+        allocs: allocs().map(|alloc| (alloc.id, alloc.alloc_modify_index)).collect(),
+        migrate_tokens: allocs().filter_map(token).collect(),
+        ..ClientAllocs::default()
     }
-    if answer.allocs.is_empty() {
-        answer.index = view.table_index(songline_projections::Table::Allocs);
-    }
-    Ok(answer)
 }
 
 /// Token by which an allocation fetches its predecessor's data from another node; `None` when the data is not to be
 /// migrated.
 fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
+    let before = view.alloc(alloc.previous_allocation?)?;
     let wanted = alloc.group()?.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky && disk.migrate);
     if !wanted || alloc.server_terminal() {
         return None;
     }
-    let before = view.alloc(alloc.previous_allocation?)?;
     let node = before.node_id.filter(|node| Some(*node) != alloc.node_id).and_then(|node| view.node(node))?;
     migrate_token::of(before.id, &node.secret_id)
 }

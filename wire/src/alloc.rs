@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocatedResources, Allocation,
-    DesiredTransition, EvalId, NodeId, RescheduleTracker, Resources, Str, TaskState,
+    DesiredTransition, EvalId, FlatMap, NodeId, RescheduleTracker, Resources, Str, TaskState,
 };
 
 use crate::display;
@@ -122,7 +122,7 @@ pub struct AllocStub<'a> {
     client_status: AllocClientStatus,
     client_description: &'a str,
     desired_transition: &'a DesiredTransition,
-    task_states: Option<Cow<'a, BTreeMap<Str, TaskState>>>,
+    task_states: Option<Cow<'a, FlatMap<Str, TaskState>>>,
     deployment_status: Option<&'a AllocDeploymentStatus>,
     #[serde(rename = "FollowupEvalID")]
     followup_eval_id: EvalId,

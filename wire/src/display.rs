@@ -1,11 +1,9 @@
 //! Readable texts for task events that have none.
 
-use std::collections::BTreeMap;
-
-use songline_model::{Dur, Str, TaskEvent, TaskState};
+use songline_model::{Dur, FlatMap, Str, TaskEvent, TaskState};
 
 /// The states with texts in all their events; `None` when no text is missing.
-pub fn filled(states: Option<&BTreeMap<Str, TaskState>>) -> Option<BTreeMap<Str, TaskState>> {
+pub fn filled(states: Option<&FlatMap<Str, TaskState>>) -> Option<FlatMap<Str, TaskState>> {
     let lacks = |state: &TaskState| state.events.iter().flatten().any(|event| event.display_message.is_empty());
     let states = states.filter(|states| states.values().any(lacks))?;
     let mut out = states.clone();

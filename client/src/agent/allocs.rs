@@ -177,7 +177,7 @@ impl<S: Servers> Inner<S> {
 fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocReport {
     let mut task_states = alloc.task_states.as_deref().cloned().unwrap_or_default();
     for task in alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten()) {
-        task_states.entry(task.name.clone()).or_default();
+        task_states.or_default(&task.name);
     }
     for state in task_states.values_mut() {
         state.state = TaskRunState::Dead;

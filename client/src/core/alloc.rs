@@ -276,7 +276,7 @@ impl AllocRunner {
             id: self.alloc.id,
             client_status,
             client_description: description.into(),
-            task_states: Some(Arc::new(states(&self.tasks))),
+            task_states: Some(Arc::new(states(&self.tasks).into_iter().collect())),
             deployment_status: self.deployment_status.clone(),
             network_status: Some(AllocNetworkStatus { dns, ..AllocNetworkStatus::default() }),
             ..AllocReport::default()

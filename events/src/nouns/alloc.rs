@@ -60,5 +60,11 @@ impl Announce for tables::Allocs {
         watch: &mut impl FnMut(WatchKey),
     ) {
         before.into_iter().chain(after).for_each(|row| Self::watch_keys(row, watch));
+        let ordered = |row: Option<&Arc<Allocation>>| row.map(|row| row.alloc_modify_index);
+        if ordered(before) != ordered(after)
+            && let Some(node) = after.or(before).and_then(|row| row.node_id)
+        {
+            watch(WatchKey::NodeOrders(node));
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DrainStrategy, Dur, EvalId, Node, NodeEvent,
-    NodeId, Secret, Str, TaskState,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DrainStrategy, Dur, EvalId, FlatMap, Node,
+    NodeEvent, NodeId, Secret, Str, TaskState,
 };
 
 use super::message;
@@ -112,7 +112,7 @@ message! {
         client_description: Str,
         /// State of each task, by task name; shared all the way to the command. `None` from a node that knows none.
         #[serde(skip_serializing_if = "Option::is_none")]
-        task_states: Option<Arc<BTreeMap<Str, TaskState>>>,
+        task_states: Option<Arc<FlatMap<Str, TaskState>>>,
         /// Health for the deployment, once known.
         #[serde(skip_serializing_if = "Option::is_none")]
         deployment_status: Option<AllocDeploymentStatus>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use parking_lot::Mutex;
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, Job,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, FlatMap, Job,
     NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RootKeyId, SIGNATURE_BYTES, Secret, ServiceRegistration,
     Signature, Str, TaskIdentity, TaskState, Time,
 };
@@ -208,7 +208,7 @@ async fn alloc_updates_services_and_node_events_reach_the_server() {
         node_id: from().id,
         client_status: AllocClientStatus::Running,
         client_description: "Tasks are running".into(),
-        task_states: Some(Arc::new(BTreeMap::from([(
+        task_states: Some(Arc::new(FlatMap::from([(
             "web".into(),
             TaskState { started_at: Some(Time::from_nanos(1_700_000_000_123_456_789)), ..TaskState::default() },
         )]))),

@@ -3,10 +3,9 @@
 
 mod order;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{ALL_NODE_POOL, Job, JobType, Node, Str};
+use songline_model::{ALL_NODE_POOL, FlatMap, Job, JobType, Node, Str};
 use songline_projections::{ReadyNodes, State};
 
 use self::order::Order;
@@ -26,7 +25,7 @@ pub(super) struct Nodes<'a> {
     /// Position of the node that is examined next.
     next: usize,
     /// Number of nodes by datacenter.
-    available: BTreeMap<Str, i64>,
+    available: FlatMap<Str, i64>,
 }
 
 /// The nodes of one pool and datacenter.
@@ -41,11 +40,11 @@ impl<'a> Nodes<'a> {
     /// of very many.
     pub fn ready(view: &'a State, job: &'a Job, seed: &Seed) -> Self {
         let pool = if job.node_pool.is_empty() { ALL_NODE_POOL } else { job.node_pool.as_str() };
-        let (mut parts, mut len, mut available) = (Vec::new(), 0, BTreeMap::new());
+        let (mut parts, mut len, mut available) = (Vec::new(), 0, FlatMap::new());
         for nodes in view.ready_nodes(pool).filter(|nodes| job.includes_datacenter(nodes.datacenter)) {
             parts.push(Part { nodes, before: len });
             len += nodes.len();
-            *available.entry(nodes.datacenter.clone()).or_insert(0) += nodes.len() as i64;
+            *available.or_default(nodes.datacenter) += nodes.len() as i64;
         }
         Self { view, parts, order: Order::new(len, seed.branch(SHUFFLE)), next: 0, available }
     }

@@ -1,9 +1,8 @@
 //! Places the allocations of a job that runs on every node, each on the one node that lacks it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{AllocMetric, Job, Str, TaskGroup};
+use songline_model::{AllocMetric, FlatMap, Job, Str, TaskGroup};
 
 use super::Attempt;
 use super::diff::Wanted;
@@ -73,9 +72,9 @@ impl Attempt<'_> {
 
 /// Adds the counts of filtered nodes. The numbers of nodes in the pool and in the datacenters stay out.
 fn add_filtered(sum: &mut AllocMetric, metric: &AllocMetric) {
-    let add = |into: &mut Option<BTreeMap<Str, i64>>, from: &Option<BTreeMap<Str, i64>>| {
+    let add = |into: &mut Option<FlatMap<Str, i64>>, from: &Option<FlatMap<Str, i64>>| {
         for (key, count) in from.iter().flatten() {
-            *into.get_or_insert_default().entry(key.clone()).or_insert(0) += count;
+            *into.get_or_insert_default().or_default(key) += count;
         }
     };
     sum.nodes_evaluated += metric.nodes_evaluated;

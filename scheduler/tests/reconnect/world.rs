@@ -11,7 +11,7 @@ use songline_commands::{
 };
 use songline_model::{
     AllocClientStatus, AllocId, Allocation, DesiredTransition, DrainStrategy, DriverInfo, Dur, EphemeralDisk, EvalId,
-    EvalStatus, EvalTrigger, Evaluation, Job, JobType, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
+    EvalStatus, EvalTrigger, Evaluation, FlatMap, Job, JobType, Node, NodeId, NodeNetworkAddress, NodeNetworkResource,
     NodeResources, NodeStatus, PlanResult, ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState,
     Time,
 };
@@ -379,7 +379,7 @@ impl World {
             finished_at: over.then_some(self.now),
             ..TaskState::default()
         };
-        let task_states = Some(Arc::new(BTreeMap::from([(Str::from("t"), task)])));
+        let task_states = Some(Arc::new(FlatMap::from([(Str::from("t"), task)])));
         ClientAlloc { id, node_id, client_status, task_states, ..ClientAlloc::default() }
     }
 

@@ -16,9 +16,9 @@ use songline_commands::{
 };
 use songline_model::{
     AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur,
-    Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType, MigrateStrategy,
-    NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Plan,
-    PlanResult, Port, ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState, Template, Time,
+    Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, FlatMap, Job, JobKey, JobType,
+    MigrateStrategy, NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus,
+    Plan, PlanResult, Port, ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState, Template, Time,
     UpdateStrategy, Vault,
 };
 use songline_projections::{State, apply};
@@ -216,7 +216,7 @@ impl Cluster {
             finished_at: over.then_some(self.now),
             ..TaskState::default()
         };
-        let tasks = Some(Arc::new(BTreeMap::from([(Str::from("t"), task)])));
+        let tasks = Some(Arc::new(FlatMap::from([(Str::from("t"), task)])));
         let said = |alloc: &Arc<Allocation>| ClientAlloc {
             id: alloc.id,
             node_id: alloc.node_id.unwrap(),
@@ -475,7 +475,7 @@ fn is_called(alloc: &Allocation, name: &str) -> bool {
 }
 
 fn brief(metric: &AllocMetric) -> String {
-    let map = |name: &str, counts: &Option<BTreeMap<Str, i64>>| match counts {
+    let map = |name: &str, counts: &Option<FlatMap<Str, i64>>| match counts {
         Some(counts) if !counts.is_empty() => {
             let counts: Vec<String> = counts.iter().map(|(key, n)| format!("{key}: {n}")).collect();
             format!("; {name} {{{}}}", counts.join(", "))
