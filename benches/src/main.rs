@@ -1,13 +1,15 @@
 //! The load tool: puts load on an agent that implements this HTTP API and prints rates and latencies.
 //!
 //! `commit`, `place`, `fanout`, `catchup`, `blocking` and `variables` run against any agent by `--addr`; `place` and
-//! `variables` without one start a server in their own process, as `evals`, `lists`, `metrics` and `archive` always
-//! do; `commit3` and `failover` start three processes; `memory` needs no server. Nothing is asserted: the output is
+//! `variables` without one start a server in their own process, as `evals`, `lists`, `metrics`, `archive` and `c2m`
+//! always do; `commit3` and `failover` start three processes; `memory` needs no server. Nothing is asserted: the output is
 //! for readers.
 
 mod archive;
 mod blocking;
+mod c2m;
 mod catchup;
+mod chart;
 mod cluster;
 mod commit;
 mod evals;
@@ -45,6 +47,8 @@ enum Load {
     Failover(failover::Options),
     /// Jobs until all their allocations are placed.
     Place(place::Options),
+    /// Two million allocations on 6,100 simulated nodes with a reader of the event stream, or a part of that.
+    C2m(c2m::Options),
     /// Many subscribers of the event stream while jobs are written.
     Fanout(fanout::Options),
     /// Evaluations deleted by filter while others write.
@@ -72,6 +76,7 @@ async fn main() -> anyhow::Result<()> {
         Load::Commit3(options) => cluster::run(options).await,
         Load::Failover(options) => failover::run(options).await,
         Load::Place(options) => place::run(options).await,
+        Load::C2m(options) => c2m::run(options).await,
         Load::Evals(options) => evals::run(options).await,
         Load::Memory(options) => memory::run(&options),
         Load::Metrics(options) => metrics::run(options).await,

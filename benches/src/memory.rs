@@ -145,7 +145,7 @@ pub fn processor_seconds() -> anyhow::Result<f64> {
 }
 
 /// Resident memory of this process, in bytes.
-fn resident() -> anyhow::Result<u64> {
+pub fn resident() -> anyhow::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("/proc/self/status tells VmRSS")?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse()?;

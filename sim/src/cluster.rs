@@ -4,14 +4,22 @@ use std::sync::Arc;
 
 use songline::agent::Agent;
 use songline::config::AgentConfig;
+use songline::rpc::RpcError;
 use songline_server::Core;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::node::SimNode;
 
+/// Number of nodes that join at a time.
+const JOINING_MAX: usize = 64;
+
+type Joining = JoinSet<Result<JoinHandle<()>, RpcError>>;
+
 /// A running server and its simulated nodes.
 pub struct Cluster {
     agent: Agent,
+    config: AgentConfig,
     stop: CancellationToken,
     _dir: tempfile::TempDir,
 }
@@ -29,15 +37,30 @@ impl Cluster {
             ..AgentConfig::dev()
         };
         config.client = None;
-        let agent = Agent::start(config).await?;
+        let agent = Agent::start(config.clone()).await?;
         let stop = CancellationToken::new();
         let server: Arc<Core> = Arc::clone(agent.server().ok_or_else(|| anyhow::anyhow!("the agent has no server"))?);
+        // Many join at once, because each waits for two durable writes.
+        let mut joining = Joining::new();
         for n in 0..nodes {
             let node = SimNode::new(Arc::clone(&server), n, stop.clone());
-            node.join().await?;
-            tokio::spawn(node.run());
+            joining.spawn(async move { node.join().await.map(|()| tokio::spawn(node.run())) });
+            if joining.len() >= JOINING_MAX {
+                joined(&mut joining).await?;
+            }
         }
-        Ok(Self { agent, stop, _dir: dir })
+        while !joining.is_empty() {
+            joined(&mut joining).await?;
+        }
+        Ok(Self { agent, config, stop, _dir: dir })
+    }
+
+    /// Stops nodes and server, and starts the server again on its data, without nodes.
+    pub async fn restart(self) -> anyhow::Result<Self> {
+        self.stop.cancel();
+        self.agent.stop().await;
+        let agent = Agent::start(self.config.clone()).await?;
+        Ok(Self { agent, stop: CancellationToken::new(), ..self })
     }
 
     /// `http://host:port` of the server.
@@ -54,5 +77,13 @@ impl Cluster {
     pub async fn stop(self) {
         self.stop.cancel();
         self.agent.stop().await;
+    }
+}
+
+/// Waits until one more node has joined.
+async fn joined(joining: &mut Joining) -> anyhow::Result<()> {
+    match joining.join_next().await {
+        Some(joined) => joined?.map(drop).map_err(Into::into),
+        None => Ok(()),
     }
 }
