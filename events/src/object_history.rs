@@ -7,6 +7,7 @@
 
 mod diff;
 pub(crate) mod error;
+mod fields;
 mod object;
 mod store;
 #[cfg(test)]

@@ -3,8 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::fields::{self, Field};
+
 /// Fields that every change sets. Answers show the index of the change anyway.
 const IMPLIED: [&str; 1] = ["ModifyIndex"];
+const NULL: &str = "null";
+/// Texts of empty values, which a new object is not told to have.
+const EMPTY: [&str; 8] = [NULL, "false", "0", "0.0", "-0.0", "\"\"", "[]", "{}"];
 
 /// One field of an object, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,30 +23,66 @@ pub struct FieldChange {
     pub new: Value,
 }
 
-/// Fields that differ.
-pub(super) fn between(before: &Value, after: &Value) -> Vec<FieldChange> {
-    let mut out = Vec::new();
-    compare(&mut String::new(), before, after, &mut out);
-    out.retain(|change| !IMPLIED.contains(&change.path.as_str()));
-    out
-}
+/// A text that is not the JSON of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the JSON of an object")]
+pub(super) struct Malformed;
 
-/// Fields of a new object, without the empty ones.
-pub(super) fn of_new(object: Value) -> Vec<FieldChange> {
-    let Value::Object(fields) = object else { return Vec::new() };
-    let said = fields.into_iter().filter(|(name, value)| !is_empty(value) && !IMPLIED.contains(&name.as_str()));
-    said.map(|(path, new)| FieldChange { path, old: Value::Null, new }).collect()
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
+/// Appends the fields that differ, as the JSON of a list of [`FieldChange`]. False: none does. Only those whose texts
+/// differ are parsed.
+pub(super) fn between(before: &str, after: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
+    let (old, new) = (fields::of_object(before)?, fields::of_object(after)?);
+    let mut changes = Vec::new();
+    let mut changed = |name: &str, before: &str, after: &str| -> Result<(), Malformed> {
+        let mut path: String = parsed(&format!("\"{name}\""))?;
+        compare(&mut path, &parsed(before)?, &parsed(after)?, &mut changes);
+        Ok(())
+    };
+    for (at, (name, value)) in new.iter().enumerate().filter(|(_, (name, _))| !IMPLIED.contains(name)) {
+        let before = find(&old, at, name);
+        if before != Some(*value) {
+            changed(name, before.unwrap_or(NULL), value)?;
+        }
     }
+    for (at, (name, value)) in old.iter().enumerate().filter(|(_, (name, _))| !IMPLIED.contains(name)) {
+        if find(&new, at, name).is_none() {
+            changed(name, value, NULL)?;
+        }
+    }
+    if changes.is_empty() {
+        return Ok(false);
+    }
+    serde_json::to_writer(out, &changes).map_err(|_| Malformed)?;
+    Ok(true)
+}
+
+/// Value of the field of this name, which two versions mostly have at the same place.
+fn find<'t>(fields: &[Field<'t>], at: usize, name: &str) -> Option<&'t str> {
+    let at_place = fields.get(at).filter(|(other, _)| *other == name);
+    at_place.or_else(|| fields.iter().find(|(other, _)| *other == name)).map(|(_, value)| *value)
+}
+
+fn parsed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, Malformed> {
+    serde_json::from_str(text).map_err(|_| Malformed)
+}
+
+/// Appends the fields of a new object without the empty ones, as the JSON of a list of [`FieldChange`].
+pub(super) fn of_new(object: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    out.push(b'[');
+    let mut first = true;
+    for (name, value) in fields::of_object(object)? {
+        if EMPTY.contains(&value) || IMPLIED.contains(&name) {
+            continue;
+        }
+        if !std::mem::take(&mut first) {
+            out.push(b',');
+        }
+        for part in ["{\"Path\":\"", name, "\",\"Old\":null,\"New\":", value, "}"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+    }
+    out.push(b']');
+    Ok(())
 }
 
 fn compare(path: &mut String, before: &Value, after: &Value, out: &mut Vec<FieldChange>) {

@@ -64,8 +64,8 @@ impl Object {
     }
 }
 
-/// A row as JSON; `None` when the row does not exist.
-pub(super) type Form = Option<Result<serde_json::Value, serde_json::Error>>;
+/// JSON text of a row; `None` when the row does not exist.
+pub(super) type Form = Option<Result<String, serde_json::Error>>;
 
 /// A change of one object.
 pub(super) struct ChangeOf {
@@ -98,7 +98,7 @@ impl<T: Announce> Visits<T> for OfObject {
     fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) -> Option<ChangeOf> {
         let row = after.or(before)?;
         let object = T::object(row)?;
-        let form = |row: &Arc<T::Row>| serde_json::to_value(T::view(row));
+        let form = |row: &Arc<T::Row>| serde_json::to_string(&T::view(row));
         // The fields of a dropped object are not shown.
         let before = before.filter(|_| after.is_some());
         Some(ChangeOf { object, namespace: T::namespace(row), before: before.map(form), after: after.map(form) })

@@ -11,7 +11,7 @@ use songline_model::{Job, JobId, Namespace, Time};
 use songline_projections::Change;
 
 use super::store::Store;
-use super::{Object, ObjectDiff, ObjectHistory, ObjectKind, Order, diff};
+use super::{FieldChange, Object, ObjectDiff, ObjectHistory, ObjectKind, Order, diff};
 use crate::entry::{AppliedEntry, Ending};
 
 fn job(count: i64, modify_index: u64) -> Arc<Job> {
@@ -183,8 +183,10 @@ fn object_diff_names_field_paths_and_list_positions() {
     let check = |before: serde_json::Value,
                  after: serde_json::Value,
                  expected: &[(&str, serde_json::Value, serde_json::Value)]| {
-        let found: Vec<_> =
-            diff::between(&before, &after).into_iter().map(|field| (field.path, field.old, field.new)).collect();
+        let mut json = Vec::new();
+        let differ = diff::between(&before.to_string(), &after.to_string(), &mut json).unwrap();
+        let fields: Vec<FieldChange> = if differ { serde_json::from_slice(&json).unwrap() } else { Vec::new() };
+        let found: Vec<_> = fields.into_iter().map(|field| (field.path, field.old, field.new)).collect();
         let expected: Vec<_> =
             expected.iter().map(|(path, old, new)| ((*path).to_owned(), old.clone(), new.clone())).collect();
         assert_eq!(found, expected);

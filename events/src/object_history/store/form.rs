@@ -1,5 +1,6 @@
 //! Stored form of the record: keys and values of entries, changes and sweeps.
 
+use serde::ser::Error;
 use songline_commands::Kind;
 use songline_model::{Str, Time};
 
@@ -109,25 +110,26 @@ pub(super) fn change_value(
     before: Form,
     after: Form,
 ) -> Result<Option<Vec<u8>>, serde_json::Error> {
-    let (tag, fields) = match (before, after) {
-        (None, Some(after)) => (CREATED, diff::of_new(after?)),
-        (Some(before), Some(after)) => {
-            let fields = diff::between(&before?, &after?);
-            if fields.is_empty() {
-                return Ok(None);
-            }
-            (UPDATED, fields)
-        }
-        (_, None) => (DELETED, Vec::new()),
+    let head = |tag: u8| {
+        let mut value = vec![tag];
+        value.extend_from_slice(&kind.number().to_be_bytes());
+        value.extend_from_slice(namespace.as_bytes());
+        value.push(0);
+        value
     };
-    let mut value = vec![tag];
-    value.extend_from_slice(&kind.number().to_be_bytes());
-    value.extend_from_slice(namespace.as_bytes());
-    value.push(0);
-    if tag != DELETED {
-        serde_json::to_writer(&mut value, &fields)?;
+    match (before, after) {
+        (None, Some(after)) => {
+            let mut value = head(CREATED);
+            diff::of_new(&after?, &mut value).map_err(serde_json::Error::custom)?;
+            Ok(Some(value))
+        }
+        (Some(before), Some(after)) => {
+            let mut value = head(UPDATED);
+            let differ = diff::between(&before?, &after?, &mut value).map_err(serde_json::Error::custom)?;
+            Ok(differ.then_some(value))
+        }
+        (_, None) => Ok(Some(head(DELETED))),
     }
-    Ok(Some(value))
 }
 
 pub(super) fn object_change(key: &[u8], value: &[u8]) -> Result<ObjectChange, ObjectHistoryError> {
