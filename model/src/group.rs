@@ -123,6 +123,21 @@ pub struct VolumeRequest {
     pub per_alloc: bool,
 }
 
+impl VolumeRequest {
+    /// Name of the volume that the allocation of this name uses: the source, which with `per_alloc` ends in the
+    /// allocation's index, `[0]`.
+    pub fn volume_of(&self, alloc_name: &str) -> Str {
+        let index = alloc_name.rfind('[').filter(|_| self.per_alloc).map_or("", |at| &alloc_name[at..]);
+        format!("{}{index}", self.source).into()
+    }
+
+    /// Whether some allocation of the group uses the CSI volume with this id.
+    pub fn may_use_csi_volume(&self, id: &str) -> bool {
+        let rest = id.strip_prefix(self.source.as_str());
+        self.kind == "csi" && rest.is_some_and(|rest| rest.is_empty() != self.per_alloc)
+    }
+}
+
 /// `CSIMountOptions` of the wire: mount options in a job's volume request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

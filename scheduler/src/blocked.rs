@@ -1,12 +1,13 @@
 //! Blocked evaluations: they wait for capacity and run again when some is gained. The eval broker takes the woken ones.
 //!
 //! Capacity is tracked by computed node class: an evaluation that found a class ineligible is not woken by gains in
-//! that class. The tracker keeps nothing that must survive; a new leader fills it from the tables.
+//! that class. A CSI volume that can be used again wakes the evaluations of jobs that ask for it. The tracker keeps
+//! nothing that must survive; a new leader fills it from the tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, NodeId, Str};
+use songline_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, NamespaceName, NodeId, Str};
 
 use crate::broker::Token;
 
@@ -20,6 +21,8 @@ pub struct BlockedEvals {
     escaped: usize,
     /// Index at which each class last gained capacity.
     unblocked: BTreeMap<Str, u64>,
+    /// Index at which a CSI volume of each namespace last became usable.
+    unblocked_volumes: BTreeMap<NamespaceName, u64>,
     duplicates: Vec<Arc<Evaluation>>,
 }
 
@@ -92,6 +95,21 @@ impl BlockedEvals {
         self.take(|eval| eval.escaped_computed_class || eligibility(eval, class) != Some(false))
     }
 
+    /// Notes that a CSI volume of `namespace` became usable at `index`, and returns the evaluations whose jobs ask for
+    /// it.
+    pub fn unblock_volume(
+        &mut self,
+        namespace: &NamespaceName,
+        index: u64,
+        asks: impl Fn(&Evaluation) -> bool,
+    ) -> Vec<Wake> {
+        if !self.enabled {
+            return Vec::new();
+        }
+        self.unblocked_volumes.insert(namespace.clone(), index);
+        self.take(|eval| eval.namespace == *namespace && asks(eval))
+    }
+
     /// Returns the system evaluations that wait for this node, which has become ready or has room again.
     pub fn unblock_node(&mut self, node: NodeId) -> Vec<Wake> {
         self.take(|eval| eval.kind == JobType::System && eval.node_id == Some(node))
@@ -146,9 +164,14 @@ impl BlockedEvals {
         Some(blocked)
     }
 
-    /// Whether a class that the evaluation may fit gained capacity after the view that it was computed on.
+    /// Whether a class that the evaluation may fit gained capacity, or a volume of its namespace became usable, after
+    /// the view that it was computed on. Whether its job asks for that volume is not known here: running once more
+    /// for nothing is harmless, a lost wake-up is not.
     fn missed_unblock(&self, eval: &Evaluation) -> bool {
         let newer = |index: &u64| eval.snapshot_index < *index;
+        if self.unblocked_volumes.get(&eval.namespace).is_some_and(newer) {
+            return true;
+        }
         if eval.escaped_computed_class {
             return self.unblocked.values().any(newer);
         }

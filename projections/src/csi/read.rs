@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, CsiHealth, CsiVolume, CsiVolumeKey, NodeId,
-    VolumeRequest,
 };
 
 use crate::state::State;
@@ -63,7 +62,7 @@ impl State {
             let group = alloc.job.as_ref().and_then(|job| job.group(&alloc.task_group));
             for asked in group.into_iter().flat_map(|group| group.volumes.iter().flatten()).map(|(_, asked)| asked) {
                 if asked.kind == "csi" {
-                    keys.insert(CsiVolumeKey::new(&*alloc.namespace, source(asked, alloc)));
+                    keys.insert(CsiVolumeKey::new(&*alloc.namespace, asked.volume_of(&alloc.name)));
                 }
             }
         }
@@ -73,10 +72,4 @@ impl State {
 
 fn is_wanted(alloc: &Allocation) -> bool {
     alloc.desired_status == AllocDesiredStatus::Run || alloc.client_status == AllocClientStatus::Running
-}
-
-/// Id of the volume that an allocation requests; with `per_alloc` the allocation's index within the job is appended.
-fn source(asked: &VolumeRequest, alloc: &Allocation) -> String {
-    let index = alloc.name.rfind('[').filter(|_| asked.per_alloc).map_or("", |at| &alloc.name[at..]);
-    format!("{}{index}", asked.source)
 }

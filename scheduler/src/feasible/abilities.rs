@@ -16,6 +16,7 @@ pub const ABILITIES: &[Ability] = &[
     Ability { name: "check", needed: |group| checked(&group.services) || any(group, |task| checked(&task.services)) },
     Ability { name: "cores", needed: |group| asks(group, |asked| asked.cores > 0) },
     Ability { name: "csi_plugin", needed: |group| any(group, |task| task.csi_plugin_config.is_some()) },
+    Ability { name: "csi_volume", needed: |group| volume(group, "csi") },
     Ability { name: "device", needed: |group| asks(group, |asked| has(&asked.devices)) },
     Ability {
         name: "dns",
@@ -27,7 +28,7 @@ pub const ABILITIES: &[Ability] = &[
     Ability { name: "sticky", needed: |group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky) },
     Ability { name: "task_network", needed: |group| asks(group, |asked| has(&asked.networks)) },
     Ability { name: "template", needed: |group| any(group, |task| has(&task.templates)) },
-    Ability { name: "volume", needed: |group| group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()) },
+    Ability { name: "volume", needed: |group| volume(group, "host") },
     Ability { name: "volume_mount", needed: |group| any(group, |task| has(&task.volume_mounts)) },
 ];
 
@@ -46,6 +47,11 @@ pub(super) fn check(needed: &[&'static str], node: &Node) -> Result<(), Str> {
 
 fn has<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+/// Whether the group asks for volumes of this type.
+fn volume(group: &TaskGroup, kind: &str) -> bool {
+    group.volumes.iter().flatten().any(|(_, request)| request.kind == kind)
 }
 
 /// Whether a service kept by the servers has checks. Services of other providers depend on the node.

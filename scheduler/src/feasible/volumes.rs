@@ -1,7 +1,7 @@
 //! Whether a node can give a group its volumes: host volumes and CSI volumes. The answer is never kept per node class,
 //! because volumes come and go without a change of class.
 
-use songline_model::{CsiVolume, Job, Node, Str, VolumeRequest};
+use songline_model::{AllocId, CsiVolume, Job, Node, Str, VolumeRequest};
 use songline_projections::{DenormalizedVolume, State};
 
 /// Checks every volume request of a group. `alloc_name` selects the volume of a `per_alloc` request. `Err` is the
@@ -10,24 +10,18 @@ pub fn check(view: &State, job: &Job, requests: &[VolumeRequest], alloc_name: &s
     let requests = || requests.iter();
     if !requests()
         .filter(|request| request.kind == "host")
-        .all(|request| has_host_volume(node, request, &source(request, alloc_name)))
+        .all(|request| has_host_volume(node, request, &request.volume_of(alloc_name)))
     {
         return Err(Str::new_static("missing compatible host volumes"));
     }
     requests().filter(|request| request.kind == "csi").try_for_each(|request| {
-        let source = source(request, alloc_name);
+        let source = request.volume_of(alloc_name);
         let volume = view
             .csi_volume(&job.namespace, &source)
             .ok_or_else(|| Str::from(format!("missing CSI Volume {source}")))?;
         check_plugin(view, volume, node)?;
         check_claims(job, &view.denormalize(volume), request)
     })
-}
-
-/// Name of the requested volume; with `per_alloc` it ends in the number of the alloc's name.
-fn source(request: &VolumeRequest, alloc_name: &str) -> String {
-    let index = alloc_name.rfind('[').filter(|_| request.per_alloc).map_or("", |at| &alloc_name[at..]);
-    format!("{}{index}", request.source)
 }
 
 fn has_host_volume(node: &Node, request: &VolumeRequest, source: &str) -> bool {
@@ -67,7 +61,8 @@ fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -
         );
     }
     if request.read_only {
-        if volume.read_schedulable(&seen.health) && volume.has_free_read_claim() {
+        let free = || volume.has_free_read_claim() || volume.holders().all(|(alloc, _)| is_of(job, seen, alloc));
+        if volume.read_schedulable(&seen.health) && free() {
             return Ok(());
         }
         return Err(format!("CSI volume {id} is unschedulable or has exhausted its available reader claims").into());
@@ -80,19 +75,24 @@ fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -
     }
     let exhausted = format!("CSI volume {id} has exhausted its available writer claims");
     for writer in volume.write_claims.keys() {
-        match seen.allocs.get(writer).and_then(Option::as_ref) {
-            None => {
-                return Err(format!(
-                    "{exhausted} and is claimed by a garbage collected allocation {writer}; waiting for claim to be released"
-                )
-                .into());
-            }
-            // A claim of the job itself does not block: its older version may give way to the new one.
-            Some(alloc) if alloc.job_id == job.id && alloc.namespace == job.namespace => {}
-            Some(_) => return Err(exhausted.into()),
+        if seen.allocs.get(writer).is_none_or(Option::is_none) {
+            return Err(format!(
+                "{exhausted} and is claimed by a garbage collected allocation {writer}; waiting for claim to be released"
+            )
+            .into());
+        }
+        if !is_of(job, seen, writer) {
+            return Err(exhausted.into());
         }
     }
     Ok(())
+}
+
+/// Whether the holder of a claim is an alloc of the job itself. Such a claim does not block: the job's older version
+/// may give way to the new one.
+fn is_of(job: &Job, seen: &DenormalizedVolume, holder: &AllocId) -> bool {
+    let holder = seen.allocs.get(holder).and_then(Option::as_ref);
+    holder.is_some_and(|alloc| alloc.job_id == job.id && alloc.namespace == job.namespace)
 }
 
 /// Whether the volume has the requested access and attachment modes. A volume without capabilities was registered

@@ -1,9 +1,11 @@
-//! Feeds applied changes to the eval queues: new evaluations are queued, new capacity wakes blocked ones, success
-//! untracks blocked ones.
+//! Feeds applied changes to the eval queues: new evaluations are queued, new capacity and usable volumes wake blocked
+//! ones, success untracks blocked ones.
+
+mod volumes;
 
 use std::sync::Arc;
 
-use songline_model::{AllocClientStatus, EvalStatus, Evaluation, JobKey, Node, Time};
+use songline_model::{AllocClientStatus, CsiVolumeKey, EvalStatus, Evaluation, JobKey, Node, Time};
 use songline_projections::{Change, State};
 
 use crate::blocked::{BlockedEvals, Wake};
@@ -63,6 +65,14 @@ impl EvalQueues {
                         self.unblock(node, index, now);
                     }
                 }
+                Change::CsiVolume { before, after: Some(volume) } if volumes::gained(before.as_deref(), volume) => {
+                    self.unblock_volume(view, &volume.key(), index, now);
+                }
+                Change::CsiPlugin { before, after: Some(plugin) } if volumes::recovered(before.as_deref(), plugin) => {
+                    for volume in view.csi_volumes_of_plugin(&plugin.id) {
+                        self.unblock_volume(view, &volume.key(), index, now);
+                    }
+                }
                 _ => {}
             }
         }
@@ -119,6 +129,8 @@ impl EvalQueues {
             !before.is_ready()
                 || before.computed_class != after.computed_class
                 || before.node_resources != after.node_resources
+                || before.host_volumes != after.host_volumes
+                || volumes::mountable(before) != volumes::mountable(after)
         });
         if gained {
             self.unblock(after, index, now);
@@ -128,6 +140,11 @@ impl EvalQueues {
     fn unblock(&mut self, node: &Node, index: u64, now: Time) {
         let mut wakes = self.blocked.unblock(&node.computed_class, index);
         wakes.extend(self.blocked.unblock_node(node.id));
+        self.run_again(wakes, now);
+    }
+
+    fn unblock_volume(&mut self, view: &State, key: &CsiVolumeKey, index: u64, now: Time) {
+        let wakes = self.blocked.unblock_volume(&key.namespace, index, |eval| volumes::asks(view, eval, &key.id));
         self.run_again(wakes, now);
     }
 

@@ -2,7 +2,7 @@
 
 use songline_model::{
     Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig, Resources, Task, TaskGroup, UpdateStrategy,
-    Vault, VolumeRequest, WorkloadIdentity,
+    Vault, WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -42,13 +42,6 @@ fn every_unbuilt_feature_is_detected_where_it_is_used() {
             "multiregion",
             seen(|job, _, _| {
                 job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None })
-            }),
-        ),
-        (
-            "csi volume",
-            seen(|_, group, _| {
-                let request = VolumeRequest { kind: "csi".into(), ..VolumeRequest::default() };
-                group.volumes = Some([("v".into(), request)].into());
             }),
         ),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),

@@ -31,6 +31,11 @@ fn disk(sticky: bool, migrate: bool) -> Vec<&'static str> {
     of_group(|group| group.ephemeral_disk = Some(EphemeralDisk { sticky, migrate, ..EphemeralDisk::default() }))
 }
 
+fn volume(kind: &str) -> Vec<&'static str> {
+    let request = VolumeRequest { kind: kind.into(), ..VolumeRequest::default() };
+    of_group(|group| group.volumes = Some([("v".into(), request)].into()))
+}
+
 fn network(network: NetworkResource) -> Vec<&'static str> {
     of_group(|group| group.networks = Some(vec![network]))
 }
@@ -51,6 +56,7 @@ fn each_ability_is_needed_where_it_is_used() {
         ("check", of_task(|task| task.services = Some(vec![checked()]))),
         ("cores", of_resources(Resources { cores: 1, ..Resources::default() })),
         ("csi_plugin", of_task(|task| task.csi_plugin_config = Some(TaskCsiPluginConfig::default()))),
+        ("csi_volume", volume("csi")),
         ("device", of_resources(Resources { devices: Some(vec![RequestedDevice::default()]), ..Resources::default() })),
         ("dns", network(NetworkResource { dns: Some(DnsConfig::default()), ..NetworkResource::default() })),
         ("dns", network(NetworkResource { hostname: "web".into(), ..NetworkResource::default() })),
@@ -61,7 +67,7 @@ fn each_ability_is_needed_where_it_is_used() {
             of_resources(Resources { networks: Some(vec![NetworkResource::default()]), ..Resources::default() }),
         ),
         ("template", of_task(|task| task.templates = Some(vec![Template::default()]))),
-        ("volume", of_group(|group| group.volumes = Some([("v".into(), VolumeRequest::default())].into()))),
+        ("volume", volume("host")),
         ("volume_mount", of_task(|task| task.volume_mounts = Some(vec![VolumeMount::default()]))),
     ];
     for ability in ABILITIES {

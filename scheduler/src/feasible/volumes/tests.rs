@@ -181,6 +181,7 @@ fn writers_wait_for_each_other_but_not_for_their_own_job() {
     cluster.says("holder", &csi("v", WRITE), expect!["feasible"]);
     let read = VolumeRequest { read_only: true, ..csi("v", WRITE) };
     cluster.says("j", &read, expect!["CSI volume v is unschedulable or has exhausted its available reader claims"]);
+    cluster.says("holder", &read, expect!["feasible"]);
     cluster.run(ReapEvals { allocs: vec![WRITER], ..ReapEvals::default() });
     cluster.says("holder", &csi("v", WRITE), expect!["CSI volume v has exhausted its available writer claims and is claimed by a garbage collected allocation 02020202-0202-0202-0202-020202020202; waiting for claim to be released"]);
     let read_only = Cluster::new(|_| ()).volume("multi-node-reader-only", |_| ());
