@@ -20,6 +20,7 @@ pub mod reports;
 pub mod root_keys;
 pub mod services;
 pub mod tokens;
+pub mod volumes;
 pub mod work;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! modules of the leader (`applier`, `blocked`, `broker`, `leader`) queue evaluations, check plans and react to time.
 
 pub mod attempts;
+pub mod csi;
 pub mod devices;
 pub mod dry_run;
 pub mod feasible;

@@ -1,11 +1,11 @@
 //! Garbage collection: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down,
-//! expired tokens.
+//! empty CSI plugins, expired tokens. Abandoned claims on volumes are released by the volume watcher.
 //!
 //! Rows carry indexes but retention is configured as ages; a small table of (time, index) pairs translates.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use songline_commands::{Command, DeleteDeployments, DeregisterJobs, DeregisterNodes, ReapEvals};
+use songline_commands::{Command, DeleteCsiPlugin, DeleteDeployments, DeregisterJobs, DeregisterNodes, ReapEvals};
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, EvalId, Evaluation, Job, JobKey, JobStatus,
     JobType, NodeStatus, Time,
@@ -36,6 +36,10 @@ pub struct GcAges {
     pub deployment: Dur,
     /// Expired ACL tokens, from their creation on.
     pub acl_token: Dur,
+    /// CSI volumes whose abandoned claims are released, from their creation on.
+    pub csi_volume: Dur,
+    /// Empty CSI plugins, from their creation on.
+    pub csi_plugin: Dur,
 }
 
 impl Default for GcAges {
@@ -47,11 +51,14 @@ impl Default for GcAges {
             node: Dur::from_hours(24),
             deployment: Dur::from_hours(1),
             acl_token: Dur::from_hours(1),
+            csi_volume: Dur::from_mins(5),
+            csi_plugin: Dur::from_hours(1),
         }
     }
 }
 
-/// Highest indexes of rows that are old enough: create indexes of jobs and ACL tokens, modify indexes of other rows.
+/// Highest indexes of rows that are old enough: create indexes of jobs, ACL tokens, CSI volumes and plugins, modify
+/// indexes of other rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cutoffs {
     eval: u64,
@@ -60,6 +67,8 @@ pub struct Cutoffs {
     node: u64,
     deployment: u64,
     acl_token: u64,
+    csi_volume: u64,
+    csi_plugin: u64,
 }
 
 impl Cutoffs {
@@ -71,7 +80,14 @@ impl Cutoffs {
         node: u64::MAX,
         deployment: u64::MAX,
         acl_token: u64::MAX,
+        csi_volume: u64::MAX,
+        csi_plugin: u64::MAX,
     };
+
+    /// Highest create index of the CSI volumes whose abandoned claims are to be released.
+    pub fn csi_volume(&self) -> u64 {
+        self.csi_volume
+    }
 }
 
 /// Maps times to indexes of the log.
@@ -107,6 +123,8 @@ impl TimeTable {
             node: before(ages.node),
             deployment: before(ages.deployment),
             acl_token: before(ages.acl_token),
+            csi_volume: before(ages.csi_volume),
+            csi_plugin: before(ages.csi_plugin),
         }
     }
 }
@@ -154,6 +172,8 @@ pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64
     for page in silent.chunks(ROWS_MAX) {
         commands.push(DeregisterNodes { node_ids: page.to_vec() }.into());
     }
+    let empty = view.csi_plugins().filter(|plugin| plugin.is_empty() && plugin.create_index <= cutoffs.csi_plugin);
+    commands.extend(empty.map(|plugin| DeleteCsiPlugin { id: plugin.id.clone() }.into()));
     commands.extend(tokens::collect(view, cutoffs.acl_token, now));
     commands
 }

@@ -2,12 +2,13 @@
 //! proposals.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use songline_commands::{ClientAlloc, Command, UpdateAllocsFromClient, UpdateNodeDrain};
+use songline_commands::{ClientAlloc, Command, RegisterJob, UpdateAllocsFromClient, UpdateNodeDrain};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, EvalId, EvalStatus, Evaluation, NodeId,
-    Time,
+    AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, EvalId, EvalStatus, Evaluation, Job,
+    NodeId, Task, TaskCsiPluginConfig, TaskGroup, Time,
 };
 
 use super::digests::Digests;
@@ -70,7 +71,15 @@ fn check(story: &str, expected: Expect) {
                 times.witness(cluster.state.applied_index(), start);
                 let zero = Dur::ZERO;
                 let (job, node) = (Dur::from_secs(3600), zero);
-                let ages = gc::GcAges { eval: zero, batch_eval: zero, job, node, deployment: zero, acl_token: zero };
+                let ages = gc::GcAges {
+                    eval: zero,
+                    batch_eval: zero,
+                    job,
+                    node,
+                    deployment: zero,
+                    acl_token: zero,
+                    ..gc::GcAges::default()
+                };
                 let cutoffs = times.cutoffs(&ages, start);
                 gc::collect(&cluster.state, &cutoffs, start, 6).iter().map(garbage).collect()
             }
@@ -318,6 +327,22 @@ fn gc_collects_a_dead_job_with_its_evals_and_allocs() {
             gc: 2 evals, 1 allocs; 1 jobs
         "#]],
     );
+}
+
+#[test]
+fn gc_deletes_a_plugin_that_has_no_instances_and_expects_none() {
+    let mut cluster = Cluster::new();
+    let config = TaskCsiPluginConfig { id: "p".into(), kind: "monolith".into(), ..TaskCsiPluginConfig::default() };
+    let task = Task { csi_plugin_config: Some(config), ..Task::default() };
+    for (count, deleted) in [(1, [].as_slice()), (0, &["CSIPluginDelete"])] {
+        let tasks = Some(vec![task.clone()]);
+        let group = TaskGroup { name: "g".into(), count, tasks, ..TaskGroup::default() };
+        let job =
+            Job { id: "plugin".into(), namespace: "default".into(), task_groups: Some(vec![group]), ..Job::default() };
+        cluster.commit(RegisterJob { job: Arc::new(job), ..RegisterJob::default() });
+        let commands = gc::collect(&cluster.state, &gc::Cutoffs::ALL, Time::from_secs(1), 6);
+        assert_eq!(commands.iter().map(garbage).collect::<Vec<_>>(), deleted);
+    }
 }
 
 #[test]
