@@ -97,6 +97,11 @@ impl CsiVolume {
         CsiVolumeKey { namespace: self.namespace.clone(), id: self.id.clone() }
     }
 
+    /// Id of the volume in the storage: the external id, or the volume's own if it has none.
+    pub fn remote_id(&self) -> Str {
+        if self.external_id.is_empty() { self.id.0.clone() } else { self.external_id.clone() }
+    }
+
     /// Whether any allocation holds the volume, including those whose claims are being released.
     pub fn in_use(&self) -> bool {
         !self.read_claims.is_empty() || !self.write_claims.is_empty()

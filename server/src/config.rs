@@ -25,6 +25,8 @@ pub struct ServerConfig {
     pub gc: GcAges,
     /// Interval of garbage collection.
     pub gc_interval: Dur,
+    /// Interval at which abandoned claims on CSI volumes are looked for.
+    pub csi_volume_gc_interval: Dur,
     /// Ages at which root keys are rotated and collected.
     pub root_keys: RootKeyAges,
     /// Interval of root key rotation and collection.
@@ -84,6 +86,7 @@ impl Default for ServerConfig {
             heartbeats: HeartbeatLimits::default(),
             gc: GcAges::default(),
             gc_interval: Dur::from_mins(5),
+            csi_volume_gc_interval: Dur::from_mins(5),
             root_keys: RootKeyAges::default(),
             root_key_gc_interval: Dur::from_mins(10),
             enable_event_broker: true,

@@ -47,6 +47,7 @@ pub(crate) struct Leader {
     outcomes: (mpsc::UnboundedSender<Tried>, mpsc::UnboundedReceiver<Tried>),
     retry_at: Time,
     gc_at: Time,
+    volumes_at: Time,
     digests: Digests,
 }
 
@@ -76,6 +77,7 @@ pub(crate) async fn establish(core: &Arc<Core>, term: &LeadershipTerm) -> Result
 pub(crate) fn forget(core: &Core) {
     core.queues().set_enabled(false, &core.view(), core.pace());
     core.leader.heartbeats.lock().clear();
+    core.leader.volumes.lock().clear();
     core.leader.server_health.lock().servers.clear();
 }
 
@@ -95,6 +97,7 @@ impl Leader {
             outcomes: mpsc::unbounded_channel(),
             retry_at: now.plus(RETRY_INTERVAL),
             gc_at: now.plus(core.facts.config.gc_interval),
+            volumes_at: now.plus(core.facts.config.csi_volume_gc_interval),
             digests: Digests::new(digest_interval(), &view),
             core: Arc::clone(core),
         };
@@ -139,6 +142,7 @@ impl Leader {
             self.outbox.next_deadline(),
             Some(self.retry_at),
             Some(self.gc_at),
+            Some(self.volumes_at),
         ];
         let next = deadlines.into_iter().flatten().min().map(|at| at.since(now));
         // Launch times are times of the wall clock, which may be set at any time: other deadlines are not.
@@ -160,6 +164,9 @@ impl Leader {
             self.deployments.on_changes(&reaction.changes, now);
             self.drains.on_changes(&reaction.changes, now);
             self.services.on_changes(&reaction.changes);
+            if self.core.leader.volumes.lock().on_changes(&reaction.changes) {
+                self.core.leader.volumes_changed.notify_one();
+            }
             self.periodic.on_changes(view, &reaction.changes);
             for change in reaction.changes.iter() {
                 match change {
@@ -207,6 +214,8 @@ impl Leader {
         self.drains.restore(view, now);
         self.services.restore(view);
         self.core.leader.heartbeats.lock().restore(view, now);
+        self.core.leader.volumes.lock().restore(view);
+        self.core.leader.volumes_changed.notify_one();
         self.periodic.restore(view, self.core.now());
         {
             let mut queues = self.core.queues();
@@ -263,6 +272,11 @@ impl Leader {
             self.gc_at = now.plus(self.core.facts.config.gc_interval);
             let cutoffs = self.core.published.times.lock().cutoffs(&self.core.facts.config.gc, now);
             self.decide(Some(effects::collect_garbage(cutoffs)));
+        }
+        if now >= self.volumes_at {
+            self.volumes_at = now.plus(self.core.facts.config.csi_volume_gc_interval);
+            let cutoffs = self.core.published.times.lock().cutoffs(&self.core.facts.config.gc, now);
+            self.core.look_at_volumes(&view, cutoffs);
         }
         let digest = effects::compare(&view, &mut self.digests);
         self.decide(digest);
@@ -374,6 +388,12 @@ impl Core {
         self.write_under(term, proposal).await.map(|(written, _)| written.index)
     }
 
+    /// Has abandoned claims on the volumes that are older than the cutoffs released.
+    fn look_at_volumes(&self, view: &State, cutoffs: Cutoffs) {
+        self.leader.volumes.lock().look_at_all(view, cutoffs.csi_volume());
+        self.leader.volumes_changed.notify_one();
+    }
+
     /// Deletes all objects older than the cutoffs, for the leader itself or for an operator's request.
     pub(crate) async fn collect_garbage(
         &self,
@@ -381,6 +401,9 @@ impl Core {
         cutoffs: Cutoffs,
         actor: &Actor,
     ) -> Result<(), ProposeError> {
+        if term.is_none() {
+            self.look_at_volumes(&self.view(), cutoffs);
+        }
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {
             let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.facts.config.job_tracked_versions);

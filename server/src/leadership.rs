@@ -18,6 +18,7 @@ use songline_model::{Dur, NodeId};
 use songline_scheduler::leader::autopilot;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::heartbeats::{HeartbeatLimits, Heartbeats};
+use songline_scheduler::leader::volumes::Volumes;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
@@ -85,7 +86,10 @@ pub(crate) struct LeaderState {
     pub(super) deadlines: Notify,
     /// Notified when root keys may be due for rotation or collection.
     pub(super) root_keys_changed: Notify,
+    /// Notified when there may be claims on volumes to release.
+    pub(super) volumes_changed: Notify,
     pub(super) heartbeats: Mutex<Heartbeats>,
+    pub(super) volumes: Mutex<Volumes>,
     /// Health of the servers, as the leader sees it.
     pub(super) server_health: Mutex<autopilot::Health>,
     pub(super) plans: PlanQueue,
@@ -111,7 +115,9 @@ impl LeaderState {
             work_opened: Notify::new(),
             deadlines: Notify::new(),
             root_keys_changed: Notify::new(),
+            volumes_changed: Notify::new(),
             heartbeats: Mutex::new(Heartbeats::new(heartbeats)),
+            volumes: Mutex::default(),
             server_health: Mutex::default(),
             plans,
             updates,
@@ -246,6 +252,7 @@ async fn rule(
     core.leader.term.send_replace(Some(Arc::clone(term)));
     let leader = lead::Leader::begin(core, term);
     super::work::start(core, term);
+    super::csi::start(core, term);
     super::keyring::start(core, term);
     super::cluster::autopilot::start(core, term);
     core.leader.work.notify_waiters();

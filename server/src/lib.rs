@@ -11,6 +11,7 @@ mod clock;
 pub mod cluster;
 pub mod config;
 mod connections;
+mod csi;
 #[cfg(debug_assertions)]
 pub mod defects;
 mod disk;
@@ -98,6 +99,7 @@ pub struct Core {
     sso: Sso,
     metrics: metrics::Metrics,
     connections: Connections,
+    csi: csi::Locks,
     shutdown: CancellationToken,
     #[cfg(test)]
     hooks: hooks::Hooks,
@@ -210,6 +212,7 @@ impl Core {
             sso: Sso::new(outgoing),
             metrics: metrics::Metrics::new(info.dispatched_metrics),
             connections: Connections::new(id, ports.advertised.clone(), &ports.dialer, ports.verify_names),
+            csi: csi::Locks::default(),
             shutdown: CancellationToken::new(),
             #[cfg(test)]
             hooks: hooks::Hooks::default(),

@@ -1,6 +1,7 @@
 //! The server's port: dispatches connections by their first byte to the modules that speak the protocols.
 
 mod anynode;
+mod csi;
 mod dispatch;
 mod events;
 mod local;

@@ -154,6 +154,9 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "batch_eval_gc_threshold" => told.gc.batch_eval = span("server", key, value)?,
             "acl_token_gc_threshold" => told.gc.acl_token = span("server", key, value)?,
             "deployment_gc_threshold" => told.gc.deployment = span("server", key, value)?,
+            "csi_volume_claim_gc_interval" => told.csi_volume_gc_interval = span("server", key, value)?,
+            "csi_volume_claim_gc_threshold" => told.gc.csi_volume = span("server", key, value)?,
+            "csi_plugin_gc_threshold" => told.gc.csi_plugin = span("server", key, value)?,
             "root_key_gc_interval" => told.root_key_gc_interval = span("server", key, value)?,
             "root_key_gc_threshold" => told.root_keys.gc = span("server", key, value)?,
             "root_key_rotation_threshold" => told.root_keys.rotation = span("server", key, value)?,
@@ -180,9 +183,6 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "raft_protocol"
             | "raft_multiplier"
             | "enabled_schedulers"
-            | "csi_volume_claim_gc_interval"
-            | "csi_volume_claim_gc_threshold"
-            | "csi_plugin_gc_threshold"
             | "redundancy_zone"
             | "upgrade_version"
             | "license_path"

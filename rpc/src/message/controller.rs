@@ -2,10 +2,66 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{AllocId, CsiSecrets, CsiTopology, CsiTopologyRequest, CsiVolumeCapability, NodeId, Str};
+use songline_model::{
+    AllocId, CsiSecrets, CsiTopology, CsiTopologyRequest, CsiVolumeCapability, CsiVolumeMountOptions, NodeId, Str,
+};
 
-use super::{Empty, message};
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Empty, message};
 use crate::msgpack::RawValue;
+
+/// Request to a controller of a plugin. The server that sends it chooses the controller.
+pub trait ToController: Call<Answer: Send> + Clone + Send + Sync {
+    /// Whether a server sends only one of these requests at a time to the same plugin.
+    const ONE_AT_A_TIME: bool;
+
+    /// Sets the plugin, and the node that runs the controller.
+    fn address(&mut self, plugin: &str, node: NodeId);
+}
+
+/// Request to an instance of a plugin that mounts volumes.
+pub trait ToCsiNode: Call<Answer: Send> + Send + Sync {}
+
+impl ToCsiNode for NodeDetachVolume {}
+impl ToCsiNode for NodeExpandVolume {}
+
+/// Implements [`ToController`] for requests with the usual two fields.
+macro_rules! to_controller {
+    ($($name:ident: $one_at_a_time:literal,)*) => {$(
+        impl ToController for $name {
+            const ONE_AT_A_TIME: bool = $one_at_a_time;
+
+            fn address(&mut self, plugin: &str, node: NodeId) {
+                self.plugin_id = plugin.into();
+                self.controller_node_id = node;
+            }
+        }
+    )*};
+}
+
+to_controller! {
+    ControllerAttachVolume: true,
+    ControllerDetachVolume: true,
+    ControllerValidateVolume: false,
+    ControllerCreateVolume: false,
+    ControllerDeleteVolume: true,
+    ControllerListVolumes: false,
+    ControllerExpandVolume: true,
+    ControllerCreateSnapshot: true,
+    ControllerDeleteSnapshot: true,
+    ControllerListSnapshots: false,
+}
+
+/// `CapacityRange` of the wire, in bytes; 0 is any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct CsiCapacityRange {
+    /// Least capacity.
+    pub required_bytes: i64,
+    /// Most capacity.
+    pub limit_bytes: i64,
+}
 
 message! {
     /// Options for mounting a volume.
@@ -14,6 +70,13 @@ message! {
         mount_flags: Option<Vec<Str>>,
     }
 }
+
+impl From<&CsiVolumeMountOptions> for ClientMountOptions {
+    fn from(options: &CsiVolumeMountOptions) -> Self {
+        Self { filesystem: options.fs_type.clone(), mount_flags: options.mount_flags.reveal().map(<[Str]>::to_vec) }
+    }
+}
+
 message! {
     /// Attaches a volume to a node.
     plain ControllerAttachVolume ("CSI.ControllerAttachVolume" -> ControllerAttachVolumeAnswer) {

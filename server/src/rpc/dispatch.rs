@@ -19,8 +19,8 @@ use songline_rpc::{RpcError, net};
 
 use super::super::Core;
 use super::methods::{self, By, Right, STREAMS};
-use super::more;
 use super::route::{ForNode, Path, with_fields};
+use super::{csi, more};
 
 /// Longest wait of a call for a leader.
 const HOLD: Duration = Duration::from_secs(5);
@@ -126,6 +126,9 @@ impl NodeRpc {
         if more::WRITES.contains(&method) {
             return self.write(method, body, meta).await;
         }
+        if csi::WRITES.contains(&method) {
+            return self.csi(method, body, meta).await;
+        }
         if !SERVED.contains(&method) {
             return self.read(method, body, meta, caller).await;
         }
@@ -211,7 +214,7 @@ impl NodeRpc {
                 }
                 Right::Node(access) => caller.acl().node(access),
                 Right::Agent(access) => caller.acl().agent(access),
-                Right::Server => false,
+                Right::Server | Right::ServerToNode => false,
             };
             if !may {
                 return Err(denied());
@@ -222,10 +225,11 @@ impl NodeRpc {
                 let alloc = alloc.ok_or_else(|| RpcError::Coded { code: 400, text: "Missing allocation ID".into() })?;
                 alloc.node_id.ok_or_else(|| RpcError::Coded { code: 404, text: "No path to node".into() })
             }
-            Right::Node(_) | Right::Agent(_) => {
-                let id: Option<NodeId> = request.node_id.parse().ok();
+            Right::Node(_) | Right::Agent(_) | Right::ServerToNode => {
+                let asked = request.node();
+                let id: Option<NodeId> = asked.parse().ok();
                 let known = id.filter(|id| view.node(*id).is_some());
-                known.ok_or_else(|| RpcError::remote(format!("Unknown node {}", request.node_id)))
+                known.ok_or_else(|| RpcError::remote(format!("Unknown node {asked}")))
             }
         }
     }
@@ -335,6 +339,7 @@ impl ServerContext for NodeRpc {
 /// Whether a method changes nothing.
 fn is_read(method: &str) -> bool {
     !more::WRITES.contains(&method)
+        && !csi::WRITES.contains(&method)
         && !matches!(
             method,
             "Node.Register"

@@ -27,8 +27,10 @@ pub(super) enum Right {
     Node(Access),
     /// Access to agents.
     Agent(Access),
-    /// The caller has to be a server.
+    /// The caller has to be a server, about an allocation.
     Server,
+    /// The caller has to be a server, about a node.
+    ServerToNode,
 }
 
 /// Methods with one answer.
@@ -63,6 +65,8 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("Job.List", By::Leader),
     ("Job.Register", By::Leader),
     ("Variables.Apply", By::Leader),
+    ("CSIVolume.Claim", By::Leader),
+    ("CSIVolume.Unpublish", By::Leader),
     ("Allocations.Restart", By::Node(Right::Any(&[AllocLifecycle]))),
     ("Allocations.Signal", By::Node(Right::Any(&[AllocLifecycle]))),
     ("Allocations.GarbageCollect", By::Node(Right::Any(&[SubmitJob]))),
@@ -75,6 +79,18 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("Agent.Host", By::Node(Right::Agent(Access::Read))),
     ("Agent.Profile", By::Node(Right::Agent(Access::Write))),
     ("NodeMeta.Read", By::Node(Right::Node(Access::Read))),
+    ("CSI.ControllerAttachVolume", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerDetachVolume", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerValidateVolume", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerCreateVolume", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerDeleteVolume", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerListVolumes", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerExpandVolume", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerCreateSnapshot", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerDeleteSnapshot", By::Node(Right::ServerToNode)),
+    ("CSI.ControllerListSnapshots", By::Node(Right::ServerToNode)),
+    ("CSI.NodeDetachVolume", By::Node(Right::ServerToNode)),
+    ("CSI.NodeExpandVolume", By::Node(Right::ServerToNode)),
 ];
 
 /// Methods that are answered with a stream, all of them by nodes.

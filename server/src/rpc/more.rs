@@ -266,7 +266,8 @@ impl Done {
     }
 }
 
-fn namespace(meta: &RequestMeta) -> &str {
+/// Namespace of a request.
+pub(super) fn namespace(meta: &RequestMeta) -> &str {
     if meta.namespace.is_empty() { DEFAULT_NAMESPACE } else { meta.namespace.as_str() }
 }
 

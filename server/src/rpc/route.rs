@@ -9,7 +9,7 @@ use songline_model::{NodeId, Secret, Str, Time};
 use songline_rpc::RpcError;
 use songline_rpc::message::{Call, StatusHasNodeConn};
 use songline_rpc::msgpack::{Tree, from_slice, to_vec};
-use songline_rpc::net::{Channel, call_over, open_channel};
+use songline_rpc::net::{Caller, Channel, Refusal, call_over, open_channel};
 use songline_rpc::yamux::Session;
 
 use super::super::Core;
@@ -70,6 +70,18 @@ impl Core {
         answer.connected.then(|| answer.established.unwrap_or_default())
     }
 
+    /// Calls a node on behalf of this server itself.
+    pub(crate) async fn call_any_node(&self, node: NodeId, method: &str, body: Vec<u8>) -> Result<Bytes, RpcError> {
+        let local = self.connections.local_nodes().get(&node).cloned();
+        let Some(local) = local else { return self.call_node(node, method, &body).await };
+        let caller = Caller { is_server: true, ..Caller::plain(([127, 0, 0, 1], 0).into()) };
+        local.call(method, body.into(), &caller).await.map_err(|refusal| match refusal {
+            Refusal::NoService | Refusal::NoMethod => RpcError::remote(format!("rpc: can't find method {method}")),
+            Refusal::Body(error) => RpcError::remote(error.on_wire(0)),
+            Refusal::Failed(error) => error,
+        })
+    }
+
     /// Calls a node that is not in this process.
     pub(super) async fn call_node(&self, node: NodeId, method: &str, body: &[u8]) -> Result<Bytes, RpcError> {
         match self.path_to(node, true).await? {
@@ -117,7 +129,17 @@ pub(super) struct ForNode {
     pub(super) alloc_id: Str,
     #[serde(rename = "NodeID")]
     pub(super) node_id: Str,
+    /// Node that runs the controller of a CSI plugin.
+    #[serde(rename = "ControllerNodeID")]
+    pub(super) controller_node_id: Str,
     pub(super) region: Str,
     pub(super) auth_token: Secret,
     pub(super) forwarded: bool,
+}
+
+impl ForNode {
+    /// Id of the node that the request is for.
+    pub(super) fn node(&self) -> &Str {
+        if self.node_id.is_empty() { &self.controller_node_id } else { &self.node_id }
+    }
 }
