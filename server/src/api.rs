@@ -17,8 +17,10 @@ use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_events::hub::EventHub;
 use songline_events::past::Past;
 use songline_events::watch::Watches;
-use songline_model::{Job, JobKey, NodeId, Secret, Str, Time};
+use songline_model::{CsiVolumeKey, Job, JobKey, NodeId, Secret, Str, Time};
 use songline_projections::State;
+use songline_rpc::RpcError;
+use songline_rpc::message::{ToController, ToCsiNode};
 use songline_scheduler::leader::gc::Cutoffs;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -119,6 +121,18 @@ impl Server for Core {
 
     fn node_agent(&self, node: NodeId, token: Secret) -> Option<Arc<AnyNode>> {
         self.any_node(node, token)
+    }
+
+    async fn ask_csi_controller<C: ToController>(&self, plugin: &str, request: C) -> Result<C::Answer, RpcError> {
+        self.ask_controller(plugin, request).await
+    }
+
+    async fn ask_csi_node<C: ToCsiNode>(&self, node: NodeId, request: C) -> Result<C::Answer, RpcError> {
+        self.call_plugin(node, &request).await
+    }
+
+    async fn detach_csi_volume(&self, actor: Actor, volume: &CsiVolumeKey, node: NodeId) -> Result<u64, RpcError> {
+        self.detach(&actor, volume, node).await
     }
 
     fn local_node(&self) -> Option<NodeId> {

@@ -30,10 +30,10 @@ struct Shown<'a> {
     topologies: &'a Option<Vec<CsiTopology>>,
     access_mode: &'a CsiAccessMode,
     attachment_mode: &'a CsiAttachmentMode,
-    mount_options: CsiVolumeMountOptions,
+    mount_options: Option<CsiVolumeMountOptions>,
     secrets: &'a CsiSecrets,
-    parameters: Texts<'a>,
-    context: Texts<'a>,
+    parameters: Option<Texts<'a>>,
+    context: Option<Texts<'a>>,
     capacity: i64,
     requested_capacity_min: i64,
     requested_capacity_max: i64,
@@ -42,8 +42,8 @@ struct Shown<'a> {
     clone_id: &'a str,
     #[serde(rename = "SnapshotID")]
     snapshot_id: &'a str,
-    read_allocs: BTreeMap<AllocId, ()>,
-    write_allocs: BTreeMap<AllocId, ()>,
+    read_allocs: Option<BTreeMap<AllocId, ()>>,
+    write_allocs: Option<BTreeMap<AllocId, ()>>,
     /// Allocations of the read claims, then of the write claims.
     allocations: Vec<AllocStub<'a>>,
     schedulable: bool,
@@ -68,10 +68,9 @@ fn texts(map: &Option<BTreeMap<Str, Str>>) -> Texts<'_> {
     map.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
 
-impl Serialize for CsiVolumeView {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let DenormalizedVolume { volume, health, .. } = &self.0;
-        let shown = Shown {
+impl<'a> Shown<'a> {
+    fn new(volume: &'a CsiVolume, health: &CsiHealth) -> Self {
+        Self {
             id: &volume.id,
             name: &volume.name,
             external_id: &volume.external_id,
@@ -80,19 +79,19 @@ impl Serialize for CsiVolumeView {
             topologies: &volume.topologies,
             access_mode: &volume.access_mode,
             attachment_mode: &volume.attachment_mode,
-            mount_options: volume.mount_options.clone().unwrap_or_default(),
+            mount_options: volume.mount_options.clone(),
             secrets: &volume.secrets,
-            parameters: texts(&volume.parameters),
-            context: texts(&volume.context),
+            parameters: volume.parameters.is_some().then(|| texts(&volume.parameters)),
+            context: volume.context.is_some().then(|| texts(&volume.context)),
             capacity: volume.capacity,
             requested_capacity_min: volume.requested_capacity_min,
             requested_capacity_max: volume.requested_capacity_max,
             requested_capabilities: &volume.requested_capabilities,
             clone_id: &volume.clone_id,
             snapshot_id: &volume.snapshot_id,
-            read_allocs: volume.read_claims.keys().map(|id| (*id, ())).collect(),
-            write_allocs: volume.write_claims.keys().map(|id| (*id, ())).collect(),
-            allocations: self.0.known_allocs().map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect(),
+            read_allocs: None,
+            write_allocs: None,
+            allocations: Vec::new(),
             schedulable: health.schedulable(),
             plugin_id: &volume.plugin_id,
             provider: &volume.provider,
@@ -105,9 +104,55 @@ impl Serialize for CsiVolumeView {
             resource_exhausted: volume.resource_exhausted,
             create_index: volume.create_index,
             modify_index: volume.modify_index,
+        }
+    }
+}
+
+impl Serialize for CsiVolumeView {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let DenormalizedVolume { volume, health, .. } = &self.0;
+        let shown = Shown {
+            mount_options: Some(volume.mount_options.clone().unwrap_or_default()),
+            parameters: Some(texts(&volume.parameters)),
+            context: Some(texts(&volume.context)),
+            read_allocs: Some(volume.read_claims.keys().map(|id| (*id, ())).collect()),
+            write_allocs: Some(volume.write_claims.keys().map(|id| (*id, ())).collect()),
+            allocations: self.0.known_allocs().map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect(),
+            ..Shown::new(volume, health)
         };
         shown.serialize(s)
     }
+}
+
+/// A volume in the answer to its creation: as the storage has made it, without fields of its row.
+#[derive(Debug)]
+pub struct CsiVolumeMade(pub CsiVolume);
+
+impl Serialize for CsiVolumeMade {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        Shown::new(&self.0, &CsiHealth::default()).serialize(s)
+    }
+}
+
+/// A volume in the answer to a creation.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum CsiVolumeCreated {
+    /// The volume is new.
+    Made(CsiVolumeMade),
+    /// The volume existed, and was updated.
+    Updated(CsiVolumeView),
+}
+
+/// `CSIVolumeCreateResponse` of the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CsiVolumeCreateResponse {
+    /// The volumes in order of the request.
+    pub volumes: Vec<CsiVolumeCreated>,
+    /// Index and metadata.
+    #[serde(flatten)]
+    pub meta: QueryMeta,
 }
 
 /// `CSIVolListStub` of the wire.
@@ -282,12 +327,12 @@ impl CsiVolumeRequest {
 #[serde(default, rename = "CSISnapshotCreateRequest", rename_all = "PascalCase")]
 pub struct CsiSnapshotCreateRequest {
     /// Snapshots to create.
-    pub snapshots: Vec<CsiSnapshotRequest>,
+    pub snapshots: Vec<Option<CsiSnapshotRequest>>,
     /// Namespace of the write if the query names none.
     pub namespace: Str,
 }
 
-/// `CSISnapshot` in a request: the fields that the server needs.
+/// `CSISnapshot` in a request. Other fields are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSISnapshot", rename_all = "PascalCase")]
 pub struct CsiSnapshotRequest {
@@ -297,14 +342,50 @@ pub struct CsiSnapshotRequest {
     /// Plugin to use; that of the volume when empty.
     #[serde(rename = "PluginID")]
     pub plugin_id: Str,
+    /// Name, from which the storage derives the snapshot's id.
+    pub name: Str,
+    /// Secrets for the plugin, beside those of the volume.
+    pub secrets: CsiSecrets,
+    /// Parameters for the plugin.
+    pub parameters: Option<BTreeMap<Str, Str>>,
 }
 
-/// `CSISnapshotCreateResponse` of the wire, for a request without snapshots.
+/// `CSISnapshot` in an answer: a snapshot as the storage describes it.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct CsiSnapshotCreateResponse {
-    /// Null: no snapshot was asked for.
-    pub snapshots: Option<Vec<()>>,
+pub struct CsiSnapshotView {
+    /// Id in the storage.
+    #[serde(rename = "ID")]
+    pub id: Str,
+    /// Id of the volume in the storage.
+    #[serde(rename = "ExternalSourceVolumeID")]
+    pub external_source_volume_id: Str,
+    /// Size, in bytes.
+    pub size_bytes: i64,
+    /// Creation time, in Unix seconds.
+    pub create_time: i64,
+    /// Whether a volume can be made of it.
+    pub is_ready: bool,
+    /// Empty: the storage does not know the id.
+    #[serde(rename = "SourceVolumeID")]
+    pub source_volume_id: Str,
+    /// The plugin, in lists only.
+    #[serde(rename = "PluginID")]
+    pub plugin_id: Str,
+    /// Empty: the storage does not keep the name.
+    pub name: Str,
+    /// Always null.
+    pub secrets: (),
+    /// Always null.
+    pub parameters: (),
+}
+
+/// `CSISnapshotCreateResponse` and `CSISnapshotListResponse` of the wire.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CsiSnapshotsResponse {
+    /// Null: there is none.
+    pub snapshots: Option<Vec<CsiSnapshotView>>,
     /// Index and metadata.
     #[serde(flatten)]
     pub meta: QueryMeta,

@@ -1,17 +1,19 @@
 //! CSI volumes: list, read, register, deregister, detach. Plugins are in `plugins`, operations of a plugin's
-//! controller in `provider`.
+//! controller in `provider` and `snapshots`.
 
+mod growth;
 mod plugins;
 mod provider;
+mod snapshots;
 
 use std::sync::Arc;
 
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
-use songline_commands::{ClaimCsiVolume, ClaimCsiVolumes, DeregisterCsiVolumes, RegisterCsiVolumes};
+use songline_commands::{DeregisterCsiVolumes, RegisterCsiVolumes};
 use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
-use songline_model::{CsiClaimState, CsiPlugin, CsiVolume, CsiVolumeClaim, CsiVolumeKey, NodeId, Str};
+use songline_model::{CsiPlugin, CsiVolume, CsiVolumeKey, NodeId, Str};
 use songline_projections::{State, Table};
 use songline_wire::csi::{CsiVolumeRegisterRequest, CsiVolumeStub, CsiVolumeView};
 
@@ -46,9 +48,9 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/volumes", "", list, |call| Box::pin(self::list(call)));
     mux.add(Methods::Write, "/v1/volumes", "", write, |call| Box::pin(register(call)));
     mux.add(Methods::Get, "/v1/volumes/external", "", list, |call| Box::pin(provider::list_external(call)));
-    mux.add(Methods::Get, "/v1/volumes/snapshot", "", list, |call| Box::pin(provider::list_snapshots(call)));
-    mux.add(Methods::Write, "/v1/volumes/snapshot", "", write, |call| Box::pin(provider::create_snapshots(call)));
-    mux.add(Methods::Delete, "/v1/volumes/snapshot", "", write, |call| Box::pin(provider::delete_snapshot(call)));
+    mux.add(Methods::Get, "/v1/volumes/snapshot", "", list, |call| Box::pin(snapshots::list(call)));
+    mux.add(Methods::Write, "/v1/volumes/snapshot", "", write, |call| Box::pin(snapshots::create(call)));
+    mux.add(Methods::Delete, "/v1/volumes/snapshot", "", write, |call| Box::pin(snapshots::delete(call)));
     mux.add(Methods::Put, "/v1/volume/csi/", "{}/create", write, |call| Box::pin(provider::create(call)));
     mux.add(Methods::Delete, "/v1/volume/csi/", "{}/delete", write, |call| Box::pin(provider::delete(call)));
     mux.add(Methods::Delete, "/v1/volume/csi/", "{}/detach", mount, |call| Box::pin(detach(call)));
@@ -136,12 +138,19 @@ async fn register<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     if !call.id.is_empty() {
         volume_id(&call)?;
     }
-    let volumes = requested(&mut call, "structs.CSIVolumeRegisterRequest").await?;
+    let mut volumes = requested(&mut call, "structs.CSIVolumeRegisterRequest").await?;
     let view = call.view();
-    for volume in &volumes {
-        admit(&view, volume)?;
-        if let Some(stored) = view.csi_volume_by_key(&volume.key()) {
-            stored.updated(volume).map_err(|refused| ApiError::internal(refused.to_string()))?;
+    for volume in &mut volumes {
+        let plugin = admit(&view, volume)?;
+        let stored = view.csi_volume_by_key(&volume.key());
+        if let Some(stored) = stored {
+            growth::check(stored, volume).map_err(|refused| ApiError::internal(refused.to_string()))?;
+        }
+        if plugin.controller_required {
+            provider::validate(&call, stored.map(|stored| &**stored), volume).await?;
+        }
+        if let Some(stored) = stored {
+            growth::grow(&call, plugin, stored, volume).await.map_err(ApiError::internal)?;
         }
     }
     let written = call.propose(RegisterCsiVolumes { volumes }).await?;
@@ -174,8 +183,7 @@ fn write_namespace<S: Server>(call: &Call<S>, of_body: &Str) -> Result<Str, ApiE
     Ok(if in_query || of_body.is_empty() { namespace } else { of_body.clone() })
 }
 
-/// Refuses an incomplete volume, or one whose plugin cannot serve it. Returns the plugin. The controller is not asked
-/// about the volume: a volume that the controller would not confirm is registered nevertheless.
+/// Refuses an incomplete volume, or one whose plugin cannot serve it. Returns the plugin.
 fn admit<'a>(view: &'a State, volume: &CsiVolume) -> Result<&'a CsiPlugin, ApiError> {
     volume.validate().map_err(|invalid| ApiError::internal(invalid.to_string()))?;
     let Some(plugin) = view.csi_plugin(&volume.plugin_id) else {
@@ -200,8 +208,7 @@ async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(written_with_meta(written.index))
 }
 
-/// Releases all claims of a node on the volume. Nodes do not mount volumes yet, so nothing has to be unmounted first
-/// and the claims go to their last step at once.
+/// Releases all claims of a node on the volume.
 async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = volume_id(&call)?;
     let node = call.query().text("node").into_owned();
@@ -209,25 +216,17 @@ async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("detach requires node ID"));
     }
     let key = CsiVolumeKey::new(call.write_namespace()?, &id);
-    if !call.caller()?.is_node() {
+    let caller = call.caller()?;
+    if !caller.is_node() {
         call.require(|acl| acl.plugin(Access::Read))?;
     }
-    let view = call.view();
-    let Some(volume) = view.csi_volume_by_key(&key) else {
+    if call.view().csi_volume_by_key(&key).is_none() {
         return Err(ApiError::internal("no such volume"));
-    };
-    let seen = view.denormalize(volume).volume;
-    let held = |claim: &CsiVolumeClaim| claim.node_id.to_string() == node.to_lowercase();
-    let mut claims: Vec<ClaimCsiVolume> = Vec::new();
-    for claim in seen.holders().map(|(_, claim)| claim).filter(|claim| held(claim)) {
-        let claim = CsiVolumeClaim { state: CsiClaimState::ReadyToFree, ..claim.clone() };
-        claims.push(ClaimCsiVolume { volume: key.clone(), claim });
     }
-    if claims.is_empty() {
-        return Err(ApiError::internal("Unknown allocation"));
-    }
-    let written = call.propose(ClaimCsiVolumes { claims }).await?;
-    Ok(written_with_meta(written.index))
+    // A text that is no id names no node, so nothing is claimed from it.
+    let node: NodeId = node.to_lowercase().parse().unwrap_or_default();
+    let index = call.server.detach_csi_volume(caller.actor(), &key, node).await?;
+    Ok(written_with_meta(index))
 }
 
 /// Answers a path that ends in a verb with a method that the verb does not have.

@@ -18,7 +18,7 @@ const CAPABILITY: &str =
     r#""RequestedCapabilities": [{"AccessMode": "multi-node-multi-writer", "AttachmentMode": "file-system"}]"#;
 
 /// A node that runs instances of plugin `p`, optionally with a controller with these capabilities.
-fn node(server: &Arc<Memory>, controller: Option<CsiControllerInfo>) {
+pub fn node(server: &Arc<Memory>, controller: Option<CsiControllerInfo>) {
     let info = |controller_info: Option<CsiControllerInfo>| CsiInfo {
         plugin_id: "p".into(),
         alloc_id: alloc_id(1).to_string().into(),

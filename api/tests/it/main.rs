@@ -38,6 +38,7 @@ mod server;
 mod service_registration;
 #[path = "../../../tests/support/openapi.rs"]
 mod shapes;
+mod storage;
 mod stream;
 mod variable;
 mod weaknesses;

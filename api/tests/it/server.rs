@@ -25,10 +25,11 @@ use songline_events::hub::{EventHub, HubConfig};
 use songline_events::past::Past;
 use songline_events::watch::Watches;
 use songline_model::{
-    AllocId, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState,
+    AllocId, CsiVolumeKey, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState,
     SchedulerConfiguration, Sealed, Secret, Str, Time, VariableData, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
+use songline_rpc::message::{ToController, ToCsiNode};
 use songline_rpc::{
     AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
     RpcError, StreamFrame,
@@ -40,6 +41,7 @@ use uuid::Uuid;
 use crate::place::Place;
 use crate::record::Record;
 use crate::shapes::Document;
+use crate::storage::Storage;
 
 /// Agent of a node that cannot be reached.
 pub struct NoNode;
@@ -152,6 +154,8 @@ pub struct Memory {
     state: Arc<Mutex<Arc<State>>>,
     /// The server's place among several servers.
     pub place: Place,
+    /// The storage behind the controllers of CSI plugins.
+    pub storage: Storage,
     watches: Watches,
     events: Arc<EventHub>,
     last_actor: Mutex<Actor>,
@@ -210,6 +214,7 @@ impl Memory {
         Arc::new(Self {
             state: Arc::new(Mutex::new(Arc::new(state))),
             place: Place::default(),
+            storage: Storage::default(),
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
@@ -251,6 +256,7 @@ impl Memory {
         Arc::new(Self {
             state: Arc::new(Mutex::new(state)),
             place: Place::default(),
+            storage: Storage::default(),
             watches: Watches::default(),
             events,
             last_actor: Mutex::default(),
@@ -418,6 +424,15 @@ impl Server for Memory {
     }
     fn node_agent(&self, _: NodeId, _: Secret) -> Option<Arc<NoNode>> {
         None
+    }
+    async fn ask_csi_controller<C: ToController>(&self, _: &str, request: C) -> Result<C::Answer, RpcError> {
+        self.storage.ask(&request)
+    }
+    async fn ask_csi_node<C: ToCsiNode>(&self, _: NodeId, request: C) -> Result<C::Answer, RpcError> {
+        self.storage.ask(&request)
+    }
+    async fn detach_csi_volume(&self, _: Actor, volume: &CsiVolumeKey, node: NodeId) -> Result<u64, RpcError> {
+        crate::storage::detach(self, volume, node)
     }
     fn local_node(&self) -> Option<NodeId> {
         None

@@ -22,6 +22,14 @@ impl CsiSecrets {
         Self(Some(secrets))
     }
 
+    /// These secrets, overlaid by those of a request.
+    #[must_use]
+    pub fn overlaid(&self, request: &CsiSecrets) -> Self {
+        let both = self.0.iter().chain(&request.0).flatten();
+        let both: BTreeMap<Str, Str> = both.map(|(key, value)| (key.clone(), value.clone())).collect();
+        Self((self.0.is_some() || request.0.is_some()).then_some(both))
+    }
+
     /// Returns the secrets, to hand them to the plugin.
     pub fn reveal(&self) -> Option<&BTreeMap<Str, Str>> {
         self.0.as_ref()

@@ -122,33 +122,59 @@ impl CsiVolume {
         if errors.is_empty() { Ok(out) } else { Err(CsiVolumeUpdateRefused(errors)) }
     }
 
+    /// Whether the storage has to expand the volume for a request. Fails if the requested sizes are not possible.
+    pub fn must_grow(&self, request: &CsiVolume) -> Result<bool, Str> {
+        let (min, max) = (request.requested_capacity_min, request.requested_capacity_max);
+        if self.has_size(request) {
+            return Ok(false);
+        }
+        let less = |than: &str, bytes: i64| {
+            format!("max requested capacity ({}) less than or equal to {than} ({})", size(max), size(bytes)).into()
+        };
+        if max > 0 && max < min {
+            return Err(less("min", min));
+        }
+        if max > 0 && max < self.capacity {
+            return Err(less("current", self.capacity));
+        }
+        Ok(min > self.capacity)
+    }
+
     /// Applies a requested size. The size may only grow; `request.capacity` is the size in bytes that the storage
     /// reached.
     fn resize(&mut self, request: &CsiVolume) -> Result<(), Str> {
-        let (min, max) = (request.requested_capacity_min, request.requested_capacity_max);
-        let same = (min, max) == (self.requested_capacity_min, self.requested_capacity_max);
-        if (min, max) == (0, 0) || same {
-            return Ok(());
-        }
-        if max > 0 && max < min {
-            return Err(format!("max requested capacity ({max} B) less than or equal to min ({min} B)").into());
-        }
-        if max > 0 && max < self.capacity {
-            return Err(format!(
-                "max requested capacity ({max} B) less than or equal to current ({} B)",
-                self.capacity
-            )
-            .into());
-        }
-        let capacity = self.capacity.max(request.capacity);
-        if min > capacity {
+        if self.must_grow(request)? && request.requested_capacity_min > request.capacity {
             return Err(Str::new_static("expand is not implemented by this controller plugin"));
         }
-        self.capacity = capacity;
-        self.requested_capacity_min = min;
-        self.requested_capacity_max = max;
+        if !self.has_size(request) {
+            self.capacity = self.capacity.max(request.capacity);
+            self.requested_capacity_min = request.requested_capacity_min;
+            self.requested_capacity_max = request.requested_capacity_max;
+        }
         Ok(())
     }
+
+    /// Whether a request asks for no size, or for the one that was requested before.
+    fn has_size(&self, request: &CsiVolume) -> bool {
+        let (min, max) = (request.requested_capacity_min, request.requested_capacity_max);
+        (min, max) == (0, 0) || (min, max) == (self.requested_capacity_min, self.requested_capacity_max)
+    }
+}
+
+/// A size in decimal units, as people read it: `1.0 GB`, `32 MB`.
+fn size(bytes: i64) -> String {
+    const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 10 {
+        return format!("{bytes} B");
+    }
+    let (mut scaled, mut unit) = (bytes as f64, 0);
+    while scaled >= 1000.0 {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    // One digit after the point is rounded up, and the rest to the nearest even number.
+    let scaled = (scaled * 10.0 + 0.5).floor() / 10.0;
+    if scaled < 10.0 { format!("{scaled:.1} {}", UNITS[unit]) } else { format!("{scaled:.0} {}", UNITS[unit]) }
 }
 
 fn is_bare(topology: &CsiTopology) -> bool {

@@ -178,10 +178,12 @@ impl World {
 
     async fn line(&self, line: &str) -> String {
         let words: Vec<_> = line.split(' ').collect();
+        let detach = format!("/v1/volume/csi/v/detach?node={NODE}");
         match words[..] {
             ["claim", n] => self.claim(n.parse().unwrap()).await,
             ["unmounted", n] => self.unpublish(n.parse().unwrap(), "").await,
             ["release", n] => self.unpublish(n.parse().unwrap(), "single-node-writer").await,
+            ["detach"] => self.http(reqwest::Method::DELETE, &detach).await,
             ["collect", n] => {
                 self.write(ReapEvals { allocs: vec![alloc_id(n.parse().unwrap())], ..ReapEvals::default() }).await;
                 String::new()
@@ -259,6 +261,22 @@ async fn refused_step_leaves_the_claim_and_is_made_again() {
          claim 2
          allow
          unmounted 1
+         claim 2",
+        expect![[r#""#]],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn detached_node_unmounts_the_volume_before_its_claims_are_freed() {
+    check(
+        "claim 1
+         refuse CSI.NodeDetachVolume
+         detach
+         claim 2
+         allow
+         detach
+         detach
          claim 2",
         expect![[r#""#]],
     )

@@ -1,27 +1,60 @@
-//! Controller operations of a plugin: creating and deleting volumes and snapshots, and listing what the storage has.
-//! Controllers cannot be called yet, so each route answers either the refusal of the reference before such a call, or
-//! that calls are not built.
+//! Operations of a plugin's controller on volumes: validating, creating, deleting, and listing what the storage has.
 
 use axum::response::Response;
-use songline_model::CsiControllerInfo;
+use serde::Serialize;
+use songline_commands::{DeregisterCsiVolumes, RegisterCsiVolumes};
+use songline_model::{CsiControllerInfo, CsiPlugin, CsiSecrets, CsiVolume, CsiVolumeKey, Str};
 use songline_projections::State;
-use songline_wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotCreateResponse};
+use songline_rpc::message::{
+    ControllerCreateVolume, ControllerDeleteVolume, ControllerListVolumes, ControllerValidateVolume, CsiExternalVolume,
+    ToController,
+};
+use songline_wire::csi::{CsiVolumeCreateResponse, CsiVolumeCreated, CsiVolumeMade, CsiVolumeView};
+use songline_wire::responses::QueryMeta;
 
-use super::{admit, requested, require_write, volume_id, write_namespace};
+use super::{admit, growth, requested, require_write, volume_id, written_with_meta};
 use crate::error::ApiError;
-use crate::http::call::Call;
+use crate::http::call::{Call, Meta};
 use crate::http::namespace::multi_error;
 use crate::http::params::quote;
 use crate::http::rate::RateOp;
 use crate::server::{Served, Server};
 
-/// Stands in for the call of a CSI controller: counts it as a failed call of an anonymous caller, and answers that it
-/// is not built.
-fn call_controller<S: Server>(call: &Call<S>, op: RateOp) -> ApiError {
+/// Header with secrets for a plugin, in requests without a body: `k=v,k2=v2`.
+const SECRETS: &str = "x-nomad-csi-secrets";
+
+/// Sends a request to a controller. The request is counted as a call of the servers themselves. `what` begins the text
+/// of an error.
+pub(super) async fn ask<S: Server, C: ToController>(
+    call: &Call<S>,
+    plugin: &str,
+    op: RateOp,
+    what: &str,
+    request: C,
+) -> Result<C::Answer, String> {
     let info = call.server.info();
     let identity = (info.rpc_rate_labels && info.acl.enabled).then(|| "token:anonymous".to_owned());
     call.server.count_served(Served { endpoint: "client_csi", op, identity });
-    ApiError::not_built("calls of CSI controllers")
+    call.server.ask_csi_controller(plugin, request).await.map_err(|error| format!("{what}: {error}"))
+}
+
+/// Has the controller check a volume that is to be registered. A volume that it does not know is refused.
+pub(super) async fn validate<S: Server>(
+    call: &Call<S>,
+    stored: Option<&CsiVolume>,
+    volume: &CsiVolume,
+) -> Result<(), ApiError> {
+    let known = stored.filter(|_| volume.external_id.is_empty()).unwrap_or(volume);
+    let request = ControllerValidateVolume {
+        volume_id: known.remote_id(),
+        volume_capabilities: volume.requested_capabilities.clone(),
+        secrets: volume.secrets.clone(),
+        parameters: stored.unwrap_or(volume).parameters.clone(),
+        context: volume.context.clone(),
+        ..ControllerValidateVolume::default()
+    };
+    let answer = ask(call, &volume.plugin_id, RateOp::Write, "controller validate volume", request).await;
+    answer.map(drop).map_err(ApiError::internal)
 }
 
 pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
@@ -37,7 +70,66 @@ pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, Api
             return Err(ApiError::internal("plugin does not support creating volumes"));
         }
     }
-    Err(call_controller(&call, RateOp::Write))
+    let (mut made, mut errors) = (Vec::new(), Vec::new());
+    for volume in volumes {
+        match create_one(&call, &view, volume).await {
+            Ok(volume) => made.push(volume),
+            Err(error) => errors.push(error),
+        }
+    }
+    // What the storage has made is registered even if it refused the rest.
+    let mut index = 0;
+    if !made.is_empty() {
+        index = call.propose(RegisterCsiVolumes { volumes: made.clone() }).await?.index;
+    }
+    if !errors.is_empty() {
+        return Err(ApiError::internal(multi_error(&errors)));
+    }
+    let after = call.view_after(index).await;
+    let volumes = made.into_iter().map(|volume| shown(&view, &after, volume)).collect();
+    let meta = QueryMeta { known_leader: true, ..QueryMeta::written(index) };
+    call.written(index, &CsiVolumeCreateResponse { volumes, meta })
+}
+
+/// Has the storage make a volume, or grow one that is registered. Returns the volume to register.
+async fn create_one<S: Server>(call: &Call<S>, view: &State, mut volume: CsiVolume) -> Result<CsiVolume, String> {
+    let plugin = view.csi_plugin(&volume.plugin_id).ok_or("no such plugin")?;
+    if let Some(stored) = view.csi_volume_by_key(&volume.key()) {
+        stored.must_grow(&volume).map_err(|refused| refused.to_string())?;
+        growth::check(stored, &volume)
+            .map_err(|refused| multi_error(&refused.0.iter().map(ToString::to_string).collect::<Vec<_>>()))?;
+        growth::grow(call, plugin, stored, &mut volume).await?;
+        return Ok(volume);
+    }
+    let request = ControllerCreateVolume {
+        name: volume.name.clone(),
+        volume_capabilities: volume.requested_capabilities.clone(),
+        mount_options: volume.mount_options.as_ref().map(Into::into),
+        parameters: volume.parameters.clone(),
+        secrets: volume.secrets.clone(),
+        capacity_min: volume.requested_capacity_min,
+        capacity_max: volume.requested_capacity_max,
+        snapshot_id: volume.snapshot_id.clone(),
+        clone_id: volume.clone_id.clone(),
+        requested_topologies: volume.requested_topologies.clone(),
+        ..ControllerCreateVolume::default()
+    };
+    let answer = ask(call, &plugin.id, RateOp::Write, "controller create volume", request).await?;
+    volume.external_id = answer.external_volume_id;
+    volume.capacity = answer.capacity_bytes;
+    volume.context = answer.volume_context;
+    volume.topologies = Some(answer.topologies.unwrap_or_default());
+    volume.provider.clone_from(&plugin.provider);
+    volume.provider_version.clone_from(&plugin.version);
+    Ok(volume)
+}
+
+/// A new volume as the storage has made it, a registered one as it is after the update.
+fn shown(before: &State, after: &State, volume: CsiVolume) -> CsiVolumeCreated {
+    match (before.csi_volume_by_key(&volume.key()), after.csi_volume_by_key(&volume.key())) {
+        (Some(_), Some(row)) => CsiVolumeCreated::Updated(CsiVolumeView(after.denormalize(row))),
+        (None, _) | (_, None) => CsiVolumeCreated::Made(CsiVolumeMade(volume)),
+    }
 }
 
 pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
@@ -45,90 +137,102 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     let namespace = call.write_namespace()?;
     require_write(&call, &namespace)?;
     let view = call.server.view();
-    let Some(volume) = view.csi_volume(&namespace, &id) else {
+    let key = CsiVolumeKey::new(&*namespace, &id);
+    let Some(volume) = view.csi_volume_by_key(&key) else {
         return Err(ApiError::internal(format!("volume not found: {id}")));
     };
     // Without a controller no volume can be deleted. The reference answers as if the plugin were missing.
-    if !view.csi_plugin(&volume.plugin_id).is_some_and(|plugin| plugin.controller_required) {
-        return Err(ApiError::internal(format!(
-            "plugin {} for volume {} not found",
-            quote(&volume.plugin_id),
-            quote(&id)
-        )));
+    let plugin = view.csi_plugin(&volume.plugin_id).filter(|plugin| plugin.controller_required);
+    let Some(plugin) = plugin else {
+        let (plugin, volume) = (quote(&volume.plugin_id), quote(&id));
+        return Err(ApiError::internal(format!("plugin {plugin} for volume {volume} not found")));
+    };
+    // The storage must not delete what an allocation uses.
+    if volume.in_use() {
+        return Err(ApiError::internal(format!("volume in use: {id}")));
     }
-    Err(call_controller(&call, RateOp::Write))
+    let request = ControllerDeleteVolume {
+        external_volume_id: volume.remote_id(),
+        secrets: volume.secrets.overlaid(&secrets(&call)),
+        ..ControllerDeleteVolume::default()
+    };
+    let answer = ask(&call, &plugin.id, RateOp::Write, "controller delete volume", request).await;
+    answer.map_err(ApiError::internal)?;
+    let command = DeregisterCsiVolumes { namespace: key.namespace, ids: vec![key.id], force: false };
+    Ok(written_with_meta(call.propose(command).await?.index))
+}
+
+/// `CSIVolumeExternalListResponse` of the wire.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct External {
+    volumes: Vec<CsiExternalVolume>,
+    #[serde(flatten)]
+    meta: QueryMeta,
 }
 
 pub(super) async fn list_external<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    call.read_params()?;
-    check(
-        &call.server.view(),
-        &call.query().text("plugin_id"),
-        |can| can.supports_list_volumes,
-        "unimplemented for this plugin",
-    )?;
-    Err(call_controller(&call, RateOp::List))
-}
-
-pub(super) async fn list_snapshots<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    call.read_params()?;
-    let plugin = call.query().text("plugin_id");
-    check(
-        &call.server.view(),
-        &plugin,
-        |can| can.supports_list_snapshots,
-        "plugin does not support listing snapshots",
-    )?;
-    Err(call_controller(&call, RateOp::List))
-}
-
-pub(super) async fn delete_snapshot<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    require_write(&call, &call.write_namespace()?)?;
-    let plugin = call.query().text("plugin_id");
-    check(&call.server.view(), &plugin, |can| can.supports_create_delete_snapshot, "plugin does not support snapshot")
-        .map_err(|error| ApiError::internal(multi_error(&[error.text.into_owned()])))?;
-    Err(call_controller(&call, RateOp::Write))
-}
-
-pub(super) async fn create_snapshots<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
-    let request: CsiSnapshotCreateRequest = call.json().await?;
-    let namespace = write_namespace(&call, &request.namespace)?;
-    require_write(&call, &namespace)?;
+    let page = Page::of(&call)?;
     let view = call.server.view();
-    let mut errors = Vec::new();
-    for snapshot in &request.snapshots {
-        let Some(volume) = view.csi_volume(&namespace, &snapshot.source_volume_id) else {
-            errors.push(format!("no such volume {}", quote(&snapshot.source_volume_id)));
-            continue;
-        };
-        let id = if snapshot.plugin_id.is_empty() { &*volume.plugin_id } else { snapshot.plugin_id.as_str() };
-        match view.csi_plugin(id) {
-            None => errors.push(format!("no such plugin {}", quote(id))),
-            Some(plugin) if !plugin.has_controller_capability(|can| can.supports_create_delete_snapshot) => {
-                errors.push(format!("plugin {} does not support snapshot", quote(id)));
-            }
-            Some(_) => {}
-        }
-    }
-    if !errors.is_empty() {
-        return Err(ApiError::internal(multi_error(&errors)));
-    }
-    if request.snapshots.is_empty() {
-        return call.written(0, &CsiSnapshotCreateResponse::default());
-    }
-    Err(call_controller(&call, RateOp::Write))
+    let plugin = call.query().text("plugin_id");
+    let plugin = check(&view, &plugin, |can| can.supports_list_volumes, "unimplemented for this plugin")?;
+    let request = ControllerListVolumes {
+        max_entries: page.size,
+        starting_token: page.token.clone(),
+        ..ControllerListVolumes::default()
+    };
+    let answer = ask(&call, &plugin.id, RateOp::List, "controller list volumes", request).await;
+    let answer = answer.map_err(ApiError::internal)?;
+    let volumes = page.cut(answer.entries.unwrap_or_default());
+    let meta = QueryMeta { next_token: answer.next_token.clone(), ..QueryMeta::default() };
+    call.read(&Meta::page(0, next_page(&answer.next_token)), &External { volumes, meta })
 }
 
-/// Refuses a missing plugin, and one without a healthy controller that has the capability.
-fn check(
-    view: &State,
+/// The page of a list that the plugin pages itself.
+pub(super) struct Page {
+    /// Most entries; 0 is all.
+    pub(super) size: i32,
+    /// Token of the plugin's last answer.
+    pub(super) token: Str,
+}
+
+impl Page {
+    pub(super) fn of<S: Server>(call: &Call<S>) -> Result<Self, ApiError> {
+        let size = call.read_params()?.per_page.max(0);
+        Ok(Self { size, token: call.query().text("next_token").as_ref().into() })
+    }
+
+    /// A plugin may answer with more than was asked for.
+    pub(super) fn cut<T>(&self, mut entries: Vec<T>) -> Vec<T> {
+        if let Some(most) = usize::try_from(self.size).ok().filter(|most| *most > 0) {
+            entries.truncate(most);
+        }
+        entries
+    }
+}
+
+/// Token for the header of a list.
+pub(super) fn next_page(token: &Str) -> Option<String> {
+    (!token.is_empty()).then(|| token.to_string())
+}
+
+/// Secrets in the request's header. Parts without a name or without `=` are left out.
+pub(super) fn secrets<S: Server>(call: &Call<S>) -> CsiSecrets {
+    let text = call.headers.get(SECRETS).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let pairs = text.split(',').filter_map(|part| part.split_once('=')).filter(|(key, _)| !key.is_empty());
+    CsiSecrets::new(pairs.map(|(key, value)| (key.into(), value.into())).collect())
+}
+
+/// The plugin. Refuses a missing one, and one without a healthy controller that has the capability.
+pub(super) fn check<'a>(
+    view: &'a State,
     id: &str,
     can: impl Fn(&CsiControllerInfo) -> bool,
     refusal: &'static str,
-) -> Result<(), ApiError> {
+) -> Result<&'a CsiPlugin, ApiError> {
     match view.csi_plugin(id) {
         None => Err(ApiError::internal("no such plugin")),
         Some(plugin) if !plugin.has_controller_capability(can) => Err(ApiError::internal(refusal)),
-        Some(_) => Ok(()),
+        Some(plugin) => Ok(plugin),
     }
 }
