@@ -3,14 +3,14 @@
 
 mod attribute;
 
-use std::collections::BTreeSet;
-
 use songline_model::{
     Affinity, AllocatedDeviceResource, AllocatedResources, Constraint, Node, NodeDevice, NodeDeviceResource,
     RequestedDevice, Str,
 };
 
 use attribute::{Value, holds};
+
+use crate::holders::Holders;
 
 /// Dimension in the applier's refusal of devices that two allocations hold.
 pub const OVERSUBSCRIBED: &str = "device oversubscribed";
@@ -31,7 +31,7 @@ pub struct Request {
 
 /// Devices of a node that allocations hold, each as vendor, type, name and id.
 #[derive(Debug, Clone, Default)]
-pub struct Held(BTreeSet<(Str, Str, Str, Str)>);
+pub struct Held(Holders<(Str, Str, Str, Str)>);
 
 /// Devices for the requests of one task.
 #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ impl Held {
     pub fn take(&mut self, resources: &AllocatedResources) -> bool {
         let mut alone = true;
         for key in keys(resources) {
-            alone &= self.0.insert(key);
+            alone &= self.0.take(key);
         }
         alone
     }
@@ -127,13 +127,12 @@ impl Held {
     /// Releases the devices of an allocation.
     pub fn release(&mut self, resources: &AllocatedResources) {
         for key in keys(resources) {
-            self.0.remove(&key);
+            self.0.release(&key);
         }
     }
 
     fn has(&self, group: &NodeDeviceResource, id: &Str) -> bool {
-        !self.0.is_empty()
-            && self.0.contains(&(group.vendor.clone(), group.kind.clone(), group.name.clone(), id.clone()))
+        !self.0.is_empty() && self.0.has(&(group.vendor.clone(), group.kind.clone(), group.name.clone(), id.clone()))
     }
 }
 
@@ -196,7 +195,9 @@ fn give(request: &Request, node: &Node, held: &mut Held) -> Result<(AllocatedDev
     let (group, matched) = best.ok_or("no devices match request")?;
     let ids: Vec<Str> = request.free(group, held).take(count).map(|device| device.id.clone()).collect();
     let (vendor, kind, name) = (&group.vendor, &group.kind, &group.name);
-    held.0.extend(ids.iter().map(|id| (vendor.clone(), kind.clone(), name.clone(), id.clone())));
+    for id in &ids {
+        held.0.take((vendor.clone(), kind.clone(), name.clone(), id.clone()));
+    }
     let devices = AllocatedDeviceResource {
         vendor: vendor.clone(),
         kind: kind.clone(),

@@ -8,6 +8,7 @@ pub mod dry_run;
 pub mod feasible;
 pub mod fit;
 pub mod generic;
+mod holders;
 pub mod network;
 mod planning;
 mod preempt;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use songline_model::{AllocatedPortMapping, AllocatedResources, Allocation, NetworkResource, Node, Port, Str};
 
 use crate::feasible::resolve;
+use crate::holders::Holders;
 use crate::seed::Seed;
 
 /// Range of dynamic ports (upper bound excluded) unless the node gives another.
@@ -23,6 +24,8 @@ const NO_DYNAMIC_PORT: &str = "dynamic port selection failed";
 #[derive(Debug, Clone)]
 pub struct Ports {
     taken: BTreeMap<Str, PortSet>,
+    /// Further holders of ports that are taken.
+    shared: Holders<(Str, i64)>,
     /// Whether a stopping allocation shares a port with another one.
     pub disputed: bool,
 }
@@ -56,7 +59,7 @@ impl PortSet {
 impl Ports {
     /// The ports that the node reserves for itself; `Err` is a text that is not a list of ports.
     pub fn of_node(node: &Node) -> Result<Self, String> {
-        let mut ports = Self { taken: BTreeMap::new(), disputed: false };
+        let mut ports = Self { taken: BTreeMap::new(), shared: Holders::default(), disputed: false };
         let everywhere = node.reserved_resources.as_ref().map_or("", |kept| kept.networks.reserved_host_ports.as_str());
         let everywhere = parse_ports(everywhere)?;
         for (_, address, kept) in addresses(node) {
@@ -80,18 +83,25 @@ impl Ports {
         let mut collision = Ok(());
         each_port(resources, |address, port| {
             let set = self.taken.entry(address.clone()).or_insert_with(PortSet::empty);
-            if set.has(port) && collision.is_ok() {
+            if !set.has(port) {
+                set.set(port, true);
+                return;
+            }
+            self.shared.take((address.clone(), port));
+            if collision.is_ok() {
                 collision = Err(port);
             }
-            set.set(port, true);
         });
         collision
     }
 
-    /// Releases the ports of an allocation.
+    /// Releases the ports of an allocation, except those that another one or the node itself holds, too.
     pub fn release(&mut self, alloc: &Allocation) {
         let Some(resources) = alloc.allocated_resources.as_deref() else { return };
         each_port(resources, |address, port| {
+            if self.shared.release(&(address.clone(), port)) {
+                return;
+            }
             if let Some(set) = self.taken.get_mut(address) {
                 set.set(port, false);
             }

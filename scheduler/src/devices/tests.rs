@@ -148,13 +148,15 @@ fn group_with_the_best_affinities_is_taken() {
 }
 
 #[test]
-fn devices_of_a_released_alloc_are_free() {
+fn device_of_two_allocs_is_free_when_both_have_released_it() {
     let node = node();
     let mut held = Held::default();
     let offer = assign(&[request("nvidia/gpu/2080ti 1")], &node, &mut held).unwrap();
     let mut resources = AllocatedResources::default();
     resources.tasks.get_or_insert_default().entry("t".into()).or_default().devices = Some(offer.devices);
     assert!(!held.take(&resources), "the device is held already");
+    assert!(assign(&[request("nvidia/gpu/2080ti 1")], &node, &mut held).is_err());
+    held.release(&resources);
     assert!(assign(&[request("nvidia/gpu/2080ti 1")], &node, &mut held).is_err());
     held.release(&resources);
     assert!(assign(&[request("nvidia/gpu/2080ti 1")], &node, &mut held).is_ok());

@@ -14,6 +14,7 @@ use super::ask::{Ask, TaskAsk};
 use super::usage::Usage;
 use crate::devices::{self, Held};
 use crate::fit::cores;
+use crate::holders::Holders;
 use crate::network::{self, Ports};
 use crate::seed::Seed;
 
@@ -145,8 +146,8 @@ impl Grant {
         Ok(())
     }
 
-    fn find_cores(&mut self, ask: &Ask, node: &Node, taken: &BTreeSet<u64>) -> Result<(), String> {
-        let mut free = cores::reservable(node).into_iter().filter(|core| !taken.contains(core));
+    fn find_cores(&mut self, ask: &Ask, node: &Node, taken: &Holders<u64>) -> Result<(), String> {
+        let mut free = cores::reservable(node).into_iter().filter(|core| !taken.has(core));
         let shares = cores::shares_per_core(node);
         for (at, task) in ask.tasks.iter().enumerate().filter(|(_, task)| task.cores > 0) {
             let granted = self.task(at);

@@ -9,6 +9,7 @@ use songline_projections::State;
 
 use crate::devices::Held;
 use crate::fit;
+use crate::holders::Holders;
 use crate::network::{self, Ports};
 
 /// Numbers of allocations of a job's groups on one node.
@@ -43,7 +44,7 @@ pub(super) struct Usage {
     /// Ports in use, counted when a group first asks for ports.
     ports: Option<Result<Ports, String>>,
     /// Reserved cores, counted when a group first asks for cores.
-    cores: Option<BTreeSet<u64>>,
+    cores: Option<Holders<u64>>,
     /// Devices in use, counted when a group first asks for devices.
     devices: Option<Held>,
 }
@@ -105,7 +106,7 @@ impl Usage {
         let Some(resources) = alloc.allocated_resources.as_deref() else { return };
         if let Some(cores) = &mut self.cores {
             for core in fit::cores::reserved(resources) {
-                cores.remove(&core);
+                cores.release(&core);
             }
         }
         if let Some(devices) = &mut self.devices {
@@ -127,7 +128,9 @@ impl Usage {
     /// Adds the cores and devices of an allocation.
     fn hold(&mut self, resources: &AllocatedResources) {
         if let Some(cores) = &mut self.cores {
-            cores.extend(fit::cores::reserved(resources));
+            for core in fit::cores::reserved(resources) {
+                cores.take(core);
+            }
         }
         if let Some(devices) = &mut self.devices {
             devices.take(resources);
@@ -135,12 +138,14 @@ impl Usage {
     }
 
     /// Reserved cores of the node's allocations.
-    pub fn cores(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> &BTreeSet<u64> {
+    pub fn cores(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> &Holders<u64> {
         self.cores.get_or_insert_with(|| {
-            there(view, node, stopped)
-                .filter_map(|alloc| alloc.allocated_resources.as_deref())
-                .flat_map(fit::cores::reserved)
-                .collect()
+            let mut cores = Holders::default();
+            let held = there(view, node, stopped).filter_map(|alloc| alloc.allocated_resources.as_deref());
+            for core in held.flat_map(fit::cores::reserved) {
+                cores.take(core);
+            }
+            cores
         })
     }
 

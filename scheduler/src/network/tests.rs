@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use songline_model::{
-    AllocatedResources, NetworkResource, Node, NodeNetworkAddress, NodeNetworkResource, NodeReservedResources,
-    NodeResources, Port,
+    AllocatedPortMapping, AllocatedResources, Allocation, NetworkResource, Node, NodeNetworkAddress,
+    NodeNetworkResource, NodeReservedResources, NodeResources, Port,
 };
 
 use super::{Ports, granted, parse_ports};
@@ -116,6 +116,30 @@ fn dynamic_ports_run_out_one_address_after_the_other() {
             dynamic port selection failed
         "#]],
     );
+}
+
+#[test]
+fn released_port_stays_taken_while_another_alloc_or_the_node_holds_it() {
+    let node = node(0, 0);
+    let mut ports = Ports::of_node(&node).unwrap();
+    let alloc = |value: i64| {
+        let mut resources = AllocatedResources::default();
+        let port = AllocatedPortMapping { value, host_ip: "10.0.0.1".into(), ..AllocatedPortMapping::default() };
+        resources.shared.ports = Some(vec![port]);
+        Allocation { allocated_resources: Some(Arc::new(resources)), ..Allocation::default() }
+    };
+    let (stopping, replacement, careless) = (alloc(80), alloc(80), alloc(22));
+    assert_eq!(ports.take(&stopping), Ok(()));
+    assert_eq!(ports.take(&replacement), Err(80));
+    assert_eq!(ports.take(&careless), Err(22));
+    let free = |ports: &Ports, value: i64| {
+        ports.assign(&node, &ask(&[("p", value, 0, "")]), &mut Vec::new(), &mut Seed::new(3)).is_ok()
+    };
+    ports.release(&replacement);
+    ports.release(&careless);
+    assert_eq!((free(&ports, 80), free(&ports, 22)), (false, false));
+    ports.release(&stopping);
+    assert_eq!((free(&ports, 80), free(&ports, 22)), (true, false));
 }
 
 #[test]
