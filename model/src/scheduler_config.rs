@@ -18,7 +18,7 @@ pub struct SchedulerConfiguration {
 }
 
 /// `PreemptionConfig` of the wire: preemption by scheduler type.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PreemptionConfig {
     pub system_scheduler_enabled: bool,

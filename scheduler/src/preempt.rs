@@ -46,16 +46,21 @@ impl Preempted {
     }
 }
 
-/// Whether jobs of this type may preempt others. Before the first leader has written the scheduler configuration, only
-/// system jobs may, as that configuration says.
+/// Whether jobs of this type may preempt others. Without a scheduler configuration all may, as in the reference; the
+/// first leader of a cluster writes one before anything is placed.
 pub(crate) fn is_enabled(view: &State, kind: &JobType) -> bool {
-    let Some(config) = view.scheduler_config() else { return *kind == JobType::System };
+    let without = PreemptionConfig {
+        system_scheduler_enabled: true,
+        sys_batch_scheduler_enabled: true,
+        batch_scheduler_enabled: true,
+        service_scheduler_enabled: true,
+    };
     let PreemptionConfig {
         system_scheduler_enabled,
         sys_batch_scheduler_enabled,
         batch_scheduler_enabled,
         service_scheduler_enabled,
-    } = config.preemption_config;
+    } = view.scheduler_config().map_or(without, |config| config.preemption_config);
     match kind {
         JobType::System => system_scheduler_enabled,
         JobType::SysBatch => sys_batch_scheduler_enabled,

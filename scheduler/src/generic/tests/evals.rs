@@ -21,7 +21,8 @@ fn job_blocks_whole_when_there_are_no_nodes() {
 #[test]
 fn blocked_evaluation_lists_eligible_and_ineligible_classes() {
     check(
-        "node full cpu=100 class=x
+        "settings
+         node full cpu=100 class=x
          node other attr.kernel.name=windows class=y
          job j count=2 constraint=${attr.kernel.name},=,linux
          run j",

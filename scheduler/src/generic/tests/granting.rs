@@ -86,7 +86,8 @@ fn update_in_place_keeps_the_reserved_cores() {
 #[test]
 fn network_of_a_task_gets_its_ports() {
     check(
-        "node a
+        "settings
+         node a
          job j count=2 task_port=8080
          run j",
         expect![[r#"
@@ -102,7 +103,8 @@ fn network_of_a_task_gets_its_ports() {
 #[test]
 fn ports_of_group_and_task_do_not_collide() {
     check(
-        "node a
+        "settings
+         node a
          job j port=8080 task_port=8080
          run j",
         expect![[r#"

@@ -44,7 +44,8 @@ fn job_is_placed_only_in_its_node_pool() {
 #[test]
 fn static_ports_keep_allocs_apart() {
     check(
-        "node a
+        "settings
+         node a
          node b
          job j count=3 port=8080
          run j",
