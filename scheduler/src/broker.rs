@@ -60,7 +60,7 @@ type ReadyKey = (std::cmp::Reverse<i64>, u64, EvalId);
 type PendingKey = (std::cmp::Reverse<i64>, std::cmp::Reverse<u64>, EvalId);
 
 /// The queue of evaluations.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct EvalBroker {
     enabled: bool,
     next_token: u64,
@@ -87,7 +87,7 @@ enum Queue {
     Failed,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Outstanding {
     token: Token,
     /// `None` while a plan of this delivery is in the plan queue, and while the evaluation is being given up.
@@ -375,7 +375,7 @@ pub fn give_up_wait(chance: u8) -> Dur {
 }
 
 /// The two rows that give up an evaluation that was delivered too often: the evaluation as failed, and its follow-up
-/// after `wait`.
+/// after `wait`. The follow-up has the time at which it is due, so that another leader does not begin the wait anew.
 pub fn give_up(
     eval: &Evaluation,
     follow_up: EvalId,
@@ -399,7 +399,7 @@ pub fn give_up(
         job_id: eval.job_id.clone(),
         job_modify_index: eval.job_modify_index,
         status: EvalStatus::Pending,
-        wait,
+        wait_until: Some(now.plus(wait)),
         previous_eval: Some(eval.id),
         create_time: now.nanos(),
         modify_time: now.nanos(),

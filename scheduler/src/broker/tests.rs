@@ -52,8 +52,10 @@ fn check(story: &str, expected: Expect) {
             ["failed"] => match broker.dequeue_failed() {
                 Some(delivery) => {
                     tokens.insert(name(delivery.eval.id), (delivery.eval.id, delivery.token));
-                    let [failed, _] =
-                        give_up(&delivery.eval, delivery.eval.id, Dur::ZERO, delivery.panicked.as_ref(), now);
+                    let wait = Dur::from_mins(2);
+                    let [failed, next] =
+                        give_up(&delivery.eval, delivery.eval.id, wait, delivery.panicked.as_ref(), now);
+                    assert_eq!((next.wait, next.wait_until), (Dur::ZERO, Some(now.plus(wait))));
                     format!("{}: {}", name(delivery.eval.id), failed.status_description)
                 }
                 None => "nothing".into(),

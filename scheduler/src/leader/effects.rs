@@ -43,14 +43,22 @@ pub fn cancel(rows: Vec<Evaluation>) -> Option<Effect> {
 }
 
 /// Writes an evaluation that was delivered too often as failed, with a follow-up. `None` when the evaluation has ended
-/// meanwhile, because a worker finished a delivery that counted as lost. `chance` spreads the follow-ups.
+/// meanwhile, because a worker finished a delivery that counted as lost. `chance` spreads the follow-ups. A job that is
+/// gone gets no follow-up.
 pub fn give_up(view: &State, delivery: &Delivery, follow_up: EvalId, chance: u8, now: Time) -> Option<Effect> {
     let id = delivery.eval.id;
     let eval = view.eval(id).filter(|eval| !eval.status.is_terminal())?;
     let wait = broker::give_up_wait(chance);
-    let rows = broker::give_up(&eval, follow_up, wait, delivery.panicked.as_ref(), now);
+    let [mut failed, next] = broker::give_up(&eval, follow_up, wait, delivery.panicked.as_ref(), now);
+    let mut evals = Vec::new();
+    if view.job(&eval.namespace, &eval.job_id).is_some() {
+        evals.push(next);
+    } else {
+        failed.next_eval = None;
+    }
+    evals.insert(0, failed);
     let basis = Basis::of(view, [Row::Eval(id)]);
-    Some(write(Subject::GiveUp(id, delivery.token), "evals", None, UpdateEvals { evals: rows.into() }, basis))
+    Some(write(Subject::GiveUp(id, delivery.token), "evals", None, UpdateEvals { evals }, basis))
 }
 
 /// Writes the status of a node that missed its heartbeat: `down` or `disconnected`. `None` when the node is gone.
