@@ -1,6 +1,5 @@
 //! Every call of the trait through bytes: requests and answers arrive unchanged.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
