@@ -195,6 +195,21 @@ impl Node {
             && self.scheduling_eligibility == Eligibility::Eligible
     }
 
+    /// Whether the node may offer something that it did not offer `before`: whatever placements look at has changed,
+    /// except for CSI plugins.
+    pub fn offers_more_than(&self, before: &Node) -> bool {
+        !before.is_ready()
+            || self.computed_class != before.computed_class
+            || self.attributes != before.attributes
+            || self.meta != before.meta
+            || self.name != before.name
+            || self.node_resources != before.node_resources
+            || self.reserved_resources != before.reserved_resources
+            || (&self.resources, &self.reserved) != (&before.resources, &before.reserved)
+            || self.drivers != before.drivers
+            || self.host_volumes != before.host_volumes
+    }
+
     /// Value of an attribute, such as `kernel.name`.
     pub fn attribute(&self, name: &str) -> Option<&Str> {
         self.attributes.as_ref()?.get(name)

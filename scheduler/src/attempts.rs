@@ -68,7 +68,7 @@ fn is_per_node(job: Option<&Arc<Job>>, eval: &Evaluation) -> bool {
 }
 
 /// The attempts of one evaluation. Call [`Scheduler::step`] until it returns [`Step::Done`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Scheduler {
     eval: Evaluation,
     seed: u64,

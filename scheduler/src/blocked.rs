@@ -2,7 +2,10 @@
 //!
 //! Capacity is tracked by computed node class: an evaluation that found a class ineligible is not woken by gains in
 //! that class. A CSI volume that can be used again wakes the evaluations of jobs that ask for it. The tracker keeps
-//! nothing that must survive; a new leader fills it from the tables.
+//! nothing that must survive; a new leader fills it from the tables, and runs once more what was computed before the
+//! newest capacity.
+
+mod demand;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +14,13 @@ use songline_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, Namespace
 
 use crate::broker::Token;
 
+pub use demand::{Demand, Wanted};
+
+/// Most classes whose newest gain is remembered. Of more, the older half is forgotten.
+const CLASSES_MAX: usize = 10_000;
+
 /// Evaluations that failed to place at least one allocation.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct BlockedEvals {
     enabled: bool,
     evals: BTreeMap<EvalId, Blocked>,
@@ -21,12 +29,16 @@ pub struct BlockedEvals {
     escaped: usize,
     /// Index at which each class last gained capacity.
     unblocked: BTreeMap<Str, u64>,
+    /// Newest index at which a class that is not in `unblocked` may have gained capacity.
+    forgotten: u64,
     /// Index at which a CSI volume of each namespace last became usable.
     unblocked_volumes: BTreeMap<NamespaceName, u64>,
+    /// Resources that the blocked evaluations wait for.
+    demand: Demand,
     duplicates: Vec<Arc<Evaluation>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Blocked {
     eval: Arc<Evaluation>,
     token: Option<Token>,
@@ -75,14 +87,17 @@ impl BlockedEvals {
                 self.duplicates.push(older.eval);
             }
         }
+        let before = self.remove(eval.id);
+        // The row of an evaluation comes again after a worker has given it back, and must not take the delivery away:
+        // the broker ignores an evaluation that is still delivered.
+        let token = token.or(before.and_then(|before| before.token));
         if self.missed_unblock(&eval) {
             return Some((eval, token));
         }
         self.by_job.insert(slot, eval.id);
-        let escaped = eval.escaped_computed_class;
-        let before = self.evals.insert(eval.id, Blocked { eval, token });
-        self.escaped += usize::from(escaped);
-        self.escaped -= usize::from(before.is_some_and(|before| before.eval.escaped_computed_class));
+        self.escaped += usize::from(eval.escaped_computed_class);
+        self.demand.add(&eval);
+        self.evals.insert(eval.id, Blocked { eval, token });
         None
     }
 
@@ -92,6 +107,7 @@ impl BlockedEvals {
             return Vec::new();
         }
         self.unblocked.insert(class.clone(), index);
+        self.forget_old_classes();
         self.take(|eval| eval.escaped_computed_class || eligibility(eval, class) != Some(false))
     }
 
@@ -143,6 +159,19 @@ impl BlockedEvals {
         std::mem::take(&mut self.duplicates)
     }
 
+    /// Notes that any class may have gained capacity up to this index, because the tracker did not follow the changes
+    /// until then.
+    pub fn missed_until(&mut self, index: u64) {
+        if self.enabled {
+            self.forgotten = self.forgotten.max(index);
+        }
+    }
+
+    /// Resources that the blocked evaluations wait for.
+    pub fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
     /// Number of blocked evaluations, and number of those that a gain in any class wakes.
     pub fn stats(&self) -> (usize, usize) {
         (self.evals.len(), self.escaped)
@@ -157,6 +186,7 @@ impl BlockedEvals {
     fn remove(&mut self, id: EvalId) -> Option<Blocked> {
         let blocked = self.evals.remove(&id)?;
         self.escaped -= usize::from(blocked.eval.escaped_computed_class);
+        self.demand.remove(&blocked.eval);
         let slot = slot(&blocked.eval);
         if self.by_job.get(&slot) == Some(&id) {
             self.by_job.remove(&slot);
@@ -169,13 +199,24 @@ impl BlockedEvals {
     /// for nothing is harmless, a lost wake-up is not.
     fn missed_unblock(&self, eval: &Evaluation) -> bool {
         let newer = |index: &u64| eval.snapshot_index < *index;
-        if self.unblocked_volumes.get(&eval.namespace).is_some_and(newer) {
+        if newer(&self.forgotten) || self.unblocked_volumes.get(&eval.namespace).is_some_and(newer) {
             return true;
         }
         if eval.escaped_computed_class {
             return self.unblocked.values().any(newer);
         }
         self.unblocked.iter().any(|(class, index)| newer(index) && eligibility(eval, class) != Some(false))
+    }
+
+    fn forget_old_classes(&mut self) {
+        if self.unblocked.len() <= CLASSES_MAX {
+            return;
+        }
+        let mut indexes: Vec<u64> = self.unblocked.values().copied().collect();
+        let (_, middle, _) = indexes.select_nth_unstable(CLASSES_MAX / 2);
+        let middle = *middle;
+        self.unblocked.retain(|_, index| *index > middle);
+        self.forgotten = self.forgotten.max(middle);
     }
 }
 

@@ -30,6 +30,17 @@ impl Node {
             }
             input.end();
         }
+        // Whether a node has the network that a group asks for is decided for its whole class.
+        let resources = self.node_resources.as_deref();
+        for network in resources.and_then(|resources| resources.node_networks.as_ref()).into_iter().flatten() {
+            input.text(&network.mode);
+            network.addresses.iter().flatten().for_each(|address| input.text(&address.alias));
+            input.end();
+        }
+        for network in resources.and_then(|resources| resources.networks.as_ref()).into_iter().flatten() {
+            input.text(&network.mode);
+            input.text(if network.ip.is_empty() { "" } else { "address" });
+        }
         let hash = blake3::hash(&input.0);
         let mut number = [0; 8];
         number.copy_from_slice(&hash.as_bytes()[..8]);

@@ -2,7 +2,10 @@
 
 use expect_test::{Expect, expect};
 
+use songline_model::{AllocMetric, Resources, Time};
+
 use super::*;
+use crate::broker::EvalBroker;
 
 fn eval(name: &str, job: &str, snapshot: u64, classes: &str) -> Arc<Evaluation> {
     let mut id = [0; 16];
@@ -30,6 +33,16 @@ fn names<'a>(evals: impl IntoIterator<Item = &'a Arc<Evaluation>>) -> String {
         .join(" ")
 }
 
+/// The token of a worker that has the evaluation.
+fn delivered(eval: &Arc<Evaluation>) -> Token {
+    let mut broker = EvalBroker::new();
+    broker.set_enabled(true);
+    broker.enqueue(Arc::clone(eval), Time::from_secs(1));
+    broker.dequeue(&[JobType::Service], Time::from_secs(1)).unwrap().token
+}
+
+/// Each line is a call: `block ID JOB SNAPSHOT CLASSES`, the same with `again` for one that a worker gives back, `class
+/// CLASS INDEX` for a gain of capacity, `held` for the same with whether a worker still holds what is woken.
 fn check(story: &str, expected: Expect) {
     let mut blocked = BlockedEvals::new();
     blocked.set_enabled(true);
@@ -47,6 +60,24 @@ fn check(story: &str, expected: Expect) {
             ["done", job] => {
                 blocked.untrack(&JobKey::new("", job));
                 String::new()
+            }
+            ["again", id, job, snapshot, classes] => {
+                let eval = eval(id, job, snapshot.parse().unwrap(), classes);
+                let token = delivered(&eval);
+                let wake = blocked.block(eval, Some(token));
+                wake.map_or("waits".into(), |(eval, _)| format!("runs {}", names([&eval])))
+            }
+            ["missed", index] => {
+                blocked.missed_until(index.parse().unwrap());
+                String::new()
+            }
+            ["held", class, index] => {
+                let wakes = blocked.unblock(&class.into(), index.parse().unwrap());
+                wakes
+                    .iter()
+                    .map(|(_, token)| if token.is_some() { "held" } else { "free" })
+                    .collect::<Vec<_>>()
+                    .join(" ")
             }
             ["duplicates"] => names(&blocked.take_duplicates()),
             _ => panic!("no such line: {line}"),
@@ -109,4 +140,78 @@ fn a_job_has_one_blocked_evaluation_the_newest() {
             class c1 99:
         "#]],
     );
+}
+
+#[test]
+fn row_of_an_evaluation_that_a_worker_gave_back_does_not_take_its_delivery_away() {
+    check(
+        "again a web 5 c1=y
+         block a web 5 c1=y
+         held c1 9",
+        expect![[r#"
+            again a web 5 c1=y: waits
+            block a web 5 c1=y: waits
+            held c1 9: held
+        "#]],
+    );
+}
+
+#[test]
+fn evaluation_older_than_the_changes_that_were_not_followed_runs_at_once() {
+    check(
+        "missed 9
+         block a one 8 c1=n
+         block b two 9 c1=y",
+        expect![[r#"
+            missed 9:
+            block a one 8 c1=n: runs a
+            block b two 9 c1=y: waits
+        "#]],
+    );
+}
+
+#[test]
+fn gains_of_forgotten_classes_count_for_every_class() {
+    let mut blocked = BlockedEvals::new();
+    blocked.set_enabled(true);
+    for n in 1..=CLASSES_MAX as u64 + 1 {
+        blocked.unblock(&format!("c{n}").into(), n);
+    }
+    assert!(blocked.unblocked.len() < CLASSES_MAX && blocked.forgotten > 0);
+    let (forgotten, known) = (blocked.forgotten, *blocked.unblocked.values().min().unwrap());
+    assert_eq!(known, forgotten + 1);
+    assert!(blocked.block(eval("a", "one", forgotten - 1, "none=n"), None).is_some());
+    let newest = CLASSES_MAX as u64 + 1;
+    assert!(blocked.block(eval("b", "two", newest, "none=n"), None).is_none());
+}
+
+#[test]
+fn demand_is_summed_by_job_and_place_and_leaves_with_the_evaluation() {
+    let demand = |blocked: &BlockedEvals| {
+        let jobs = blocked.demand().by_job().map(|(job, sum)| format!("{}: {} {}", job.id, sum.cpu, sum.memory));
+        let places = blocked.demand().by_place();
+        let places = places.map(|(dc, class, sum)| format!("{dc} {class}: {} {}", sum.cpu, sum.memory));
+        jobs.chain(places).collect::<Vec<_>>().join(", ")
+    };
+    let waiting = |id: &str, job: &str, cpu: i64| {
+        let task = Resources { cpu, memory_mb: 2 * cpu, ..Resources::default() };
+        let metric = AllocMetric {
+            nodes_available: Some([("dc1".into(), 3)].into()),
+            class_exhausted: Some([("big".into(), 2)].into()),
+            resources_exhausted: Some([("t".into(), task)].into()),
+            ..AllocMetric::default()
+        };
+        let failed_tg_allocs = Some(Arc::new([("web".into(), metric)].into()));
+        Arc::new(Evaluation { failed_tg_allocs, ..Evaluation::clone(&eval(id, job, 5, "c1=y")) })
+    };
+    let mut blocked = BlockedEvals::new();
+    blocked.set_enabled(true);
+    blocked.block(waiting("a", "one", 100), None);
+    blocked.block(waiting("b", "two", 50), None);
+    assert_eq!(demand(&blocked), "one: 100 200, two: 50 100, dc1 big: 150 300");
+    blocked.block(waiting("a", "one", 70), None);
+    blocked.forget(waiting("b", "two", 50).id);
+    assert_eq!(demand(&blocked), "one: 70 140, dc1 big: 70 140");
+    blocked.unblock(&"c1".into(), 9);
+    assert_eq!(demand(&blocked), "");
 }

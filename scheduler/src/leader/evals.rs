@@ -5,8 +5,8 @@ mod volumes;
 
 use std::sync::Arc;
 
-use songline_model::{AllocClientStatus, CsiVolumeKey, EvalStatus, Evaluation, JobKey, Node, Time};
-use songline_projections::{Change, State};
+use songline_model::{CsiVolumeKey, EvalStatus, Evaluation, JobKey, Node, Time};
+use songline_projections::{Change, State, Table};
 
 use crate::blocked::{BlockedEvals, Wake};
 use crate::broker::{Delivery, EvalBroker};
@@ -24,7 +24,7 @@ pub struct Tended {
 }
 
 /// The eval broker and the blocked evaluations, fed by applied changes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct EvalQueues {
     /// Evaluations that are pending.
     pub broker: EvalBroker,
@@ -43,6 +43,10 @@ impl EvalQueues {
         self.broker.set_enabled(enabled);
         self.blocked.set_enabled(enabled);
         if enabled {
+            // Capacity that came while the queues were off was not noted: whatever is blocked runs once, unless nothing
+            // has changed since it was computed.
+            let tables = [Table::Nodes, Table::Allocs, Table::CsiVolumes, Table::CsiPlugins];
+            self.blocked.missed_until(tables.map(|table| view.table_index(table)).into_iter().max().unwrap_or(0));
             for eval in view.evals() {
                 self.on_eval(&eval, now);
             }
@@ -57,9 +61,9 @@ impl EvalQueues {
                 Change::Eval { before: Some(eval), after: None } => self.blocked.forget(eval.id),
                 Change::Node { before, after: Some(node) } => self.on_node(before.as_deref(), node, index, now),
                 Change::Alloc { before: Some(before), after: Some(after) } => {
-                    let ended = matches!(after.client_status, AllocClientStatus::Complete | AllocClientStatus::Failed);
-                    if ended
-                        && before.client_status != after.client_status
+                    // A node may be back when its lost allocation is written, so `lost` counts, too.
+                    if after.client_terminal()
+                        && !before.client_terminal()
                         && let Some(node) = after.node_id.and_then(|id| view.node(id))
                     {
                         self.unblock(node, index, now);
@@ -126,11 +130,7 @@ impl EvalQueues {
             return;
         }
         let gained = before.is_none_or(|before| {
-            !before.is_ready()
-                || before.computed_class != after.computed_class
-                || before.node_resources != after.node_resources
-                || before.host_volumes != after.host_volumes
-                || volumes::mountable(before) != volumes::mountable(after)
+            after.offers_more_than(before) || volumes::mountable(before) != volumes::mountable(after)
         });
         if gained {
             self.unblock(after, index, now);
