@@ -43,6 +43,8 @@ pub struct Decision {
     pub rolling: Option<Evaluation>,
     /// Classes of nodes, each with whether it could run a group; `None`: constraints escape the node class.
     pub class_eligibility: Option<BTreeMap<Str, bool>>,
+    /// The same, also when constraints escape the node class: an evaluation that is blocked again lists them.
+    pub classes: BTreeMap<Str, bool>,
     /// The deployment that the evaluation belongs to.
     pub deployment_id: Option<DeploymentId>,
 }
@@ -216,6 +218,15 @@ impl Scheduler {
             let blocked = self.blocked_eval(&decision, &mut seed, now, EvalTrigger::QueuedAllocs);
             create.push(blocked.clone());
             self.blocked = Some(blocked);
+        } else if let Some(blocked) = self.blocked.as_mut().filter(|_| !decision.failed.is_empty()) {
+            // Another group may fail in this attempt, for which the first one has not looked at all classes.
+            let classes = decision.class_eligibility.clone().map(Arc::new);
+            if blocked.class_eligibility != classes {
+                blocked.escaped_computed_class = classes.is_none();
+                blocked.class_eligibility = classes;
+                blocked.failed_tg_allocs = Some(Arc::new(decision.failed.clone()));
+                create.push(blocked.clone());
+            }
         }
         let mut plan = std::mem::take(&mut decision.plan);
         plan.snapshot_index = self.snapshot_index.unwrap_or_default();
@@ -250,7 +261,7 @@ impl Scheduler {
         if self.eval.status == EvalStatus::Blocked && !decision.failed.is_empty() && !self.per_node {
             let mut eval = self.eval.clone();
             eval.escaped_computed_class = decision.class_eligibility.is_none();
-            eval.class_eligibility = decision.class_eligibility.map(Arc::new);
+            eval.class_eligibility = Some(Arc::new(decision.classes));
             eval.failed_tg_allocs = Some(Arc::new(decision.failed));
             eval.queued_allocations = Some(Arc::new(decision.queued));
             eval.snapshot_index = self.snapshot_index.unwrap_or_default();

@@ -90,7 +90,10 @@ impl BlockedEvals {
         let before = self.remove(eval.id);
         // The row of an evaluation comes again after a worker has given it back, and must not take the delivery away:
         // the broker ignores an evaluation that is still delivered.
-        let token = token.or(before.and_then(|before| before.token));
+        let token = token.or(before.as_ref().and_then(|before| before.token));
+        // Nor its classes: the row is not written again when only they differ.
+        let eval =
+            before.map(|before| before.eval).filter(|known| known.snapshot_index > eval.snapshot_index).unwrap_or(eval);
         if self.missed_unblock(&eval) {
             return Some((eval, token));
         }

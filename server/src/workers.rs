@@ -140,7 +140,9 @@ async fn work(
     if current.status.is_terminal() {
         return Ok(());
     }
-    let mut scheduler = Scheduler::new((*current).clone(), core.world().number());
+    // An evaluation that was blocked again knows its classes. Its row may not: it is written only if more differs.
+    let newest = if current.modify_index > eval.modify_index { &current } else { eval };
+    let mut scheduler = Scheduler::new(Evaluation::clone(newest), core.world().number());
     let mut result: Option<PlanResult> = None;
     loop {
         worker.does(Doing::Scheduling);

@@ -281,16 +281,14 @@ impl<'a> Attempt<'a> {
     }
 
     fn finish(mut self) -> Decision {
-        let mut found = self.stack.iter().map(|stack| &stack.eligibility).chain(self.older.eligibilities());
-        self.decision.class_eligibility = found.try_fold(BTreeMap::new(), |mut classes, found| {
-            if found.has_escaped() {
-                return None;
-            }
+        let mut escaped = false;
+        for found in self.stack.iter().map(|stack| &stack.eligibility).chain(self.older.eligibilities()) {
+            escaped |= found.has_escaped();
             for (class, eligible) in found.classes() {
-                *classes.entry(class).or_insert(false) |= eligible;
+                *self.decision.classes.entry(class).or_insert(false) |= eligible;
             }
-            Some(classes)
-        });
+        }
+        self.decision.class_eligibility = (!escaped).then(|| self.decision.classes.clone());
         self.decision
     }
 }

@@ -1,8 +1,11 @@
 //! Evaluations: statuses, blocked evaluations, repeated attempts.
 
 use expect_test::expect;
+use songline_model::{EvalTrigger, Evaluation, JobType, PlanResult};
 
 use super::check;
+use super::cluster::Cluster;
+use crate::attempts::{Scheduler, Step};
 
 #[test]
 fn job_blocks_whole_when_there_are_no_nodes() {
@@ -180,4 +183,33 @@ fn plan_annotations_list_the_desired_updates() {
               eval complete, queued web 0
         "#]],
     );
+}
+
+#[test]
+fn blocked_evaluation_gets_the_classes_of_a_group_that_fails_in_a_later_attempt() {
+    let mut cluster = Cluster::new();
+    let nodes = ["a", "c", "d", "e"];
+    cluster.line("settings");
+    nodes.iter().for_each(|name| cluster.line(&format!("node {name} class=x")));
+    ["node b class=y cpu=100", "job j second_constraint=${node.class},=,z"].iter().for_each(|line| cluster.line(line));
+    let class = cluster.state.nodes().find(|node| node.name == "b").unwrap().computed_class.clone();
+    let eval = Evaluation {
+        namespace: "default".into(),
+        job_id: "j".into(),
+        kind: JobType::Service,
+        triggered_by: EvalTrigger::JobRegister,
+        ..Evaluation::default()
+    };
+    let mut scheduler = Scheduler::new(eval, 7);
+    let created = |step: Step| match step {
+        Step::Submit { create, .. } | Step::Done { create, .. } => create,
+    };
+    let first = created(scheduler.step(&cluster.state, cluster.now, None)).swap_remove(0);
+    // The first attempt places `web` without a look at `b`, which only the other group has found unfit.
+    assert_eq!(first.class_eligibility.as_ref().and_then(|classes| classes.get(&class)), Some(&false));
+    nodes.iter().for_each(|name| cluster.line(&format!("ineligible {name}")));
+    let refused = PlanResult { refresh_index: 1, ..PlanResult::default() };
+    let again = created(scheduler.step(&cluster.state, cluster.now, Some(&refused))).swap_remove(0);
+    assert_eq!(again.id, first.id);
+    assert_eq!(again.class_eligibility.as_ref().and_then(|classes| classes.get(&class)), Some(&true));
 }
