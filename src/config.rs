@@ -183,6 +183,10 @@ impl AgentConfig {
         }
         if let Some(server) = &self.server {
             server.join.check("server.retry_join")?;
+            let rejections = server.plan_rejections;
+            if rejections.enabled && (rejections.node_threshold == 0 || rejections.node_window.0 <= 0) {
+                anyhow::bail!("server.plan_rejection_tracker: node_threshold and node_window must be above 0");
+            }
             if server.non_voting_server && server.starts_alone() {
                 anyhow::bail!("server.non_voting_server: a server without a vote needs others to join");
             }

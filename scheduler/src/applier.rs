@@ -2,6 +2,7 @@
 //! entries is the shell's.
 
 mod queue;
+mod rejections;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use songline_model::{
 use songline_projections::{State, Table};
 
 pub use queue::Queue;
+pub use rejections::{RejectionLimits, Rejections};
 
 use crate::fit::{allocs_fit, capacity};
 
@@ -53,6 +55,23 @@ pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, Stri
         forget_unplaced_canaries(&mut result);
     }
     (result, refused)
+}
+
+/// Counts the refusals, and adds to the result the eligible nodes that were refused too often.
+pub fn count_refusals(
+    view: &State,
+    refused: &BTreeMap<NodeId, String>,
+    rejections: &mut Rejections,
+    now: Time,
+    result: &mut PlanResult,
+) {
+    let is_eligible = |node: &Node| node.scheduling_eligibility == Eligibility::Eligible;
+    for id in refused.keys() {
+        // A node that is gone cannot be changed, and one that is ineligible needs no change.
+        if view.node(*id).is_some_and(|node| is_eligible(node)) && rejections.on_rejected(*id, now) {
+            result.ineligible_nodes.push(*id);
+        }
+    }
 }
 
 /// Whether applying the result would leave the state as it is.

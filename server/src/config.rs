@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use songline_log::Retention;
 use songline_model::{Dur, SchedulerConfiguration};
+use songline_scheduler::applier::RejectionLimits;
 use songline_scheduler::leader::gc::GcAges;
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
 use songline_scheduler::leader::root_keys::RootKeyAges;
@@ -21,6 +22,8 @@ pub struct ServerConfig {
     pub num_schedulers: usize,
     /// Heartbeat TTLs and rates of nodes.
     pub heartbeats: HeartbeatLimits,
+    /// When a node whose plans are rejected becomes ineligible.
+    pub plan_rejections: RejectionLimits,
     /// Ages at which objects are garbage-collected.
     pub gc: GcAges,
     /// Interval of garbage collection.
@@ -84,6 +87,7 @@ impl Default for ServerConfig {
         Self {
             num_schedulers: 0,
             heartbeats: HeartbeatLimits::default(),
+            plan_rejections: RejectionLimits::default(),
             gc: GcAges::default(),
             gc_interval: Dur::from_mins(5),
             csi_volume_gc_interval: Dur::from_mins(5),

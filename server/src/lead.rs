@@ -78,6 +78,7 @@ pub(crate) fn forget(core: &Core) {
     core.queues().set_enabled(false, &core.view(), core.pace());
     core.leader.heartbeats.lock().clear();
     core.leader.volumes.lock().clear();
+    core.leader.rejections.lock().clear();
     core.leader.server_health.lock().servers.clear();
 }
 

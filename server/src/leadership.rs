@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use songline_api::{Proposal, ProposeError, Written};
 use songline_log::Leadership;
 use songline_model::{Dur, NodeId};
+use songline_scheduler::applier::{RejectionLimits, Rejections};
 use songline_scheduler::leader::autopilot;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::heartbeats::{HeartbeatLimits, Heartbeats};
@@ -93,6 +94,8 @@ pub(crate) struct LeaderState {
     /// Health of the servers, as the leader sees it.
     pub(super) server_health: Mutex<autopilot::Health>,
     pub(super) plans: PlanQueue,
+    /// Rejections of plans by node.
+    pub(super) rejections: Mutex<Rejections>,
     pub(super) updates: Updates,
     /// Sender to the leader's machines, for a state machine that replaces another one; `None` while the server is
     /// shutting down.
@@ -106,7 +109,7 @@ pub(super) struct Queues {
 }
 
 impl LeaderState {
-    pub(super) fn new(heartbeats: HeartbeatLimits) -> (Self, Queues) {
+    pub(super) fn new(heartbeats: HeartbeatLimits, rejections: RejectionLimits) -> (Self, Queues) {
         let ((plans, plan_queue), (updates, update_queue)) = (PlanQueue::new(), Updates::new());
         let state = Self {
             term: watch::Sender::new(None),
@@ -120,6 +123,7 @@ impl LeaderState {
             volumes: Mutex::default(),
             server_health: Mutex::default(),
             plans,
+            rejections: Mutex::new(Rejections::new(rejections)),
             updates,
             reactions: Mutex::default(),
         };

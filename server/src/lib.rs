@@ -196,7 +196,7 @@ impl Core {
         let stores = Stores::open(&dir, &surroundings)?;
         let id = cluster::identity(&dir, &*disk, &*world)
             .map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
-        let (leader, queues) = LeaderState::new(config.heartbeats);
+        let (leader, queues) = LeaderState::new(config.heartbeats, config.plan_rejections);
         let core = Arc::new_cyclic(|own| Self {
             own: own.clone(),
             published: Published::default(),

@@ -11,6 +11,7 @@ mod kept;
 mod process;
 mod prometheus;
 mod rates;
+mod scheduling;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -493,6 +494,7 @@ impl Core {
                 out.push(Family { name: name.into(), help: "Evaluations for this scheduler.".into(), rows });
             }
         }
+        self.gauges_of_scheduling(out);
         self.gauges_of_log(leads, out);
     }
 

@@ -161,10 +161,14 @@ async fn judge(
         }
     };
     let started = Instant::now();
-    let (result, refused) = applier::evaluate(view, plan);
+    let (mut result, refused) = applier::evaluate(view, plan);
     core.metrics.at.plan_evaluate.since(started);
     for (node, reason) in &refused {
         tracing::debug!(%node, reason, eval = %plan.eval_id, "plan for node rejected");
+    }
+    applier::count_refusals(view, &refused, &mut core.leader.rejections.lock(), core.pace(), &mut result);
+    for node in &result.ineligible_nodes {
+        tracing::warn!(%node, reason = refused.get(node), "too many rejected plans: the node becomes ineligible");
     }
     core.metrics.count_plan(&result, refused.len());
     if applier::is_no_op(&result) {
@@ -186,6 +190,7 @@ async fn judge(
     });
     pipeline.settle().await;
     let newest = view_at(core, pipeline.last_index).await?;
+    result.ineligible_nodes.retain(|id| newest.node(*id).is_some());
     let command = applier::command(&newest, plan, &result, placed, now, || core.fresh_eval());
     let mut after = State::clone(&newest);
     // The log would refuse the same command.
@@ -209,3 +214,6 @@ impl Pipeline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,6 +168,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "log_retention_age" => told.log_retention_age = span("server", key, value)?,
             "log_retention_bytes" => told.log_retention_bytes = size(key, value)?,
             "default_scheduler_config" => scheduler(value, &mut told)?,
+            "plan_rejection_tracker" => plan_rejections(value, &mut told)?,
             "bootstrap_expect" => told.bootstrap_expect = count(key, value)?,
             "server_join" => network::join_block("server.server_join", value, &mut told.join, seen)?,
             "encrypt" => {
@@ -191,7 +192,6 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "raft_snapshot_interval"
             | "raft_trailing_logs"
             | "job_default_priority"
-            | "plan_rejection_tracker"
             | "search"
             | "raft_boltdb" => {
                 seen.without_effect(&format!("server.{key}"), value);
@@ -206,6 +206,19 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
     })?;
     config.server = enabled.then_some(told);
     Ok(())
+}
+
+fn plan_rejections(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {
+    let limits = &mut told.plan_rejections;
+    each(value, &mut |key, value| {
+        match key {
+            "enabled" => limits.enabled = flag(key, value)?,
+            "node_threshold" => limits.node_threshold = u32::try_from(count(key, value)?).unwrap_or(u32::MAX),
+            "node_window" => limits.node_window = span("server.plan_rejection_tracker", key, value)?,
+            other => bail!("plan_rejection_tracker unexpected keys {other}"),
+        }
+        Ok(())
+    })
 }
 
 fn scheduler(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {

@@ -1,9 +1,13 @@
 //! Checks of plans that were made on an older view: accepted and refused parts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use songline_model::{AllocId, AllocatedResources, AllocatedTaskResources, Allocation, Plan, PlanResult};
+use songline_commands::ApplyPlan;
+use songline_model::{
+    AllocId, AllocatedDeviceResource, AllocatedResources, AllocatedTaskResources, Allocation, NodeId, Plan, PlanResult,
+};
 
 use super::{Queue, evaluate, written};
 use crate::generic::tests::cluster::Cluster;
@@ -84,6 +88,38 @@ fn all_at_once_plan_is_refused_whole_when_one_node_does_not_fit() {
             look again
         "#]],
     );
+}
+
+/// Places an allocation with these cores and devices on a node where one holds core 0 and device `a1`.
+fn beside(cores: &[u64], devices: &[&str]) -> BTreeMap<NodeId, String> {
+    let resources = |cores: &[u64], devices: &[&str]| {
+        let mut task = AllocatedTaskResources::default();
+        task.cpu.reserved_cores = Some(cores.to_vec());
+        let ids = Some(devices.iter().map(|id| (*id).into()).collect());
+        let kind = AllocatedDeviceResource { kind: "gpu".into(), device_ids: ids, ..Default::default() };
+        task.devices = Some(vec![kind]);
+        Some(Arc::new(AllocatedResources { tasks: Some([("t".into(), task)].into()), ..AllocatedResources::default() }))
+    };
+    let mut cluster = Cluster::new();
+    ["node n1 cores=2", "job j", "run j"].into_iter().for_each(|line| cluster.line(line));
+    let known = cluster.state.allocs().next().cloned().unwrap();
+    let held = Allocation { allocated_resources: resources(&[0], &["a1"]), ..Allocation::clone(&known) };
+    cluster.commit(ApplyPlan { updated: vec![Arc::new(held)], ..ApplyPlan::default() });
+    let node = known.node_id.unwrap();
+    let id = AllocId::from_bytes([9; 16]);
+    let alloc =
+        Allocation { id, node_id: Some(node), allocated_resources: resources(cores, devices), ..Allocation::default() };
+    let plan = Plan { node_allocation: [(node, vec![Arc::new(alloc)])].into(), ..Plan::default() };
+    evaluate(&cluster.state, &plan).1
+}
+
+#[test]
+fn plan_with_a_core_or_device_that_another_alloc_holds_is_refused() {
+    let why = |refused: BTreeMap<NodeId, String>| refused.into_values().collect::<Vec<_>>();
+    assert!(beside(&[1], &["a2"]).is_empty());
+    assert_eq!(why(beside(&[0], &["a2"])), ["cores"]);
+    assert_eq!(why(beside(&[2], &["a2"])), ["cores"], "the node has no such core");
+    assert_eq!(why(beside(&[1], &["a1", "a2"])), ["device oversubscribed"]);
 }
 
 #[test]

@@ -37,6 +37,19 @@ fn unknown_config_key_is_refused_and_a_key_without_effect_warns() {
 }
 
 #[test]
+fn plan_rejection_tracker_is_read_and_needs_a_threshold() {
+    let document = json!({ "server": { "plan_rejection_tracker": { "enabled": true, "node_threshold": 5 } } });
+    let (config, warnings) = agent(document).expect("is a configuration");
+    let limits = config.server.expect("a dev agent has a server").plan_rejections;
+    assert_eq!((limits.enabled, limits.node_threshold, limits.node_window.to_std().as_secs()), (true, 5, 300));
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let document = json!({ "server": { "plan_rejection_tracker": { "enabled": true, "node_threshold": 0 } } });
+    let (config, _) = agent(document).expect("is a configuration");
+    let error = config.check().expect_err("is refused").to_string();
+    assert_eq!(error, "server.plan_rejection_tracker: node_threshold and node_window must be above 0");
+}
+
+#[test]
 fn config_sizes_are_parsed_or_refused() {
     let bytes = |word| {
         agent(json!({ "server": { "log_retention_bytes": word } }))
