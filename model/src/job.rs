@@ -9,6 +9,7 @@ mod diff;
 mod errors;
 mod expose;
 mod implied;
+mod multiregion;
 mod scaling;
 mod validate;
 
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 pub use admit::{AdmitContext, Admitted, Languages, NotAdmitted};
 pub use diff::{DiffType, DifferentJobs, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
 pub use errors::{Errors, warnings_text};
+pub use multiregion::{NoPeers, Peers};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -16,7 +16,6 @@ pub struct Feature {
 
 /// All features that are not built yet.
 pub const FEATURES: &[Feature] = &[
-    Feature { name: "multiregion", used: |job, _| job.is_multiregion() },
     Feature { name: "vault", used: |_, group| any(group, |task| task.vault.is_some()) },
     Feature { name: "connect", used: |_, group| any(group, |task| !task.kind.is_empty()) },
 ];

@@ -8,7 +8,7 @@ use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{
     AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger,
-    Evaluation, Job, Str,
+    Evaluation, Job, NoPeers, Str,
 };
 use songline_projections::{State, Table};
 use songline_wire::alloc::AllocFields;
@@ -208,13 +208,29 @@ async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, Api
     call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), reverted_job_version))
 }
 
-/// Multi-region deployments do not exist here, so there is nothing to unblock.
+/// Moves a deployment of several regions on, which waits for the others. Any other waits for nothing.
 async fn unblock<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentUnblockRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
-    active(&call, &call.view(), deployment_id(call.id())?, "can't unblock terminal deployment")?;
-    call.nothing_to_write(0, &DeploymentUpdateResponse::default()).await
+    let view = call.view();
+    let deployment = active(&call, &view, deployment_id(call.id())?, "can't unblock terminal deployment")?;
+    if deployment.status == DeploymentStatus::Initializing {
+        return Err(ApiError::internal("can't unblock initializing deployment: its evaluation has not run yet"));
+    }
+    let Some((to, description)) = deployment.unblocked(&NoPeers) else {
+        return call.nothing_to_write(0, &DeploymentUpdateResponse::default()).await;
+    };
+    let eval = eval_of(&call, &view, deployment);
+    let eval_id = eval.id;
+    let command = UpdateDeploymentStatus {
+        update: status(deployment.id, to, description.to_owned()),
+        eval: Some(eval),
+        job: None,
+        versions_max: call.server.info().job_tracked_versions,
+    };
+    let index = call.propose(command).await?.index;
+    call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), None))
 }
 
 fn deployment_id(text: &str) -> Result<DeploymentId, ApiError> {

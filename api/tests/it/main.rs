@@ -25,6 +25,7 @@ mod listen;
 mod lists;
 mod login;
 mod matrix;
+mod multiregion;
 mod namespace;
 mod periodic;
 mod place;

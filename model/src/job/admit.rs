@@ -158,9 +158,6 @@ impl Job {
         if self.priority < 1 || self.priority > context.job_priority_max {
             errors.push(format!("job priority must be between [1, {}]", context.job_priority_max));
         }
-        if self.is_multiregion() {
-            errors.push("Multiregion jobs are unlicensed.");
-        }
     }
 
     fn memory_warnings(&self) -> Vec<String> {

@@ -84,7 +84,7 @@ impl Run<'_, '_> {
                 job_modify_index: job.modify_index,
                 job_spec_modify_index: job.job_modify_index,
                 job_create_index: job.create_index,
-                is_multiregion: job.multiregion.is_some(),
+                is_multiregion: job.is_multiregion(),
                 task_groups: Some(BTreeMap::new()),
                 status: DeploymentStatus::Running,
                 status_description: RUNNING.into(),
@@ -124,7 +124,7 @@ impl Run<'_, '_> {
         {
             created.status_description = description.into();
         }
-        if complete && job.multiregion.is_some() {
+        if complete && job.is_multiregion() {
             if deployment.status != DeploymentStatus::Unblocking {
                 self.change_status(&deployment, DeploymentStatus::Blocked, WAITS_FOR_PEERS);
             }

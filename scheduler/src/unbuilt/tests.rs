@@ -1,8 +1,8 @@
 //! Each feature of the list is detected in a job that uses it, and none in a plain job.
 
 use songline_model::{
-    Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig, Resources, Task, TaskGroup, UpdateStrategy,
-    Vault, WorkloadIdentity,
+    Job, JobType, ParameterizedJobConfig, PeriodicConfig, Resources, Task, TaskGroup, UpdateStrategy, Vault,
+    WorkloadIdentity,
 };
 
 use super::{FEATURES, missing};
@@ -31,19 +31,11 @@ fn plain_job_uses_no_unbuilt_feature() {
     // jobs.
     assert!(seen(|job, _, _| job.periodic = Some(PeriodicConfig::default())).is_empty());
     assert!(seen(|job, _, _| job.parameterized_job = Some(ParameterizedJobConfig::default())).is_empty());
-    // A multiregion block without regions does not count.
-    assert!(seen(|job, _, _| job.multiregion = Some(Multiregion::default())).is_empty());
 }
 
 #[test]
 fn every_unbuilt_feature_is_detected_where_it_is_used() {
     let used: Vec<(&str, Vec<String>)> = vec![
-        (
-            "multiregion",
-            seen(|job, _, _| {
-                job.multiregion = Some(Multiregion { regions: Some(vec![Default::default()]), strategy: None })
-            }),
-        ),
         ("vault", seen(|_, _, task| task.vault = Some(Vault::default()))),
         ("connect", seen(|_, _, task| task.kind = "connect-proxy:web".into())),
     ];

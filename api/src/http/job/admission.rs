@@ -30,7 +30,9 @@ pub fn stored_form<S: Server>(
         return Err(ApiError::internal("No path to region"));
     }
     job.region = Some(Str::new(own));
-    Ok(Job::from_spec(job))
+    let mut job = Job::from_spec(job);
+    // A job of other regions would have to be passed on to one of them.
+    if job.localize(own) { Ok(job) } else { Err(ApiError::internal("No path to region")) }
 }
 
 /// Fills in a job's defaults and checks it by a view.

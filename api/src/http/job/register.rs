@@ -1,5 +1,6 @@
 //! Writing jobs: register, evaluate, revert, stability.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::HeaderValue;
@@ -7,7 +8,8 @@ use axum::response::Response;
 use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
 use songline_lang::acl::NamespaceCapability;
 use songline_model::{
-    AllocClientStatus, AllocId, DesiredTransition, EvalTrigger, Evaluation, Job, JobKey, JobSubmission, JobType, Str,
+    AllocClientStatus, AllocId, Deployment, DeploymentId, DeploymentStatus, DesiredTransition, EvalTrigger, Evaluation,
+    Job, JobKey, JobSubmission, JobType, Str,
 };
 use songline_projections::State;
 use songline_wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
@@ -114,6 +116,7 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
             meta,
         });
     }
+    let deployment = job.waits_for_regions().then(|| initializing(call, &job, options.eval_priority));
     let command = RegisterJob {
         job: Arc::new(job),
         submission,
@@ -121,7 +124,7 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
         job_modify_index: options.job_modify_index,
         preserve_counts: options.preserve_counts,
         eval,
-        deployment: None,
+        deployment,
         versions_max: call.server.info().job_tracked_versions,
     };
     let index = call.propose(command).await?.index;
@@ -133,6 +136,21 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
         warnings,
         meta: QueryMeta::written(index),
     })
+}
+
+/// The deployment of a job of several regions. It places nothing until the regions before this one are through.
+fn initializing<S: Server>(call: &Call<S>, job: &Job, eval_priority: i64) -> Deployment {
+    Deployment {
+        id: DeploymentId::from(call.fresh_uuid()),
+        namespace: job.namespace.clone(),
+        job_id: job.id.clone(),
+        is_multiregion: true,
+        task_groups: Some(BTreeMap::new()),
+        status: DeploymentStatus::Initializing,
+        status_description: "Deployment is initializing".into(),
+        eval_priority: if eval_priority > 0 { eval_priority } else { job.priority },
+        ..Deployment::default()
+    }
 }
 
 /// Refuses a stale index early, because an unchanged job is not proposed and apply would not check it.

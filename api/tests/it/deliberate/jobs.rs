@@ -19,3 +19,16 @@ async fn hcl_fn_infinite() {
     let parsed = world.done("POST /v1/jobs/parse", json!({ "JobHCL": text })).await;
     assert_eq!(parsed["Meta"], json!({"v": "+Inf"}), "a number that no double holds");
 }
+
+#[tokio::test]
+async fn jobs_register_region() {
+    let world = World::open();
+    let task = json!({ "Name": "t", "Driver": "mock_driver", "Config": { "run_for": "300s" } });
+    let regions = json!([{ "Name": "global", "Count": 1, "Datacenters": ["dc1"] }, { "Name": "mars" }]);
+    let job = json!({ "Job": { "ID": "jobs-region", "TaskGroups": [{ "Name": "g", "Tasks": [task], "Count": 0 }],
+        "Multiregion": { "Strategy": { "MaxParallel": 1, "OnFailure": "fail_all" }, "Regions": regions } } });
+    let registered = world.done("PUT /v1/jobs", job.clone()).await;
+    assert_ne!(registered["EvalID"], json!(""));
+    let valid = world.done("PUT /v1/validate/job", job).await;
+    assert_eq!(valid["Error"], json!(""));
+}

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocState, AllocStateField,
     Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DrainStrategy, Dur, EvalId, Evaluation,
-    Job, JobType, Multiregion, Node, NodeId, NodeScoreMeta, NodeStatus, RescheduleEvent, ReschedulePolicy,
-    RescheduleTracker, Str, TaskGroup, TaskRunState, TaskState, Time, UpdateStrategy,
+    Job, JobType, Multiregion, MultiregionRegion, Node, NodeId, NodeScoreMeta, NodeStatus, RescheduleEvent,
+    ReschedulePolicy, RescheduleTracker, Str, TaskGroup, TaskRunState, TaskState, Time, UpdateStrategy,
 };
 
 use crate::reconcile::{Placement, Reconciled, Reconciler, Tainted, Update};
@@ -99,7 +99,10 @@ impl World {
             kind: if words.has("batch") { JobType::Batch } else { JobType::Service },
             version: words.number("version").unwrap_or(0) as u64,
             create_index: words.number("created").unwrap_or(10) as u64,
-            multiregion: words.has("multiregion").then(Multiregion::default),
+            multiregion: words.has("multiregion").then(|| Multiregion {
+                regions: Some(vec![MultiregionRegion { name: "global".into(), ..MultiregionRegion::default() }]),
+                strategy: None,
+            }),
             ..Job::default()
         };
         let group = self.group(words.text("group").unwrap_or("web"), words);
