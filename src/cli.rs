@@ -16,6 +16,7 @@ mod operator;
 mod server;
 mod snapshot;
 mod table;
+mod what_if;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -56,6 +57,8 @@ enum Command {
     Explain(explain::Options),
     /// Every change of one object.
     History(history::Options),
+    /// What would become of jobs and nodes after hypothetical changes.
+    WhatIf(what_if::Options),
     /// Servers: members, join, force-leave.
     #[command(subcommand)]
     Server(server::Command),
@@ -113,6 +116,7 @@ pub fn main() -> ExitCode {
         Command::Event(command) => blocking(event::run(command)),
         Command::Explain(options) => blocking(explain::run(options)),
         Command::History(options) => blocking(history::run(options)),
+        Command::WhatIf(options) => blocking(what_if::run(options)),
         Command::Server(command) => blocking(server::run(command)),
         Command::Operator(command) => blocking(operator::run(command)),
         Command::Snapshot(command) => blocking(snapshot::run(command)),

@@ -9,7 +9,7 @@ use songline_projections::{Refusal, Rejected};
 use songline_rpc::RpcError;
 
 use crate::keyring::KeyringError;
-use crate::server::{ProposeError, RestoreError};
+use crate::server::{ProposeError, RestoreError, WhatIfFailure};
 
 /// An error response: a status code and a plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,16 @@ impl From<ProposeError> for ApiError {
                 Self { leaderless: Some(Leaderless::Unknown), ..Self::internal(error.to_string()) }
             }
             ProposeError::Unavailable(_) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<WhatIfFailure> for ApiError {
+    fn from(error: WhatIfFailure) -> Self {
+        match error {
+            WhatIfFailure::Refused(text) => Self::bad_request(text),
+            WhatIfFailure::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, error.to_string()),
+            WhatIfFailure::Unavailable(text) => Self::internal(text),
         }
     }
 }

@@ -60,6 +60,7 @@ mod shown;
 mod sso;
 mod task;
 mod variable;
+mod what_if;
 mod when;
 mod work;
 mod workers;
@@ -144,6 +145,7 @@ fn mux<S: Server>() -> Mux<S> {
     variable::routes(&mut mux);
     service_registration::routes(&mut mux);
     sso::routes(&mut mux);
+    what_if::routes(&mut mux);
     work::routes(&mut mux);
     workers::routes(&mut mux);
     mux

@@ -1,6 +1,8 @@
 //! Interface of the server behind the HTTP API. The shell implements [`Server`]; this crate has no log, scheduler or
 //! node agent of its own.
 
+mod what_if;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::future::Future;
@@ -17,7 +19,7 @@ use songline_events::refill::Filling;
 use songline_events::watch::Watches;
 use songline_model::{
     AllocMetric, Allocation, CsiVolumeKey, Evaluation, Job, NodeId, PlanAnnotations, SchedulerConfiguration, Secret,
-    Str, Time, TtlBounds,
+    Str, Supposition, Time, TtlBounds, WhatIf,
 };
 use songline_projections::{Outcome, Rejected, State};
 use songline_rpc::RpcError;
@@ -29,6 +31,8 @@ use crate::http::rate::RateOp;
 use crate::http::route::Route;
 use crate::keyring::Keyring;
 use crate::sso::Sso;
+
+pub use what_if::WhatIfFailure;
 
 /// The server behind the HTTP API.
 pub trait Server: Send + Sync + 'static {
@@ -93,6 +97,14 @@ pub trait Server: Send + Sync + 'static {
     /// Dry run of the scheduler for a job: the job is registered in a fork of the newest state and scheduled there.
     /// Writes nothing.
     fn plan_job(&self, job: Arc<Job>) -> impl Future<Output = Result<PlannedJob, ProposeError>> + Send;
+
+    /// Makes hypothetical changes to a fork of the view, and schedules it until it has settled. Writes nothing, and
+    /// holds no lock. A question that is refused is [`WhatIfFailure::Refused`].
+    fn what_if(
+        &self,
+        view: Arc<State>,
+        changes: Vec<Supposition>,
+    ) -> impl Future<Output = Result<WhatIf, WhatIfFailure>> + Send;
 
     /// A new random id.
     fn fresh_uuid(&self) -> Uuid;

@@ -46,6 +46,7 @@ mod task;
 mod task_state;
 mod time;
 mod variable;
+mod what_if;
 
 pub use acl::*;
 pub use alloc::*;
@@ -87,6 +88,7 @@ pub use task::*;
 pub use task_state::*;
 pub use time::{Dur, Time};
 pub use variable::*;
+pub use what_if::*;
 
 /// A short text: cheap to clone, inline up to 23 bytes.
 pub type Str = smol_str::SmolStr;

@@ -203,6 +203,11 @@ impl State {
         self.by.blocked_evals.range(range).filter_map(|(_, id)| self.eval(*id))
     }
 
+    /// All blocked evaluations, by job and id.
+    pub fn blocked_evals(&self) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
+        self.by.blocked_evals.iter().filter_map(|(_, id)| self.eval(*id))
+    }
+
     /// The evaluations whose id has this prefix, by id.
     pub fn evals_with_prefix<'s>(
         &'s self,

@@ -11,17 +11,18 @@ use songline_api::sso::Sso;
 use songline_api::{
     AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal,
     ProposeError, Refilling, RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served, Server, Wellness,
-    Written,
+    WhatIfFailure, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_events::hub::EventHub;
 use songline_events::past::Past;
 use songline_events::watch::Watches;
-use songline_model::{CsiVolumeKey, Job, JobKey, NodeId, Secret, Str, Time};
+use songline_model::{CsiVolumeKey, Job, JobKey, NodeId, Secret, Str, Supposition, Time, WhatIf};
 use songline_projections::State;
 use songline_rpc::RpcError;
 use songline_rpc::message::{ToController, ToCsiNode};
 use songline_scheduler::leader::gc::Cutoffs;
+use songline_scheduler::what_if;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -103,6 +104,14 @@ impl Server for Core {
             failed_tg_allocs: planned.failed,
             created_evals: planned.created_evals,
         })
+    }
+
+    async fn what_if(&self, view: Arc<State>, changes: Vec<Supposition>) -> Result<WhatIf, WhatIfFailure> {
+        let _one_of_few = self.what_ifs.try_acquire().map_err(|_| WhatIfFailure::Busy)?;
+        let (seed, now) = (self.world().number(), Core::now(self));
+        let answer = self.facts.disk.blocking(move || what_if::what_if(&view, &changes, seed, now)).await;
+        let answer = answer.map_err(|error| WhatIfFailure::Unavailable(error.to_string()))?;
+        answer.map_err(|refusal| WhatIfFailure::Refused(refusal.to_string()))
     }
 
     fn fresh_uuid(&self) -> Uuid {

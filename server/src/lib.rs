@@ -65,6 +65,7 @@ use songline_rpc::net::Dispatch;
 use songline_rpc::port::Dialer;
 use songline_rpc::world::World;
 use songline_scheduler::leader::evals::EvalQueues;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use apply_times::ApplyTimes;
@@ -100,6 +101,8 @@ pub struct Core {
     metrics: metrics::Metrics,
     connections: Connections,
     csi: csi::Locks,
+    /// Permits of what-if questions: each takes a processor while it is answered.
+    what_ifs: Semaphore,
     shutdown: CancellationToken,
     #[cfg(test)]
     hooks: hooks::Hooks,
@@ -118,6 +121,9 @@ struct Facts {
     disk: Arc<dyn Disk>,
     surroundings: Surroundings,
 }
+
+/// Most what-if questions that are answered at once.
+const WHAT_IFS_MAX: usize = 2;
 
 /// Everything that a server is started with.
 pub struct Setup {
@@ -213,6 +219,7 @@ impl Core {
             metrics: metrics::Metrics::new(info.dispatched_metrics),
             connections: Connections::new(id, ports.advertised.clone(), &ports.dialer, ports.verify_names),
             csi: csi::Locks::default(),
+            what_ifs: Semaphore::new(WHAT_IFS_MAX),
             shutdown: CancellationToken::new(),
             #[cfg(test)]
             hooks: hooks::Hooks::default(),

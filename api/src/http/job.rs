@@ -1,6 +1,6 @@
 //! Jobs: lists and reads. Writes of jobs are in the files below `jobs/`.
 
-mod admission;
+pub(super) mod admission;
 mod asked;
 mod dispatch;
 mod periodic;

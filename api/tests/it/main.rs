@@ -43,4 +43,5 @@ mod storage;
 mod stream;
 mod variable;
 mod weaknesses;
+mod what_if;
 mod world;

@@ -110,6 +110,7 @@ const WITHOUT_COMMANDS: &str = "
     /v1/volume/csi/{}/delete DELETE
     /v1/volumes/snapshot DELETE
     /v1/volumes/snapshot PUT,POST
+    /v1/what-if PUT,POST
 ";
 
 /// Routes with tests elsewhere, because they need another world.

@@ -18,7 +18,7 @@ use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::{
     AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob,
     Proposal, ProposeError, RestoreError, RestoreReport, Route, SCHEDULERS, SavedArchive, SchedulerPool, Served,
-    Server, Wellness, Written,
+    Server, Wellness, WhatIfFailure, Written,
 };
 use songline_commands::{Actor, Cause, Command, Envelope, Idempotency, ReapEvals, ReconcileSummaries, UpsertRootKey};
 use songline_events::hub::{EventHub, HubConfig};
@@ -26,7 +26,7 @@ use songline_events::past::Past;
 use songline_events::watch::Watches;
 use songline_model::{
     AllocId, CsiVolumeKey, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState,
-    SchedulerConfiguration, Sealed, Secret, Str, Time, VariableData, WrappedKey,
+    SchedulerConfiguration, Sealed, Secret, Str, Supposition, Time, VariableData, WhatIf, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
 use songline_rpc::message::{ToController, ToCsiNode};
@@ -412,6 +412,9 @@ impl Server for Memory {
         }
         let preempted = self.view().allocs().cloned().collect();
         Ok(PlannedJob { preempted, annotations: Some(Default::default()), ..PlannedJob::default() })
+    }
+    async fn what_if(&self, view: Arc<State>, _: Vec<Supposition>) -> Result<WhatIf, WhatIfFailure> {
+        Ok(crate::what_if::everything_stops(&view))
     }
     fn fresh_uuid(&self) -> Uuid {
         Uuid::from_u128(u128::from(self.ids.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 0x8000_0000_0000_0001)

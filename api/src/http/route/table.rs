@@ -167,4 +167,5 @@ pub(in crate::http) const MEASURED: &[(&str, &str, &str, RateOp, &str)] = &[
     ("/v1/volumes/snapshot", "DELETE", "csi_volume", Write, "volume.delete_snapshot"),
     ("/v1/volumes/snapshot", "GET", "csi_volume", List, "volume.list_snapshots"),
     ("/v1/volumes/snapshot", "PUT,POST", "csi_volume", Write, "volume.create_snapshot"),
+    ("/v1/what-if", "PUT,POST", "job", Read, "job.what_if"),
 ];
