@@ -19,6 +19,7 @@ mod node;
 mod node_pool;
 mod operator;
 mod plan;
+mod quota;
 mod root_key;
 mod scaling;
 mod service_registration;
@@ -40,6 +41,7 @@ pub use node::*;
 pub use node_pool::*;
 pub use operator::*;
 pub use plan::*;
+pub use quota::*;
 pub use root_key::*;
 pub use scaling::*;
 pub use service_registration::*;
@@ -242,4 +244,8 @@ commands! {
     WorkStop(StopWork) = 1004,
     /// Keep the response to a request for its idempotency key.
     AnswerKeep(KeepAnswer) = 1005,
+    /// Create or update quotas.
+    QuotaSpecUpsert(UpsertQuotaSpecs) = 1010,
+    /// Delete quotas.
+    QuotaSpecDelete(DeleteQuotaSpecs) = 1011,
 }

@@ -197,6 +197,19 @@ fn sample(kind: Kind) -> Command {
         Kind::NamespaceUpsert => {
             UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] }.into()
         }
+        Kind::QuotaSpecUpsert => {
+            let resources = Resources { cpu: 500, memory_mb: 256, ..Resources::default() };
+            let limit = QuotaLimit {
+                region: "global".into(),
+                region_limit: Some(resources),
+                variables_limit: Some(2),
+                allocations_limit: Some(-1),
+                hash: Some(Blob(vec![1, 2])),
+            };
+            let quota = QuotaSpec { name: "gold".into(), limits: Some(vec![limit]), ..QuotaSpec::default() };
+            UpsertQuotaSpecs { quotas: vec![quota], region: "global".into() }.into()
+        }
+        Kind::QuotaSpecDelete => DeleteQuotaSpecs { names: vec!["gold".into()] }.into(),
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
         Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
         Kind::Digest => {

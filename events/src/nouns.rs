@@ -16,6 +16,7 @@ mod node;
 mod node_pool;
 mod operator;
 mod periodic;
+mod quota;
 mod root_key;
 mod scaling;
 mod service_registration;

@@ -61,6 +61,10 @@ pub enum WatchKey {
     CsiVolume(CsiVolumeKey),
     /// One CSI plugin's row.
     CsiPlugin(CsiPluginId),
+    /// One quota's row.
+    Quota(Str),
+    /// The use of one quota.
+    QuotaUsage(Str),
 }
 
 const SHARDS: usize = 16;

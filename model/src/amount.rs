@@ -1,6 +1,6 @@
 //! Amounts of CPU, memory and disk: what every node has, and what allocations use of it.
 
-use crate::{AllocatedResources, Allocation, Str, TaskLifecycleConfig};
+use crate::{AllocatedResources, Allocation, Str, TaskPhase};
 
 /// An amount of the resources that every node has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,11 +67,12 @@ impl AllocatedResources {
         for (name, task) in self.tasks.iter().flatten() {
             let mut amount = Amount { cpu: task.cpu.cpu_shares, memory: task.memory.memory_mb, disk: 0 };
             change(name, &mut amount);
-            let phase = match lifecycles.and_then(|lifecycles| lifecycles.get(name)).and_then(Option::as_ref) {
-                Some(TaskLifecycleConfig { hook, sidecar: true }) if hook == "prestart" => &mut sidecars,
-                Some(TaskLifecycleConfig { hook, sidecar: false }) if hook == "prestart" => &mut before,
-                Some(TaskLifecycleConfig { hook, .. }) if hook == "poststop" => &mut after,
-                Some(_) | None => &mut main,
+            let lifecycle = lifecycles.and_then(|lifecycles| lifecycles.get(name)).and_then(Option::as_ref);
+            let phase = match TaskPhase::of(lifecycle) {
+                TaskPhase::Sidecar => &mut sidecars,
+                TaskPhase::Before => &mut before,
+                TaskPhase::After => &mut after,
+                TaskPhase::Main => &mut main,
             };
             *phase = phase.plus(amount);
         }

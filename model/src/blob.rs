@@ -18,9 +18,16 @@ impl fmt::Debug for Blob {
     }
 }
 
+/// As base64.
+impl fmt::Display for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&STANDARD.encode(&self.0))
+    }
+}
+
 impl Serialize for Blob {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() { s.serialize_str(&STANDARD.encode(&self.0)) } else { s.serialize_bytes(&self.0) }
+        if s.is_human_readable() { s.collect_str(self) } else { s.serialize_bytes(&self.0) }
     }
 }
 

@@ -270,6 +270,10 @@ name_id!(
     /// The name of a node pool.
     NodePoolName
 );
+name_id!(
+    /// The name of a quota.
+    QuotaName
+);
 
 name_id!(
     /// The id of a CSI volume within its namespace: any text.

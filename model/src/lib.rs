@@ -30,6 +30,7 @@ mod node_pool;
 mod node_resources;
 mod periodic;
 mod plan;
+mod quota;
 mod resources;
 mod root_key;
 mod scaling_event;
@@ -63,7 +64,7 @@ pub use group::*;
 pub use identity::{IdentityClaims, SIGNATURE_BYTES, Signature, TaskIdentity};
 pub use ids::{
     AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeId, CsiVolumeKey, DeploymentId, EvalId, InvalidId, JobId,
-    JobKey, NamespaceName, NodeId, NodePoolName, RoleId, RootKeyId,
+    JobKey, NamespaceName, NodeId, NodePoolName, QuotaName, RoleId, RootKeyId,
 };
 pub use job::*;
 pub use metric::*;
@@ -73,6 +74,7 @@ pub use node_pool::*;
 pub use node_resources::*;
 pub use periodic::PeriodicLaunch;
 pub use plan::*;
+pub use quota::*;
 pub use resources::*;
 pub use root_key::*;
 pub use scaling_event::*;

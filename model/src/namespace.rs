@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Blob, NamespaceName, Str};
+use crate::{Blob, NamespaceName, QuotaName, Str};
 
 /// `Namespace` of the wire: a named part of all jobs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ use crate::{Blob, NamespaceName, Str};
 pub struct Namespace {
     pub name: NamespaceName,
     pub description: Str,
-    pub quota: Str,
+    pub quota: QuotaName,
     pub capabilities: Option<NamespaceCapabilities>,
     pub node_pool_configuration: Option<NamespaceNodePoolConfiguration>,
     pub meta: Option<BTreeMap<Str, Str>>,

@@ -136,6 +136,31 @@ pub struct TaskLifecycleConfig {
     pub sidecar: bool,
 }
 
+/// Phase in which a task runs. The tasks of one phase run at the same time, prestart sidecars also beside main tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskPhase {
+    /// Prestart tasks that end before the main tasks start.
+    Before,
+    /// Main tasks and poststart tasks.
+    Main,
+    /// Poststop tasks.
+    After,
+    /// Prestart tasks that go on beside the main tasks.
+    Sidecar,
+}
+
+impl TaskPhase {
+    /// The phase of a task with this lifecycle.
+    pub fn of(lifecycle: Option<&TaskLifecycleConfig>) -> Self {
+        match lifecycle {
+            Some(TaskLifecycleConfig { hook, sidecar: true }) if hook == "prestart" => Self::Sidecar,
+            Some(TaskLifecycleConfig { hook, sidecar: false }) if hook == "prestart" => Self::Before,
+            Some(TaskLifecycleConfig { hook, .. }) if hook == "poststop" => Self::After,
+            Some(_) | None => Self::Main,
+        }
+    }
+}
+
 /// `VolumeMount` of the wire: the path at which a volume appears in the task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

@@ -116,6 +116,7 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         );
         let signed_by = |row: &Arc<Allocation>| row.signing_key_id.filter(|_| row.needs_signing_key());
         crate::index::move_count(&mut by.allocs_by_signing_key, before.and_then(signed_by), after.and_then(signed_by));
+        crate::quota::count_alloc(by, before, after);
         let live = |row: &Arc<Allocation>| (row.job_key(), !row.terminal());
         let (left, entered) = (before.map(live), after.map(live));
         if left != entered {

@@ -156,6 +156,7 @@ fn indexes(state: &State) {
     assert_eq!(filtered, by.work_filters.keys().copied().collect::<Vec<_>>(), "work under way has a parsed filter");
     assert_eq!(by.idempotency_by_index.len() + by.forwarded_by_index.len(), rows(Table::Idempotency));
     variables_and_keys(state);
+    crate::quota::check::consistent(state);
     assert_eq!(by.policies_by_target.len(), rows(Table::ScalingPolicy));
     assert_eq!(by.policies_by_type.len(), rows(Table::ScalingPolicy));
     let targets: BTreeSet<_> = state.scaling_policies().map(|row| row.target_key()).collect();

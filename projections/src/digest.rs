@@ -9,7 +9,7 @@ use serde::Serialize;
 use songline_commands::WorkId;
 use songline_model::{
     AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId,
-    NodePoolName, RoleId, RootKeyId, Str, VariableKey,
+    NodePoolName, QuotaName, RoleId, RootKeyId, Str, VariableKey,
 };
 
 /// Digest of a row, a table or the whole state, 16 bytes.
@@ -86,7 +86,7 @@ macro_rules! name_bytes {
         }
     })* };
 }
-name_bytes!(NamespaceName, NodePoolName, CsiPluginId, Str);
+name_bytes!(NamespaceName, NodePoolName, QuotaName, CsiPluginId, Str);
 
 impl KeyBytes for WorkId {
     fn write(&self, out: &mut Vec<u8>) {

@@ -27,6 +27,7 @@ mod page;
 mod periodic;
 mod plan;
 mod prefix;
+mod quota;
 mod rejected;
 mod restore;
 mod root_key;
@@ -63,6 +64,7 @@ pub use node::usage::NodeUsage;
 pub use operator::ClusterMetadata;
 pub use plan::apply_optimistically;
 pub use prefix::{IdPrefix, InvalidPrefix};
+pub use quota::LimitedBy;
 pub use rejected::{Refusal, Rejected};
 pub use songline_migrations::SCHEMA;
 pub use state::{BUILT_IN_INDEX, State};
@@ -158,6 +160,7 @@ fn apply_to_rows(state: &mut State, stamp: Stamp, envelope: &Envelope) -> Applie
     if result.is_err() && !tx.is_kept_though_refused() {
         tx.take_back();
     }
+    quota::follow(&mut tx);
     if let Some(sent) = &envelope.idempotency {
         idempotency::remember(&mut tx, sent, &result);
     }
@@ -240,6 +243,8 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::EvalDelete(cmd) => work::open_eval_delete(tx, cmd),
         Command::WorkStop(cmd) => work::stop(tx, cmd),
         Command::AnswerKeep(cmd) => return Ok(Outcome::Answered(cmd.clone())),
+        Command::QuotaSpecUpsert(cmd) => quota::upsert(tx, cmd),
+        Command::QuotaSpecDelete(cmd) => quota::delete(tx, cmd),
     }
     .map(|()| Outcome::Done)
 }

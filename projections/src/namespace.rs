@@ -19,6 +19,13 @@ impl Rules<NamespaceName, Namespace> for tables::Namespaces {
     fn in_story(row: &Namespace) -> String {
         format!("namespace:{}", row.name)
     }
+
+    fn reindex(state: &mut State, before: Option<&Arc<Namespace>>, after: Option<&Arc<Namespace>>) {
+        let of = |row: &&Arc<Namespace>| !row.quota.is_empty();
+        let key = |row: &Arc<Namespace>| (row.quota.clone(), row.name.clone());
+        let (before, after) = (before.filter(of).map(key), after.filter(of).map(key));
+        crate::index::move_key(&mut state.by.namespaces_by_quota, before, after);
+    }
 }
 
 impl State {
@@ -35,7 +42,7 @@ impl State {
 
 pub(crate) fn upsert(tx: &mut Tx<'_>, cmd: &UpsertNamespaces) -> Result<(), Rejected> {
     for namespace in &cmd.namespaces {
-        if !namespace.quota.is_empty() {
+        if !namespace.quota.is_empty() && tx.quota_spec(&namespace.quota).is_none() {
             return Err(Rejected::NamespaceQuotaUnknown {
                 namespace: namespace.name.clone(),
                 quota: namespace.quota.clone(),

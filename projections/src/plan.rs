@@ -1,5 +1,5 @@
 //! Plan results: allocs placed, stopped and preempted in one entry, with their deployment. The plan applier checks
-//! before proposing that the allocs fit; apply does not check again.
+//! before proposing that the allocs fit on their nodes; apply does not check again. Quotas are checked here, too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::{Table, tables};
 use crate::tx::{Stamp, Tx};
-use crate::{alloc, deployment, eval, node};
+use crate::{alloc, deployment, eval, node, quota};
 
 pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
     for id in &cmd.ineligible_nodes {
@@ -50,7 +50,7 @@ pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
     }
     status::refresh(tx, jobs, After::Anything);
     eval::upsert_rows(tx, &cmd.preemption_evals);
-    Ok(())
+    quota::check(tx)
 }
 
 /// Applies to a fork what the entry would do at the next index. The fork's applied index stays, and its digests become
@@ -65,6 +65,7 @@ pub fn apply_optimistically(state: &mut State, plan: &ApplyPlan, at: Time) -> Re
     let mut tx = Tx::new(state, stamp);
     match apply(&mut tx, plan) {
         Ok(()) => {
+            quota::follow(&mut tx);
             tx.commit_to_fork();
             Ok(())
         }

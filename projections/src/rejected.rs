@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use songline_model::{
     AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId,
-    NamespaceName, NodeId, NodePoolName, RootKeyId, Str,
+    NamespaceName, NodeId, NodePoolName, QuotaName, RootKeyId, Str,
 };
 
 use crate::idempotency::Refused;
@@ -57,13 +57,36 @@ pub enum Rejected {
     #[error("node pool {0} not found")]
     NodePoolNotFound(NodePoolName),
 
-    /// Quotas are not supported, so every quota is unknown.
+    /// A namespace names a quota that does not exist.
     #[error("namespace {namespace:?} using non-existent quota {quota:?}")]
     NamespaceQuotaUnknown {
         /// The namespace with the quota.
         namespace: NamespaceName,
         /// The name of the quota.
-        quota: Str,
+        quota: QuotaName,
+    },
+    /// The quota does not exist.
+    #[error("quota {:?} not found", .0.as_str())]
+    QuotaNotFound(QuotaName),
+    /// A namespace uses the quota, so it can not be deleted.
+    #[error(
+        "quota {:?} is used by namespace {:?}: take it from the namespace first",
+        .quota.as_str(),
+        .namespace.as_str()
+    )]
+    QuotaInUse {
+        /// The quota.
+        quota: QuotaName,
+        /// The first namespace that uses it.
+        namespace: NamespaceName,
+    },
+    /// A write would use more than a quota allows.
+    #[error("quota {:?} exceeded: {exceeded}", .quota.as_str())]
+    QuotaExceeded {
+        /// The quota.
+        quota: QuotaName,
+        /// The dimensions, each with the needed amount and the limit.
+        exceeded: String,
     },
     /// The default namespace can not be deleted.
     #[error("default namespace can not be deleted")]
@@ -329,7 +352,8 @@ impl Rejected {
             Rejected::NodePoolBuiltIn(_) => Refusal::Invalid,
             // One key for two different writes is a client error that the reference does not have.
             Rejected::IdempotencyKeyReused(_) => Refusal::Conflict,
-            Rejected::WorkNotUnderWay(_) => Refusal::NotFound,
+            Rejected::QuotaInUse { .. } | Rejected::QuotaExceeded { .. } => Refusal::Invalid,
+            Rejected::WorkNotUnderWay(_) | Rejected::QuotaNotFound(_) => Refusal::NotFound,
             // A second exchange of a one-time secret is answered like one of an unknown secret.
             Rejected::OneTimeTokenGone => Refusal::Forbidden,
             Rejected::Repeated(first) => first.kind,

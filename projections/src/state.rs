@@ -8,7 +8,7 @@ use imbl::{OrdMap, OrdSet, Vector};
 use songline_commands::{Envelope, WorkId};
 use songline_model::{
     AllocId, Allocation, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, EvalStatus, JobKey, NamespaceName, NodeId,
-    NodePoolName, RootKeyId, ScalingTarget, Str, Time, VariableKey,
+    NodePoolName, QuotaName, QuotaUsed, RootKeyId, ScalingTarget, Str, Time, VariableKey,
 };
 
 use crate::alloc::Counts;
@@ -77,6 +77,9 @@ pub(crate) struct Indexes {
     pub(crate) allocs_by_signing_key: OrdMap<RootKeyId, u64>,
     pub(crate) variables_by_path: OrdSet<(Str, NamespaceName)>,
     pub(crate) variables_by_root_key: OrdSet<(RootKeyId, VariableKey)>,
+    pub(crate) namespaces_by_quota: OrdSet<(QuotaName, NamespaceName)>,
+    /// Amounts that the live allocations of each namespace use; namespaces without one are left out.
+    pub(crate) used_by_namespace: OrdMap<NamespaceName, QuotaUsed>,
     pub(crate) policies_by_target: OrdSet<(ScalingTarget, Str)>,
     pub(crate) policies_by_type: OrdSet<(Str, Str)>,
     pub(crate) services_by_name: OrdSet<(NamespaceName, Str, Str)>,

@@ -6,6 +6,7 @@
 
 mod csi;
 mod plan;
+mod quota;
 mod secrets;
 mod services;
 mod show;
@@ -190,6 +191,7 @@ impl Teller {
                 .map(|row| name(row.id.as_bytes()))
                 .fold("evals:".to_owned(), |told, name| told + " " + &name),
             "var" | "quota" | "roots" => secrets::show(state, noun, what),
+            "usage" => quota::show(state, what),
             "tables" => {
                 let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
                 crate::Table::ALL
@@ -314,6 +316,7 @@ fn command(words: &Words<'_>) -> Command {
         }
         .into(),
         ("acl" | "autopilot", _) => acl::command(words),
+        ("quota", _) => quota::command(words),
         ("var" | "root", _) => secrets::command(words),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }

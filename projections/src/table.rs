@@ -95,6 +95,10 @@ macro_rules! with_tables {
             Idempotency, Idempotency, idempotency, "idempotency", Str => crate::idempotency::Remembered;
             /// Long work: pieces under way, and the last ones that ended.
             PendingWork, PendingWork, pending_work, "pending_work", WorkId => crate::work::Work;
+            /// Limits on what namespaces use together.
+            QuotaSpecs, QuotaSpec, quota_specs, "quota_specs", QuotaName => QuotaSpec;
+            /// Amounts that the namespaces of each quota use.
+            QuotaUsages, QuotaUsage, quota_usages, "quota_usages", QuotaName => QuotaUsage;
         }
     };
 }

@@ -3,6 +3,7 @@
 
 mod csi;
 mod dice;
+mod quota;
 mod recorded;
 mod secrets;
 

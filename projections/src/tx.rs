@@ -74,6 +74,11 @@ impl<'a> Tx<'a> {
         &self.stamp.actor
     }
 
+    /// The changes so far, in the order of the last write of each row.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.pending.iter().flatten().map(|pending| &pending.change)
+    }
+
     /// The time of this entry.
     pub(crate) fn at(&self) -> Time {
         self.stamp.at

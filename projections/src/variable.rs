@@ -129,6 +129,7 @@ fn write(tx: &mut Tx<'_>, var: &Variable, stored: Option<&Variable>) -> Result<O
     count(tx, &row.meta.namespace, length(&row) - stored.map_or(0, length))?;
     let meta = row.meta.clone();
     tx.put::<tables::Variables>(row);
+    crate::quota::check(tx)?;
     Ok(Outcome::VariableWritten(meta))
 }
 

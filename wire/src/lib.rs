@@ -11,6 +11,7 @@ pub mod eval;
 pub mod go_time;
 pub mod job;
 pub mod node;
+pub mod quota;
 pub mod responses;
 pub mod sso;
 pub mod work;

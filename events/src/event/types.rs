@@ -55,6 +55,8 @@ pub(super) fn types(kind: Kind) -> (Option<&'static str>, &'static str) {
         Kind::NamespaceUpsert => (None, "NamespaceUpserted"),
         Kind::NamespaceDelete => (None, "NamespaceDeleted"),
         Kind::EvalDelete => (None, "EvaluationDeletionStarted"),
+        Kind::QuotaSpecUpsert => (None, "QuotaUpserted"),
+        Kind::QuotaSpecDelete => (None, "QuotaDeleted"),
         Kind::WorkStop => (None, "EvaluationDeletionStopped"),
         Kind::ReconcileJobSummaries
         | Kind::OneTimeTokenUpsert

@@ -23,6 +23,7 @@ pub(super) fn plan(words: &Words<'_>) -> ApplyPlan {
             signing_key_id: words.get("signed").map(secrets::root_key),
             previous_allocation: words.get("previous").map(|name| AllocId::from_bytes(id(name))),
             client_status: words.get("client").and_then(AllocClientStatus::from_word).unwrap_or_default(),
+            allocated_resources: quota::resources(words),
             modify_time: 50_000_000_000,
             ..Allocation::default()
         })

@@ -161,6 +161,7 @@ impl Dice {
             task_group: "a".into(),
             deployment_id: self.chance(50).then(|| self.deployment()),
             signing_key_id: self.chance(50).then(|| RootKeyId::from_bytes(self.bytes('k', 4))),
+            allocated_resources: self.chance(70).then(|| self.resources()),
             previous_allocation: self.chance(20).then(|| self.alloc()),
             modify_time: 1_000_000_000,
             ..Allocation::default()
@@ -199,6 +200,9 @@ impl Dice {
         }
         if self.chance(12) {
             return self.about_secrets(state);
+        }
+        if self.chance(5) {
+            return self.about_quotas(state);
         }
         let event = self.chance(50).then(NodeEvent::default);
         match self.below(41) {
@@ -277,7 +281,7 @@ impl Dice {
                 user_initiated: self.chance(30),
             }
             .into(),
-            23..=27 if self.chance(20) => self.work(state),
+            23..=27 if self.chance(40) => self.work(state),
             23..=27 => self.plan(state).into(),
             28..=30 => self.client(state).into(),
             31 => SetDesiredTransitions {

@@ -149,6 +149,8 @@ fn message_name(kind: Kind) -> &'static str {
         Kind::WorkContinue => "work_continue",
         Kind::AnswerKeep => "answer_keep",
         Kind::EvalDelete => "eval_delete",
+        Kind::QuotaSpecUpsert => "apply_quota_upsert",
+        Kind::QuotaSpecDelete => "apply_quota_delete",
         Kind::WorkStop => "work_stop",
     }
 }
