@@ -2,6 +2,7 @@
 //! entries is the shell's.
 
 mod queue;
+mod quota;
 mod rejections;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ pub use rejections::{RejectionLimits, Rejections};
 use crate::fit::{allocs_fit, capacity};
 
 /// The part of a plan that can be applied on `view`, and the nodes that refused their part, each with its reason. A
-/// plan with `all_at_once` is dropped whole when one node refuses.
+/// plan with `all_at_once` is dropped whole when one node refuses, and any plan whose part exceeds a quota.
 pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, String>) {
     let mut result = PlanResult {
         deployment: plan.deployment.clone(),
@@ -50,8 +51,16 @@ pub fn evaluate(view: &State, plan: &Plan) -> (PlanResult, BTreeMap<NodeId, Stri
             result.node_preemptions.insert(id, still.cloned().collect());
         }
     }
-    if !refused.is_empty() {
-        result.refresh_index = view.table_index(Table::Nodes).max(view.table_index(Table::Allocs)).max(1);
+    let over_quota = quota::is_exceeded(view, plan, &result);
+    if over_quota {
+        result = PlanResult::default();
+    }
+    if over_quota || !refused.is_empty() {
+        let mut decisive = vec![Table::Nodes, Table::Allocs];
+        if over_quota {
+            decisive.extend([Table::QuotaSpecs, Table::QuotaUsages, Table::Namespaces]);
+        }
+        result.refresh_index = decisive.into_iter().map(|table| view.table_index(table)).fold(1, u64::max);
         forget_unplaced_canaries(&mut result);
     }
     (result, refused)

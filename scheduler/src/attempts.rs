@@ -12,7 +12,7 @@ use songline_model::{
 };
 use songline_projections::State;
 
-pub(crate) use blocked_eval::create as blocked_eval;
+pub(crate) use blocked_eval::{WaitsFor, create as blocked_eval};
 
 use crate::seed::Seed;
 use crate::{generic, system};
@@ -45,6 +45,8 @@ pub struct Decision {
     pub class_eligibility: Option<BTreeMap<Str, bool>>,
     /// The same, also when constraints escape the node class: an evaluation that is blocked again lists them.
     pub classes: BTreeMap<Str, bool>,
+    /// The quota that kept a group from being placed; empty: none did.
+    pub quota_limit_reached: Str,
     /// The deployment that the evaluation belongs to.
     pub deployment_id: Option<DeploymentId>,
 }
@@ -245,7 +247,12 @@ impl Scheduler {
     }
 
     fn blocked_eval(&self, decision: &Decision, seed: &mut Seed, now: Time, trigger: EvalTrigger) -> Evaluation {
-        blocked_eval(&self.eval, &decision.failed, decision.class_eligibility.as_ref(), seed, now, trigger)
+        let waits_for = WaitsFor {
+            failed: &decision.failed,
+            classes: decision.class_eligibility.as_ref(),
+            quota: decision.quota_limit_reached.clone(),
+        };
+        blocked_eval(&self.eval, waits_for, seed, now, trigger)
     }
 
     fn attempts_max(&self) -> u32 {
@@ -261,6 +268,7 @@ impl Scheduler {
         if self.eval.status == EvalStatus::Blocked && !decision.failed.is_empty() && !self.per_node {
             let mut eval = self.eval.clone();
             eval.escaped_computed_class = decision.class_eligibility.is_none();
+            eval.quota_limit_reached = decision.quota_limit_reached;
             eval.class_eligibility = Some(Arc::new(decision.classes));
             eval.failed_tg_allocs = Some(Arc::new(decision.failed));
             eval.queued_allocations = Some(Arc::new(decision.queued));
@@ -306,6 +314,14 @@ impl Scheduler {
 }
 
 impl Decision {
+    /// Notes the quota of the namespace if it kept a group from being placed.
+    pub(crate) fn note_quota(&mut self, quota: Str) {
+        let over = |metric: &AllocMetric| metric.quota_exhausted.as_ref().is_some_and(|over| !over.is_empty());
+        if self.failed.values().any(over) {
+            self.quota_limit_reached = quota;
+        }
+    }
+
     /// Subtracts the accepted allocations from `queued`. True when all new allocations were accepted.
     fn accept(&mut self, result: &PlanResult) -> bool {
         let mut accepted = 0;

@@ -1,16 +1,16 @@
 //! Blocked evaluations: they wait for capacity and run again when some is gained. The eval broker takes the woken ones.
 //!
 //! Capacity is tracked by computed node class: an evaluation that found a class ineligible is not woken by gains in
-//! that class. A CSI volume that can be used again wakes the evaluations of jobs that ask for it. The tracker keeps
-//! nothing that must survive; a new leader fills it from the tables, and runs once more what was computed before the
-//! newest capacity.
+//! that class. A CSI volume that can be used again wakes the evaluations of jobs that ask for it. One that only a quota
+//! keeps from being placed waits for that quota. The tracker keeps nothing that must survive; a new leader fills it from
+//! the tables, and runs once more what was computed before the newest capacity.
 
 mod demand;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use songline_model::{EvalId, EvalTrigger, Evaluation, JobKey, JobType, NamespaceName, NodeId, Str};
+use songline_model::{AllocMetric, EvalId, EvalTrigger, Evaluation, JobKey, JobType, NamespaceName, NodeId, Str};
 
 use crate::broker::Token;
 
@@ -35,6 +35,10 @@ pub struct BlockedEvals {
     unblocked_volumes: BTreeMap<NamespaceName, u64>,
     /// Resources that the blocked evaluations wait for.
     demand: Demand,
+    /// Index at which each quota last gave room.
+    unblocked_quotas: BTreeMap<Str, u64>,
+    /// Number of `evals` that wait for a quota.
+    waiting_for_quota: usize,
     duplicates: Vec<Arc<Evaluation>>,
 }
 
@@ -99,6 +103,7 @@ impl BlockedEvals {
         }
         self.by_job.insert(slot, eval.id);
         self.escaped += usize::from(eval.escaped_computed_class);
+        self.waiting_for_quota += usize::from(!eval.quota_limit_reached.is_empty());
         self.demand.add(&eval);
         self.evals.insert(eval.id, Blocked { eval, token });
         None
@@ -111,7 +116,19 @@ impl BlockedEvals {
         }
         self.unblocked.insert(class.clone(), index);
         self.forget_old_classes();
-        self.take(|eval| eval.escaped_computed_class || eligibility(eval, class) != Some(false))
+        self.take(|eval| {
+            !is_only_over_quota(eval) && (eval.escaped_computed_class || eligibility(eval, class) != Some(false))
+        })
+    }
+
+    /// Notes that a quota has more room at `index`: its use fell, its limit was raised, or it no longer limits a
+    /// namespace. Returns the evaluations that it kept from being placed.
+    pub fn unblock_quota(&mut self, quota: &Str, index: u64) -> Vec<Wake> {
+        if !self.enabled {
+            return Vec::new();
+        }
+        self.unblocked_quotas.insert(quota.clone(), index);
+        self.take(|eval| eval.quota_limit_reached == *quota)
     }
 
     /// Notes that a CSI volume of `namespace` became usable at `index`, and returns the evaluations whose jobs ask for
@@ -180,6 +197,17 @@ impl BlockedEvals {
         (self.evals.len(), self.escaped)
     }
 
+    /// Number of blocked evaluations that wait for a quota.
+    pub fn waiting_for_quota(&self) -> usize {
+        self.waiting_for_quota
+    }
+
+    /// Whether the evaluation is tracked.
+    #[cfg(test)]
+    pub(crate) fn is_blocked(&self, id: EvalId) -> bool {
+        self.evals.contains_key(&id)
+    }
+
     fn take(&mut self, wanted: impl Fn(&Evaluation) -> bool) -> Vec<Wake> {
         let ids: Vec<_> =
             self.evals.values().filter(|blocked| wanted(&blocked.eval)).map(|blocked| blocked.eval.id).collect();
@@ -190,6 +218,7 @@ impl BlockedEvals {
         let blocked = self.evals.remove(&id)?;
         self.escaped -= usize::from(blocked.eval.escaped_computed_class);
         self.demand.remove(&blocked.eval);
+        self.waiting_for_quota -= usize::from(!blocked.eval.quota_limit_reached.is_empty());
         let slot = slot(&blocked.eval);
         if self.by_job.get(&slot) == Some(&id) {
             self.by_job.remove(&slot);
@@ -204,6 +233,16 @@ impl BlockedEvals {
         let newer = |index: &u64| eval.snapshot_index < *index;
         if newer(&self.forgotten) || self.unblocked_volumes.get(&eval.namespace).is_some_and(newer) {
             return true;
+        }
+        let quota = &eval.quota_limit_reached;
+        if !quota.is_empty() {
+            let given = self.unblocked_quotas.get(quota).is_some_and(newer);
+            if given {
+                return true;
+            }
+            if is_only_over_quota(eval) {
+                return false;
+            }
         }
         if eval.escaped_computed_class {
             return self.unblocked.values().any(newer);
@@ -230,6 +269,13 @@ fn slot(eval: &Evaluation) -> Slot {
 
 fn age(eval: &Evaluation) -> u64 {
     eval.create_index.max(eval.snapshot_index)
+}
+
+/// Whether a quota, and nothing else, keeps each failed group from being placed.
+fn is_only_over_quota(eval: &Evaluation) -> bool {
+    let over = |metric: &AllocMetric| metric.quota_exhausted.is_some() && metric.nodes_exhausted == 0;
+    let failed = eval.failed_tg_allocs.as_deref();
+    !eval.quota_limit_reached.is_empty() && failed.is_some_and(|failed| failed.values().all(over))
 }
 
 fn eligibility(eval: &Evaluation, class: &Str) -> Option<bool> {

@@ -7,6 +7,7 @@ mod grant;
 mod nodes;
 mod older;
 mod properties;
+mod quota;
 mod room;
 pub(crate) mod stack;
 mod tasks;

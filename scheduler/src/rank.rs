@@ -137,6 +137,16 @@ impl Metrics {
         add(&mut self.metric.dimension_exhausted, &Str::from(dimension));
     }
 
+    /// Notes a node that a quota keeps the group from, with the dimensions. Each dimension is listed once.
+    pub fn over_quota(&mut self, dimensions: Vec<Str>) {
+        let listed = self.metric.quota_exhausted.get_or_insert_default();
+        for dimension in dimensions {
+            if !listed.contains(&dimension) {
+                listed.push(dimension);
+            }
+        }
+    }
+
     /// Records the scores of a node and their total.
     pub fn scored(&mut self, node: NodeId, scores: Scores, total: f64) {
         if self.scored.len() == LISTED_NODES_MAX && self.scored.last().is_some_and(|(.., last)| *last >= total) {

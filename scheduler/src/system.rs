@@ -13,7 +13,7 @@ use songline_model::{
 };
 use songline_projections::State;
 
-use crate::attempts::{Decision, blocked_eval};
+use crate::attempts::{Decision, WaitsFor, blocked_eval};
 use crate::generic::stack::Stack;
 use crate::generic::tasks_updated;
 use crate::generic::update::in_place;
@@ -226,9 +226,12 @@ impl Attempt<'_> {
             Some(stack) => stack.class_eligibility(),
             None => Some(BTreeMap::new()),
         };
+        self.decision.note_quota(self.stack.as_ref().map(Stack::quota_name).unwrap_or_default());
         for (node, failed) in &self.waiting {
             let trigger = EvalTrigger::QueuedAllocs;
-            let mut blocked = blocked_eval(self.eval, failed, classes.as_ref(), &mut self.seed, self.now, trigger);
+            let quota = self.decision.quota_limit_reached.clone();
+            let waits_for = WaitsFor { failed, classes: classes.as_ref(), quota };
+            let mut blocked = blocked_eval(self.eval, waits_for, &mut self.seed, self.now, trigger);
             blocked.node_id = Some(*node);
             self.decision.blocked.push(blocked);
         }

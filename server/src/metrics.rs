@@ -461,9 +461,10 @@ impl Core {
     }
 
     fn gauges(&self, leads: bool, out: &mut Vec<Family>) {
-        let (broker, types, (blocked, escaped)) = {
+        let (broker, types, (blocked, escaped), over_quota) = {
             let queues = self.queues();
-            (queues.broker.stats(), queues.broker.stats_by_type(), queues.blocked.stats())
+            let over_quota = queues.blocked.waiting_for_quota();
+            (queues.broker.stats(), queues.broker.stats_by_type(), queues.blocked.stats(), over_quota)
         };
         let mut gauge = |name, help, value: u64| out.push(Family::gauge(name, help, value as f64));
         let BrokerStats { ready, unacked, pending, waiting, cancelable } = broker;
@@ -478,7 +479,11 @@ impl Core {
             "Blocked evaluations that any node may unblock.",
             escaped as u64,
         );
-        gauge("nomad.nomad.blocked_evals.total_quota_limit", "Evaluations that wait for a quota: always 0.", 0);
+        gauge(
+            "nomad.nomad.blocked_evals.total_quota_limit",
+            "Blocked evaluations that wait for a quota.",
+            over_quota as u64,
+        );
         let queued = self.metrics.plans_queued.load(Ordering::Relaxed);
         gauge("nomad.nomad.plan.queue_depth", "Plans that wait for the applier or are being written.", queued as u64);
         gauge(

@@ -10,16 +10,26 @@ use crate::seed::Seed;
 const FAILED_PLACEMENTS: &str = "created to place remaining allocations";
 const PLACEMENT_CONFLICTS: &str = "created due to placement conflicts";
 
-/// Builds the blocked evaluation of `parent` for these failed groups and classes of nodes; without classes, the
-/// constraints escape the node class. `trigger` is `MaxPlans` after too many plan conflicts.
+/// Reasons why a blocked evaluation waits.
+#[derive(Debug)]
+pub(crate) struct WaitsFor<'a> {
+    /// Groups without a node for an allocation, with the reasons.
+    pub failed: &'a BTreeMap<Str, AllocMetric>,
+    /// Classes of nodes; `None`: the constraints escape the node class.
+    pub classes: Option<&'a BTreeMap<Str, bool>>,
+    /// The quota that kept a group from being placed; empty: none did.
+    pub quota: Str,
+}
+
+/// Builds the blocked evaluation of `parent`. `trigger` is `MaxPlans` after too many plan conflicts.
 pub(crate) fn create(
     parent: &Evaluation,
-    failed: &BTreeMap<Str, AllocMetric>,
-    class_eligibility: Option<&BTreeMap<Str, bool>>,
+    waits_for: WaitsFor<'_>,
     seed: &mut Seed,
     now: Time,
     trigger: EvalTrigger,
 ) -> Evaluation {
+    let WaitsFor { failed, classes, quota } = waits_for;
     let conflicts = trigger == EvalTrigger::MaxPlans;
     Evaluation {
         id: seed.eval_id(),
@@ -33,8 +43,9 @@ pub(crate) fn create(
         status_description: if conflicts { PLACEMENT_CONFLICTS } else { FAILED_PLACEMENTS }.into(),
         previous_eval: Some(parent.id),
         failed_tg_allocs: (!failed.is_empty()).then(|| Arc::new(failed.clone())),
-        escaped_computed_class: class_eligibility.is_none(),
-        class_eligibility: class_eligibility.cloned().map(Arc::new),
+        escaped_computed_class: classes.is_none(),
+        class_eligibility: classes.cloned().map(Arc::new),
+        quota_limit_reached: quota,
         create_time: now.nanos(),
         modify_time: now.nanos(),
         ..Evaluation::default()

@@ -33,6 +33,14 @@ fn names<'a>(evals: impl IntoIterator<Item = &'a Arc<Evaluation>>) -> String {
         .join(" ")
 }
 
+/// `g=quota` failed for the quota alone, `g=room` for want of room too.
+fn failed(group: &str) -> (Str, AllocMetric) {
+    let (name, why) = group.split_once('=').unwrap();
+    let quota_exhausted = Some(vec!["cpu".into()]);
+    let nodes_exhausted = i64::from(why == "room");
+    (name.into(), AllocMetric { quota_exhausted, nodes_exhausted, ..AllocMetric::default() })
+}
+
 /// The token of a worker that has the evaluation.
 fn delivered(eval: &Arc<Evaluation>) -> Token {
     let mut broker = EvalBroker::new();
@@ -54,6 +62,17 @@ fn check(story: &str, expected: Expect) {
                 let wake = blocked.block(eval(id, job, snapshot.parse().unwrap(), classes), None);
                 wake.map_or("waits".into(), |(eval, _)| format!("runs {}", names([&eval])))
             }
+            ["over", quota, id, job, snapshot, groups] => {
+                let mut eval = Evaluation::clone(&eval(id, job, snapshot.parse().unwrap(), ""));
+                eval.quota_limit_reached = quota.into();
+                eval.failed_tg_allocs = Some(Arc::new(groups.split(',').map(failed).collect()));
+                let wake = blocked.block(eval.into(), None);
+                wake.map_or("waits".into(), |(eval, _)| format!("runs {}", names([&eval])))
+            }
+            ["quota", quota, index] => {
+                names(blocked.unblock_quota(&quota.into(), index.parse().unwrap()).iter().map(|(eval, _)| eval))
+            }
+            ["waiting"] => blocked.waiting_for_quota().to_string(),
             ["class", class, index] => {
                 names(blocked.unblock(&class.into(), index.parse().unwrap()).iter().map(|(eval, _)| eval))
             }
@@ -214,4 +233,56 @@ fn demand_is_summed_by_job_and_place_and_leaves_with_the_evaluation() {
     assert_eq!(demand(&blocked), "one: 70 140, dc1 big: 70 140");
     blocked.unblock(&"c1".into(), 9);
     assert_eq!(demand(&blocked), "");
+}
+
+#[test]
+fn evaluation_over_a_quota_waits_for_that_quota_and_for_capacity_only_if_it_lacks_room_too() {
+    check(
+        "over gold a one 5 g=quota
+         over gold b two 5 g=quota,h=room
+         over iron c three 5 g=quota
+         waiting
+         class c1 8
+         waiting
+         quota gold 9
+         quota iron 10
+         waiting",
+        expect![[r#"
+            over gold a one 5 g=quota: waits
+            over gold b two 5 g=quota,h=room: waits
+            over iron c three 5 g=quota: waits
+            waiting: 3
+            class c1 8: b
+            waiting: 2
+            quota gold 9: a
+            quota iron 10: c
+            waiting: 0
+        "#]],
+    );
+}
+
+#[test]
+fn quota_that_gave_room_after_the_snapshot_runs_an_evaluation_at_once() {
+    check(
+        "quota gold 9
+         class c1 9
+         over gold a one 5 g=quota
+         over gold b two 9 g=quota
+         over iron c three 5 g=quota
+         over iron d four 5 g=room
+         missed 6
+         over iron e five 5 g=quota
+         over iron f six 6 g=quota",
+        expect![[r#"
+            quota gold 9:
+            class c1 9:
+            over gold a one 5 g=quota: runs a
+            over gold b two 9 g=quota: waits
+            over iron c three 5 g=quota: waits
+            over iron d four 5 g=room: runs d
+            missed 6:
+            over iron e five 5 g=quota: runs e
+            over iron f six 6 g=quota: waits
+        "#]],
+    );
 }

@@ -33,6 +33,8 @@ pub(super) struct Ask {
     pub tasks: Vec<TaskAsk>,
     /// Number of nodes to compare, when it is not the usual number.
     pub limit: Option<usize>,
+    /// Whether the last examined node could not be used because the quota has no room, which is so on every node.
+    pub is_over_quota: bool,
     affinities: Affinities,
     /// Affinity score of each node by its position in the stack; NaN when it is not known yet.
     affinity_of: Vec<f64>,
@@ -97,6 +99,7 @@ impl Ask {
             volumes: group.volumes.iter().flatten().map(|(_, request)| request.clone()).collect(),
             tasks: group.tasks.iter().flatten().filter_map(TaskAsk::of).collect(),
             limit: wide.then(|| WIDE_LIMIT.max(usize::try_from(group.count).unwrap_or(0))),
+            is_over_quota: false,
             affinities,
             affinity_of: Vec::new(),
             spreads,

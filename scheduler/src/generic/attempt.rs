@@ -281,6 +281,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn finish(mut self) -> Decision {
+        self.decision.note_quota(self.stack.as_ref().map(Stack::quota_name).unwrap_or_default());
         let mut escaped = false;
         for found in self.stack.iter().map(|stack| &stack.eligibility).chain(self.older.eligibilities()) {
             escaped |= found.has_escaped();

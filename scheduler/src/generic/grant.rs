@@ -47,7 +47,7 @@ impl fmt::Display for Lack {
 }
 
 /// Resources of a node for one allocation. Nothing is taken yet.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Grant {
     pub amount: Amount,
     /// Ports of the group.
@@ -58,7 +58,7 @@ pub(super) struct Grant {
     pub device_score: Option<f64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct TaskGrant {
     network: Option<NetworkResource>,
     cores: Vec<u64>,

@@ -14,6 +14,7 @@ use super::ask::Ask;
 use super::grant::{Grant, Lack};
 use super::nodes::Nodes;
 use super::properties::{Counted, Properties};
+use super::quota::Quota;
 use super::room::{Room, Search};
 use super::usage::{OwnCounts, Usage};
 use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
@@ -67,6 +68,8 @@ pub(crate) struct Stack<'a> {
     preempted: Preempted,
     properties: Properties,
     lowest_spread: f64,
+    /// The quota of the job's namespace, if it limits something here.
+    quota: Option<Quota<'a>>,
     seed: Seed,
     /// Whether jobs of this type may preempt others.
     pub preempts: bool,
@@ -97,19 +100,21 @@ impl<'a> Stack<'a> {
             preempted: Preempted::default(),
             properties: Properties::default(),
             lowest_spread: LOWEST_SPREAD,
+            quota: Quota::of(view, &job.namespace),
             seed,
             preempts: preempt::is_enabled(view, &job.kind),
             eligibility: Eligibility::default(),
         }
     }
 
-    /// Exchanges what the plan has changed so far (rooms, stopped and preempted allocations, counts of properties) with
-    /// the stack of another version of the job.
+    /// Exchanges what the plan has changed so far (rooms, stopped and preempted allocations, counts of properties, use
+    /// of the quota) with the stack of another version of the job.
     pub fn exchange_plan(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.usage, &mut other.usage);
         std::mem::swap(&mut self.stopped, &mut other.stopped);
         std::mem::swap(&mut self.preempted, &mut other.preempted);
         std::mem::swap(&mut self.properties, &mut other.properties);
+        std::mem::swap(&mut self.quota, &mut other.quota);
     }
 
     /// Marks the whole group as not placeable for these reasons and returns its metric. Nodes that lack a volume of the
@@ -217,8 +222,10 @@ impl<'a> Stack<'a> {
             self.preempted.add(victim);
             if self.stopped.insert(victim.id) {
                 self.on_node_of(victim, |usage, job| usage.remove(victim, job));
+                self.count_in_quota(|quota, view| quota.stop(view, victim));
             }
         }
+        self.count_in_quota(|quota, _| quota.place(&selected.resources));
         self.usage_of(&selected.node).place(&group.name, &selected.resources);
         self.properties.change(&group.name, &selected.node, Counted::Placed);
     }
@@ -227,6 +234,7 @@ impl<'a> Stack<'a> {
     pub fn stop(&mut self, alloc: &Allocation) {
         if self.stopped.insert(alloc.id) {
             self.on_node_of(alloc, |usage, job| usage.remove(alloc, job));
+            self.count_in_quota(|quota, view| quota.stop(view, alloc));
             self.properties.change_existing(self.view, alloc, Counted::Stopped);
         }
     }
@@ -235,6 +243,7 @@ impl<'a> Stack<'a> {
     pub fn resume(&mut self, alloc: &Allocation) {
         if self.stopped.remove(&alloc.id) {
             self.on_node_of(alloc, |usage, job| usage.add(alloc, job));
+            self.count_in_quota(|quota, _| quota.resume(alloc));
             self.properties.change_existing(self.view, alloc, Counted::Resumed);
         }
     }
@@ -269,8 +278,9 @@ impl<'a> Stack<'a> {
         let amount = if ask.tasks.iter().any(|task| task.cores > 0) { alloc.amount() } else { ask.amount };
         let usage = self.usage_of(node);
         let fits = usage.used.plus(amount).exceeds(usage.capacity).is_none();
+        let over_quota = self.over_quota(&ask.resources);
         self.resume(alloc);
-        distinct && fits
+        distinct && fits && over_quota.is_empty()
     }
 
     /// Whether the node is in the job's pool and datacenters.
@@ -295,6 +305,10 @@ impl<'a> Stack<'a> {
             if candidate.is_some() {
                 return candidate;
             }
+            // The quota refuses the group on every node, so the others are not looked at.
+            if ask.is_over_quota {
+                *unseen = 0;
+            }
         }
         None
     }
@@ -309,11 +323,29 @@ impl<'a> Stack<'a> {
         metrics: &mut Metrics,
     ) -> Option<Candidate<'n>> {
         metrics.evaluated();
+        ask.is_over_quota = false;
         if let Err(why) = self.check(ask, options, node, position) {
             metrics.filtered(node, &why);
             return None;
         }
+        let over_quota = self.over_quota(&ask.resources);
+        ask.is_over_quota = !over_quota.is_empty();
+        if ask.is_over_quota {
+            metrics.over_quota(over_quota);
+            return None;
+        }
         let room = match self.find_room(ask, node, options.preempt) {
+            // Which devices an allocation gets, and what its cores are worth, depends on the node.
+            Ok(room) if self.quota.is_some() && !ask.tasks.is_empty() => {
+                let over_quota = self.over_quota(&room.grant.clone().resources(ask, node));
+                if !over_quota.is_empty() {
+                    // Another node may have what the quota allows, so the evaluation waits for capacity, too.
+                    metrics.exhausted(node, "quota");
+                    metrics.over_quota(over_quota);
+                    return None;
+                }
+                room
+            }
             Ok(room) => room,
             // Nomad does not count a node whose ports are held by allocations that need not give way.
             Err(Lack::Ports(_)) if options.preempt => return None,
@@ -464,6 +496,22 @@ impl<'a> Stack<'a> {
         self.eligibility.set_job(ask.demands.job_escapes);
         self.eligibility.set_group(&group.name, ask.demands.group_escapes);
         ask
+    }
+
+    /// The quota's dimensions that one more allocation with these resources would exceed.
+    fn over_quota(&self, resources: &AllocatedResources) -> Vec<Str> {
+        self.quota.as_ref().map(|quota| quota.exceeded(resources)).unwrap_or_default()
+    }
+
+    fn count_in_quota(&mut self, change: impl FnOnce(&mut Quota<'_>, &State)) {
+        if let Some(quota) = &mut self.quota {
+            change(quota, self.view);
+        }
+    }
+
+    /// Name of the quota of the job's namespace; empty without one.
+    pub fn quota_name(&self) -> Str {
+        self.quota.as_ref().map(|quota| quota.name().clone()).unwrap_or_default()
     }
 
     fn usage_of(&mut self, node: &Node) -> &mut Usage {

@@ -10,6 +10,7 @@ mod fixed;
 mod granting;
 mod placing;
 mod preempting;
+mod quotas;
 mod ranking;
 mod unbuilt;
 

@@ -5,7 +5,7 @@ mod volumes;
 
 use std::sync::Arc;
 
-use songline_model::{CsiVolumeKey, EvalStatus, Evaluation, JobKey, Node, Time};
+use songline_model::{CsiVolumeKey, EvalStatus, Evaluation, JobKey, Node, QuotaName, Time};
 use songline_projections::{Change, State, Table};
 
 use crate::blocked::{BlockedEvals, Wake};
@@ -45,7 +45,14 @@ impl EvalQueues {
         if enabled {
             // Capacity that came while the queues were off was not noted: whatever is blocked runs once, unless nothing
             // has changed since it was computed.
-            let tables = [Table::Nodes, Table::Allocs, Table::CsiVolumes, Table::CsiPlugins];
+            let tables = [
+                Table::Nodes,
+                Table::Allocs,
+                Table::CsiVolumes,
+                Table::CsiPlugins,
+                Table::QuotaSpecs,
+                Table::Namespaces,
+            ];
             self.blocked.missed_until(tables.map(|table| view.table_index(table)).into_iter().max().unwrap_or(0));
             for eval in view.evals() {
                 self.on_eval(&eval, now);
@@ -68,6 +75,21 @@ impl EvalQueues {
                     {
                         self.unblock(node, index, now);
                     }
+                }
+                Change::QuotaUsage { before: Some(before), after: Some(after) }
+                    if after.used.is_less_than(&before.used) =>
+                {
+                    self.unblock_quota(&after.name, index, now);
+                }
+                Change::QuotaSpec { before: Some(before), after }
+                    if after.as_ref().is_none_or(|after| after.allows_more_than(before)) =>
+                {
+                    self.unblock_quota(&before.name, index, now);
+                }
+                Change::Namespace { before: Some(before), after }
+                    if after.as_ref().is_none_or(|after| after.quota != before.quota) =>
+                {
+                    self.unblock_quota(&before.quota, index, now);
                 }
                 Change::CsiVolume { before, after: Some(volume) } if volumes::gained(before.as_deref(), volume) => {
                     self.unblock_volume(view, &volume.key(), index, now);
@@ -148,6 +170,13 @@ impl EvalQueues {
         self.run_again(wakes, now);
     }
 
+    fn unblock_quota(&mut self, quota: &QuotaName, index: u64, now: Time) {
+        if !quota.is_empty() {
+            let wakes = self.blocked.unblock_quota(&quota.0, index);
+            self.run_again(wakes, now);
+        }
+    }
+
     fn run_again(&mut self, wakes: impl IntoIterator<Item = Wake>, now: Time) {
         for (eval, token) in wakes {
             match token {
@@ -166,3 +195,6 @@ fn canceled(eval: &Evaluation, why: String, now: Time) -> Evaluation {
         ..eval.clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

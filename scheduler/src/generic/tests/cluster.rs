@@ -24,7 +24,7 @@ use songline_model::{
 use songline_projections::{State, apply};
 
 pub(crate) use self::job::job;
-use super::asks;
+use super::{asks, quotas};
 use crate::applier;
 use crate::attempts::{Done, Scheduler, Step};
 
@@ -95,6 +95,11 @@ impl Cluster {
             "drain" => self.drain(words[1]),
             "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
             "settings" => self.settings(&map(1)),
+            "quota" => {
+                let (quota, namespace) = quotas::limit(&map(1));
+                self.commit(quota);
+                self.commit(namespace);
+            }
             other => panic!("unknown line {other}"),
         }
     }
@@ -331,7 +336,10 @@ impl Cluster {
             let wait = if eval.wait > Dur::ZERO { format!(" in {}s", eval.wait.0 / SECOND) } else { wait };
             let node = eval.node_id.and_then(|id| self.state.node(id));
             let node = node.map_or(String::new(), |node| format!(" for {}", node.name));
-            let what = if eval.status == EvalStatus::Blocked { format!("{node}{classes}") } else { String::new() };
+            let quota = &eval.quota_limit_reached;
+            let quota = if quota.is_empty() { String::new() } else { format!(", over quota {quota}") };
+            let blocked = eval.status == EvalStatus::Blocked;
+            let what = if blocked { format!("{node}{classes}{quota}") } else { String::new() };
             writeln!(self.told, "  new eval {} {}{wait}{what}", eval.triggered_by, eval.status).unwrap();
             if eval.status == EvalStatus::Blocked {
                 self.blocked.insert(eval.job_id.to_string(), eval.clone());
@@ -488,8 +496,9 @@ fn brief(metric: &AllocMetric) -> String {
         .flatten()
         .map(|(task, sum)| format!("; task {task} cpu {} memory {}", sum.cpu, sum.memory_mb))
         .collect();
+    let quota = metric.quota_exhausted.iter().flatten().map(|why| format!("; quota: {why}")).collect::<String>();
     format!(
-        "evaluated {} filtered {} exhausted {} coalesced {} in pool {}{}{}{}{}{resources}",
+        "evaluated {} filtered {} exhausted {} coalesced {} in pool {}{}{}{}{}{resources}{quota}",
         metric.nodes_evaluated,
         metric.nodes_filtered,
         metric.nodes_exhausted,
