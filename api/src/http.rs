@@ -48,6 +48,7 @@ pub(crate) mod passed;
 mod past;
 mod path;
 pub(crate) mod pprof;
+mod quota;
 mod raft;
 pub(crate) mod rate;
 mod rates;
@@ -138,6 +139,7 @@ fn mux<S: Server>() -> Mux<S> {
     openapi::routes(&mut mux, |call| Box::pin(ready(Ok(openapi::show(&call, openapi_document::<S>)))));
     operator::routes(&mut mux);
     node_pool::routes(&mut mux);
+    quota::routes(&mut mux);
     pprof::routes(&mut mux);
     raft::routes(&mut mux);
     scaling::routes(&mut mux);

@@ -20,7 +20,7 @@ pub enum AnsweredBy {
 
 /// Prefixes of the routes that the receiving server answers. All others default to the leader, so that a new route is
 /// correct before it is fast.
-const ASKED: [&str; 14] = [
+const ASKED: [&str; 13] = [
     "/ui/",
     "/v1/agent/",
     "/v1/client/",
@@ -30,7 +30,6 @@ const ASKED: [&str; 14] = [
     "/v1/metrics",
     "/v1/openapi.json",
     "/v1/operator/license",
-    "/v1/quota",
     "/v1/recommendation",
     "/v1/regions",
     "/v1/sentinel/",

@@ -39,6 +39,8 @@ pub enum Capability {
     Servers(Access),
     /// Access to operator routes.
     Operator(Access),
+    /// Access to quotas.
+    Quota(Access),
     /// Access to the variable's path; the handler checks it.
     Variables(VariableCapability),
     /// Rights to the subscribed topics; the handler checks them.
@@ -73,6 +75,7 @@ impl fmt::Display for Capability {
                 write!(f, "agent:{access}")
             }
             Capability::Operator(access) => write!(f, "operator:{access}"),
+            Capability::Quota(access) => write!(f, "quota:{access}"),
             Capability::Variables(capability) => write!(f, "variables:{capability}"),
             Capability::Topics => f.write_str("topics"),
             Capability::Management => f.write_str("management"),

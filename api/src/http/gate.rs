@@ -69,6 +69,7 @@ fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller
         Capability::NodePool(capability) => call.id().is_empty() || acl.node_pool(call.id(), capability),
         Capability::Plugin(access) => acl.plugin(access),
         Capability::Operator(access) => acl.operator(access),
+        Capability::Quota(access) => acl.quota(access),
         Capability::Management => acl.is_management(),
     })
 }

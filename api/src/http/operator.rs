@@ -44,18 +44,11 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
         Box::pin(std::future::ready(Ok(no_content())))
     });
     mux.add(Methods::Put, "/v1/operator/license", "", Capability::Anyone, |_| enterprise());
-    for path in [
-        "/v1/quotas",
-        "/v1/quota-usages",
-        "/v1/quota",
-        "/v1/sentinel/policies",
-        "/v1/recommendation",
-        "/v1/recommendations",
-    ] {
+    for path in ["/v1/sentinel/policies", "/v1/recommendation", "/v1/recommendations"] {
         mux.add(Methods::Any, path, "", Capability::Anyone, |_| enterprise());
     }
     mux.add(Methods::Any, "/v1/recommendations/apply", "", Capability::Anyone, |_| enterprise());
-    for root in ["/v1/quota/", "/v1/sentinel/policy/", "/v1/recommendation/"] {
+    for root in ["/v1/sentinel/policy/", "/v1/recommendation/"] {
         mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| enterprise());
     }
 }

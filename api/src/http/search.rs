@@ -48,6 +48,8 @@ enum Context {
     ScalingPolicy,
     Vars,
     Namespaces,
+    /// Not one of `ALL`, which is the reference's list. A search in all contexts covers it where there are quotas.
+    Quotas,
 }
 
 impl Context {
@@ -79,6 +81,7 @@ impl Context {
             Context::ScalingPolicy => "scaling_policy",
             Context::Vars => "vars",
             Context::Namespaces => "namespaces",
+            Context::Quotas => "quotas",
         }
     }
 
@@ -95,16 +98,18 @@ impl Context {
             // The tables of these kinds have other names than the kinds, so answers carry no index of them.
             Context::Plugins | Context::Volumes => None,
             Context::Vars => Some(Table::Variables),
+            Context::Quotas => Some(Table::QuotaSpecs),
             Context::ScalingPolicy => Some(Table::ScalingPolicy),
         }
     }
 
     /// Contexts that a request names.
     fn parse(word: &str) -> Result<Vec<Context>, ApiError> {
+        let known = || Context::ALL.into_iter().chain([Context::Quotas]);
         if word == "all" {
-            return Ok(Context::ALL.to_vec());
+            return Ok(known().collect());
         }
-        let found = Context::ALL.into_iter().find(|context| context.as_str() == word);
+        let found = known().find(|context| context.as_str() == word);
         found.map(|context| vec![context]).ok_or_else(|| {
             let words: Vec<&str> = Context::ALL.iter().map(|context| context.as_str()).collect();
             let words = words.join(" ");
@@ -120,14 +125,18 @@ impl Context {
     /// Contexts that a request names and that the caller may search. A forbidden context is refused when it is named,
     /// and left out of `all`.
     fn permitted(word: &str, acl: &Acl, params: &ReadParams) -> Result<Vec<Context>, ApiError> {
-        // A context of another edition: a caller without the right to it does not learn that it does not exist here.
-        if word == "quotas" && !acl.quota(Access::Read) {
-            return Err(denied());
-        }
         let mut contexts = Context::parse(word)?;
         let all = contexts.len() > 1;
         contexts.retain(|context| context.is_permitted(acl, &params.namespace, all));
         if contexts.is_empty() && !all { Err(denied()) } else { Ok(contexts) }
+    }
+
+    /// The contexts that a search covers. Without any quota, a search in all contexts answers as the reference does.
+    fn searched(mut contexts: Vec<Context>, view: &State) -> Vec<Context> {
+        if contexts.len() > 1 && view.quota_specs().next().is_none() {
+            contexts.retain(|context| *context != Context::Quotas);
+        }
+        contexts
     }
 
     fn is_permitted(self, acl: &Acl, namespace: &str, all: bool) -> bool {
@@ -143,6 +152,7 @@ impl Context {
             Context::Volumes => gate::any_of(acl, namespace, SEES_VOLUMES),
             Context::Vars => acl.any_variable(),
             Context::Plugins => acl.plugin(Access::List),
+            Context::Quotas => acl.quota(Access::Read),
         }
     }
 }
@@ -199,6 +209,7 @@ async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let params = params(&call, &request.namespace)?;
     let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
     let view = call.fresh_view(&params).await?;
+    let contexts = Context::searched(contexts, &view);
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
     let wanted = Wanted { begins: &request.prefix, scanned: &request.prefix };
@@ -306,6 +317,9 @@ fn by_prefix(sight: Sight<'_>, context: Context, wanted: Wanted<'_>, clock: &mut
         Context::Volumes => first.of(view.csi_volumes(), |row| {
             (row.id.starts_with(begins) && sight.sees(&row.namespace, SEES_VOLUMES)).then(|| row.id.to_string())
         }),
+        Context::Quotas => {
+            first.of(view.quota_specs(), |row| row.name.starts_with(begins).then(|| row.name.to_string()))
+        }
         // Variables of all namespaces, whatever the request names, as far as the caller may list them.
         Context::Vars => first.of(view.variables_with_prefix(begins), |row| {
             let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
@@ -405,7 +419,7 @@ mod tests {
 
     #[test]
     fn unknown_search_contexts_are_refused() {
-        assert_eq!(Context::parse("all").map(|contexts| contexts.len()).ok(), Some(11));
+        assert_eq!(Context::parse("all").map(|contexts| contexts.len()).ok(), Some(12));
         let text = Context::parse("tasks").expect_err("is refused").text;
         let words = "allocs jobs nodes node_pools evals deployment plugins volumes scaling_policy vars namespaces";
         assert_eq!(text, format!("context must be one of [{words}] or 'all' for all contexts; got \"tasks\""));

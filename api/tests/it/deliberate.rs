@@ -189,3 +189,17 @@ async fn volumes_csi_detach() {
     assert_eq!(held["WriteAllocs"], json!({}), "the claim of that node is released");
     world.done("DELETE /v1/volume/csi/v", Value::Null).await;
 }
+
+#[tokio::test]
+async fn operator_license() {
+    let world = World::guarded().await;
+    world.done("PUT /v1/quota", json!({"Name": "x", "Limits": [{"RegionLimit": {"CPU": 100}}]})).await;
+    assert_eq!(world.done("GET /v1/quotas", Value::Null).await[0]["Name"], "x");
+    assert_eq!(world.done("GET /v1/quota/x", Value::Null).await["Limits"][0]["RegionLimit"]["CPU"], 100);
+    assert_eq!(world.done("GET /v1/quota-usages", Value::Null).await[0]["Name"], "x");
+    assert_eq!(world.done("GET /v1/quota/usage/x", Value::Null).await["Name"], "x");
+    world.done("DELETE /v1/quota/x", Value::Null).await;
+    for line in ["PUT /v1/quotas", "DELETE /v1/quota-usages", "GET /v1/quota", "DELETE /v1/quota/usage/x"] {
+        assert_eq!(world.ask(ALL, line, json!({})).await.0, 405, "{line}");
+    }
+}

@@ -8,11 +8,12 @@ use std::time::Duration;
 use serde_json::Value;
 use songline_api::Server;
 use songline_commands::{
-    ApplyPlan, RegisterNode, UpdateEvals, UpsertNamespaces, UpsertNodePools, UpsertServiceRegistrations,
+    ApplyPlan, RegisterNode, UpdateEvals, UpsertNamespaces, UpsertNodePools, UpsertQuotaSpecs,
+    UpsertServiceRegistrations,
 };
 use songline_model::{
     AllocId, Allocation, CsiInfo, CsiNodeInfo, Deployment, DeploymentId, EvalId, Evaluation, Namespace, Node, NodeId,
-    NodePool, ServiceRegistration, Str,
+    NodePool, QuotaSpec, ServiceRegistration, Str,
 };
 
 use crate::server::{Memory, answer, text};
@@ -57,6 +58,8 @@ const LISTS: &[List] = &[
     list("/v1/services", "/v1/services", "Namespace", "", true),
     list("/v1/scaling/policies", "/v1/scaling/policies", "ID", "0", true),
     list("/v1/namespaces", "/v1/namespaces", "Name", "dev", false),
+    list("/v1/quotas", "/v1/quotas", "Name", "quota-1", false),
+    list("/v1/quota-usages", "/v1/quota-usages", "Name", "quota-1", false),
     list("/v1/operator/keyring/keys", "/v1/operator/keyring/keys", "KeyID", "", false),
     list("/v1/operator/pending-work", "/v1/operator/pending-work", "ID", "", false),
     list("/v1/job/{job_id}/allocations", "/v1/job/job-1/allocations", "ID", "", false),
@@ -115,6 +118,10 @@ async fn grow(server: &Arc<Memory>, n: u8) {
     });
     server.run(UpsertNodePools {
         node_pools: vec![NodePool { name: format!("pool-{n}").into(), ..NodePool::default() }],
+    });
+    server.run(UpsertQuotaSpecs {
+        quotas: vec![QuotaSpec { name: format!("quota-{n}").into(), ..QuotaSpec::default() }],
+        region: "global".into(),
     });
     let plugin = |name: String| {
         let info = CsiInfo {

@@ -490,10 +490,6 @@ fn routes_answered_by_the_asked_server_are_listed() {
         /v1/openapi.json GET
         /v1/operator/license GET
         /v1/operator/license PUT
-        /v1/quota *
-        /v1/quota-usages *
-        /v1/quota/{} *
-        /v1/quotas *
         /v1/recommendation *
         /v1/recommendation/{} *
         /v1/recommendations *

@@ -30,6 +30,7 @@ mod namespace;
 mod periodic;
 mod place;
 mod provider;
+mod quota;
 mod record;
 mod rights;
 mod routes;

@@ -76,6 +76,10 @@ const WRITES: &str = r#"
     /v1/operator/keyring/key/{} DELETE = DELETE /v1/operator/keyring/key/11111111-1111-1111-1111-111111111111
     /v1/operator/keyring/rotate PUT,POST = PUT /v1/operator/keyring/rotate
     /v1/operator/pending-work/{} DELETE = DELETE /v1/operator/pending-work/WORK
+    /v1/quota PUT,POST = PUT /v1/quota {"Name": "gold", "Limits": [{"RegionLimit": {"CPU": 100}}]}
+    /v1/quota/{} DELETE = DELETE /v1/quota/spare
+    /v1/quota/{} DELETE = DELETE /v1/quota/none
+    /v1/quota/{} PUT,POST = PUT /v1/quota/gold {"Name": "gold"}
     /v1/operator/scheduler/configuration PUT,POST = PUT /v1/operator/scheduler/configuration {"SchedulerAlgorithm": "spread"}
     /v1/operator/scheduler/configuration PUT,POST = PUT /v1/operator/scheduler/configuration?cas=1 {"SchedulerAlgorithm": "spread"}
     /v1/service/{} DELETE = DELETE /v1/service/web/s1
@@ -174,6 +178,7 @@ async fn everything() -> World {
         r#"PUT /v1/var/keeps?namespace=busy {"Items": {"a": "b"}}"#,
         r#"PUT /v1/jobs {"Job": {"ID": "alone", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,
         r#"PUT /v1/node/pools {"Name": "gpu"}"#,
+        r#"PUT /v1/quota {"Name": "spare"}"#,
         &format!("PUT /v1/jobs {{\"Job\": {two}}}"),
         r#"PUT /v1/jobs {"Job": {"ID": "param", "Type": "batch", "Datacenters": ["dc1"], "ParameterizedJob": {}, "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,
         r#"PUT /v1/jobs {"Job": {"ID": "cron", "Type": "batch", "Datacenters": ["dc1"], "Periodic": {"Enabled": true, "Spec": "0 0 1 1 *", "SpecType": "cron"}, "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,

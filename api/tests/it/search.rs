@@ -133,7 +133,7 @@ async fn invalid_search_requests_are_refused() {
         PUT /v1/search null
         PUT /v1/search {"Context": "tasks"}
         PUT /v1/search/fuzzy {"Context": "jobs", "Prefix": "long enough"}
-        PUT /v1/search/fuzzy {"Context": "quotas", "Text": "long enough"}
+        PUT /v1/search/fuzzy {"Context": "recommendations", "Text": "long enough"}
         PUT /v1/search/fuzzy 7
         GET /v1/search"#,
         expect![[r#"
@@ -149,8 +149,8 @@ async fn invalid_search_requests_are_refused() {
                 500 context must be one of [allocs jobs nodes node_pools evals deployment plugins volumes scaling_policy vars namespaces] or 'all' for all contexts; got "tasks"
             PUT /v1/search/fuzzy {"Context": "jobs", "Prefix": "long enough"}
                 500 fuzzy search query must be at least 2 characters, got 0
-            PUT /v1/search/fuzzy {"Context": "quotas", "Text": "long enough"}
-                500 context must be one of [allocs jobs nodes node_pools evals deployment plugins volumes scaling_policy vars namespaces] or 'all' for all contexts; got "quotas"
+            PUT /v1/search/fuzzy {"Context": "recommendations", "Text": "long enough"}
+                500 context must be one of [allocs jobs nodes node_pools evals deployment plugins volumes scaling_policy vars namespaces] or 'all' for all contexts; got "recommendations"
             PUT /v1/search/fuzzy 7
                 400 json: cannot unmarshal number into Go value of type structs.FuzzySearchRequest
             GET /v1/search

@@ -233,24 +233,6 @@ func TestWhatTheOpenVersionHasNotIsRefusedAsThere(t *testing.T) {
 	_, err = c.Operator().ApplyLicense("x", &api.ApplyLicenseOptions{Force: true}, nil)
 	refused(t, err, 501, enterprise)
 
-	quotas := c.Quotas()
-	_, _, err = quotas.List(nil)
-	refused(t, err, 501, enterprise)
-	_, _, err = quotas.PrefixList("q", nil)
-	refused(t, err, 501, enterprise)
-	_, _, err = quotas.ListUsage(nil)
-	refused(t, err, 501, enterprise)
-	_, _, err = quotas.PrefixListUsage("q", nil)
-	refused(t, err, 501, enterprise)
-	_, _, err = quotas.Info("q", nil)
-	refused(t, err, 501, enterprise)
-	_, _, err = quotas.Usage("q", nil)
-	refused(t, err, 501, enterprise)
-	_, err = quotas.Register(&api.QuotaSpec{Name: "q"}, nil)
-	refused(t, err, 501, enterprise)
-	_, err = quotas.Delete("q", nil)
-	refused(t, err, 501, enterprise)
-
 	sentinel := c.SentinelPolicies()
 	_, _, err = sentinel.List(nil)
 	refused(t, err, 501, enterprise)
@@ -272,4 +254,23 @@ func TestWhatTheOpenVersionHasNotIsRefusedAsThere(t *testing.T) {
 	refused(t, err, 501, enterprise)
 	_, _, err = recommendations.Apply([]string{"r"}, false)
 	refused(t, err, 501, enterprise)
+}
+
+func TestQuotasAreWrittenReadAndDeleted(t *testing.T) {
+	c := dev(t)
+	quotas := c.Quotas()
+	cpu, memory := 500, 256
+	limit := &api.QuotaLimit{Region: "global", RegionLimit: &api.Resources{CPU: &cpu, MemoryMB: &memory}}
+	_, err := quotas.Register(&api.QuotaSpec{Name: "q", Limits: []*api.QuotaLimit{limit}}, nil)
+	check(t, err == nil, "register: %v", err)
+	spec, _, err := quotas.Info("q", nil)
+	check(t, err == nil && spec.Name == "q" && *spec.Limits[0].RegionLimit.CPU == cpu, "info: %v %v", spec, err)
+	listed, _, err := quotas.PrefixList("q", nil)
+	check(t, err == nil && len(listed) == 1, "list: %v %v", listed, err)
+	usage, _, err := quotas.Usage("q", nil)
+	check(t, err == nil && usage.Name == "q" && len(usage.Used) == 1, "usage: %v %v", usage, err)
+	usages, _, err := quotas.PrefixListUsage("q", nil)
+	check(t, err == nil && len(usages) == 1, "usages: %v %v", usages, err)
+	_, err = quotas.Delete("q", nil)
+	check(t, err == nil, "delete: %v", err)
 }

@@ -53,6 +53,7 @@ pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, Api
     }
     let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
     let view = call.fresh_view(&params).await?;
+    let contexts = Context::searched(contexts, &view);
     let caller = call.caller()?;
     let sight = Sight { view: &view, params: &params, acl: caller.acl() };
     // The reference searches the text only among ids with the body's prefix, so ids must have both prefixes.
@@ -88,7 +89,7 @@ fn by_id(context: Context) -> bool {
     match context {
         Context::Evals | Context::Deployment | Context::ScalingPolicy | Context::Volumes => true,
         Context::Allocs | Context::Jobs | Context::Nodes | Context::NodePools => false,
-        Context::Plugins | Context::Vars | Context::Namespaces => false,
+        Context::Plugins | Context::Vars | Context::Namespaces | Context::Quotas => false,
     }
 }
 
@@ -123,6 +124,7 @@ fn look(sight: Sight<'_>, context: Context, found: &mut Found, clock: &mut Clock
             }
         }),
         Context::Plugins => scan(clock, view.csi_plugins(), |row| one(found, row.id.as_str(), &[])),
+        Context::Quotas => scan(clock, view.quota_specs(), |row| one(found, row.name.as_str(), &[])),
         Context::Vars => scan(clock, view.variables(), |row| {
             let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);
             if may && params.in_namespace(&row.meta.namespace) {
