@@ -13,6 +13,7 @@ mod job;
 mod log;
 mod node;
 mod operator;
+mod quota;
 mod server;
 mod snapshot;
 mod table;
@@ -50,6 +51,9 @@ enum Command {
     /// Access control: bootstrap, policies, tokens, roles.
     #[command(subcommand)]
     Acl(acl::Command),
+    /// Quotas of namespaces: apply, delete, init, inspect, list, status.
+    #[command(subcommand)]
+    Quota(quota::Command),
     /// The event stream: follow.
     #[command(subcommand)]
     Event(event::Command),
@@ -113,6 +117,7 @@ pub fn main() -> ExitCode {
         Command::Alloc(command) => blocking(alloc::run(command)),
         Command::Node(command) => blocking(node::run(command)),
         Command::Acl(command) => blocking(acl::run(command)),
+        Command::Quota(command) => blocking(quota::run(command)),
         Command::Event(command) => blocking(event::run(command)),
         Command::Explain(options) => blocking(explain::run(options)),
         Command::History(options) => blocking(history::run(options)),

@@ -63,7 +63,7 @@ fn shown(answer: &Value, json: bool, in_words: impl FnOnce(&Value)) -> anyhow::R
 }
 
 /// A file's text; `-` is the standard input.
-fn read(file: &str) -> anyhow::Result<String> {
+pub(crate) fn read(file: &str) -> anyhow::Result<String> {
     if file == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("reading the standard input")?;
@@ -73,7 +73,7 @@ fn read(file: &str) -> anyhow::Result<String> {
 }
 
 /// Refuses a name or an id that would ask for another path.
-fn segment(id: &str) -> anyhow::Result<&str> {
+pub(crate) fn segment(id: &str) -> anyhow::Result<&str> {
     ensure!(!id.is_empty() && !id.contains(['/', '?', '#', '%']), "{id:?} is no name and no id");
     Ok(id)
 }

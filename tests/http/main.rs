@@ -30,6 +30,7 @@ mod planted;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
+mod quota;
 mod refusals;
 mod replay;
 mod secrets;
