@@ -23,7 +23,7 @@ pub struct Launch {
 }
 
 /// The enabled periodic jobs with their next launches.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Periodic {
     jobs: BTreeMap<JobKey, Tracked>,
     /// Next launches of the jobs that have no launch under way.
@@ -31,7 +31,7 @@ pub struct Periodic {
 }
 
 /// A job that is launched at its times.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Tracked {
     schedule: Schedule,
     /// Launches up to this time were made or skipped.
