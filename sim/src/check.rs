@@ -15,7 +15,7 @@ mod writes;
 pub use agree::{Digests, Leaders};
 pub use launches::{Launch, LaunchError, Launches};
 pub use linear::{NotLinearizable, check as linearizable};
-pub use placement::{NodeRuns, Placed, PlacementError, Placements, Standing, placements_are_sound};
+pub use placement::{NodeRuns, Placed, PlacementError, Placements, Standing, Wanted, placements_are_sound};
 pub use preemption::{Eviction, PreemptionError, Preemptor, preemption_is_sound};
 pub use rights::{Access, AccessError, access_is_right};
 pub use rollout::{Replacement, TooManyAtOnce, rollout_is_sound};

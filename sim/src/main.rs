@@ -98,7 +98,8 @@ fn main() -> Result<ExitCode> {
     say(&format!(
         "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, {} partitions, \
          {} terms with a leader, {} membership changes, {} joins, {} bit flips ({} refused starts), {} histories filled anew, {} nodes, {} allocs placed, \
-         {} reconnects, {} moves to another server, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
+         {} preempted, {} launches, {} dispatches, {} calls with few rights, {} promotions, \
+         {} failed deployments, {} reconnects, {} moves to another server, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
         sum.seeds,
         sum.simulated.as_secs_f64() / 60.0,
         counts.answered,
@@ -115,6 +116,12 @@ fn main() -> Result<ExitCode> {
         counts.refills,
         counts.nodes,
         counts.placed,
+        counts.preempted,
+        counts.launched,
+        counts.dispatched,
+        counts.calls,
+        counts.promoted,
+        counts.failed_deployments,
         counts.reconnects,
         counts.moves,
         Duration::from_millis(counts.rest_ms).as_secs_f64(),

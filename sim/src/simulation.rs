@@ -3,6 +3,7 @@
 //! machines and calls, around simulated processes. The same seed gives the same run.
 
 mod agent;
+mod callers;
 mod client;
 mod clock;
 mod disk;

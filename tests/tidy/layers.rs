@@ -61,6 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "sim",
         &[
             "model",
+            "lang",
             "commands",
             "projections",
             "scheduler",

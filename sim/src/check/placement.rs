@@ -12,6 +12,8 @@ pub enum Standing {
     Awaited,
     /// Its node is disconnected, so its state is unknown.
     Unknown,
+    /// Its tasks ended as they should, under the job's present version; its job wants no other in its place.
+    Done,
     /// Not desired to run.
     Over,
 }
@@ -21,7 +23,7 @@ pub enum Standing {
 pub struct Placed {
     /// Allocation id.
     pub id: String,
-    /// Allocation name, unique in its job.
+    /// Allocation name, unique in its job; for a job that runs on each node once, with the node's name.
     pub name: String,
     /// Job.
     pub job: String,
@@ -42,11 +44,20 @@ pub struct NodeRuns {
     pub runs: Vec<String>,
 }
 
+/// The number of allocations that a job asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Number of allocations that run or are done; 0 for a stopped job.
+    pub count: usize,
+    /// Whether there may be fewer: an evaluation of the job waits for room, or its deployment failed.
+    pub may_lack: bool,
+}
+
 /// A cluster at rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placements {
-    /// Number of allocations of each job that should run; 0 for a stopped job.
-    pub wanted: BTreeMap<String, usize>,
+    /// The demand of each job.
+    pub wanted: BTreeMap<String, Wanted>,
     /// Allocations in the tables.
     pub allocs: Vec<Placed>,
     /// Nodes.
@@ -57,14 +68,14 @@ pub struct Placements {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// Too many or too few allocations of a job.
-    #[error("job {job} wants {wanted} allocations and has {running}")]
+    #[error("job {job} wants {wanted} allocations and has {has}")]
     Count {
         /// Job.
         job: String,
         /// Wanted number.
         wanted: usize,
-        /// Number that is desired to run, by the tables.
-        running: usize,
+        /// Number that is desired to run or is done, by the tables.
+        has: usize,
     },
     /// An unknown allocation, although its node is ready or down.
     #[error("allocation {alloc} is stuck in unknown")]
@@ -126,20 +137,22 @@ pub enum PlacementError {
     },
 }
 
-/// Checks a cluster at rest: every job has as many allocations as it wants, each with a unique name, on a ready node
-/// that runs exactly the processes it should.
+/// Checks a cluster at rest: every job has as many allocations as it wants, or fewer and waits for room; each has a
+/// unique name and is on a ready node that runs exactly the processes it should.
 pub fn placements_are_sound(placements: &Placements) -> Result<(), PlacementError> {
     let Placements { wanted, allocs, nodes } = placements;
     if let Some(unknown) = allocs.iter().find(|alloc| alloc.standing == Standing::Unknown) {
         return Err(PlacementError::Unknown { alloc: unknown.name.clone() });
     }
-    let live: Vec<&Placed> = allocs.iter().filter(|alloc| alloc.standing != Standing::Over).collect();
+    let is_live = |alloc: &&Placed| !matches!(alloc.standing, Standing::Over | Standing::Done);
+    let live: Vec<&Placed> = allocs.iter().filter(is_live).collect();
     let jobs: BTreeSet<&String> = wanted.keys().chain(live.iter().map(|alloc| &alloc.job)).collect();
     for job in jobs {
         let running = live.iter().filter(|alloc| alloc.job == *job).count();
-        let wanted = wanted.get(job).copied().unwrap_or(0);
-        if running != wanted {
-            return Err(PlacementError::Count { job: job.clone(), wanted, running });
+        let has = running + done(allocs, job, &live);
+        let Wanted { count, may_lack } = wanted.get(job).copied().unwrap_or_default();
+        if running > count || (has < count && !may_lack) {
+            return Err(PlacementError::Count { job: job.clone(), wanted: count, has });
         }
     }
     let mut names = BTreeSet::new();
@@ -175,6 +188,13 @@ pub fn placements_are_sound(placements: &Placements) -> Result<(), PlacementErro
         }
     }
     Ok(())
+}
+
+/// Number of names whose allocation is done, and that no other allocation has taken since.
+fn done(allocs: &[Placed], job: &str, live: &[&Placed]) -> usize {
+    let done = allocs.iter().filter(|alloc| alloc.job == job && alloc.standing == Standing::Done);
+    let names: BTreeSet<&String> = done.map(|alloc| &alloc.name).collect();
+    names.into_iter().filter(|name| !live.iter().any(|alloc| alloc.name == **name)).count()
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use rand::{RngExt, SeedableRng};
 use songline_client::NetServers;
 use songline_client::core::{AllocSync, Heartbeats, Jitter, NextCall, TaskRecord};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeId, NodeNetworkAddress,
-    NodeNetworkResource, NodeResources, NodeStatus, Secret, Str, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeDevice,
+    NodeDeviceResource, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Secret, Str, Time,
 };
 use songline_rpc::port::Dialer;
 use songline_rpc::{AllocReport, NodeAuth, RpcError, Servers};
@@ -25,6 +25,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::clock::Clock;
 use super::ending::Ending;
+use super::jobs::FAST_CLASS;
 use super::network::{Network, Tcp, number_of};
 use super::plan::Sabotage;
 use super::record::Record;
@@ -34,8 +35,12 @@ use runner::Runner;
 
 /// Time for which one call is retried while there is no leader.
 const RPC_HOLD: Dur = Dur::from_secs(5);
-/// Capacity of a node in MHz, for tasks of 100 MHz.
+/// Capacity of a node in MHz, for tasks of 100 to 250 MHz.
 const CPU_SHARES: i64 = 1200;
+/// Number of its cores.
+const CORES: u64 = 4;
+/// Number of devices of a node that has any.
+const DEVICES: usize = 2;
 
 /// An agent's durable state of an allocation. It counts as written when the write is reported.
 #[derive(Clone)]
@@ -160,10 +165,15 @@ impl NodeMachine {
     }
 }
 
-/// Description of a node of a simulation with faults, without id and secret.
+/// Description of a node of a simulation with faults, without id and secret. Every second one is of the fast class,
+/// with devices.
 fn plain(number: usize) -> Node {
+    let is_fast = number % 2 == 1;
     let mut resources = NodeResources::default();
     resources.cpu.cpu_shares = CPU_SHARES;
+    resources.cpu.total_cpu_cores = CORES;
+    resources.cpu.reservable_cpu_cores = Some((0..CORES).collect());
+    resources.devices = is_fast.then(|| vec![device()]);
     resources.memory.memory_mb = 8000;
     resources.disk.disk_mb = 100_000;
     let address =
@@ -176,10 +186,22 @@ fn plain(number: usize) -> Node {
         name: format!("node-{number}").into(),
         datacenter: "dc1".into(),
         node_pool: "default".into(),
+        node_class: if is_fast { FAST_CLASS.into() } else { "plain".into() },
         attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())),
         node_resources: Some(Arc::new(resources)),
         drivers: Some([("mock_driver".into(), driver)].into()),
         ..Node::default()
+    }
+}
+
+fn device() -> NodeDeviceResource {
+    let instance = |number| NodeDevice { id: format!("gpu-{number}").into(), healthy: true, ..NodeDevice::default() };
+    NodeDeviceResource {
+        vendor: "sim".into(),
+        kind: "gpu".into(),
+        name: "g1".into(),
+        instances: Some((0..DEVICES).map(instance).collect()),
+        ..NodeDeviceResource::default()
     }
 }
 

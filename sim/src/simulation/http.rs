@@ -14,15 +14,28 @@ use super::server::Host;
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Header with the secret of a caller's token.
+const TOKEN_HEADER: &str = "x-nomad-token";
 
 /// An answer: status and body.
 pub type Answer = (u16, Bytes);
 
 /// Asks the server on a machine. `None`: no answer came, and the request may have taken effect.
-pub async fn ask(network: &Network, host: &Host, method: &str, path: &str, body: String) -> Option<Answer> {
+/// The secret is that of the caller's token, if it shows one; the request is a method and a path.
+pub async fn ask(
+    network: &Network,
+    host: &Host,
+    secret: Option<&str>,
+    (method, path): (&str, &str),
+    body: String,
+) -> Option<Answer> {
     tokio::time::sleep(network.passage_surely()).await;
     let life = host.life()?;
-    let request = Request::builder().method(method).uri(path).body(Body::from(body)).ok()?;
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(secret) = secret {
+        request = request.header(TOKEN_HEADER, secret);
+    }
+    let request = request.body(Body::from(body)).ok()?;
     // The server goes on when nobody waits for its answer any more.
     let api = life.api.clone();
     let asked = tokio::spawn(async move {

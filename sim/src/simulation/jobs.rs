@@ -1,5 +1,7 @@
-//! A user of a simulated cluster: registers, changes, scales and stops jobs, drains nodes and makes them eligible
-//! again, over HTTP.
+//! A user of a simulated cluster: registers, changes, scales and stops jobs, dispatches and promotes them, drains nodes
+//! and makes them eligible again, over HTTP. The jobs themselves are in `workloads`.
+
+mod workloads;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,17 +12,20 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use songline_model::{Dur, NodeId};
 
-use super::http;
+use super::callers::MANAGEMENT;
+use super::http::{self, Answer};
 use super::network::Network;
-use super::record::Record;
+use super::record::{Record, Violation};
 use super::server::Host;
+pub use workloads::FAST_CLASS;
+use workloads::{COUNT_MAX, GREEDY, WORKLOADS, Work, Workload};
 
-/// Number of jobs.
-const JOBS: u32 = 4;
-/// Largest count of one job.
-const COUNT_MAX: i64 = 5;
 /// Number of attempts before the user gives an operation up.
 const ATTEMPTS_MAX: u32 = 8;
+/// Interval at which canaries are promoted when all else is done.
+const PROMOTE_EVERY: Duration = Duration::from_secs(3);
+/// Share of the clusters that are always full.
+const GREEDY_CLUSTERS: f64 = 0.5;
 
 /// The user.
 pub struct User {
@@ -29,6 +34,7 @@ pub struct User {
     network: Arc<Network>,
     nodes: Vec<NodeId>,
     record: Arc<Record>,
+    jobs: Vec<Workload>,
     enough: Arc<AtomicBool>,
 }
 
@@ -41,8 +47,13 @@ impl User {
         network: &Arc<Network>,
         record: &Arc<Record>,
     ) -> Self {
-        let (rng, hosts) = (SmallRng::seed_from_u64(seed), hosts.to_vec());
-        Self { rng, hosts, network: Arc::clone(network), nodes, record: Arc::clone(record), enough: Arc::default() }
+        let (mut rng, hosts) = (SmallRng::seed_from_u64(seed), hosts.to_vec());
+        let mut jobs = WORKLOADS.to_vec();
+        if rng.random_bool(GREEDY_CLUSTERS) {
+            jobs.push(GREEDY);
+        }
+        let (network, record) = (Arc::clone(network), Arc::clone(record));
+        Self { rng, hosts, network, nodes, record, jobs, enough: Arc::default() }
     }
 
     /// Flag that, once set, makes the user begin no further operation.
@@ -50,40 +61,106 @@ impl User {
         Arc::clone(&self.enough)
     }
 
-    /// Performs one operation after another until the flag is set. Then makes all nodes eligible again.
+    /// Performs one operation after another until the flag is set. Then brings jobs and nodes into a state whose end
+    /// is known.
     pub async fn run(mut self) {
-        let mut registered = 0;
+        while !self.bootstrap().await {
+            self.pause(1000).await;
+        }
+        while !self.configure().await {
+            self.pause(1000).await;
+        }
+        let mut new = self.jobs.clone();
         while !self.enough.load(Ordering::Relaxed) {
-            let pause = self.rng.random_range(500..12_000);
-            tokio::time::sleep(Duration::from_millis(pause)).await;
-            if registered < JOBS {
-                self.register(registered).await;
-                registered += 1;
+            if !new.is_empty() {
+                self.pause(1500).await;
+                let next = new.swap_remove(self.rng.random_range(0..new.len()));
+                self.register(next, true).await;
                 continue;
             }
-            let number = self.rng.random_range(0..JOBS);
-            match self.rng.random_range(0..20) {
-                0..8 => self.register(number).await,
-                8..13 => self.scale(number).await,
-                13..15 => self.stop(number).await,
+            self.pause(12_000).await;
+            let job = self.jobs[self.rng.random_range(0..self.jobs.len())];
+            match self.rng.random_range(0..30) {
+                0..8 => drop(self.register(job, false).await),
+                8..13 if job.scales() => self.scale(job).await,
+                13..15 => drop(self.stop(job.id).await),
                 15..17 => self.drain().await,
+                17..20 => self.dispatch().await,
+                20..25 => self.promote_some().await,
                 _ => self.take_back().await,
+            }
+        }
+        self.settle().await;
+    }
+
+    /// Leaves no job that launches children, fails or waits for a user, and no node that takes no work.
+    async fn settle(&mut self) {
+        for job in self.jobs.clone() {
+            match job.work {
+                Work::Periodic => while !self.stop(job.id).await {},
+                Work::Canary => while !self.register(job, true).await {},
+                Work::Service
+                | Work::Device
+                | Work::Batch
+                | Work::Greedy
+                | Work::System
+                | Work::SysBatch
+                | Work::Parameterized => {}
             }
         }
         for node in self.nodes.clone() {
             while !self.welcome(node).await {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.pause(1000).await;
             }
         }
+    }
+
+    /// Promotes canaries until the flag is set, which is after all other operations: a deployment with canaries that
+    /// nobody promotes does not end.
+    pub async fn promote(mut self) {
+        while !self.enough.load(Ordering::Relaxed) {
+            tokio::time::sleep(PROMOTE_EVERY).await;
+            self.promote_some().await;
+        }
+    }
+
+    async fn pause(&mut self, most_ms: u64) {
+        let pause = self.rng.random_range(most_ms / 20..most_ms);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+
+    /// Creates the management token. Returns whether there is one now: a second attempt is refused.
+    async fn bootstrap(&mut self) -> bool {
+        let body = json!({ "BootstrapSecret": MANAGEMENT });
+        let answer = self.answer("bootstrap ACLs", "PUT", "/v1/acl/bootstrap", body).await;
+        answer.is_some_and(|(status, _)| status == 200 || status == 400)
+    }
+
+    /// Sets the scheduler configuration, once: a job that waits would not learn of a change.
+    async fn configure(&mut self) -> bool {
+        let mut chance = || self.rng.random_bool(0.6);
+        let preemption = json!({
+            "SystemSchedulerEnabled": chance(),
+            "SysBatchSchedulerEnabled": chance(),
+            "BatchSchedulerEnabled": chance(),
+            "ServiceSchedulerEnabled": chance(),
+        });
+        let algorithm = if self.rng.random_bool(0.3) { "spread" } else { "binpack" };
+        let body = json!({ "SchedulerAlgorithm": algorithm, "PreemptionConfig": preemption });
+        self.ask("configure the scheduler", "PUT", "/v1/operator/scheduler/configuration", body).await
     }
 
     /// Asks any server until one answers. Returns whether the answer is that it was done, or that there is no such
     /// object.
     async fn ask(&mut self, what: &str, method: &str, path: &str, body: Value) -> bool {
+        self.answer(what, method, path, body).await.is_some_and(|(status, _)| status == 200 || status == 404)
+    }
+
+    async fn answer(&mut self, what: &str, method: &str, path: &str, body: Value) -> Option<Answer> {
         let mut answer = None;
         for _ in 0..ATTEMPTS_MAX {
             let host = Arc::clone(&self.hosts[self.rng.random_range(0..self.hosts.len())]);
-            answer = http::ask(&self.network, &host, method, path, body.to_string()).await;
+            answer = http::ask(&self.network, &host, Some(MANAGEMENT), (method, path), body.to_string()).await;
             if answer.as_ref().is_some_and(|(status, _)| *status < 500) {
                 break;
             }
@@ -94,26 +171,50 @@ impl User {
             .as_ref()
             .map_or_else(|| "no answer".to_owned(), |(status, body)| format!("{status} {}", shown(*status, body)));
         self.record.note(&format!("user: {what}: {told}"));
-        answer.is_some_and(|(status, _)| status == 200 || status == 404)
+        answer
     }
 
-    async fn register(&mut self, number: u32) {
-        let job = self.job(number);
-        let count = job["TaskGroups"][0]["Count"].clone();
-        // The tables show whether the write took effect, so the result is ignored.
-        self.ask(&format!("register j{number} with {count}"), "PUT", "/v1/jobs", json!({ "Job": job })).await;
+    /// Registers a job. The tables show whether the write took effect.
+    async fn register(&mut self, job: Workload, sound: bool) -> bool {
+        let body = job.registration(&mut self.rng, sound);
+        let what = format!("register {} with {}", job.id, body["TaskGroups"][0]["Count"]);
+        let Some((status, answer)) = self.answer(&what, "PUT", "/v1/jobs", json!({ "Job": body })).await else {
+            return false;
+        };
+        if status == 400 {
+            let why = format!("the registration of {} is refused: {}", job.id, String::from_utf8_lossy(&answer));
+            self.record.found(Violation::Stuck(why));
+        }
+        status == 200
     }
 
-    async fn scale(&mut self, number: u32) {
-        let count = self.rng.random_range(1..=COUNT_MAX);
+    async fn scale(&mut self, job: Workload) {
+        let (id, count) = (job.id, self.rng.random_range(1..=COUNT_MAX));
         let body = json!({ "Count": count, "Target": { "Group": "g" } });
-        self.ask(&format!("scale j{number} to {count}"), "PUT", &format!("/v1/job/j{number}/scale"), body).await;
+        self.ask(&format!("scale {id} to {count}"), "PUT", &format!("/v1/job/{id}/scale"), body).await;
     }
 
-    async fn stop(&mut self, number: u32) {
+    async fn stop(&mut self, id: &str) -> bool {
         let purge = self.rng.random_bool(0.3);
-        let path = format!("/v1/job/j{number}?purge={purge}");
-        self.ask(&format!("stop j{number}, purge {purge}"), "DELETE", &path, Value::Null).await;
+        let path = format!("/v1/job/{id}?purge={purge}");
+        self.ask(&format!("stop {id}, purge {purge}"), "DELETE", &path, Value::Null).await
+    }
+
+    async fn dispatch(&mut self) {
+        let body = json!({ "Meta": { "m": self.rng.random_range(0..9).to_string() } });
+        self.ask("dispatch d0", "PUT", "/v1/job/d0/dispatch", body).await;
+    }
+
+    /// Promotes the canaries of all deployments that wait for it. Refused while they are not healthy.
+    async fn promote_some(&mut self) {
+        let list = self.answer("list deployments", "GET", "/v1/deployments", Value::Null).await;
+        let list: Vec<Value> = list.and_then(|(_, body)| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        for deployment in list.iter().filter(|deployment| waits_for_promotion(deployment)) {
+            let id = deployment["ID"].as_str().unwrap_or_default();
+            let path = format!("/v1/deployment/promote/{id}");
+            let what = format!("promote {}", deployment["JobID"].as_str().unwrap_or_default());
+            self.ask(&what, "PUT", &path, json!({ "DeploymentID": id, "All": true })).await;
+        }
     }
 
     async fn drain(&mut self) {
@@ -137,58 +238,13 @@ impl User {
         let body = json!({ "Eligibility": "eligible" });
         self.ask("a node takes work again", "PUT", &format!("/v1/node/{node}/eligibility"), body).await
     }
+}
 
-    fn job(&mut self, number: u32) -> Value {
-        const SECOND: i64 = 1_000_000_000;
-        let rng = &mut self.rng;
-        let delay = rng.random_range(5..20) * SECOND;
-        // Deployments do not fail here: a failed one would leave a count that could not be checked.
-        let update = json!({
-            "Stagger": 30 * SECOND,
-            "MaxParallel": rng.random_range(1..3),
-            "HealthCheck": "task_states",
-            "MinHealthyTime": rng.random_range(1..5) * SECOND,
-            "HealthyDeadline": 3600 * SECOND,
-            "ProgressDeadline": 7200 * SECOND,
-        });
-        let none = json!({ "MaxParallel": 0, "Stagger": 30 * SECOND, "HealthCheck": "task_states", "MinHealthyTime": 0,
-            "HealthyDeadline": SECOND, "ProgressDeadline": 0 });
-        json!({
-            "ID": format!("j{number}"),
-            "Name": format!("j{number}"),
-            "Type": "service",
-            "Priority": rng.random_range(40..60),
-            "Datacenters": ["*"],
-            "TaskGroups": [{
-                "Name": "g",
-                "Count": rng.random_range(1..=COUNT_MAX),
-                "EphemeralDisk": { "SizeMB": 110 },
-                "RestartPolicy": {
-                    "Attempts": rng.random_range(0..3),
-                    "Interval": 300 * SECOND,
-                    "Delay": 2 * SECOND,
-                    "Mode": "fail",
-                },
-                "ReschedulePolicy": { "Unlimited": true, "Delay": delay, "MaxDelay": delay, "DelayFunction": "constant" },
-                "Migrate": {
-                    "MaxParallel": 1,
-                    "HealthCheck": "task_states",
-                    "MinHealthyTime": 2 * SECOND,
-                    "HealthyDeadline": 300 * SECOND,
-                },
-                "Update": if rng.random_bool(0.5) { update } else { none },
-                "MaxClientDisconnect": rng.random_bool(0.6).then(|| rng.random_range(10..120) * SECOND),
-                "Tasks": [{
-                    "Name": "t",
-                    "Driver": "mock_driver",
-                    "Env": { "E": rng.random_range(0..3).to_string() },
-                    "Resources": { "CPU": 100, "MemoryMB": 100 },
-                    "KillTimeout": rng.random_range(3..6) * SECOND,
-                    "LogConfig": { "MaxFiles": 1, "MaxFileSizeMB": 10 },
-                }],
-            }],
-        })
-    }
+/// Whether a deployment is active and has canaries that are not promoted.
+fn waits_for_promotion(deployment: &Value) -> bool {
+    let groups = deployment["TaskGroups"].as_object().into_iter().flat_map(|groups| groups.values());
+    let mut waiting = groups.filter(|group| group["DesiredCanaries"] != 0 && group["Promoted"] == false);
+    deployment["Status"] == "running" && waiting.next().is_some()
 }
 
 /// The body of a refusal; nothing of an answer.

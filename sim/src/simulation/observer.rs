@@ -1,5 +1,8 @@
 //! Watches what a simulated server applies, for the checkers; and injects the defects that they have to find.
 
+mod seen;
+mod spoil;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -19,12 +22,14 @@ pub struct Watcher {
     record: Arc<Record>,
     /// Raft index of the next entry; `None` before the first.
     next: Mutex<Option<u64>>,
+    /// State after the last entry, if a defect is injected that depends on it.
+    last: Mutex<Option<State>>,
 }
 
 impl Watcher {
     /// An observer of a server that begins with nothing.
     pub fn new(machine: u64, record: &Arc<Record>) -> Self {
-        Self { machine, record: Arc::clone(record), next: Mutex::new(Some(0)) }
+        Self { machine, record: Arc::clone(record), next: Mutex::new(Some(0)), last: Mutex::default() }
     }
 
     fn drops(&self, index: u64) -> bool {
@@ -89,6 +94,11 @@ impl Observer for Watcher {
         if self.drops(entry.position.index) && matches!(entry.payload, Payload::Command(_)) {
             entry.payload = Payload::Blank;
         }
+        if let (Some(sabotage), Payload::Command(bytes)) = (self.record.sabotage(), &entry.payload)
+            && let Some(spoiled) = spoil::spoiled(sabotage, entry.position.index, bytes, self.last.lock().as_ref())
+        {
+            entry.payload = Payload::Command(spoiled);
+        }
         entry
     }
 
@@ -101,8 +111,12 @@ impl Observer for Watcher {
         }
         let entry = self.seen(committed, applied);
         let first = self.record.applied(self.machine, index, entry, u128::from_le_bytes(*state.digest().as_bytes()));
+        if self.record.sabotage().is_some() {
+            *self.last.lock() = Some(state.clone());
+        }
         if let Some((_, applied)) = applied.filter(|_| first) {
             self.record.count(|counts| counts.placed += placed(&applied.changes));
+            seen::judge(&self.record, committed.position.term, applied, state);
         }
     }
 

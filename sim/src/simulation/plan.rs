@@ -92,6 +92,26 @@ pub enum Sabotage {
     SkippedFrames,
     /// Processes of nodes keep running after they were stopped.
     ProcessesThatStay,
+    /// Periodic jobs are launched for each minute again and again.
+    LaunchesTwice,
+    /// Every second launch of a periodic job is refused.
+    LaunchesLeftOut,
+    /// Allocations are preempted and nothing is placed.
+    VictimsInVain,
+    /// Allocations of near priority are preempted, too.
+    VictimsOfNearPriority,
+    /// Deployments replace all allocations at once.
+    HastyRollouts,
+    /// Deployments do not end.
+    EndlessDeployments,
+    /// Blocked evaluations count every class of nodes as unsuitable.
+    LostWakeUps,
+    /// Some evaluations stay pending.
+    OpenEvals,
+    /// Tokens are not deleted.
+    TokensThatStay,
+    /// Jobs are registered without an evaluation.
+    ForgottenJobs,
 }
 
 /// Everything that a seed decides.

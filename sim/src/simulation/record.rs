@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::plan::Sabotage;
 use crate::check::linear::{Call, NotLinearizable};
 use crate::check::{
-    Digests, Frame, Leaders, PlacementError, StreamError, Write, WriteError, linearizable, stream_equals_log,
-    writes_are_in_the_log,
+    AccessError, Digests, Frame, Launch, LaunchError, Launches, Leaders, PlacementError, PreemptionError, StreamError,
+    TooManyAtOnce, UnsettledError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log,
 };
 
 /// Number of the last lines that are kept for the story.
@@ -50,6 +50,21 @@ pub enum Violation {
     /// Jobs are not placed as they should be.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// Something is left to be done for the jobs.
+    #[error(transparent)]
+    Unsettled(#[from] UnsettledError),
+    /// A periodic job was launched twice, too early, or not at all.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// An allocation was preempted without a right.
+    #[error(transparent)]
+    Preemption(#[from] PreemptionError),
+    /// A caller got done what it has no right to.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A deployment replaced too many allocations at once.
+    #[error(transparent)]
+    Rollout(#[from] TooManyAtOnce),
     /// No fault is left and the cluster makes no progress.
     #[error("{0}")]
     Stuck(String),
@@ -109,6 +124,18 @@ pub struct Counts {
     pub nodes: u64,
     /// Allocations that were placed.
     pub placed: u64,
+    /// Allocations that were preempted.
+    pub preempted: u64,
+    /// Children of periodic jobs.
+    pub launched: u64,
+    /// Children of parameterized jobs.
+    pub dispatched: u64,
+    /// Groups whose canaries were promoted.
+    pub promoted: u64,
+    /// Answers to callers with few rights.
+    pub calls: u64,
+    /// Deployments that failed.
+    pub failed_deployments: u64,
     /// Nodes that reconnected after they had been marked as down or disconnected.
     pub reconnects: u64,
     /// Calls that a node repeated at another server because one had not answered.
@@ -135,6 +162,12 @@ impl Counts {
         self.refills += more.refills;
         self.nodes += more.nodes;
         self.placed += more.placed;
+        self.preempted += more.preempted;
+        self.launched += more.launched;
+        self.dispatched += more.dispatched;
+        self.promoted += more.promoted;
+        self.calls += more.calls;
+        self.failed_deployments += more.failed_deployments;
         self.reconnects += more.reconnects;
         self.moves += more.moves;
         self.rest_ms = self.rest_ms.max(more.rest_ms);
@@ -155,6 +188,7 @@ struct Kept {
     entries: BTreeMap<u64, Entry>,
     leaders: Leaders,
     digests: Digests,
+    launches: Launches,
     counts: Counts,
 }
 
@@ -167,6 +201,11 @@ impl Record {
     /// Whether this defect is injected.
     pub fn is_sabotaged(&self, how: Sabotage) -> bool {
         self.sabotage == Some(how)
+    }
+
+    /// The injected defect.
+    pub fn sabotage(&self) -> Option<Sabotage> {
+        self.sabotage
     }
 
     /// Start of the simulation.
@@ -221,7 +260,8 @@ impl Record {
     /// The counts so far.
     pub fn counts(&self) -> Counts {
         let kept = self.kept.lock();
-        Counts { terms: kept.leaders.terms() as u64, entries: kept.entries.len() as u64, ..kept.counts }
+        let (terms, entries) = (kept.leaders.terms() as u64, kept.entries.len() as u64);
+        Counts { terms, entries, launched: kept.launches.len() as u64, ..kept.counts }
     }
 
     /// Digest of everything that happened.
@@ -273,6 +313,19 @@ impl Record {
             self.found(Violation::Disagreement(why));
         }
         is_first
+    }
+
+    /// Term of the entry at this index.
+    pub fn term_of(&self, index: u64) -> Option<u64> {
+        self.kept.lock().entries.get(&index).map(|entry| entry.term)
+    }
+
+    /// Records the launch of a periodic job.
+    pub fn launched(&self, launch: &Launch) {
+        let noted = self.kept.lock().launches.note(launch);
+        if let Err(error) = noted {
+            self.found(error.into());
+        }
     }
 
     /// Records a client's completed or abandoned operation.

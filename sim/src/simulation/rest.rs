@@ -1,20 +1,24 @@
 //! A simulated cluster at rest: its jobs, tables and processes in the checker's form.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use songline_model::{AllocClientStatus, Allocation, NodeStatus};
+use songline_lang::schedule::Schedule;
+use songline_model::{
+    AllocClientStatus, Allocation, Deployment, DeploymentStatus, EvalStatus, EvalTrigger, Evaluation, Job, JobType,
+    Node, NodeStatus, Time,
+};
 use songline_projections::State;
 
 use super::agent::NodeMachine;
-use crate::check::{NodeRuns, Placed, Placements, Standing};
+use crate::check::{NodeRuns, OpenEnds, OpenEval, Outlook, Placed, Placements, Standing, Wanted};
+
+/// The attribute by which jobs of the user choose their nodes.
+const CLASS_TARGET: &str = "${node.class}";
 
 /// The tables' and nodes' state for the checker.
 pub fn placements(view: &State, nodes: &[Arc<NodeMachine>]) -> Placements {
-    let count = |group: &songline_model::TaskGroup| usize::try_from(group.count).unwrap_or(0);
-    let wanted = view.jobs().map(|job| {
-        let sum = job.task_groups.iter().flatten().map(count).sum();
-        (job.id.to_string(), if job.stop { 0 } else { sum })
-    });
+    let wanted = view.jobs().map(|job| (job.id.to_string(), wanted(view, job)));
     let runs = |machine: &Arc<NodeMachine>| NodeRuns {
         node: machine.name().to_owned(),
         is_ready: view.node(machine.auth.id).is_some_and(|node| node.status == NodeStatus::Ready),
@@ -22,14 +26,51 @@ pub fn placements(view: &State, nodes: &[Arc<NodeMachine>]) -> Placements {
     };
     Placements {
         wanted: wanted.collect(),
-        allocs: view.allocs().map(|alloc| placed(alloc)).collect(),
+        allocs: view.allocs().map(|alloc| placed(view, alloc)).collect(),
         nodes: nodes.iter().map(runs).collect(),
     }
 }
 
-fn placed(alloc: &Allocation) -> Placed {
+fn wanted(view: &State, job: &Job) -> Wanted {
+    let of_groups = || job.task_groups.iter().flatten().map(|group| usize::try_from(group.count).unwrap_or(0)).sum();
+    let count = match &job.kind {
+        _ if job.stop || launches(job) => 0,
+        JobType::System | JobType::SysBatch => view.nodes().filter(|node| suits(job, node)).count(),
+        JobType::Service | JobType::Batch | JobType::Other(_) => of_groups(),
+    };
+    Wanted { count, may_lack: is_blocked(view, job) || has_failed(view, job) }
+}
+
+/// Whether the job runs only through its children.
+fn launches(job: &Job) -> bool {
+    job.is_periodic() || job.is_parameterized()
+}
+
+/// Whether the node has the class that the job asks for.
+fn suits(job: &Job, node: &Node) -> bool {
+    let mut constraints = job.constraints.iter().flatten().filter(|constraint| constraint.l_target == CLASS_TARGET);
+    constraints.all(|constraint| constraint.r_target == node.node_class)
+}
+
+fn is_blocked(view: &State, job: &Job) -> bool {
+    view.evals_of_job(&job.namespace, &job.id).any(|eval| eval.status == EvalStatus::Blocked)
+}
+
+/// Whether the deployment of the job's present version failed, after which nothing more of it is placed.
+fn has_failed(view: &State, job: &Job) -> bool {
+    let of_this_version =
+        |row: &&Arc<Deployment>| row.job_version == job.version && row.job_create_index == job.create_index;
+    let mut deployments = view.deployments_of_job(&job.namespace, &job.id).filter(of_this_version);
+    deployments.any(|row| row.status == DeploymentStatus::Failed)
+}
+
+fn placed(view: &State, alloc: &Allocation) -> Placed {
+    let job = view.job(&alloc.namespace, &alloc.job_id);
+    let kind = job.map(|job| &job.kind);
     let standing = if alloc.client_status == AllocClientStatus::Unknown {
         Standing::Unknown
+    } else if job.is_some_and(|job| is_done(job, alloc)) {
+        Standing::Done
     } else if alloc.terminal() {
         Standing::Over
     } else if alloc.client_status == AllocClientStatus::Running {
@@ -37,13 +78,84 @@ fn placed(alloc: &Allocation) -> Placed {
     } else {
         Standing::Awaited
     };
-    Placed {
-        id: alloc.id.to_string(),
-        name: alloc.name.to_string(),
-        job: alloc.job_id.to_string(),
-        node: alloc.node_name.to_string(),
-        standing,
+    let name = match kind {
+        Some(JobType::System | JobType::SysBatch) => format!("{}@{}", alloc.name, alloc.node_name),
+        Some(JobType::Service | JobType::Batch | JobType::Other(_)) | None => alloc.name.to_string(),
+    };
+    let (id, job, node) = (alloc.id.to_string(), alloc.job_id.to_string(), alloc.node_name.to_string());
+    Placed { id, name, job, node, standing }
+}
+
+/// Whether the present version of the job wants nothing in the allocation's place: a batch job once it is complete, a
+/// sysbatch job once it has ended in any way.
+fn is_done(job: &Job, alloc: &Allocation) -> bool {
+    let is_of_this_version = |own: &Arc<Job>| own.version == job.version && own.create_index == job.create_index;
+    let has_ended = match &job.kind {
+        JobType::Batch => alloc.client_status == AllocClientStatus::Complete,
+        JobType::SysBatch => alloc.terminal(),
+        JobType::Service | JobType::System | JobType::Other(_) => false,
+    };
+    has_ended && alloc.job.as_ref().is_some_and(is_of_this_version)
+}
+
+/// Evaluations and deployments that are not over, and what the scheduler would do for each job with these tables.
+pub fn open_ends(view: &State, now: Time) -> OpenEnds {
+    let is_open = |eval: &Arc<Evaluation>| eval.status == EvalStatus::Pending;
+    let open = |eval: Arc<Evaluation>| OpenEval {
+        id: eval.id.to_string(),
+        job: eval.job_id.to_string(),
+        status: eval.status.to_string(),
+    };
+    let active = view.deployments().filter(|deployment| deployment.is_active());
+    OpenEnds {
+        evals: view.evals().filter(is_open).map(open).collect(),
+        deployments: active.map(|row| (row.job_id.to_string(), row.status.to_string())).collect(),
+        jobs: view.jobs().filter(|job| !launches(job)).map(|job| outlook(view, job, now)).collect(),
     }
+}
+
+fn outlook(view: &State, job: &Job, now: Time) -> Outlook {
+    let eval = Evaluation {
+        namespace: job.namespace.clone(),
+        priority: job.priority,
+        kind: job.kind.clone(),
+        triggered_by: EvalTrigger::JobRegister,
+        job_id: job.id.clone(),
+        ..Evaluation::default()
+    };
+    let decision = songline_scheduler::schedule(view, &eval, 0, now);
+    let plan = &decision.plan;
+    let stopped = plan.node_update.values().map(Vec::len);
+    let placed = plan.node_allocation.values().map(Vec::len);
+    let evals = view.evals_of_job(&job.namespace, &job.id);
+    // A job that runs on every node waits for room on nodes that suit it, and not for other nodes.
+    let per_node = matches!(job.kind, JobType::System | JobType::SysBatch);
+    let without_room = decision.failed.iter().filter(|(_, metric)| !per_node || metric.nodes_exhausted > 0);
+    let reasons: BTreeSet<String> = evals
+        .flat_map(|eval| {
+            eval.failed_tg_allocs.iter().flat_map(|failed| failed.keys()).map(ToString::to_string).collect::<Vec<_>>()
+        })
+        .collect();
+    Outlook {
+        job: job.id.to_string(),
+        changes: stopped.chain(placed).chain(plan.node_preemptions.values().map(Vec::len)).sum(),
+        without_room: without_room.map(|(group, _)| group.to_string()).collect(),
+        is_blocked: is_blocked(view, job),
+        explained: reasons.into_iter().collect(),
+    }
+}
+
+/// The periodic jobs whose next launch is more than `late_secs_max` late: id and time of the launch. Those that skip
+/// launches while a child runs are left out.
+pub fn late_launches(view: &State, now: Time, late_secs_max: i64) -> Vec<(String, i64)> {
+    let next = |job: &Arc<Job>| {
+        let periodic =
+            job.periodic.as_ref().filter(|periodic| job.is_periodic_active() && !periodic.prohibit_overlap)?;
+        let launched = view.periodic_launch(&job.namespace, &job.id).map_or(Time::default(), |row| row.launch);
+        let next = Schedule::of(periodic).next(launched.max(Time::from_nanos(job.submit_time)))?;
+        (next.secs() + late_secs_max < now.secs()).then(|| (job.id.to_string(), next.secs()))
+    };
+    view.jobs().filter_map(next).collect()
 }
 
 /// The rows as text, for analysing a failure.

@@ -1,12 +1,16 @@
 //! Carries out a plan: one thread, one virtual clock, one source of randomness.
 
+mod at_rest;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use songline_model::Str;
+use tokio::time::Instant;
 
 use super::agent::NodeMachine;
+use super::callers::Callers;
 use super::client::Client;
 use super::disk::Troubles;
 use super::jobs::User;
@@ -14,19 +18,19 @@ use super::network::{Network, Weather, number_of};
 use super::operator::Operator;
 use super::plan::{Fault, Plan, What, Whom};
 use super::record::{Counts, Record, Violation};
-use super::rest::placements;
-use super::server::Host;
+use super::server::{Cluster as Shared, Host};
 use super::stream;
-use crate::check::{PlacementError, placements_are_sound};
 
 /// Time within which the cluster has to be healthy after the last fault.
 const QUIET_AT_LAST: Duration = Duration::from_secs(60);
 /// Time within which jobs have to run as they should: an evaluation that was given up is retried after up to six
 /// minutes.
 const REST_WITHIN: Duration = Duration::from_secs(900);
-/// Time for which they have to stay so.
-const REST_STAYS: Duration = Duration::from_secs(5);
+/// The same for a run with an injected defect, which is there on purpose.
+const SABOTAGED_REST_WITHIN: Duration = Duration::from_secs(150);
 
+/// Interval at which a run looks whether a checker found something.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Number of scheduler workers of a server.
 const SCHEDULERS: usize = 2;
 
@@ -89,7 +93,8 @@ impl Cluster {
         let network = Network::new(plan.seed ^ 0x6e65_7477_6f72_6b00);
         let machines = 1..=plan.servers as u64 + 1;
         let seed = |machine: u64| plan.seed.wrapping_mul(31).wrapping_add(machine);
-        let host = |machine| Host::new(machine, plan.servers, SCHEDULERS, seed(machine), &network, &record);
+        let shared = Shared { founders: plan.servers, schedulers: SCHEDULERS, acl: true };
+        let host = |machine| Host::new(machine, shared, seed(machine), &network, &record);
         let hosts: Vec<_> = machines.map(host).collect();
         let addresses: Vec<Str> = hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
         let node = |number| NodeMachine::new(number, seed(7000 + number as u64), addresses.clone(), &network, &record);
@@ -135,26 +140,34 @@ impl Cluster {
         for number in 1..=2 {
             tokio::spawn(stream::follow(number, seed(500 + number), self.hosts.clone(), Arc::clone(&self.record)));
         }
+        tokio::spawn(Callers::new(seed(600), &self.hosts, &self.network, &self.record).run());
         self.record.count(|counts| counts.nodes += plan.nodes as u64);
         self.nodes.iter().for_each(NodeMachine::start_agent);
-        let ids = self.nodes.iter().map(|node| node.auth.id).collect();
-        let user = User::new(seed(700), &self.hosts, ids, &self.network, &self.record);
+        let user = |number| {
+            let ids = self.nodes.iter().map(|node| node.auth.id).collect();
+            User::new(seed(number), &self.hosts, ids, &self.network, &self.record)
+        };
+        let promoter = user(701);
+        let user = user(700);
         let (user_enough, user) = (user.enough(), tokio::spawn(user.run()));
         for fault in &plan.faults {
-            tokio::time::sleep_until(self.record.started() + fault.at).await;
-            if self.record.violation().is_some() {
+            if self.found_before(fault.at).await {
                 return;
             }
             self.begin(fault);
         }
-        tokio::time::sleep_until(self.record.started() + plan.length).await;
+        if self.found_before(plan.length).await {
+            return;
+        }
         self.record.note("all is well from here on");
         self.heal();
         tokio::time::sleep(Duration::from_secs(25)).await;
+        self.launches_go_on().await;
         user_enough.store(true, Ordering::Relaxed);
         if tokio::time::timeout(QUIET_AT_LAST * 2, user).await.is_err() {
             self.record.found(Violation::Stuck("the user of jobs gets no answer".to_owned()));
         }
+        let promoting = (promoter.enough(), tokio::spawn(promoter.promote()));
         if tokio::time::timeout(QUIET_AT_LAST, self.operator.at_rest()).await.is_err() {
             self.record.found(Violation::Stuck(
                 "nothing is wrong any more, and yet the membership does not become what it should".to_owned(),
@@ -169,6 +182,17 @@ impl Cluster {
         }
         self.come_to_rest().await;
         self.jobs_come_to_rest().await;
+        promoting.0.store(true, Ordering::Relaxed);
+        promoting.1.abort();
+    }
+
+    /// Waits until this time of the run. True: a checker found something before.
+    async fn found_before(&self, at: Duration) -> bool {
+        let until = self.record.started() + at;
+        while self.record.violation().is_none() && Instant::now() < until {
+            tokio::time::sleep_until(until.min(Instant::now() + LOOK_EVERY)).await;
+        }
+        self.record.violation().is_some()
     }
 
     /// Waits until the servers have founded their cluster, and it has a root key.
@@ -305,81 +329,6 @@ impl Cluster {
         for node in &self.nodes {
             node.processes.spare();
         }
-    }
-
-    /// Checks that the cluster makes progress.
-    async fn quiesce(&self, seed: u64) {
-        let mut client = Client::new(999, seed, &self.hosts, &self.network, &self.record);
-        let answered = async {
-            let mut answered = 0;
-            while answered < 5 {
-                answered += u32::from(client.operate().await);
-            }
-        };
-        if tokio::time::timeout(QUIET_AT_LAST, answered).await.is_err() {
-            self.record.found(Violation::Stuck("nothing is wrong any more, and yet clients get no answers".to_owned()));
-        }
-    }
-
-    /// Checks that all servers reach the same end of the log.
-    async fn come_to_rest(&self) {
-        let wanted = || self.hosts.iter().filter(|host| host.is_wanted());
-        let same = async {
-            loop {
-                let last: Vec<_> = wanted().map(|host| host.life().and_then(|life| life.log().applied())).collect();
-                if last.iter().all(|applied| applied.is_some() && *applied == last[0]) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-        };
-        if tokio::time::timeout(QUIET_AT_LAST, same).await.is_err() {
-            let last: Vec<_> =
-                wanted().map(|host| (host.machine(), host.life().and_then(|life| life.log().applied()))).collect();
-            self.record
-                .found(Violation::Stuck(format!("nothing is wrong any more, and yet servers stay behind: {last:?}")));
-        }
-    }
-
-    /// Checks that all jobs run as they should, and stay so.
-    async fn jobs_come_to_rest(&self) {
-        if self.record.violation().is_some() {
-            return;
-        }
-        let since = tokio::time::Instant::now();
-        let mut sound_since = None;
-        loop {
-            let verdict = self.jobs();
-            match &verdict {
-                Ok(()) if sound_since.is_some_and(|at: tokio::time::Instant| at.elapsed() >= REST_STAYS) => {
-                    let took = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-                    self.record.note(&format!("all jobs run as they should after {took} ms"));
-                    return self.record.count(|counts| counts.rest_ms = took);
-                }
-                Ok(()) => drop(sound_since.get_or_insert_with(tokio::time::Instant::now)),
-                Err(_) => sound_since = None,
-            }
-            if let Err(why) = verdict
-                && since.elapsed() >= REST_WITHIN
-            {
-                self.record.tell(self.rows());
-                return self.record.found(why);
-            }
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-    }
-
-    fn jobs(&self) -> Result<(), Violation> {
-        let ruling = self.hosts.iter().filter_map(|host| host.life()).find(|life| life.core.leads());
-        let Some(life) = ruling else { return Err(Violation::Stuck("nobody rules".to_owned())) };
-        let checked: Result<(), PlacementError> = placements_are_sound(&placements(&life.view(), &self.nodes));
-        Ok(checked?)
-    }
-
-    /// The jobs' rows as text, for analysing a failure.
-    fn rows(&self) -> Vec<String> {
-        let life = self.hosts.iter().find_map(|host| host.life());
-        life.map(|life| super::rest::told(&life.view(), &self.nodes)).unwrap_or_default()
     }
 }
 

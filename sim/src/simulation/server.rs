@@ -47,14 +47,24 @@ const TAIL_BATCHES_MAX: usize = 20;
 /// Number of versions that are kept of a job.
 const JOB_VERSIONS_MAX: u64 = 6;
 
+/// Settings that all servers of a cluster share.
+#[derive(Debug, Clone, Copy)]
+pub struct Cluster {
+    /// Number of servers that found it.
+    pub founders: usize,
+    /// Number of scheduler workers of each server.
+    pub schedulers: usize,
+    /// Whether ACLs are enabled.
+    pub acl: bool,
+}
+
 /// One machine.
 pub struct Host {
     /// Machine number, from 1: its address, whichever server is on it.
     machine: u64,
     /// Addresses of the servers that found the cluster, which every server looks for.
     founders: Vec<String>,
-    /// Number of scheduler workers of its server.
-    schedulers: usize,
+    cluster: Cluster,
     /// Id of its server in the cluster, which a new disk changes; 0 before its first start.
     id: AtomicU64,
     platter: SharedPlatter,
@@ -103,20 +113,13 @@ impl Life {
 
 impl Host {
     /// Creates a machine that was never started.
-    pub fn new(
-        machine: u64,
-        founders: usize,
-        schedulers: usize,
-        seed: u64,
-        network: &Arc<Network>,
-        record: &Arc<Record>,
-    ) -> Arc<Self> {
+    pub fn new(machine: u64, cluster: Cluster, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (skew, rate) = (rng.random_range(-500..=500), rng.random_range(900..=1100));
         Arc::new(Self {
             machine,
-            founders: (1..=founders as u64).map(address_of).collect(),
-            schedulers,
+            founders: (1..=cluster.founders as u64).map(address_of).collect(),
+            cluster,
             id: AtomicU64::new(0),
             platter: Platter::new(rng.random()),
             folders: Default::default(),
@@ -125,7 +128,7 @@ impl Host {
             record: Arc::clone(record),
             rng: Mutex::new(rng),
             life: Mutex::new(None),
-            wanted: AtomicBool::new(machine <= founders as u64),
+            wanted: AtomicBool::new(machine <= cluster.founders as u64),
             damaged: AtomicBool::default(),
             refuses: AtomicBool::default(),
         })
@@ -269,7 +272,7 @@ impl Host {
         let tcp = Tcp::new(self.machine, ending, &self.network, &self.record);
         let trust = ServerTrust::new("global", false, None, Unproven::Anybody);
         let mut config = ServerConfig {
-            num_schedulers: self.schedulers,
+            num_schedulers: self.cluster.schedulers,
             heartbeats: HEARTBEATS,
             bootstrap_expect: self.founders.len(),
             job_tracked_versions: JOB_VERSIONS_MAX,
@@ -285,7 +288,7 @@ impl Host {
             verify_names: false,
         };
         Setup {
-            info: info(self.machine, &config),
+            info: info(self.machine, self.cluster.acl, &config),
             config,
             dir: PathBuf::from("/data"),
             agent_config: serde_json::Value::Null,
@@ -400,7 +403,7 @@ fn address_of(machine: u64) -> String {
     format!("machine-{machine}:4647")
 }
 
-fn info(machine: u64, config: &ServerConfig) -> AgentInfo {
+fn info(machine: u64, acl: bool, config: &ServerConfig) -> AgentInfo {
     AgentInfo {
         version: "1.6.5".into(),
         name: format!("server-{machine}.global"),
@@ -410,7 +413,7 @@ fn info(machine: u64, config: &ServerConfig) -> AgentInfo {
         serf_port: 4648,
         enable_debug: false,
         enable_event_broker: true,
-        acl: AclSettings::default(),
+        acl: AclSettings { enabled: acl, ..AclSettings::default() },
         rpc_rate_labels: false,
         dispatched_metrics: false,
         prometheus_metrics: false,

@@ -15,7 +15,7 @@ use super::http::{self, Answer};
 use super::network::Network;
 use super::record::Record;
 use super::run::on_virtual_time;
-use super::server::Host;
+use super::server::{Cluster, Host};
 
 /// Interval at which the state is looked at while something is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -47,13 +47,13 @@ impl Stage {
         const NO_SABOTAGE: Option<Sabotage> = None;
         let record = Arc::new(Record::new(NO_SABOTAGE));
         let network = Network::new(seed ^ 0x7374_6167_6500_0000);
-        let host = Host::new(1, 1, 1, seed, &network, &record);
+        let host = Host::new(1, Cluster { founders: 1, schedulers: 1, acl: false }, seed, &network, &record);
         Self { seed, network, record, host, nodes: Mutex::default() }
     }
 
     /// Asks the server over HTTP. `None`: no answer came.
     pub async fn ask(&self, method: &str, path: &str, body: String) -> Option<Answer> {
-        http::ask(&self.network, &self.host, method, path, body).await
+        http::ask(&self.network, &self.host, None, (method, path), body).await
     }
 
     /// Newest applied state. `None`: the server does not run.

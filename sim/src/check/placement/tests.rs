@@ -2,16 +2,16 @@
 
 use expect_test::{Expect, expect};
 
-use super::{NodeRuns, Placed, Placements, Standing, placements_are_sound};
+use super::{NodeRuns, Placed, Placements, Standing, Wanted, placements_are_sound};
 
-/// Notation: `web=2` wanted; `1:web[0]@a` in the tables, with `?` unknown, `-` over, `~` not reported yet; `a:1,2`
-/// processes of a node, `a!` for a node that is not ready.
+/// Notation: `web=2` wanted, `web=2?` fewer if need be; `1:web[0]@a` in the tables, with `?` unknown, `-` over, `.`
+/// done, `~` not reported yet; `a:1,2` processes of a node, `a!` for a node that is not ready.
 fn check(wanted: &str, allocs: &str, nodes: &str, expected: &Expect) {
     let placements = Placements {
         wanted: wanted
             .split_whitespace()
             .filter_map(|word| word.split_once('='))
-            .map(|(job, n)| (job.into(), n.parse().unwrap()))
+            .map(|(job, n)| (job.into(), wants(n)))
             .collect(),
         allocs: allocs.split_whitespace().map(placed).collect(),
         nodes: nodes.split_whitespace().map(node).collect(),
@@ -20,13 +20,18 @@ fn check(wanted: &str, allocs: &str, nodes: &str, expected: &Expect) {
     expected.assert_eq(&verdict.map_or_else(|error| error.to_string(), |()| "sound".to_owned()));
 }
 
+fn wants(text: &str) -> Wanted {
+    Wanted { count: text.trim_end_matches('?').parse().unwrap(), may_lack: text.ends_with('?') }
+}
+
 fn placed(word: &str) -> Placed {
     let (id, rest) = word.split_once(':').unwrap();
     let (name, at) = rest.split_once('@').unwrap();
-    let node = at.trim_end_matches(['?', '-', '~']);
+    let node = at.trim_end_matches(['?', '-', '.', '~']);
     let standing = match &at[node.len()..] {
         "?" => Standing::Unknown,
         "-" => Standing::Over,
+        "." => Standing::Done,
         "~" => Standing::Awaited,
         _ => Standing::Runs,
     };
@@ -52,6 +57,20 @@ fn too_many_and_too_few_allocs_are_found() {
     check("web=2", "1:web[0]@a", "a:1", &expect!["job web wants 2 allocations and has 1"]);
     check("web=1", "1:web[0]@a 2:web[1]@a", "a:1,2", &expect!["job web wants 1 allocations and has 2"]);
     check("", "1:web[0]@a", "a:1", &expect!["job web wants 0 allocations and has 1"]);
+}
+
+#[test]
+fn done_allocs_count_and_run_nothing() {
+    check("b=2", "1:b[0]@a. 2:b[1]@a", "a:2", &expect!["sound"]);
+    check("b=2", "1:b[0]@a. 2:b[0]@a. 3:b[0]@a", "a:3", &expect!["job b wants 2 allocations and has 1"]);
+    check("b=1", "1:b[0]@a. 2:b[1]@a.", "a:", &expect!["sound"]);
+    check("b=0", "1:b[0]@a.", "a:1", &expect!["a runs 1, and should not"]);
+}
+
+#[test]
+fn job_that_waits_for_room_may_have_fewer_and_never_more() {
+    check("web=2?", "1:web[0]@a", "a:1", &expect!["sound"]);
+    check("web=0?", "1:web[0]@a", "a:1", &expect!["job web wants 0 allocations and has 1"]);
 }
 
 #[test]

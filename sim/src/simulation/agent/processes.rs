@@ -75,8 +75,8 @@ impl Processes {
         }
     }
 
-    /// Starts a run.
-    pub async fn start(&self, key: RunKey) -> Result<(), StartFailure> {
+    /// Starts a run that does what its task is configured to do, and fails at random.
+    pub async fn start(&self, key: RunKey, script: Script) -> Result<(), StartFailure> {
         let failing = self.failing_of_1000.load(Ordering::Relaxed);
         let (takes_ms, fate, after_ms) = {
             let mut rng = self.rng.lock();
@@ -86,12 +86,15 @@ impl Processes {
         if fate < failing {
             return Err(StartFailure { error: "it does not start today".into(), recoverable: true });
         }
+        if let Some(error) = script.start_error {
+            return Err(StartFailure { error, recoverable: false });
+        }
         let process = self.begin(key, false);
-        if fate < failing * 3 {
-            tokio::spawn(async move {
-                tokio::time::sleep(Duration::from_millis(after_ms)).await;
-                process.end(ExitResult::code(1));
-            });
+        let fails_after = (fate < failing * 3).then_some((Duration::from_millis(after_ms), 1));
+        let ends_after = script.ends().then_some((script.runs_for, script.exit_code));
+        // The end that comes first is the end.
+        for (after, exit_code) in fails_after.into_iter().chain(ends_after) {
+            end_later(process.clone(), after, exit_code);
         }
         Ok(())
     }
@@ -103,10 +106,7 @@ impl Processes {
             return Err(StartFailure { error, recoverable: false });
         }
         let process = self.begin(key, true);
-        tokio::spawn(async move {
-            tokio::time::sleep(script.runs_for).await;
-            process.end(ExitResult::code(script.exit_code));
-        });
+        end_later(process, script.runs_for, script.exit_code);
         Ok(())
     }
 
@@ -155,4 +155,11 @@ impl Processes {
     fn get(&self, key: &RunKey) -> Option<Process> {
         self.runs.lock().get(key).cloned()
     }
+}
+
+fn end_later(process: Process, after: Duration, exit_code: i64) {
+    tokio::spawn(async move {
+        tokio::time::sleep(after).await;
+        process.end(ExitResult::code(exit_code));
+    });
 }

@@ -234,13 +234,13 @@ impl Shell {
 
     fn start_task(&self, task: Str, run: u64) {
         let key = self.key(&task, run);
-        let script = self.agent.machine.scripted.then(|| Script::of(self.machine.alloc(), &task));
+        let script = Script::of(self.machine.alloc(), &task);
         let (agent, orders) = (Arc::clone(&self.agent), self.orders.clone());
         self.agent.life.spawn(async move {
             let processes = &agent.machine.processes;
-            let outcome = match script {
-                None => processes.start(key.clone()).await,
-                Some(script) => processes.start_scripted(key.clone(), script).await,
+            let outcome = match agent.machine.scripted {
+                false => processes.start(key.clone(), script).await,
+                true => processes.start_scripted(key.clone(), script).await,
             };
             let outcome = outcome.map(|()| Blob::default());
             let started = outcome.is_ok();

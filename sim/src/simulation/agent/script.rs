@@ -20,6 +20,11 @@ pub struct Script {
 }
 
 impl Script {
+    /// Whether a run ends by itself.
+    pub fn ends(&self) -> bool {
+        self.runs_for < FOR_EVER
+    }
+
     /// The script of a task of an allocation. Without the keys `start_error`, `run_for` and `exit_code` in its
     /// configuration, a task runs until it is stopped.
     pub fn of(alloc: &Allocation, task: &str) -> Self {

@@ -124,21 +124,75 @@ fn servers_whose_disks_failed_or_were_full_come_back_with_all_they_acknowledged(
 
 /// The first finding of runs with an injected defect. Every change of the servers' behaviour changes which seeds meet
 /// the defect, so several seeds are tried.
-fn found(sabotage: Sabotage) -> String {
-    let faults = [(12, 25, What::Isolate(Whom::Leader)), (40, 1, What::Crash(Whom::Leader))];
-    let plan = |seed| Plan { sabotage: Some(sabotage), clients: 8, ..story(seed, 45, &faults) };
+fn found(sabotage: Sabotage, plan: impl Fn(u64) -> Plan) -> String {
+    let plan = |seed| Plan { sabotage: Some(sabotage), ..plan(seed) };
     let violation = (9..17).find_map(|seed| run(&plan(seed)).violation);
     violation.map_or_else(|| "nothing".to_owned(), |(_, violation)| violation.to_string())
 }
 
+fn check(sabotage: Sabotage, plan: impl Fn(u64) -> Plan, words: &str) {
+    let said = found(sabotage, plan);
+    assert!(said.contains(words), "{sabotage:?}: {said}");
+}
+
 #[test]
 fn every_sabotage_is_found_by_its_checker() {
-    let check = |sabotage, words: &str| {
-        let said = found(sabotage);
-        assert!(said.contains(words), "{sabotage:?}: {said}");
-    };
-    check(Sabotage::ReadsWithoutBarrier, "not linearizable");
-    check(Sabotage::DroppedEntries, " applied Entry {");
-    check(Sabotage::SkippedFrames, "the stream lacks index");
-    check(Sabotage::ProcessesThatStay, "and should not");
+    let faults = [(12, 25, What::Isolate(Whom::Leader)), (40, 1, What::Crash(Whom::Leader))];
+    let plan = |seed| Plan { clients: 8, ..story(seed, 45, &faults) };
+    check(Sabotage::ReadsWithoutBarrier, plan, "not linearizable");
+    check(Sabotage::DroppedEntries, plan, " applied Entry {");
+    check(Sabotage::SkippedFrames, plan, "the stream lacks index");
+    check(Sabotage::ProcessesThatStay, plan, "and should not");
+}
+
+/// A run in which little goes wrong, and much is decided.
+fn busy(seed: u64) -> Plan {
+    story(seed, 90, &[(60, 1, What::Crash(Whom::Leader))])
+}
+
+/// A run that comes to its end soon.
+fn calm(seed: u64) -> Plan {
+    story(seed, 45, &[])
+}
+
+#[test]
+fn sabotaged_launches_are_found() {
+    check(Sabotage::LaunchesTwice, busy, "and again at index");
+    check(Sabotage::LaunchesLeftOut, busy, "the launch");
+}
+
+#[test]
+fn sabotaged_preemptions_are_found() {
+    check(Sabotage::VictimsInVain, busy, "was preempted in vain");
+    check(Sabotage::VictimsOfNearPriority, busy, "was preempted by");
+}
+
+#[test]
+fn sabotaged_rollouts_are_found() {
+    check(Sabotage::HastyRollouts, busy, "at once");
+}
+
+#[test]
+fn sabotaged_deployments_are_found() {
+    check(Sabotage::EndlessDeployments, calm, "the deployment of");
+}
+
+#[test]
+fn sabotaged_rights_are_found() {
+    check(Sabotage::TokensThatStay, busy, "a writer may not");
+}
+
+#[test]
+fn sabotaged_wake_ups_are_found() {
+    check(Sabotage::LostWakeUps, calm, "is blocked, and the scheduler would make");
+}
+
+#[test]
+fn sabotaged_evaluations_are_found() {
+    check(Sabotage::OpenEvals, calm, "is still pending");
+}
+
+#[test]
+fn sabotaged_registrations_are_found() {
+    check(Sabotage::ForgottenJobs, calm, "allocations and has");
 }
