@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 seconds=${1:?how many seconds for each target}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(bexpr hcl hcl1 acl config json words jwt paths frames command checkpoint rpc shell http)
+[ $# -gt 0 ] || targets=(bexpr hcl hcl1 acl config json words template jwt paths frames command checkpoint rpc shell http)
 
 for target in "${targets[@]}"; do
     features=()

@@ -4,6 +4,7 @@
 pub mod jwt;
 pub mod lang;
 pub mod paths;
+pub mod template;
 
 #[cfg(feature = "rpc")]
 pub mod rpc;

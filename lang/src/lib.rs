@@ -14,5 +14,6 @@ pub mod jobspec;
 pub mod regexp;
 mod rust_type;
 pub mod schedule;
+pub mod template;
 pub mod version;
 pub mod zone;

@@ -13,6 +13,8 @@ mod corpus;
 mod lang;
 #[path = "../../fuzz/src/paths.rs"]
 mod paths;
+#[path = "../../fuzz/src/template.rs"]
+mod template;
 
 #[test]
 fn filters_are_read_or_refused() {
@@ -52,4 +54,9 @@ fn versions_constraints_durations_and_patterns_are_read_or_refused() {
 #[test]
 fn paths_of_variables_and_patterns_are_read_or_refused() {
     corpus::replay("paths", paths::paths);
+}
+
+#[test]
+fn templates_are_rendered_or_refused() {
+    corpus::replay("template", template::template);
 }

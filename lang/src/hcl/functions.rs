@@ -27,6 +27,11 @@ pub(crate) enum Failure {
     Call(String),
 }
 
+/// Reads a YAML document; the error is the reason.
+pub(crate) fn yaml_document(text: &str) -> Result<Value, String> {
+    yaml::document(text)
+}
+
 /// Type that a parameter accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {

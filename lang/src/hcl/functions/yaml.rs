@@ -33,6 +33,13 @@ fn decode(given: &[Value]) -> Called {
     reader.stream()
 }
 
+/// Reads a YAML document; the error is the reason.
+pub(super) fn document(text: &str) -> Result<Value, String> {
+    decode(&[Value::text(text)]).map_err(|failure| match failure {
+        Failure::Argument(_, reason) | Failure::Call(reason) => reason,
+    })
+}
+
 struct Reader<'t> {
     parser: Parser<'t, StrInput<'t>>,
     text: &'t str,

@@ -1,0 +1,177 @@
+//! Stories that need answers or bounds.
+
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+use songline_model::ServiceRegistration;
+
+use super::{Nobody, consul};
+use crate::template::consul::nomad::{self, Variable};
+use crate::template::consul::{Question, VariableName};
+use crate::template::{Bounds, MissingKey, NoLibrary, Options, Template, Value};
+
+fn web() -> VariableName {
+    VariableName { path: "nomad/jobs/web".to_owned(), namespace: "default".to_owned(), region: "global".to_owned() }
+}
+
+/// A world that knows one variable and one service.
+fn known() -> Nobody {
+    let items = [("a", "1"), ("b", "two words"), ("c_d", "x")];
+    let variable = Variable {
+        path: web().path,
+        namespace: web().namespace,
+        create_index: 7,
+        modify_index: 9,
+        items: items.map(|(key, text)| (key.to_owned(), text.to_owned())).into(),
+        ..Variable::default()
+    };
+    let row = ServiceRegistration {
+        service_name: "db".into(),
+        address: "127.0.0.1".into(),
+        port: 5432,
+        tags: vec!["primary".into(), "v2".into()],
+        ..ServiceRegistration::default()
+    };
+    let answers = vec![
+        (Question::Variable(web()), variable.value()),
+        (Question::VariableList(web()), Value::list(vec![variable.listed()])),
+        (Question::VariableExists(web()), Value::Bool(true)),
+        (Question::Service { name: "db".to_owned(), choose: None }, Value::list(vec![nomad::service(&row)])),
+        (Question::Services, Value::list(vec![nomad::service_name("db", ["primary"])])),
+    ];
+    Nobody { answers: answers.into() }
+}
+
+fn story(texts: &[&str], missing_key: MissingKey, expected: Expect) {
+    let lines: Vec<String> = texts.iter().map(|text| consul(text, &known(), missing_key)).collect();
+    expected.assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn variable_is_a_map_with_methods() {
+    story(
+        &[
+            "{{ with $v := nomadVar \"nomad/jobs/web\" }}{{ $v.Path }}|{{ $v.a }}|{{ index $v \"b\" }}|{{ len $v }}{{ end }}",
+            "{{ range $k, $x := nomadVar \"nomad/jobs/web\" }}{{ $k }}={{ $x }};{{ end }}",
+            "{{ with nomadVar \"nomad/jobs/web\" }}{{ .Keys }} {{ .Values }} {{ range .Tuples }}{{ .K }}:{{ .V }} {{ end }}{{ end }}",
+            "{{ with nomadVar \"nomad/jobs/web\" }}{{ .Metadata.ModifyIndex }} {{ .Parent.Path }} {{ .a.Parent.Path }}{{ end }}",
+            "{{ with nomadVar \"nomad/jobs/web@default.global\" }}{{ . | toJSON }} {{ .ItemsMap | toYAML }}{{ end }}",
+            "{{ range nomadVarList \"nomad/jobs/web\" }}<{{ . }} {{ .Path }} {{ .Namespace }}>{{ end }}",
+            "{{ nomadVarExists \"nomad/jobs/web\" }} {{ nomadVarExists \"other\" }}",
+        ],
+        MissingKey::Zero,
+        expect![[r#"
+            = "|1|two words|3"
+            = "a=1;b=two words;c_d=x;"
+            = "[a b c_d] [1 two words x] a:1 b:two words c_d:x "
+            = "9 nomad/jobs/web nomad/jobs/web"
+            = "{\"a\":\"1\",\"b\":\"two words\",\"c_d\":\"x\"} a: \"1\"\nb: two words\nc_d: x"
+            = "<nomad/jobs/web nomad/jobs/web default>"
+            = "true false" nomad.var.get(other@default.global)"#]],
+    );
+}
+
+#[test]
+fn missing_key_of_a_variable_is_empty_or_an_error() {
+    let text = "{{ with nomadVar \"nomad/jobs/web\" }}{{ .none }}{{ end }}";
+    story(&[text], MissingKey::Zero, expect![[r#"= """#]]);
+    story(
+        &[text],
+        MissingKey::Error,
+        expect![[r#"! "template: :1:39: executing \"\" at <.none>: map has no entry for key \"none\"""#]],
+    );
+}
+
+#[test]
+fn services_are_lists_of_registrations() {
+    story(
+        &[
+            "{{ range nomadService \"db\" }}{{ .Name }} {{ .Address }}:{{ .Port }} {{ .Tags }} {{ .Tags | join \",\" }}{{ end }}",
+            "{{ range nomadService \"db\" }}{{ if .Tags.Contains \"v2\" }}new{{ end }}{{ if .Tags | contains \"v3\" }}newer{{ end }}{{ end }}",
+            "{{ range nomadServices }}{{ .Name }} {{ .Tags }}{{ end }}",
+            "{{ range nomadService \"none\" }}x{{ else }}nobody{{ end }}{{ nomadService 1 \"key\" \"db\" | len }}",
+        ],
+        MissingKey::Zero,
+        expect![[r#"
+            = "db 127.0.0.1:5432 [primary v2] primary,v2"
+            = "new"
+            = "db [primary]"
+            = "nobody0" nomad.service(db:1|key) nomad.service(none)"#]],
+    );
+}
+
+#[test]
+fn all_missing_answers_are_collected_in_one_rendering() {
+    story(
+        &[
+            "{{ key \"some/key\" }} {{ keyOrDefault \"some/other\" \"d\" }} {{ with secret \"kv/x\" }}{{ .Data }}{{ end }}",
+            "{{ with nomadVar \"a\" }}{{ .x }}{{ end }}{{ with nomadVar \"b@ns\" }}{{ .x }}{{ end }}",
+        ],
+        MissingKey::Zero,
+        expect![[r#"
+            = " d " kv.block(some/key) kv.get(some/other) vault.read(kv/x)
+            = "" nomad.var.block(a@default.global) nomad.var.block(b@ns.global)"#]],
+    );
+}
+
+#[test]
+fn times_follow_go_layouts() {
+    story(
+        &[
+            "{{ timestamp }} {{ timestamp \"unix\" }} {{ timestamp \"2006-01-02 15:04:05.000\" }}",
+            "{{ timestamp \"Mon Jan _2 3:04PM 2006 MST -0700 January Monday .999 02/1/06\" }}",
+        ],
+        MissingKey::Zero,
+        expect![[r#"
+            = "2006-01-02T15:04:05Z 1136214245 2006-01-02 15:04:05.123"
+            = "Mon Jan  2 3:04PM 2006 UTC +0000 January Monday .123 02/1/06""#]],
+    );
+}
+
+#[test]
+fn denied_functions_fail_and_hmac_is_that_of_rfc_4231() {
+    story(
+        &["{{ plugin \"x\" }}", "{{ hmacSHA256Hex \"what do ya want for nothing?\" \"Jefe\" }}"],
+        MissingKey::Zero,
+        expect![[r#"
+            ! "template: :1:3: executing \"\" at <plugin \"x\">: error calling plugin: function is disabled"
+            = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843""#]],
+    );
+}
+
+#[test]
+fn delimiters_can_be_others() {
+    let options = Options { left: "<%".to_owned(), right: "%>".to_owned(), ..Options::default() };
+    let template = Template::parse("t", "<% . -%>  {{ x }} <%- `}}` %>", &options, &NoLibrary).unwrap();
+    let output = template.render(Value::Int(3), &NoLibrary, Bounds::default()).unwrap();
+    assert_eq!(String::from_utf8(output).unwrap(), "3{{ x }}}}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_written_as_they_are() {
+    let template = Template::parse("t", "{{ \"a\\xff\\x80é\" }}", &Options::default(), &NoLibrary).unwrap();
+    let output = template.render(Value::Nil, &NoLibrary, Bounds::default()).unwrap();
+    assert_eq!(output, b"a\xff\x80\xc3\xa9");
+}
+
+#[test]
+fn endless_templates_end_with_an_error() {
+    let list: BTreeMap<_, _> = [("l".into(), Value::list(vec![Value::Nil; 1000]))].into();
+    let small = Bounds { steps: 100_000, bytes: 100_000 };
+    let error = |text: &str| {
+        let template = Template::parse("t", text, &Options::default(), &NoLibrary).unwrap();
+        template.render(Value::map(list.clone()), &NoLibrary, small).unwrap_err().to_string()
+    };
+    let texts = [
+        "{{ define \"r\" }}{{ template \"r\" }}{{ end }}{{ template \"r\" }}",
+        "{{ range .l }}{{ range $.l }}{{ range $.l }}{{ end }}{{ end }}{{ end }}",
+        "{{ $x := \"0123456789\" }}{{ range .l }}{{ $x = print $x $x }}{{ end }}",
+        "{{ printf \"%999999d\" 1 }}",
+    ];
+    expect![[r#"
+        template: t:1:28: executing "r" at <{{template "r"}}>: exceeded maximum template depth (150)
+        template: t:1:39: executing "t" at <$.l>: the template takes too many steps
+        template: t:1:46: executing "t" at <print $x $x>: the template makes too much text
+        template: t:1:3: executing "t" at <printf "%999999d" 1>: the template makes too much text"#]]
+    .assert_eq(&texts.map(error).join("\n"));
+}
