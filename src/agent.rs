@@ -14,7 +14,7 @@ use serde_json::json;
 use songline_api::AgentInfo;
 use songline_api::{Api, Limits, Secure};
 use songline_client::reverse::NodeCalls;
-use songline_client::{Client, ClientConfig};
+use songline_client::{Client, ClientConfig, ServerReads};
 use songline_log::{Disk, RealDisk};
 use songline_rpc::port::Dialer;
 use songline_server::forwarding::Forwarder;
@@ -29,6 +29,7 @@ use crate::config::network::{Addresses, advertised};
 use crate::https;
 use crate::listen::{self, Bound};
 use crate::outgoing::HttpFetch;
+use crate::reads::OwnReads;
 use crate::task_api::OwnApi;
 
 use client_only::ClientOnly;
@@ -108,7 +109,9 @@ impl Agent {
         let (mut client, mut client_only) = (None, None);
         if let Some(settings) = &config.client {
             let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
-            let told = ClientConfig { task_api: Some(task_api), ..told(&config, settings, &data_dir, http, &closing) };
+            let reads = Arc::new(OwnReads::new(Api::new(Arc::clone(&server))));
+            let told = told(&config, settings, &data_dir, http, &closing);
+            let told = ClientConfig { task_api: Some(task_api), server_reads: Some(reads), ..told };
             if alone {
                 let node = Arc::new(Client::start(told, Arc::clone(&server)).await.context("starting the node agent")?);
                 let calls = NodeCalls::default();
@@ -140,7 +143,9 @@ impl Agent {
         let http = listener.local_addr()?;
         let settings = config.client.clone().context("an agent needs a server or a client block that is enabled")?;
         let closing = CancellationToken::new();
+        let reads = Arc::new(OwnReads::later());
         let told = told(&config, &settings, &data_dir, http, &closing);
+        let told = ClientConfig { server_reads: Some(Arc::clone(&reads) as Arc<dyn ServerReads>), ..told };
         let dialer = listen::tls(&config)?.map_or_else(Dialer::plain, Dialer::secured);
         let client_only =
             Arc::new(ClientOnly::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
@@ -148,6 +153,7 @@ impl Agent {
         let headers = config.response_headers.clone();
         let relay =
             Relay::new(Arc::clone(&client_only), Forwarder::of_node(dialer), shown, config.acl.enabled, headers);
+        reads.set(relay.clone());
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
         Ok(Self {

@@ -9,6 +9,7 @@ mod https;
 mod listen;
 mod logging;
 mod outgoing;
+mod reads;
 mod task_api;
 
 /// A proposed command, for tools that use a server without HTTP.

@@ -8,7 +8,7 @@
 pub(crate) mod child;
 mod download;
 mod fence;
-mod place;
+pub(crate) mod place;
 mod source;
 mod unpack;
 

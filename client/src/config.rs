@@ -9,6 +9,7 @@ use songline_rpc::world::{Machine, World};
 
 use crate::about::AboutAgent;
 use crate::task_api::TaskApi;
+use crate::template::{ServerReads, TemplateSettings};
 
 /// Configuration of a node agent.
 #[derive(Debug, Clone)]
@@ -70,6 +71,10 @@ pub struct ClientConfig {
     pub executor: Vec<PathBuf>,
     /// Answers requests of tasks over the socket in their secrets directories. `None`: tasks have no such socket.
     pub task_api: Option<Arc<dyn TaskApi>>,
+    /// What templates may do, and how servers are asked for them.
+    pub template: TemplateSettings,
+    /// Reads of the servers' API for templates. `None`: templates wait for answers that do not come.
+    pub server_reads: Option<Arc<dyn ServerReads>>,
     /// Answers servers' requests about the agent. `None`: such requests are refused.
     pub about: Option<Arc<dyn AboutAgent>>,
     /// The machine that the node runs on.
@@ -107,6 +112,8 @@ impl Default for ClientConfig {
             disable_remote_exec: false,
             executor: Vec::new(),
             task_api: None,
+            template: TemplateSettings::default(),
+            server_reads: None,
             about: None,
             world: Arc::new(Machine::default()),
         }

@@ -28,6 +28,7 @@ mod signal;
 mod state;
 mod stats;
 mod task_api;
+mod template;
 pub mod tls;
 
 pub use about::AboutAgent;
@@ -39,3 +40,4 @@ pub use servers::NetServers;
 pub use state::StateError;
 pub use stats::TaskUsage;
 pub use task_api::TaskApi;
+pub use template::{ReadAnswer, Retry, ServerReads, TemplateSettings};

@@ -3,6 +3,7 @@
 
 mod processes;
 mod setup;
+mod start;
 pub(crate) mod validate;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use self::processes::Processes;
+use self::start::Templates;
 use crate::allocdir::AllocDir;
 use crate::beneath::Dir;
 use crate::clock::Clock;
@@ -112,6 +114,7 @@ impl Runner {
             dir: dir.clone(),
             processes: Arc::clone(&processes),
             prepared: Arc::default(),
+            templates: Arc::default(),
             setup: None,
             announcer: None,
             withdrawing: Vec::new(),
@@ -183,6 +186,8 @@ struct Shell {
     processes: Arc<Processes>,
     /// Prepared driver configuration of each task, for its start.
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
+    /// Templates of tasks, from their first set-up until they have ended for good.
+    templates: Arc<Templates>,
     setup: Option<AbortHandle>,
     /// Created when there is something to announce or to withdraw: most allocations have no services.
     announcer: Option<Announcer>,
@@ -284,6 +289,7 @@ impl Shell {
                 Effect::AbortSetUp => drop(self.setup.take().map(|setup| setup.abort())),
                 Effect::RecoverTask { task, run, handle } => self.recover(task, run, handle),
                 Effect::SetUpTask { task } => self.set_up_task(task),
+                Effect::AbortTaskSetUp { task } => self.templates.abort(&task),
                 Effect::StartTask { task, run } if unrecorded => {
                     let outcome = Err(StartFailure { error: NotWritten::Disk.to_string().into(), recoverable: true });
                     send(&self.back, Input::Started { task, run, outcome });
@@ -308,6 +314,7 @@ impl Shell {
                 Effect::DestroyTask { task, run } => self.destroy_task(task, run),
                 Effect::TaskDone { task } => {
                     self.prepared.lock().remove(&task);
+                    self.templates.remove(&task);
                 }
                 Effect::Announce { of } => self.announce(of),
                 Effect::Withdraw { of } => self.withdraw(of),
@@ -438,47 +445,6 @@ impl Shell {
                 }
                 Ok(None) => send(&back, Input::Recovered { task, found: Ok(None) }),
                 Err(error) => send(&back, Input::Recovered { task, found: Err(error.into()) }),
-            }
-        });
-    }
-
-    fn set_up_task(&self, task: Str) {
-        let (shared, dir, back, prepared) =
-            (Arc::clone(&self.shared), self.dir.clone(), self.back.clone(), Arc::clone(&self.prepared));
-        let alloc = Arc::clone(self.machine.alloc());
-        let driver = self.driver(&task);
-        let run = self.machine.task_run(&task).unwrap_or(0) + 1;
-        self.spawn(async move {
-            let outcome = match setup::set_up_task(&shared, &alloc, &dir, &task, run, driver.as_deref(), &back).await {
-                Ok(config) => {
-                    prepared.lock().insert(task.clone(), config);
-                    setup::fetch_artifacts(&shared, &alloc, &dir, &task, &back).await
-                }
-                Err(error) => Err(StartFailure { error: error.into(), recoverable: false }),
-            };
-            send(&back, Input::TaskSetUp { task, outcome });
-        });
-    }
-
-    fn start_task(&self, task: Str, run: u64) {
-        let (back, processes) = (self.back.clone(), Arc::clone(&self.processes));
-        let config = self.prepared.lock().get(&task).cloned();
-        let id = self.run_id(&task, run);
-        let (Some(config), Some(driver)) = (config, self.driver(&task)) else {
-            let outcome = Err(StartFailure { error: "the task was not set up".into(), recoverable: true });
-            return send(&back, Input::Started { task, run, outcome });
-        };
-        let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
-        self.spawn(async move {
-            let _socket = socket(&shared, &dir, &task, owner);
-            match driver.start(TaskConfig { id, ..config }).await {
-                Ok(process) => {
-                    processes.put(&task, Arc::clone(&process));
-                    send(&back, Input::Started { task: task.clone(), run, outcome: Ok(process.handle()) });
-                    let exit = process.wait().await;
-                    send(&back, Input::Exited { task, run, exit });
-                }
-                Err(failure) => send(&back, Input::Started { task, run, outcome: Err(failure) }),
             }
         });
     }

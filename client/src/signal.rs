@@ -50,3 +50,38 @@ pub fn by_number(number: i32) -> Option<Signal> {
 pub fn names() -> String {
     SIGNALS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",")
 }
+
+/// A signal's description in the C library's words, which task events use; of an unknown one its name.
+pub fn description(name: &str) -> &str {
+    match name {
+        "SIGABRT" => "aborted",
+        "SIGALRM" => "alarm clock",
+        "SIGBUS" => "bus error",
+        "SIGCHLD" => "child exited",
+        "SIGCONT" => "continued",
+        "SIGFPE" => "floating point exception",
+        "SIGHUP" => "hangup",
+        "SIGILL" => "illegal instruction",
+        "SIGINT" => "interrupt",
+        "SIGIO" => "I/O possible",
+        "SIGKILL" => "killed",
+        "SIGPIPE" => "broken pipe",
+        "SIGPROF" => "profiling timer expired",
+        "SIGQUIT" => "quit",
+        "SIGSEGV" => "segmentation fault",
+        "SIGSTOP" => "stopped (signal)",
+        "SIGSYS" => "bad system call",
+        "SIGTERM" => "terminated",
+        "SIGTRAP" => "trace/breakpoint trap",
+        "SIGTSTP" => "stopped",
+        "SIGTTIN" => "stopped (tty input)",
+        "SIGTTOU" => "stopped (tty output)",
+        "SIGURG" => "urgent I/O condition",
+        "SIGUSR1" => "user defined signal 1",
+        "SIGUSR2" => "user defined signal 2",
+        "SIGWINCH" => "window changed",
+        "SIGXCPU" => "CPU time limit exceeded",
+        "SIGXFSZ" => "file size limit exceeded",
+        other => other,
+    }
+}

@@ -4,6 +4,7 @@
 //! warning.
 
 mod network;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -280,6 +281,7 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "reserved" => reserved(value, &mut told)?,
             "host_volume" => host_volumes(value, &mut told)?,
             "servers" => told.servers.extend(network::texts(key, value)?.into_iter().map(Str::from)),
+            "template" => template::block(value, &mut told.template, seen)?,
             "server_join" => network::join_block("client.server_join", value, &mut join, seen)?,
             "state_dir"
             | "alloc_dir"
@@ -299,7 +301,6 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "bridge_network_hairpin_mode"
             | "bind_wildcard_default_host_network"
             | "nomad_service_discovery"
-            | "template"
             | "host_network"
             | "artifact"
             | "drain_on_shutdown"

@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("rpc", &["model"]),
     ("events", &["model", "lang", "commands", "projections", "wire"]),
     ("api", &["model", "lang", "identity", "commands", "projections", "wire", "rpc", "events"]),
-    ("client", &["model", "rpc"]),
+    ("client", &["model", "lang", "rpc"]),
     (
         "server",
         &[

@@ -13,7 +13,7 @@ use super::{ArtifactError, DEPTH_MAX, Dirs, doing, within};
 use crate::beneath::{Dir, Entry, Owner};
 
 /// Destination of an artifact, relative to the allocation's directory. `..` is resolved; links are not examined.
-pub(super) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, ArtifactError> {
+pub(crate) fn destination(dirs: &Dirs, wanted: &str) -> Result<PathBuf, ArtifactError> {
     let escapes = || ArtifactError::Invalid("artifact destination path escapes alloc directory".to_owned());
     // Interpolated task variables are absolute paths of the node. Any other path is relative to the task's directory,
     // even with a leading slash.

@@ -171,6 +171,14 @@ impl AllocRunner {
                 self.restored(now, &mut fx);
             }
             Input::TaskEvent { task, event } => self.with_task(&task, now, |task, _| task.emit(*event)),
+            Input::TaskFailed { task, event } => {
+                self.with_task(&task, now, |task, around| task.kill(Some(*event), around, &mut fx));
+            }
+            Input::TemplatesChanged { task, restart, signals } => {
+                self.with_task(&task, now, |task, around| {
+                    task.on_templates_changed(restart, &signals, around, &mut fx)
+                });
+            }
             Input::TaskSetUp { task, outcome } => {
                 self.with_task(&task, now, |task, around| task.on_set_up(outcome, around, &mut fx))
             }

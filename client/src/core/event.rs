@@ -53,6 +53,10 @@ pub const SKIPPING_SHUTDOWN_DELAY: &str = "Skipping shutdown delay";
 pub const FAILED_RESTORING: &str = "Failed Restoring Task";
 /// `Task hook failed`
 pub const HOOK_FAILED: &str = "Task hook failed";
+/// `Task hook message`
+pub const HOOK_MESSAGE: &str = "Task hook message";
+/// `Template`
+pub const TEMPLATE: &str = "Template";
 /// `Downloading Artifacts`
 pub const DOWNLOADING_ARTIFACTS: &str = "Downloading Artifacts";
 /// `Failed Artifact Download`
@@ -70,6 +74,28 @@ pub fn message(kind: &'static str, now: Time, text: &str) -> TaskEvent {
     let mut event = new(kind, now);
     event.message = text.into();
     detail(&mut event, "message", text);
+    event
+}
+
+/// An event with nothing but a display message.
+pub fn shown(kind: &'static str, now: Time, text: &str) -> TaskEvent {
+    let mut event = new(kind, now);
+    event.display_message = text.into();
+    event
+}
+
+/// The task is stopped for good because of this failure; fails the task.
+pub fn killing_because(now: Time, reason: &str) -> TaskEvent {
+    let mut event = shown(KILLING, now, reason);
+    fails_task(&mut event);
+    event
+}
+
+/// A template was rendered again, and its task is sent this signal.
+pub fn template_signaling(now: Time, signal: &str) -> TaskEvent {
+    let mut event = shown(SIGNALING, now, "Template re-rendered");
+    event.task_signal = signal.into();
+    detail(&mut event, "task_signal", signal);
     event
 }
 

@@ -326,12 +326,8 @@ impl TaskRunner {
             self.emit(event);
         }
         match self.phase {
-            Phase::New
-            | Phase::SettingUp
-            | Phase::Starting
-            | Phase::StopDelay { .. }
-            | Phase::Stopping
-            | Phase::Done => {}
+            Phase::SettingUp => fx.push(Effect::AbortTaskSetUp { task: self.name.clone() }),
+            Phase::New | Phase::Starting | Phase::StopDelay { .. } | Phase::Stopping | Phase::Done => {}
             Phase::AwaitServers | Phase::Gate | Phase::RestartDelay { .. } => self.end(around, fx),
             Phase::Parked => self.complete(fx),
             Phase::Running => self.stop_gently(around, fx),
@@ -387,6 +383,30 @@ impl TaskRunner {
         self.emit(event::signaling(now, signal));
         fx.push(Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal: signal.into() });
         Ok(())
+    }
+
+    /// Templates were rendered again. A restart makes signals needless; a task that does not run reads the new files
+    /// when it starts.
+    pub fn on_templates_changed(
+        &mut self,
+        restart: bool,
+        signals: &[Str],
+        around: &Surroundings<'_>,
+        fx: &mut Vec<Effect>,
+    ) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        if restart {
+            let text = "Template with change_mode restart re-rendered";
+            let event = event::shown(event::RESTART_SIGNALED, around.now, text);
+            // The only refusal is that the task does not run.
+            return drop(self.restart(event, false, false, around, fx));
+        }
+        for signal in signals {
+            self.emit(event::template_signaling(around.now, crate::signal::description(signal)));
+            fx.push(Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal: signal.clone() });
+        }
     }
 
     /// Appends an event and reports it to the servers.

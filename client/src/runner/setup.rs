@@ -53,8 +53,8 @@ pub(super) async fn set_up_alloc(
     blocking(build).await
 }
 
-/// Creates a task's directories, its environment and its driver's configuration.
-pub(super) async fn set_up_task(
+/// Creates a task's directories and what is in them before artifacts and templates come.
+pub(super) async fn prepare(
     shared: &Shared,
     alloc: &Arc<Allocation>,
     dir: &AllocDir,
@@ -62,7 +62,7 @@ pub(super) async fn set_up_task(
     run: u64,
     driver: Option<&dyn Driver>,
     back: &mpsc::WeakUnboundedSender<Order>,
-) -> Result<TaskConfig, String> {
+) -> Result<(), String> {
     let now = || shared.clock.now();
     let task = alloc.group().and_then(|group| group.task(name)).ok_or("the allocation has lost its task")?;
     let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event: Box::new(event) });
@@ -76,8 +76,7 @@ pub(super) async fn set_up_task(
     if !dir.has_task(name) {
         tell(event::message(event::TASK_SETUP, now(), "Building Task Directory"));
     }
-    let user = user_name(task, driver);
-    let (building, built_for, built_as) = (dir.clone(), name.clone(), user.to_owned());
+    let (building, built_for, built_as) = (dir.clone(), name.clone(), user_name(task, driver).to_owned());
     let build = move || {
         let owner = owner_named(&built_as);
         building.build()?;
@@ -85,24 +84,45 @@ pub(super) async fn set_up_task(
         Ok::<_, std::io::Error>(owner)
     };
     let owner = blocking(build).await.map_err(|error| fail_hook("task_dir", error))?;
-    let token = alloc.identity_token(name);
     let wanted = task.identity.clone().unwrap_or_default();
-    if let Some(token) = token.clone().filter(|_| wanted.file) {
+    if let Some(token) = alloc.identity_token(name).filter(|_| wanted.file) {
         let (dir, task) = (dir.clone(), name.clone());
         let write = move || dir.write_secret(&task, TOKEN_FILE, token.reveal().as_bytes(), owner);
         blocking(write).await.map_err(|error| fail_hook("identity", error))?;
     }
-    let token = token.filter(|_| wanted.env);
-    let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
-    let env = environment(shared, alloc, task, dir, driver.has_own_root(), token.as_ref());
     if let (Some(wanted), Some(payload), 1) =
         (&task.dispatch_payload, alloc.job.as_ref().and_then(|job| job.payload.clone()), run)
     {
+        let env = task_environment(shared, alloc, task, dir, driver);
         let (dir, task, path) = (dir.clone(), name.clone(), PathBuf::from(env.replace(&wanted.file)));
         let write = move || dir.write_local(&task, &path, &payload.0);
         blocking(write).await.map_err(|error| fail_hook("dispatch_payload", error))?;
     }
-    let user = env.replace(user);
+    Ok(())
+}
+
+/// Creates the configuration with which a task's driver starts it. `vars` are those of the task's templates.
+pub(super) async fn configure(
+    shared: &Shared,
+    alloc: &Arc<Allocation>,
+    dir: &AllocDir,
+    (name, run): (&Str, u64),
+    driver: Option<&dyn Driver>,
+    vars: BTreeMap<String, String>,
+    back: &mpsc::WeakUnboundedSender<Order>,
+) -> Result<TaskConfig, String> {
+    let now = || shared.clock.now();
+    let task = alloc.group().and_then(|group| group.task(name)).ok_or("the allocation has lost its task")?;
+    let driver = driver.ok_or("the task's driver is not there any more")?;
+    let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event: Box::new(event) });
+    let fail_hook = |hook: &str, error: String| {
+        tell(event::message(event::HOOK_FAILED, now(), &format!("{hook}: {error}")));
+        format!("prestart hook {hook:?} failed: {error}")
+    };
+    let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
+    let mut env = task_environment(shared, alloc, task, dir, driver);
+    env.vars.extend(vars);
+    let user = env.replace(user_name(task, driver));
     // The name after interpolation may be denied as well.
     check_user(shared, task, &user).await.map_err(|error| fail_hook("validate", error))?;
     let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
@@ -135,6 +155,19 @@ pub(super) async fn set_up_task(
     })
 }
 
+/// The environment as a task sees it.
+pub(super) fn task_environment(
+    shared: &Shared,
+    alloc: &Allocation,
+    task: &Task,
+    dir: &AllocDir,
+    driver: &dyn Driver,
+) -> TaskEnv {
+    let wanted = task.identity.clone().unwrap_or_default();
+    let token = alloc.identity_token(&task.name).filter(|_| wanted.env);
+    environment(shared, alloc, task, dir, driver.has_own_root(), token.as_ref())
+}
+
 /// Refuses a user, named `name`, that the task must not run as. The lookup of users runs on a thread that may block.
 async fn check_user(shared: &Shared, task: &Task, name: &str) -> Result<(), String> {
     let (config, driver, name) = (shared.config.clone(), task.driver.clone(), name.to_owned());
@@ -142,7 +175,7 @@ async fn check_user(shared: &Shared, task: &Task, name: &str) -> Result<(), Stri
 }
 
 /// Runs `work` on a thread that may block. A panic of `work` is an error, too.
-async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
@@ -207,7 +240,7 @@ pub(super) async fn fetch_artifacts(
     })
 }
 
-fn environment(
+pub(super) fn environment(
     shared: &Shared,
     alloc: &Allocation,
     task: &Task,

@@ -29,6 +29,8 @@ pub enum Effect {
     RecoverTask { task: Str, run: u64, handle: Option<Blob> },
     /// Create the task's directories, environment and so on. Answer: [`Input::TaskSetUp`].
     SetUpTask { task: Str },
+    /// Stop waiting for what the set-up of this task needs; [`Input::TaskSetUp`] still comes.
+    AbortTaskSetUp { task: Str },
     /// Start the task. Answer: [`Input::Started`], later [`Input::Exited`].
     StartTask { task: Str, run: u64 },
     /// Signal the task to end, and kill it after `timeout`. An empty signal is the driver's default. Answer:
@@ -62,6 +64,10 @@ pub enum Input {
     Recovered { task: Str, found: Result<Option<Blob>, Str> },
     /// An event of the task during its set-up.
     TaskEvent { task: Str, event: Box<TaskEvent> },
+    /// The task cannot go on: it is stopped for good, with this event.
+    TaskFailed { task: Str, event: Box<TaskEvent> },
+    /// Templates of the task were rendered again: restart it, or send it these signals.
+    TemplatesChanged { task: Str, restart: bool, signals: Vec<Str> },
     /// Answer to [`Effect::SetUpTask`].
     TaskSetUp { task: Str, outcome: Result<(), StartFailure> },
     /// Answer to [`Effect::StartTask`].

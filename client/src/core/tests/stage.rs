@@ -186,6 +186,7 @@ impl Stage {
                 Effect::Announce { of } => format!("announce {}", owner(of)),
                 Effect::Withdraw { of } => format!("withdraw {}", owner(of)),
                 Effect::TearDown => "tear down".to_owned(),
+                Effect::AbortTaskSetUp { task } => format!("abort set-up of {task}"),
                 Effect::Destroy => "destroy".to_owned(),
             });
         }

@@ -78,11 +78,9 @@ impl Parser<'_> {
             return self.fail(&format!("missing value for {context}"));
         }
         for (at, command) in pipe.commands.iter().enumerate().skip(1) {
-            match command.args.first().map(|arg| &arg.kind) {
-                Some(Kind::Bool(_) | Kind::Dot | Kind::Nil | Kind::Number(_) | Kind::Text { .. }) => {
-                    return self.fail(&format!("non executable command in pipeline stage {}", at + 1));
-                }
-                _ => {}
+            let first = command.args.first().map(|arg| &arg.kind);
+            if let Some(Kind::Bool(_) | Kind::Dot | Kind::Nil | Kind::Number(_) | Kind::Text { .. }) = first {
+                return self.fail(&format!("non executable command in pipeline stage {}", at + 1));
             }
         }
         Ok(())

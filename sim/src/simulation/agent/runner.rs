@@ -148,7 +148,9 @@ impl Shell {
                 }),
                 Effect::StartTask { task, run } => self.start_task(task, run),
                 Effect::KillTask { task, run, .. } => self.kill_task(task, run),
-                Effect::SignalTask { .. }
+                // Simulated tasks have no templates to wait for.
+                Effect::AbortTaskSetUp { .. }
+                | Effect::SignalTask { .. }
                 | Effect::TaskDone { .. }
                 | Effect::Announce { .. }
                 | Effect::Withdraw { .. } => {}

@@ -1,0 +1,206 @@
+//! Questions of templates to the servers: blocking queries with the task's token, repeated for as long as the task
+//! lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use songline_lang::template::Value;
+use songline_lang::template::consul::nomad::{self, Variable};
+use songline_lang::template::consul::{Question, VariableName};
+use songline_model::{Dur, Secret, ServiceRegistration};
+use tokio::sync::mpsc;
+
+use super::reads::{ReadAnswer, ServerReads};
+use super::settings::TemplateSettings;
+
+/// Delay after an answer that came without a change: a server that does not block must not be asked in a tight loop.
+const EARLY_WAIT: Duration = Duration::from_secs(1);
+
+/// What a question led to.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// An answer, with the texts that errors must not show. Without a value there is none yet.
+    Answer { question: Question, value: Option<Value>, secrets: Vec<String> },
+    /// The servers could not be asked, too often.
+    Failed(String),
+}
+
+/// Asks in the name of one task.
+#[derive(Clone)]
+pub(super) struct Asker {
+    pub reads: Arc<dyn ServerReads>,
+    pub token: Secret,
+    pub settings: TemplateSettings,
+    /// Namespace of the job.
+    pub namespace: String,
+    /// Region of the node.
+    pub region: String,
+    pub heard: mpsc::UnboundedSender<Heard>,
+}
+
+impl Asker {
+    /// Follows the answer to a question, for ever or until it failed too often.
+    pub async fn follow(self, question: Question) {
+        let (mut index, mut failures) = (0, 0);
+        let Some(path) = self.path(&question) else { return };
+        loop {
+            let wait = self.settings.block_query_wait;
+            let path = if index == 0 { path.clone() } else { format!("{path}&index={index}&wait={wait}") };
+            match self.reads.get(path, self.token.clone()).await.and_then(|answer| read(&question, answer)) {
+                Ok(Read { index: found, .. }) if index != 0 && found == index => tokio::time::sleep(EARLY_WAIT).await,
+                Ok(Read { index: found, value, secrets }) => {
+                    failures = 0;
+                    index = if found < index { 0 } else { found };
+                    if self.heard.send(Heard::Answer { question: question.clone(), value, secrets }).is_err() {
+                        return;
+                    }
+                    if index == 0 {
+                        tokio::time::sleep(EARLY_WAIT).await;
+                    }
+                }
+                Err(error) => {
+                    failures += 1;
+                    let retry = self.settings.nomad_retry;
+                    if retry.attempts != 0 && failures > retry.attempts {
+                        // The worker may be gone.
+                        let _ = self.heard.send(Heard::Failed(format!("{question}: {error}")));
+                        return;
+                    }
+                    tracing::debug!(%question, error, "asking for a template");
+                    tokio::time::sleep(backoff(retry.backoff, retry.backoff_max, failures)).await;
+                }
+            }
+        }
+    }
+
+    /// Path and query of a question; `None` if it is not for the servers.
+    fn path(&self, question: &Question) -> Option<String> {
+        let place = |name: &VariableName| {
+            let region =
+                if name.region == self.region { String::new() } else { format!("&region={}", escaped(&name.region)) };
+            format!("namespace={}{region}", escaped(&name.namespace))
+        };
+        Some(match question {
+            Question::Variable(name) | Question::VariableExists(name) => {
+                format!("/v1/var/{}?{}", escaped(&name.path), place(name))
+            }
+            Question::VariableList(name) => format!("/v1/vars?prefix={}&{}", escaped(&name.path), place(name)),
+            Question::Service { name, choose } => {
+                let choose = choose.as_ref().map(|choose| format!("&choose={}", escaped(choose))).unwrap_or_default();
+                format!("/v1/service/{}?namespace={}{choose}", escaped(name), escaped(&self.namespace))
+            }
+            Question::Services => format!("/v1/services?namespace={}", escaped(&self.namespace)),
+            Question::Consul(_) | Question::Vault(_) => return None,
+        })
+    }
+}
+
+fn backoff(first: Dur, most: Dur, failures: u32) -> Duration {
+    let factor = 1u32 << failures.saturating_sub(1).min(16);
+    (first.to_std() * factor).min(most.to_std())
+}
+
+/// A text in a path or a query. Slashes stay.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// An answer as a value.
+struct Read {
+    index: u64,
+    value: Option<Value>,
+    secrets: Vec<String>,
+}
+
+/// A variable on the wire.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "PascalCase")]
+struct WireVariable {
+    namespace: String,
+    path: String,
+    create_index: u64,
+    modify_index: u64,
+    create_time: i64,
+    modify_time: i64,
+    items: Option<std::collections::BTreeMap<String, String>>,
+}
+
+impl From<WireVariable> for Variable {
+    fn from(wire: WireVariable) -> Self {
+        Self {
+            path: wire.path,
+            namespace: wire.namespace,
+            create_index: wire.create_index,
+            modify_index: wire.modify_index,
+            create_time: wire.create_time,
+            modify_time: wire.modify_time,
+            items: wire.items.unwrap_or_default(),
+        }
+    }
+}
+
+/// Services of a namespace on the wire.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "PascalCase")]
+struct WireServices {
+    services: Option<Vec<WireService>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "PascalCase")]
+struct WireService {
+    service_name: String,
+    tags: Option<Vec<String>>,
+}
+
+fn read(question: &Question, answer: ReadAnswer) -> Result<Read, String> {
+    let (index, mut secrets) = (answer.index, Vec::new());
+    let body = match answer.status {
+        200 => Some(answer.body),
+        404 => None,
+        status => {
+            let text = String::from_utf8_lossy(&answer.body);
+            return Err(format!("Unexpected response code: {status} ({})", text.trim()));
+        }
+    };
+    let value = match (question, body) {
+        (Question::Variable(_), None) => None,
+        (Question::Variable(_), Some(body)) => {
+            let variable = Variable::from(parsed::<WireVariable>(&body)?);
+            secrets = variable.items.values().cloned().collect();
+            Some(variable.value())
+        }
+        (Question::VariableExists(_), body) => Some(Value::Bool(body.is_some())),
+        (Question::VariableList(_), body) => {
+            let all = body.map(|body| parsed::<Vec<WireVariable>>(&body)).transpose()?.unwrap_or_default();
+            Some(Value::list(all.into_iter().map(|wire| Variable::from(wire).listed()).collect()))
+        }
+        (Question::Service { .. }, body) => {
+            let rows = body.map(|body| parsed::<Vec<ServiceRegistration>>(&body)).transpose()?.unwrap_or_default();
+            Some(Value::list(rows.iter().map(nomad::service).collect()))
+        }
+        (Question::Services, body) => {
+            let all = body.map(|body| parsed::<Vec<WireServices>>(&body)).transpose()?.unwrap_or_default();
+            let all = all.into_iter().flat_map(|of| of.services.unwrap_or_default());
+            let value = |service: WireService| {
+                let tags = service.tags.unwrap_or_default();
+                nomad::service_name(&service.service_name, tags.iter().map(String::as_str))
+            };
+            Some(Value::list(all.map(value).collect()))
+        }
+        (Question::Consul(_) | Question::Vault(_), _) => None,
+    };
+    Ok(Read { index, value, secrets })
+}
+
+fn parsed<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| error.to_string())
+}
