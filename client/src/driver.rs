@@ -18,6 +18,7 @@ use songline_model::{AllocId, Blob, Dur, Str};
 
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
+use crate::executor::place::Bind;
 use crate::stats::TaskUsage;
 pub use session::{Command, CommandEnd, Ends};
 
@@ -119,8 +120,8 @@ pub struct TaskConfig {
     pub memory_max_mb: i64,
     /// Reserved cores.
     pub cores: Vec<u64>,
-    /// Host directories to mount in the task: source, destination, whether read-only.
-    pub mounts: Vec<(PathBuf, PathBuf, bool)>,
+    /// Host directories to mount in the task. Their destinations may be relative to the task's root.
+    pub mounts: Vec<Bind>,
 }
 
 /// Result of fingerprinting a driver.

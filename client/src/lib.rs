@@ -30,6 +30,7 @@ mod stats;
 mod task_api;
 mod template;
 pub mod tls;
+mod volumes;
 
 pub use about::AboutAgent;
 pub use agent::{Client, StartError};

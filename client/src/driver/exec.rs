@@ -20,7 +20,7 @@ use crate::config::ClientConfig;
 use crate::core::StartFailure;
 use crate::executor::capabilities::Set;
 use crate::executor::devices::ALLOWED;
-use crate::executor::place::{Bind, Isolation, Spec};
+use crate::executor::place::{Bind, Isolation, Propagation, Spec};
 use crate::executor::user;
 
 /// Directories of the host that a task sees in its root, read-only.
@@ -177,13 +177,19 @@ fn can_mount(release: &str) -> bool {
 /// Files and directories of the machine that a task sees. A job's own mounts come last, over the others.
 fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
     let exists = |path: &&&str| Path::new(path).exists();
-    let host = HOST_DIRS.iter().filter(exists).map(|dir| Bind { from: dir.into(), to: dir.into(), read_only: true });
-    let shared = Bind { from: task.shared_dir.clone(), to: "/alloc".into(), read_only: false };
+    let bind = |from: &Path, to: &str, read_only| Bind {
+        from: from.to_owned(),
+        to: to.into(),
+        read_only,
+        propagation: Propagation::Private,
+    };
+    let host = HOST_DIRS.iter().filter(exists).map(|dir| bind(Path::new(dir), dir, true));
+    let shared = bind(&task.shared_dir, "/alloc", false);
     // Mounted over `logs` in the shared directory, because logs belong to the agent.
-    let logs = Bind { from: task.log_dir.clone(), to: "/alloc/logs".into(), read_only: true };
+    let logs = bind(&task.log_dir, "/alloc/logs", true);
     let mut binds: Vec<Bind> = host.chain([shared, logs]).collect();
-    for (from, to, read_only) in &task.mounts {
-        binds.push(Bind { from: from.clone(), to: destination(to)?, read_only: *read_only });
+    for mount in &task.mounts {
+        binds.push(Bind { to: destination(&mount.to)?, ..mount.clone() });
     }
     Ok(binds)
 }

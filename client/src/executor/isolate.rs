@@ -27,7 +27,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::thread::UnshareFlags;
 
 use super::confine::confine;
-use super::mounts::Root;
+use super::mounts::{self, Root};
 use super::place::{Isolation, Place, Spec};
 use super::user::{self, User};
 use super::{devices, sealed};
@@ -116,10 +116,12 @@ fn start(place: &Place, report: impl AsFd) -> io::Result<Infallible> {
     let _ = fs::write("/proc/self/oom_score_adj", "0");
     // The user is looked up before the root changes, because the machine's list of users is outside of the new root.
     let user = user_of(&spec)?;
+    let trees = isolation.binds.iter().map(mounts::tree_of).collect::<io::Result<Vec<_>>>()?;
     let root = Root::begin(isolation)?;
-    for bind in &isolation.binds {
-        root.bind(bind)?;
+    for (bind, tree) in isolation.binds.iter().zip(&trees) {
+        root.bind(bind, tree)?;
     }
+    drop(trees);
     root.kernel()?;
     devices::make(&root)?;
     root.enter()?;

@@ -16,7 +16,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
 };
 
-use super::place::{Bind, Isolation};
+use super::place::{Bind, Isolation, Propagation};
 
 /// Paths of `/proc` and `/sys` that are hidden: kernel memory, keys, timers and hardware that say something about the
 /// host.
@@ -60,14 +60,11 @@ impl Root {
         Ok(Self(root))
     }
 
-    /// Shows the task a file or directory of the machine, with all mounts below it.
-    pub fn bind(&self, bind: &Bind) -> io::Result<()> {
-        let told = |error: io::Error| {
-            io::Error::new(error.kind(), format!("mounting {} at {}: {error}", bind.from.display(), bind.to.display()))
-        };
-        let tree = copy(&bind.from, if bind.read_only { PLAIN | FIXED } else { PLAIN }).map_err(told)?;
+    /// Shows the task a file or directory of the machine, of which `tree` is the copy.
+    pub fn bind(&self, bind: &Bind, tree: &OwnedFd) -> io::Result<()> {
+        let told = not_mounted(bind);
         let spot = if bind.from.is_dir() { self.directory(&bind.to) } else { self.file(&bind.to) };
-        attach(&tree, &spot.map_err(told)?).map_err(|error| told(error.into()))
+        attach(tree, &spot.map_err(&told)?).map_err(|error| told(error.into()))
     }
 
     /// Mounts `/proc` and `/sys`, hides parts of them and makes other parts read-only.
@@ -156,6 +153,24 @@ impl Root {
     }
 }
 
+/// Copies a file or directory of the machine with all mounts below it. To be called before [`Root::begin`]: a copy can
+/// only share mounts with the machine while this process's mounts do.
+pub(super) fn tree_of(bind: &Bind) -> io::Result<OwnedFd> {
+    let propagation = match bind.propagation {
+        Propagation::Private => libc::MS_PRIVATE,
+        Propagation::HostToTask => libc::MS_SLAVE,
+        Propagation::Bidirectional => libc::MS_SHARED,
+    };
+    let attributes = if bind.read_only { PLAIN | FIXED } else { PLAIN };
+    let made = clone(CWD, &bind.from).and_then(|tree| set_attributes(&tree, attributes, propagation).map(|()| tree));
+    made.map_err(not_mounted(bind))
+}
+
+fn not_mounted(bind: &Bind) -> impl Fn(io::Error) -> io::Error {
+    let what = format!("mounting {} at {}", bind.from.display(), bind.to.display());
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
 /// Copies a tree of mounts, and sets these attributes on each mount of the copy. The copy is not attached anywhere.
 pub(super) fn copy(from: &Path, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
     copy_at(CWD, from, attributes)
@@ -163,11 +178,15 @@ pub(super) fn copy(from: &Path, attributes: MountAttrFlags) -> io::Result<OwnedF
 
 /// As [`copy`], for a path below an open directory; an empty path means the open file itself.
 fn copy_at(below: impl AsFd, from: &Path, attributes: MountAttrFlags) -> io::Result<OwnedFd> {
-    let copied = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree =
-        rustix::mount::open_tree(below, from, copied | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::AT_EMPTY_PATH)?;
-    set_attributes(&tree, attributes)?;
+    let tree = clone(below, from)?;
+    set_attributes(&tree, attributes, 0)?;
     Ok(tree)
+}
+
+fn clone(below: impl AsFd, from: &Path) -> io::Result<OwnedFd> {
+    let copied = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let all = OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(rustix::mount::open_tree(below, from, copied | all)?)
 }
 
 /// Attaches a mount over a file or directory that is open.
@@ -190,9 +209,10 @@ fn new(kind: &'static str, options: &[(&str, &str)], attributes: MountAttrFlags)
     made.map_err(told)
 }
 
-/// Sets attributes on a mount and on all below it.
-fn set_attributes(tree: &OwnedFd, attributes: MountAttrFlags) -> io::Result<()> {
-    let wanted = libc::mount_attr { attr_set: attributes.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
+/// Sets attributes on a mount and on all below it, and their propagation unless it is 0.
+fn set_attributes(tree: &OwnedFd, attributes: MountAttrFlags, propagation: u64) -> io::Result<()> {
+    let attr_set = attributes.bits().into();
+    let wanted = libc::mount_attr { attr_set, attr_clr: 0, propagation, userns_fd: 0 };
     #[allow(unsafe_code)]
     // SAFETY: the kernel reads an empty C string and as many bytes of the structure as it is told, both alive during
     // the call.

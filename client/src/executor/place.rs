@@ -96,6 +96,21 @@ pub struct Bind {
     pub to: PathBuf,
     /// Whether the mount is read-only.
     pub read_only: bool,
+    /// Whether mounts below the source are shared with the machine.
+    #[serde(default)]
+    pub propagation: Propagation,
+}
+
+/// Mounts that come and go below a directory of the machine while a task sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Propagation {
+    /// The task sees those of its start.
+    #[default]
+    Private,
+    /// The task sees those of the machine, not the other way around (`host-to-task`).
+    HostToTask,
+    /// Each sees those of the other (`bidirectional`).
+    Bidirectional,
 }
 
 /// The executor's report of the start.

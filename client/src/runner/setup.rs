@@ -16,6 +16,7 @@ use crate::driver::{Driver, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
 use crate::services;
+use crate::volumes;
 
 /// File in a task's secrets directory with its identity token.
 const TOKEN_FILE: &str = "nomad_token";
@@ -119,9 +120,10 @@ pub(super) async fn configure(
         tell(event::message(event::HOOK_FAILED, now(), &format!("{hook}: {error}")));
         format!("prestart hook {hook:?} failed: {error}")
     };
-    let mounts = mounts(shared, alloc, task, driver).map_err(|error| fail_hook("volumes", error))?;
     let mut env = task_environment(shared, alloc, task, dir, driver);
     env.vars.extend(vars);
+    let mounts = volumes::mounts(&shared.config.host_volumes, alloc, task, driver.has_own_root(), &env)
+        .map_err(|error| fail_hook("volumes", error))?;
     let user = env.replace(user_name(task, driver));
     // The name after interpolation may be denied as well.
     check_user(shared, task, &user).await.map_err(|error| fail_hook("validate", error))?;
@@ -286,40 +288,4 @@ pub(super) fn registrations(
     let env = environment(shared, alloc, task, dir, false, None);
     let node = Arc::clone(&shared.node.lock());
     services::registrations(alloc, &node, &env, of)
-}
-
-/// Host volumes that the task mounts.
-fn mounts(
-    shared: &Shared,
-    alloc: &Allocation,
-    task: &Task,
-    driver: &dyn Driver,
-) -> Result<Vec<(PathBuf, PathBuf, bool)>, String> {
-    let mut mounts = Vec::new();
-    let volumes = alloc.group().and_then(|group| group.volumes.clone()).unwrap_or_default();
-    for mount in task.volume_mounts.iter().flatten() {
-        let Some(request) = volumes.get(&mount.volume) else { continue };
-        if request.kind != "host" {
-            return Err(format!("No CSI Mount Point found for volume: {}", mount.volume));
-        }
-        if !driver.has_own_root() {
-            return Err(format!(
-                "task driver {:?} for {:?} does not support host volumes",
-                task.driver.as_str(),
-                task.name.as_str()
-            ));
-        }
-        let suffix = if request.per_alloc {
-            alloc.name_index().map(|index| format!("[{index}]")).unwrap_or_default()
-        } else {
-            String::new()
-        };
-        let source: Str = format!("{}{suffix}", request.source).into();
-        let Some(volume) = shared.config.host_volumes.get(&source) else {
-            return Err(format!("host volume validation error: missing {source}"));
-        };
-        let read_only = volume.read_only || request.read_only || mount.read_only;
-        mounts.push((volume.path.as_str().into(), mount.destination.as_str().into(), read_only));
-    }
-    Ok(mounts)
 }

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use songline_client::executor::place::{Bind, Isolation, LogSpec, Place, Spec};
+use songline_client::executor::place::{Bind, Isolation, LogSpec, Place, Propagation, Spec};
 
 use crate::escapes::may_run;
 use crate::fake::until;
+
+pub fn read_only(path: &str) -> Bind {
+    Bind { from: path.into(), to: path.into(), read_only: true, propagation: Propagation::Private }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
@@ -43,7 +47,7 @@ async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
         cgroups: None,
         isolation: Some(Isolation {
             root,
-            binds: host.map(|path| Bind { from: path.into(), to: path.into(), read_only: true }).collect(),
+            binds: host.map(read_only).collect(),
             own_pids: true,
             own_ipc: true,
             init: vec![env!("CARGO_BIN_EXE_songline-executor").into()],

@@ -16,3 +16,4 @@ mod reattach;
 mod services;
 mod session;
 mod storm;
+mod volumes;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use songline_client::executor::place::{Bind, Isolation, Order, Place, Spec};
+use songline_client::executor::place::{Isolation, Order, Place, Spec};
 use songline_model::{AllocClientStatus, AllocId};
 use songline_rpc::{ExecCommand, ExecInput, ExecOutput, ExecSession, NodeAgent, RpcError};
 
@@ -113,7 +113,7 @@ async fn exec_command_in_an_isolated_task_shares_its_root_and_processes() {
         cgroups: None,
         isolation: Some(Isolation {
             root,
-            binds: host.map(|path| Bind { from: path.into(), to: path.into(), read_only: true }).collect(),
+            binds: host.map(crate::isolation::read_only).collect(),
             own_pids: true,
             own_ipc: true,
             init: vec![program.into()],
