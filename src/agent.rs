@@ -246,6 +246,9 @@ fn told(
         region: config.region.as_str().into(),
         data_dir: data_dir.join("client"),
         http_addr: advertised(config.advertise.http.as_deref(), http).into(),
+        http_tls: config.tls.http,
+        // A file that cannot be read has kept the agent from starting before.
+        http_ca_pem: config.tls.ca_file.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect(),
         ..settings.clone()
     }
 }

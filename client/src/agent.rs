@@ -15,21 +15,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
+use songline_model::{AllocClientStatus, AllocId, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
 use songline_rpc::{AllocReport, NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::allocdir::AllocDir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
-use crate::core::{AllocSync, Heartbeats, Input, NextCall, WATCH_RETRY};
+use crate::core::{AllocSync, Heartbeats, Input, NextCall};
 use crate::meta::{Dynamic, Layers};
-use crate::runner::{News, Runner, Shared, View};
+use crate::runner::{News, Runner, Shared};
 use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
-use crate::{driver, fingerprint, meta, options};
+use crate::{driver, fingerprint, meta, options, previous};
 
 /// Time for which one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
@@ -84,6 +83,8 @@ pub(crate) struct Inner<S: Servers> {
     pub runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>,
     /// Allocations that could not be set up: not tried again until the servers drop them.
     invalid: Mutex<BTreeSet<AllocId>>,
+    /// Tokens for the data of previous allocations, as of the servers' last answer.
+    tokens: previous::MigrateTokens,
     sync: Mutex<AllocSync>,
     sync_wake: Notify,
     registered: watch::Sender<bool>,
@@ -126,7 +127,17 @@ impl<S: Servers> Client<S> {
         node.meta = Some(layers.merged());
         let (news, inbox) = mpsc::unbounded_channel();
         let runners: Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>> = Arc::default();
-        let await_end = await_end(&runners, &servers, &auth, &clock, config.dev);
+        let tokens = previous::MigrateTokens::default();
+        let earlier = previous::AtServers {
+            runners: Arc::downgrade(&runners),
+            servers: Arc::clone(&servers),
+            auth: auth.clone(),
+            clock: clock.clone(),
+            retry: config.dev.then_some(DEV_RETRY),
+            tokens: Arc::clone(&tokens),
+            region: config.region.clone(),
+            http_ca_pem: config.http_ca_pem.clone(),
+        };
         let shared = Arc::new(Shared {
             config,
             clock: clock.clone(),
@@ -136,7 +147,7 @@ impl<S: Servers> Client<S> {
             cancel: CancellationToken::new(),
             tracker: TaskTracker::new(),
             news,
-            await_end,
+            earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
             sessions: Arc::new(tokio::sync::Semaphore::new(crate::serve::SESSIONS_MAX)),
         });
@@ -145,6 +156,7 @@ impl<S: Servers> Client<S> {
             auth,
             runners,
             invalid: Mutex::default(),
+            tokens,
             sync: Mutex::new(AllocSync::new(clock.now(), clock.jitter())),
             sync_wake: Notify::new(),
             registered: watch::Sender::new(registered),
@@ -484,40 +496,4 @@ fn first_node(
         fingerprint::apply_driver(&mut node, name, &driver.fingerprint(), now);
     }
     node
-}
-
-type AwaitEnd = Box<dyn Fn(AllocId) -> driver::Boxed<'static, Option<AllocDir>> + Send + Sync>;
-
-/// Builds the function by which a runner waits for the end of a previous allocation: local ones are watched, remote
-/// ones are polled through the servers.
-fn await_end<S: Servers>(
-    runners: &Arc<Mutex<BTreeMap<AllocId, Arc<Runner>>>>,
-    servers: &Arc<S>,
-    auth: &NodeAuth,
-    clock: &Clock,
-    dev: bool,
-) -> AwaitEnd {
-    let (runners, servers, auth, clock) = (Arc::downgrade(runners), Arc::clone(servers), auth.clone(), clock.clone());
-    Box::new(move |id| {
-        let here = runners.upgrade().and_then(|runners| runners.lock().get(&id).cloned());
-        let (servers, auth, clock) = (Arc::clone(&servers), auth.clone(), clock.clone());
-        Box::pin(async move {
-            if let Some(runner) = here {
-                runner.wait_for(View::is_terminal).await;
-                return Some(runner.dir.clone());
-            }
-            loop {
-                if let Ok(allocs) = servers.alloc_get_allocs(&auth, vec![id]).await {
-                    let gone = |alloc: &Arc<Allocation>| {
-                        alloc.client_terminal() || alloc.client_status == AllocClientStatus::Unknown
-                    };
-                    if allocs.iter().find(|alloc| alloc.id == id).is_none_or(gone) {
-                        return None;
-                    }
-                }
-                let wait = if dev { DEV_RETRY } else { clock.jitter().stretched(WATCH_RETRY).to_std() };
-                tokio::time::sleep(wait).await;
-            }
-        })
-    })
 }

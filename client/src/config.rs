@@ -36,6 +36,10 @@ pub struct ClientConfig {
     pub servers: Vec<Str>,
     /// Options by driver name, as in `plugin "raw_exec" { config { .. } }`.
     pub plugins: BTreeMap<Str, serde_json::Map<String, serde_json::Value>>,
+    /// Whether the HTTP interfaces of nodes use TLS, that of this node too.
+    pub http_tls: bool,
+    /// Certificates by which the HTTP interfaces of other nodes are verified, in PEM; empty means the system's.
+    pub http_ca_pem: Vec<String>,
     /// Further options (`driver.allowlist`, `fingerprint.network.disallow_link_local`, ..).
     pub options: BTreeMap<Str, Str>,
     /// Directories of this host that jobs may mount.
@@ -95,6 +99,8 @@ impl Default for ClientConfig {
             http_addr: Str::default(),
             servers: Vec::new(),
             plugins: BTreeMap::new(),
+            http_tls: false,
+            http_ca_pem: Vec::new(),
             options: BTreeMap::new(),
             host_volumes: BTreeMap::new(),
             reserved: NodeReservedResources::default(),

@@ -19,7 +19,7 @@ use crate::{procfs, signal, stats};
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
 /// Abilities of this agent; `songline_scheduler::feasible::abilities` has those that groups may need.
-pub const ABILITIES: &[&str] = &["cores", "sticky", "task_network", "template", "volume", "volume_mount"];
+pub const ABILITIES: &[&str] = &["cores", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
 /// Capacity in MHz of a machine that does not report its processor speed.
 const CPU_FALLBACK_MHZ: i64 = 1000;
 const MB: u64 = 1 << 20;
@@ -81,6 +81,7 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
         datacenter: config.datacenter.clone(),
         name: if config.name.is_empty() { hostname.into() } else { config.name.clone() },
         http_addr: config.http_addr.clone(),
+        tls_enabled: config.http_tls,
         node_class: config.node_class.clone(),
         node_pool: config.node_pool.as_str().into(),
         attributes: Some(Arc::new(attributes)),

@@ -17,6 +17,7 @@ pub mod executor;
 mod fingerprint;
 mod meta;
 mod options;
+mod previous;
 mod procfs;
 pub mod reverse;
 mod rotate;

@@ -25,7 +25,8 @@ use crate::beneath::Dir;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload};
-use crate::driver::{Boxed, Driver, Process, RunId, TaskConfig};
+use crate::driver::{Driver, Process, RunId, TaskConfig};
+use crate::previous::Earlier;
 use crate::services::{self, Announcer, Registrar};
 use crate::state::{NotWritten, StateDb};
 use crate::stats::TaskUsage;
@@ -47,8 +48,8 @@ pub(crate) struct Shared {
     pub tracker: TaskTracker,
     /// Receives the runners' messages.
     pub news: mpsc::UnboundedSender<News>,
-    /// Waits until an allocation of this or another node has ended; returns its directory when it is here.
-    pub await_end: Box<dyn Fn(AllocId) -> Boxed<'static, Option<AllocDir>> + Send + Sync>,
+    /// Earlier allocations of this node and others.
+    pub earlier: Arc<dyn Earlier>,
     /// Registers services.
     pub registrar: Arc<dyn Registrar>,
     /// Permits for exec sessions.

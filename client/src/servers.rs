@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use songline_model::{AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeStatus, ServiceRegistration, Str};
+use songline_model::{
+    AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str,
+};
 use songline_rpc::message::{Call, Caller, Signed, StatusPing};
 use songline_rpc::net::{OnSession, Pool, PoolLimits};
 use songline_rpc::port::Dialer;
@@ -178,6 +180,19 @@ impl Servers for NetServers {
 
     async fn alloc_get_allocs(&self, from: &NodeAuth, ids: Vec<AllocId>) -> Result<Vec<Arc<Allocation>>, RpcError> {
         self.calls.alloc_get_allocs(from, ids).await
+    }
+
+    async fn alloc_get_alloc(
+        &self,
+        from: &NodeAuth,
+        id: AllocId,
+        query: BlockingQuery,
+    ) -> Result<(Option<Arc<Allocation>>, u64), RpcError> {
+        self.calls.alloc_get_alloc(from, id, query).await
+    }
+
+    async fn node_get_node(&self, from: &NodeAuth, id: NodeId) -> Result<Option<Node>, RpcError> {
+        self.calls.node_get_node(from, id).await
     }
 
     async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {

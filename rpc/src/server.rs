@@ -39,6 +39,19 @@ pub trait Servers: Send + Sync + 'static {
         ids: Vec<AllocId>,
     ) -> impl Future<Output = Result<Vec<Arc<Allocation>>, RpcError>> + Send;
 
+    /// `Alloc.GetAlloc`: one allocation of any node and the index of the answer; `None` when it does not exist. Blocks
+    /// until the answer's index is above `min_index`.
+    fn alloc_get_alloc(
+        &self,
+        from: &NodeAuth,
+        id: AllocId,
+        query: BlockingQuery,
+    ) -> impl Future<Output = Result<(Option<Arc<Allocation>>, u64), RpcError>> + Send;
+
+    /// `Node.GetNode`: a node without its secret; `None` when it does not exist.
+    fn node_get_node(&self, from: &NodeAuth, id: NodeId)
+    -> impl Future<Output = Result<Option<Node>, RpcError>> + Send;
+
     /// `Node.UpdateAlloc`: client status of allocations. Returns the index of the entry, which is durable.
     fn node_update_alloc(
         &self,

@@ -76,6 +76,39 @@ impl Servers for Core {
             .collect())
     }
 
+    async fn alloc_get_alloc(
+        &self,
+        from: &NodeAuth,
+        id: AllocId,
+        query: BlockingQuery,
+    ) -> Result<(Option<Arc<Allocation>>, u64), RpcError> {
+        let _call = self.node_call("Alloc.GetAlloc", from.id, &from.secret);
+        let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { POLL_MAX };
+        let deadline = tokio::time::Instant::now() + wait.to_std();
+        loop {
+            let watch = self.watches().register(&[WatchKey::Alloc(id)]);
+            let (view, _) = self.authenticate(from)?;
+            let alloc = view.alloc(id).cloned();
+            let index =
+                alloc.as_ref().map_or(view.table_index(songline_projections::Table::Allocs), |row| row.modify_index);
+            if alloc.is_none() || index > query.min_index || tokio::time::Instant::now() >= deadline {
+                return Ok((alloc, index.max(1)));
+            }
+            tokio::select! {
+                biased;
+                () = watch.changed() => {}
+                () = tokio::time::sleep_until(deadline) => {}
+                () = self.shutdown_token().cancelled() => return Err(RpcError::Lost("server is shutting down".into())),
+            }
+        }
+    }
+
+    async fn node_get_node(&self, from: &NodeAuth, id: NodeId) -> Result<Option<Node>, RpcError> {
+        let _call = self.node_call("Node.GetNode", from.id, &from.secret);
+        let (view, _) = self.authenticate(from)?;
+        Ok(view.node(id).map(|row| Node { secret_id: Default::default(), ..Node::clone(row) }))
+    }
+
     async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
         let _call = self.node_call("Node.UpdateAlloc", from.id, &from.secret);
         if allocs.is_empty() {

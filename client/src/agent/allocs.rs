@@ -52,6 +52,7 @@ impl<S: Servers> Inner<S> {
             let early = asked.elapsed() < DEV_RETRY;
             return Err(Pause(if early { DEV_RETRY } else { Duration::ZERO }));
         };
+        *self.tokens.lock() = answer.migrate_tokens;
         let mut pulled = BTreeMap::new();
         if !wanted.pull.is_empty() {
             let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task, TaskArtifact};
+use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task, TaskArtifact, with_sources};
 use tokio::sync::mpsc;
 
 use super::{Order, Shared, send, validate};
 use crate::allocdir::AllocDir;
-use crate::artifact::{self, Dirs, Wanted};
+use crate::artifact::{self, Dirs};
 use crate::beneath::Owner;
 use crate::core::{Input, StartFailure, Workload, event};
 use crate::driver::{Driver, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
+use crate::previous::{Ended, Wanted};
 use crate::services;
 use crate::volumes;
 
@@ -28,30 +29,39 @@ pub(super) async fn set_up_alloc(
     dir: &AllocDir,
     awaited: Vec<AllocId>,
 ) -> Result<(), String> {
-    let mut previous = None;
+    let mut previous = Ended::Gone;
     for id in awaited {
-        let found = (shared.await_end)(id).await;
+        let ended = shared.earlier.ended(id).await;
         if alloc.previous_allocation == Some(id) {
-            previous = found;
+            previous = ended;
         }
     }
     let group = alloc.group().cloned().unwrap_or_default();
-    let keeps_disk = group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky || disk.migrate);
-    let dir = dir.clone();
-    let build = move || {
-        dir.build()?;
-        if let (true, Some(previous)) = (keeps_disk, previous) {
-            let tasks: Vec<&str> = group.tasks.iter().flatten().map(|task| task.name.as_str()).collect();
-            // An allocation without its predecessor's data is better than none.
-            if let Err(error) = dir.adopt(&previous, &tasks) {
-                tracing::warn!(dir = %dir.root().display(), %error, "taking over the data of the allocation before");
-                dir.remove()?;
-                dir.build()?;
-            }
+    let disk = group.ephemeral_disk.clone().unwrap_or_default();
+    let tasks: Vec<Str> = group.tasks.iter().flatten().map(|task| task.name.clone()).collect();
+    let building = dir.clone();
+    blocking(move || building.build()).await?;
+    let taken = match (previous, alloc.previous_allocation) {
+        (Ended::Here(previous), _) if disk.sticky || disk.migrate => {
+            let to = dir.clone();
+            let adopt = move || to.adopt(&previous, &tasks.iter().map(Str::as_str).collect::<Vec<_>>());
+            blocking(adopt).await
         }
-        Ok::<_, std::io::Error>(())
+        (Ended::Away(node), Some(previous)) if disk.migrate => {
+            let wanted = Wanted { successor: alloc.id, previous, node, tasks, to: dir.clone() };
+            shared.earlier.fetch(wanted).await.map_err(|error| with_sources(&error))
+        }
+        (Ended::Here(_) | Ended::Away(_) | Ended::Gone, _) => Ok(()),
     };
-    blocking(build).await
+    let Err(error) = taken else { return Ok(()) };
+    // An allocation without its predecessor's data is better than none.
+    tracing::warn!(alloc = %alloc.id, error, "taking over the data of the allocation before");
+    let dir = dir.clone();
+    let again = move || {
+        dir.remove()?;
+        dir.build()
+    };
+    blocking(again).await
 }
 
 /// Creates a task's directories and what is in them before artifacts and templates come.
@@ -216,7 +226,7 @@ pub(super) async fn fetch_artifacts(
     let all = |map: &Option<BTreeMap<Str, Str>>| {
         map.as_ref().map(|map| map.iter().map(|(key, value)| (key.clone(), replaced(value))).collect())
     };
-    let wanted = artifacts.iter().map(|artifact| Wanted {
+    let wanted = artifacts.iter().map(|artifact| artifact::Wanted {
         named: artifact.getter_source.to_string(),
         artifact: TaskArtifact {
             getter_source: replaced(&artifact.getter_source),

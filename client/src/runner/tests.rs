@@ -6,8 +6,10 @@ use songline_rpc::world::Machine;
 
 use super::*;
 use crate::core::AllocRunnerConfig;
+use crate::driver::Boxed;
+use crate::previous::{Ended, FetchError, Wanted};
 
-/// A registrar without servers.
+/// A registrar without servers, and without earlier allocations.
 struct Nowhere;
 
 impl Registrar for Nowhere {
@@ -17,6 +19,16 @@ impl Registrar for Nowhere {
 
     fn delete(&self, _namespace: NamespaceName, _id: Str) -> Boxed<'_, Result<u64, RpcError>> {
         Box::pin(async { Ok(0) })
+    }
+}
+
+impl Earlier for Nowhere {
+    fn ended(&self, _id: AllocId) -> Boxed<'_, Ended> {
+        Box::pin(async { Ended::Gone })
+    }
+
+    fn fetch(&self, _wanted: Wanted) -> Boxed<'_, Result<(), FetchError>> {
+        Box::pin(async { Ok(()) })
     }
 }
 
@@ -37,7 +49,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         cancel: CancellationToken::new(),
         tracker: TaskTracker::new(),
         news,
-        await_end: Box::new(|_| Box::pin(async { None })),
+        earlier: Arc::new(Nowhere),
         registrar: Arc::new(Nowhere),
         sessions: Arc::new(Semaphore::new(1)),
     });
@@ -47,7 +59,11 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     left.build().expect("builds");
 
     // No other task runs on this thread before the first await.
-    let runner = Runner::spawn(shared, machine, Begin::Restore { tasks: BTreeMap::new(), health: None });
+    let runner = Runner::spawn(
+        shared,
+        machine,
+        Begin::Restore { tasks: BTreeMap::new(), health: None },
+    );
     runner.tell(Input::Destroy);
     let mut view = runner.view.clone();
     drop(runner);

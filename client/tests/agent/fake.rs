@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use songline_client::{Client, ClientConfig};
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources,
-    AllocatedResources, AllocatedTaskResources, Allocation, Dur, Job, JobType, NamespaceName, Node, NodeEvent,
+    AllocatedResources, AllocatedTaskResources, Allocation, Dur, Job, JobType, NamespaceName, Node, NodeEvent, NodeId,
     NodeStatus, RestartPolicy, ServiceRegistration, Str, Task, TaskGroup, TaskRunState, TaskState,
 };
 use songline_rpc::{
@@ -36,6 +36,12 @@ struct Known {
     services: BTreeMap<Str, ServiceRegistration>,
     /// Announced and withdrawn services, in order, by name.
     service_calls: Vec<String>,
+    /// Allocations of another node, and that node.
+    elsewhere: BTreeMap<AllocId, Arc<Allocation>>,
+    other_node: Option<Node>,
+    migrate_tokens: BTreeMap<AllocId, Str>,
+    /// Number of queries for allocations of other nodes.
+    asked_elsewhere: usize,
 }
 
 /// Fake servers.
@@ -90,7 +96,9 @@ impl Fake {
 
     pub fn place(&self, mut alloc: Allocation) -> AllocId {
         self.change(|known| {
-            alloc.id = fresh_id();
+            if alloc.id.is_nil() {
+                alloc.id = fresh_id();
+            }
             alloc.alloc_modify_index = known.index;
             alloc.modify_index = known.index;
             let id = alloc.id;
@@ -110,6 +118,30 @@ impl Fake {
 
     pub fn stop(&self, id: AllocId) {
         self.edit(id, |alloc| alloc.desired_status = AllocDesiredStatus::Stop);
+    }
+
+    /// Places an allocation whose predecessor is on another node.
+    pub fn place_after(&self, previous: Allocation, node: Node, token: &str, next: Allocation) -> AllocId {
+        self.change(|known| {
+            known.elsewhere.insert(previous.id, Arc::new(Allocation { node_id: Some(node.id), ..previous }));
+            known.other_node = Some(node);
+        });
+        let next = Allocation { id: fresh_id(), ..next };
+        self.change(|known| known.migrate_tokens.insert(next.id, token.into()));
+        self.place(next)
+    }
+
+    /// Ends an allocation of another node.
+    pub fn end_elsewhere(&self, id: AllocId) {
+        self.change(|known| {
+            let alloc = known.elsewhere.get_mut(&id).expect("is placed");
+            Arc::make_mut(alloc).client_status = AllocClientStatus::Complete;
+        });
+    }
+
+    /// Number of queries for allocations of other nodes.
+    pub fn asked_elsewhere(&self) -> usize {
+        self.look(|known| known.asked_elsewhere)
     }
 
     pub fn forget(&self, id: AllocId) {
@@ -150,7 +182,7 @@ impl Servers for Fake {
         Ok(self.look(|known| ClientAllocs {
             allocs: known.allocs.values().map(|alloc| (alloc.id, alloc.alloc_modify_index)).collect(),
             index: known.index,
-            ..ClientAllocs::default()
+            migrate_tokens: known.migrate_tokens.clone(),
         }))
     }
 
@@ -158,6 +190,22 @@ impl Servers for Fake {
         let mut known = self.known.lock();
         known.fetched += ids.len();
         Ok(ids.iter().filter_map(|id| known.allocs.get(id).cloned()).collect())
+    }
+
+    async fn alloc_get_alloc(
+        &self,
+        _from: &NodeAuth,
+        id: AllocId,
+        query: BlockingQuery,
+    ) -> Result<(Option<Arc<Allocation>>, u64), RpcError> {
+        self.known.lock().asked_elsewhere += 1;
+        let mut changed = self.changed.subscribe();
+        let _ = changed.wait_for(|index| *index > query.min_index).await;
+        Ok(self.look(|known| (known.elsewhere.get(&id).cloned(), known.index)))
+    }
+
+    async fn node_get_node(&self, _from: &NodeAuth, id: NodeId) -> Result<Option<Node>, RpcError> {
+        Ok(self.look(|known| known.other_node.clone().filter(|node| node.id == id)))
     }
 
     async fn node_update_alloc(&self, _from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {

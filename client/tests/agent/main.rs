@@ -11,6 +11,7 @@ mod isolation;
 mod lifecycle;
 mod meta;
 mod mock;
+mod previous;
 mod raw_exec;
 mod reattach;
 mod services;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use songline_model::{
-    AllocId, Allocation, NamespaceName, Node, NodeEvent, NodeStatus, Secret, ServiceRegistration, Str,
+    AllocId, Allocation, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, Secret, ServiceRegistration, Str,
 };
 
 use super::RpcClient;
 use crate::message::{
-    AllocGetAllocs, AllocReport, Call, Caller, NodeEmitEvents, NodeGetClientAllocs, NodeRegister, NodeUpdate,
-    NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
+    AllocGetAlloc, AllocGetAllocs, AllocReport, Call, Caller, NodeEmitEvents, NodeGetClientAllocs, NodeGetNode,
+    NodeRegister, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
 };
 use crate::{BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
@@ -91,6 +91,29 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
         let request = AllocGetAllocs { alloc_ids: Some(ids), ..AllocGetAllocs::default() };
         let answer = self.ask(from, request).await?;
         Ok(answer.allocs.unwrap_or_default().into_iter().map(|alloc| alloc.0).collect())
+    }
+
+    async fn alloc_get_alloc(
+        &self,
+        from: &NodeAuth,
+        id: AllocId,
+        query: BlockingQuery,
+    ) -> Result<(Option<Arc<Allocation>>, u64), RpcError> {
+        let request = AllocGetAlloc {
+            alloc_id: id,
+            min_query_index: query.min_index,
+            max_query_time: query.max_wait,
+            // The first answer could come from before the allocation was made.
+            allow_stale: query.min_index > 0,
+            ..AllocGetAlloc::default()
+        };
+        let answer = self.ask(from, request).await?;
+        Ok((answer.alloc.map(|alloc| alloc.0), answer.index))
+    }
+
+    async fn node_get_node(&self, from: &NodeAuth, id: NodeId) -> Result<Option<Node>, RpcError> {
+        let request = NodeGetNode { node_id: id, secret_id: from.secret.clone(), ..NodeGetNode::default() };
+        Ok(self.ask(from, request).await?.node)
     }
 
     async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {

@@ -78,6 +78,19 @@ impl Servers for Recorder {
         self.note(format!("{} wants {ids:?}", who(from)), self.allocs.clone())
     }
 
+    async fn alloc_get_alloc(
+        &self,
+        from: &NodeAuth,
+        id: AllocId,
+        query: BlockingQuery,
+    ) -> Result<(Option<Arc<Allocation>>, u64), RpcError> {
+        self.note(format!("{} waits for {id:?}: {query:?}", who(from)), (None, 5))
+    }
+
+    async fn node_get_node(&self, from: &NodeAuth, id: NodeId) -> Result<Option<Node>, RpcError> {
+        self.note(format!("{} wants {id:?}", who(from)), None)
+    }
+
     async fn node_update_alloc(&self, from: &NodeAuth, allocs: Vec<AllocReport>) -> Result<u64, RpcError> {
         self.note(format!("{} says {allocs:?}", who(from)), 301)
     }
