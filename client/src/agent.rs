@@ -21,6 +21,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocSync, Heartbeats, Input, NextCall};
@@ -149,6 +150,7 @@ impl<S: Servers> Client<S> {
             news,
             earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
+            checks: checks::Runs::default(),
             sessions: Arc::new(tokio::sync::Semaphore::new(crate::serve::SESSIONS_MAX)),
         });
         let inner = Arc::new(Inner {

@@ -217,7 +217,7 @@ async fn stage(artifact: &TaskArtifact, staging: &Dir, executor: &[PathBuf]) -> 
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

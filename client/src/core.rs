@@ -4,6 +4,7 @@
 //! effects out and feeds their results back. A simulated node drives the same machines with a mock driver.
 
 mod alloc;
+mod checks;
 mod coordinator;
 pub mod event;
 mod health;
@@ -17,6 +18,7 @@ mod tracker;
 mod watch;
 
 pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, Workload};
+pub use checks::{CheckMode, CheckOutcome, CheckPlan, CheckRequest};
 pub use coordinator::{Coordinator, Stage};
 pub use health::{HealthWatcher, Verdict};
 pub use heartbeat::{Heartbeats, NextCall};

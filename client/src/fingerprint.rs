@@ -19,7 +19,8 @@ use crate::{procfs, signal, stats};
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
 /// Abilities of this agent; `songline_scheduler::feasible::abilities` has those that groups may need.
-pub const ABILITIES: &[&str] = &["cores", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
+pub const ABILITIES: &[&str] =
+    &["check", "cores", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
 /// Capacity in MHz of a machine that does not report its processor speed.
 const CPU_FALLBACK_MHZ: i64 = 1000;
 const MB: u64 = 1 << 20;

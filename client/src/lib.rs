@@ -8,6 +8,7 @@ mod allocdir;
 mod artifact;
 mod beneath;
 pub mod cgroup;
+mod checks;
 mod clock;
 mod config;
 pub mod core;

@@ -14,10 +14,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use songline_model::Blob;
 use songline_rpc::message::{
-    AgentHost, AgentHostAnswer, AgentMonitor, AgentProfile, AgentProfileAnswer, AllocationsExec,
-    AllocationsGarbageCollect, AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats,
-    AllocationsStatsAnswer, Call, ClientStats, ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs,
-    FileSystemStat, FileSystemStatAnswer, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall, Written,
+    AgentHost, AgentHostAnswer, AgentMonitor, AgentProfile, AgentProfileAnswer, AllocationsChecks,
+    AllocationsChecksAnswer, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll,
+    AllocationsRestart, AllocationsSignal, AllocationsStats, AllocationsStatsAnswer, Call, ClientStats,
+    ClientStatsAnswer, FileSystemList, FileSystemListAnswer, FileSystemLogs, FileSystemStat, FileSystemStatAnswer,
+    FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall, Written,
 };
 use songline_rpc::msgpack::{self, RawValue};
 use songline_rpc::net::{Caller, Channel, Dispatch, OnSession, Refusal, serve_session};
@@ -99,6 +100,11 @@ impl<N: NodeAgent> NodeCalls<N> {
                 let ask: AllocationsStats = msgpack::from_slice(body)?;
                 let stats = node.alloc_stats(ask.alloc_id, &ask.task).await?;
                 bytes_of(&AllocationsStatsAnswer { stats: tree(&stats)?, ..AllocationsStatsAnswer::default() })
+            }
+            AllocationsChecks::METHOD => {
+                let ask: AllocationsChecks = msgpack::from_slice(body)?;
+                let results = Some(node.alloc_checks(ask.alloc_id).await?);
+                bytes_of(&AllocationsChecksAnswer { results, ..AllocationsChecksAnswer::default() })
             }
             ClientStats::METHOD => {
                 let _: ClientStats = msgpack::from_slice(body)?;

@@ -1,6 +1,7 @@
 //! The shell of one allocation: an async task that feeds the state machine ([`AllocRunner`]) and carries its effects
 //! out with drivers, directories and the database. It decides nothing.
 
+mod announce;
 mod processes;
 mod setup;
 mod start;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, TaskRunState, Time};
 use songline_rpc::AllocReport;
+use songline_rpc::message::CheckResult;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -22,12 +24,13 @@ use self::processes::Processes;
 use self::start::Templates;
 use crate::allocdir::AllocDir;
 use crate::beneath::Dir;
+use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload};
 use crate::driver::{Driver, Process, RunId, TaskConfig};
 use crate::previous::Earlier;
-use crate::services::{self, Announcer, Registrar};
+use crate::services::{Announcer, Registrar};
 use crate::state::{NotWritten, StateDb};
 use crate::stats::TaskUsage;
 use crate::task_api;
@@ -36,6 +39,10 @@ use crate::task_api;
 const KILL_TRIES: u32 = 5;
 const KILL_RETRY: Duration = Duration::from_secs(5);
 const KILL_RETRY_MAX: Duration = Duration::from_secs(120);
+
+/// Pause between the starts of checks that are due together. A service with a short queue of connections would drop
+/// some of them, and the network's retry comes after the timeout of most checks.
+const CHECK_SPACING: Duration = Duration::from_millis(5);
 
 /// State shared by all runners of an agent.
 pub(crate) struct Shared {
@@ -52,6 +59,8 @@ pub(crate) struct Shared {
     pub earlier: Arc<dyn Earlier>,
     /// Registers services.
     pub registrar: Arc<dyn Registrar>,
+    /// Runs checks of services.
+    pub checks: checks::Runs,
     /// Permits for exec sessions.
     pub sessions: Arc<Semaphore>,
 }
@@ -80,6 +89,8 @@ pub(crate) struct View {
     pub alloc: Arc<Allocation>,
     /// Client status as reported to the servers.
     pub update: AllocReport,
+    /// Newest results of its checks.
+    pub checks: Arc<BTreeMap<Str, CheckResult>>,
     /// Time at which all its tasks had ended for good.
     pub done_at: Option<Time>,
     /// Whether its directory and records are gone.
@@ -99,7 +110,11 @@ pub(crate) enum Begin {
     /// The allocation is new to this node.
     Start,
     /// The allocation was left by an earlier agent.
-    Restore { tasks: BTreeMap<Str, TaskRecord>, health: Option<songline_model::AllocDeploymentStatus> },
+    Restore {
+        tasks: BTreeMap<Str, TaskRecord>,
+        health: Option<songline_model::AllocDeploymentStatus>,
+        checks: BTreeMap<Str, CheckResult>,
+    },
 }
 
 impl Runner {
@@ -108,7 +123,9 @@ impl Runner {
         let (orders, queue) = mpsc::unbounded_channel();
         let alloc = Arc::clone(machine.alloc());
         let dir = AllocDir::new(&shared.config.alloc_dir(), &alloc.id);
-        let (show, view) = watch::channel(View { alloc, update: machine.update(), done_at: None, destroyed: false });
+        let update = machine.update();
+        let (show, view) =
+            watch::channel(View { alloc, update, checks: Arc::default(), done_at: None, destroyed: false });
         let processes = Arc::new(Processes::default());
         let shell = Shell {
             back: orders.downgrade(),
@@ -210,7 +227,7 @@ impl Shell {
         let now = self.shared.clock.now();
         let effects = match begin {
             Begin::Start => self.machine.start(now),
-            Begin::Restore { tasks, health } => self.machine.restore(tasks, health, now),
+            Begin::Restore { tasks, health, checks } => self.machine.restore(tasks, health, checks, now),
         };
         self.perform(effects).await;
         loop {
@@ -270,7 +287,7 @@ impl Shell {
     /// Carries effects out in their order. Returns the errors of failed signals.
     async fn perform(&mut self, effects: Vec<Effect>) -> Vec<String> {
         let mut errors = Vec::new();
-        let mut unrecorded = false;
+        let (mut unrecorded, mut checks_begun) = (false, 0);
         for effect in effects {
             match effect {
                 Effect::Persist { tasks, sync } => {
@@ -317,8 +334,17 @@ impl Shell {
                     self.prepared.lock().remove(&task);
                     self.templates.remove(&task);
                 }
-                Effect::Announce { of } => self.announce(of),
+                Effect::Announce { of, begins } => self.announce(of, begins),
                 Effect::Withdraw { of } => self.withdraw(of),
+                Effect::PlanChecks => {
+                    let plans = setup::check_plans(&self.shared, self.machine.alloc(), &self.dir);
+                    send(&self.back, Input::ChecksPlanned(plans));
+                }
+                Effect::RunCheck { run, plan } => {
+                    self.run_check(run, plan, CHECK_SPACING * checks_begun);
+                    checks_begun += 1;
+                }
+                Effect::ShowChecks { persist } => self.show_checks(persist),
                 Effect::Report => self.report(),
                 Effect::TearDown => {
                     let now = self.shared.clock.now();
@@ -382,47 +408,6 @@ impl Shell {
             send(&back, Input::SetUp(outcome.map_err(Str::from)));
         });
         self.setup = Some(handle);
-    }
-
-    fn announcer(&mut self) -> &Announcer {
-        self.announcer.get_or_insert_with(|| {
-            let (announcer, worker) = Announcer::new(Arc::clone(&self.shared.registrar), self.shared.clock.clone());
-            let cancel = self.shared.cancel.clone();
-            self.shared.tracker.spawn(async move {
-                tokio::select! { () = cancel.cancelled() => {}, () = worker.run() => {} }
-            });
-            announcer
-        })
-    }
-
-    fn registrations(&self, of: &Workload) -> Vec<songline_model::ServiceRegistration> {
-        setup::registrations(&self.shared, self.machine.alloc(), &self.dir, of).unwrap_or_else(|error| {
-            tracing::warn!(alloc = %self.id(), error, "announcing services");
-            Vec::new()
-        })
-    }
-
-    fn announce(&mut self, of: Workload) {
-        let rows = self.registrations(&of);
-        self.announcer().announce(of, rows);
-    }
-
-    fn withdraw(&mut self, of: Workload) {
-        let rows = self.registrations(&of);
-        let done = self.announcer().withdraw(of, rows);
-        self.withdrawing.push(done);
-    }
-
-    /// Waits a bounded time until withdrawals are done, so that clients are not sent to a task that ends.
-    async fn until_withdrawn(&mut self) {
-        if self.withdrawing.is_empty() {
-            return;
-        }
-        let all = futures_util::future::join_all(self.withdrawing.drain(..));
-        tokio::select! {
-            _ = tokio::time::timeout(services::WITHDRAW_WAIT, all) => {}
-            () = self.shared.cancel.cancelled() => {}
-        }
     }
 
     fn recover(&self, task: Str, run: u64, handle: Option<Blob>) {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use songline_model::{AllocId, Allocation, Str, migrate_token};
+use songline_rpc::message::CheckResult;
 use songline_rpc::{
     AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
     RpcError, Servers, StreamFrame,
@@ -137,6 +138,10 @@ impl<S: Servers> NodeAgent for Client<S> {
             .collect();
         let interval = Interval { secs: USAGE_INTERVAL.as_secs_f64(), mhz_per_core: mhz_per_core() };
         Ok(stats::alloc_usage(&both, interval, self.inner.shared.clock.now().nanos()).into())
+    }
+
+    async fn alloc_checks(&self, alloc: AllocId) -> Result<BTreeMap<Str, CheckResult>, RpcError> {
+        Ok(BTreeMap::clone(&self.runner(alloc)?.view().checks))
     }
 
     async fn node_meta(&self) -> Result<NodeMeta, RpcError> {

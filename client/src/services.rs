@@ -1,7 +1,7 @@
 //! Registration of an allocation's services at the servers: builds the registrations, and runs one worker for each
 //! allocation that writes and deletes them in order. The allocation's state machine decides when.
 
-mod address;
+pub(crate) mod address;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
 use songline_model::{AllocDeploymentStatus, AllocId, Allocation, FlatMap, Str};
 use songline_rpc::AllocReport;
+use songline_rpc::message::CheckResult;
 use tokio::sync::oneshot;
 
 use crate::core::TaskRecord;
@@ -52,6 +53,7 @@ pub(crate) struct Left {
     pub alloc: Allocation,
     pub tasks: BTreeMap<Str, TaskRecord>,
     pub health: Option<AllocDeploymentStatus>,
+    pub checks: BTreeMap<Str, CheckResult>,
     pub acknowledged: Option<AllocReport>,
 }
 
@@ -165,6 +167,11 @@ impl StateDb {
     /// Stores the health of an allocation.
     pub fn put_health(&self, alloc: &AllocId, health: Option<&AllocDeploymentStatus>) {
         self.put_later(vec![(key(alloc, "deploy_status"), encode(&health))]);
+    }
+
+    /// Stores the results of an allocation's checks.
+    pub fn put_checks(&self, alloc: &AllocId, results: &BTreeMap<Str, CheckResult>) {
+        self.put_later(vec![(key(alloc, "checks"), encode(results))]);
     }
 
     /// Stores the state that the servers have acknowledged.
@@ -312,6 +319,7 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
         }
     }
     let health = parts.get("deploy_status").map(|value| decode(id, "deploy_status", value)).transpose()?.flatten();
+    let checks = parts.get("checks").map(|value| decode(id, "checks", value)).transpose()?.unwrap_or_default();
     let acknowledged = parts
         .get("acknowledged_state")
         .map(|value| decode::<Acknowledged>(id, "acknowledged_state", value))
@@ -325,7 +333,7 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
         network_status: row.network_status,
         ..AllocReport::default()
     });
-    Ok(Some(Left { alloc, tasks, health, acknowledged }))
+    Ok(Some(Left { alloc, tasks, health, checks, acknowledged }))
 }
 
 fn decode<T: for<'de> Deserialize<'de>>(id: &AllocId, what: &str, value: &[u8]) -> Result<T, StateError> {

@@ -18,9 +18,10 @@ use songline_model::{AllocId, NodeId, Str};
 use tokio::sync::mpsc;
 
 use crate::message::{
-    AgentHost, AgentMonitor, AgentProfile, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll,
-    AllocationsRestart, AllocationsSignal, AllocationsStats, Call, Caller, ClientStats, FileSystemList, FileSystemLogs,
-    FileSystemStat, FileSystemStream, NodeMetaApply, NodeMetaRead, Signed, StreamCall,
+    AgentHost, AgentMonitor, AgentProfile, AllocationsChecks, AllocationsExec, AllocationsGarbageCollect,
+    AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats, Call, Caller, CheckResult,
+    ClientStats, FileSystemList, FileSystemLogs, FileSystemStat, FileSystemStream, NodeMetaApply, NodeMetaRead, Signed,
+    StreamCall,
 };
 use crate::msgpack::{self, RawValue};
 use crate::net::{Channel, call_over, open_channel};
@@ -167,6 +168,11 @@ impl<R: Reach> NodeAgent for RemoteAgent<R> {
         let answer =
             self.ask(AllocationsStats { alloc_id: alloc, task: task.into(), ..AllocationsStats::default() }).await?;
         json(&answer.stats)
+    }
+
+    async fn alloc_checks(&self, alloc: AllocId) -> Result<BTreeMap<Str, CheckResult>, RpcError> {
+        let answer = self.ask(AllocationsChecks { alloc_id: alloc, ..AllocationsChecks::default() }).await?;
+        Ok(answer.results.unwrap_or_default())
     }
 
     async fn node_meta(&self) -> Result<NodeMeta, RpcError> {

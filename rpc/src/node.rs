@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use songline_model::{AllocId, Str, Time};
 use tokio::sync::mpsc;
 
+use crate::message::CheckResult;
 use crate::{AskMonitor, AskProfile, ExecCommand, ExecSession, Profile, RpcError};
 
 /// Calls that a node agent answers. Unknown allocations are `Coded { 404, "Unknown allocation \"X\"" }`.
@@ -52,6 +53,10 @@ pub trait NodeAgent: Send + Sync + 'static {
 
     /// `ClientAllocations.Stats`, as the JSON of `AllocResourceUsage`.
     fn alloc_stats(&self, alloc: AllocId, task: &str) -> impl Future<Output = Result<Bytes, RpcError>> + Send;
+
+    /// `Allocations.Checks`: the newest results of an allocation's checks.
+    fn alloc_checks(&self, alloc: AllocId)
+    -> impl Future<Output = Result<BTreeMap<Str, CheckResult>, RpcError>> + Send;
 
     /// `NodeMeta.Read`: the node's metadata, with its sources.
     fn node_meta(&self) -> impl Future<Output = Result<NodeMeta, RpcError>> + Send;

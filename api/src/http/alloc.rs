@@ -1,5 +1,7 @@
 //! Allocations: list, read, stop; restart and signal through their node.
 
+mod checks;
+
 use std::sync::Arc;
 
 use axum::response::Response;
@@ -44,7 +46,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
         "/v1/allocation/",
         "{}/checks",
         Capability::Object(&[NamespaceCapability::ReadJob]),
-        |call| Box::pin(checks(call)),
+        |call| Box::pin(checks::read(call)),
     );
     mux.add(
         Methods::Get,
@@ -65,7 +67,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
         Box::pin(stats(call))
     });
     mux.add(Methods::Any, root, "{}/checks", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
-        Box::pin(checks(call))
+        Box::pin(checks::read(call))
     });
     mux.add(Methods::Any, root, "{}/restart", Capability::Object(&[NamespaceCapability::AllocLifecycle]), |call| {
         Box::pin(restart(call))
@@ -254,12 +256,6 @@ async fn stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let task = call.query().text("task").into_owned();
     let json = agent.alloc_stats(id, &task).await?;
     Ok(raw_json(json))
-}
-
-/// Service checks are not run yet: no allocation has check results.
-async fn checks<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    agent_of(&call, call.id(), &[NamespaceCapability::ReadJob])?;
-    call.plain(&None::<()>)
 }
 
 /// Service registrations of an allocation.

@@ -29,7 +29,7 @@ use songline_model::{
     SchedulerConfiguration, Sealed, Secret, Str, Supposition, Time, VariableData, WhatIf, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
-use songline_rpc::message::{ToController, ToCsiNode};
+use songline_rpc::message::{CheckResult, ToController, ToCsiNode};
 use songline_rpc::{
     AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
     RpcError, StreamFrame,
@@ -96,6 +96,9 @@ impl NodeAgent for NoNode {
         no_path()
     }
     async fn node_meta_apply(&self, _: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
+        no_path()
+    }
+    async fn alloc_checks(&self, _: AllocId) -> Result<BTreeMap<Str, CheckResult>, RpcError> {
         no_path()
     }
     async fn alloc_stats(&self, _: AllocId, _: &str) -> Result<Bytes, RpcError> {

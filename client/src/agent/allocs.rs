@@ -159,7 +159,10 @@ impl<S: Servers> Inner<S> {
                 self.sync.lock().restore_acknowledged(acknowledged);
             }
             match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
-                Ok(machine) => machines.push((id, machine, Begin::Restore { tasks: left.tasks, health: left.health })),
+                Ok(machine) => {
+                    let begin = Begin::Restore { tasks: left.tasks, health: left.health, checks: left.checks };
+                    machines.push((id, machine, begin));
+                }
                 Err(error) => {
                     tracing::error!(alloc = %id, error, "restoring an allocation");
                     self.invalid.lock().insert(id);

@@ -5,6 +5,7 @@
 mod announce;
 mod effect;
 mod kill;
+mod observe;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use songline_model::{
     Time,
 };
 use songline_rpc::AllocReport;
+use songline_rpc::message::CheckResult;
 
+use super::checks::Checks;
 use super::coordinator::{Coordinator, Stage};
 use super::event;
 use super::health::{HealthWatcher, Verdict};
@@ -26,6 +29,7 @@ use kill::Killing;
 
 pub use announce::Workload;
 pub use effect::{Effect, Input};
+pub(super) use observe::has_checks;
 
 /// Settings of the agent for every allocation.
 #[derive(Debug, Clone)]
@@ -59,6 +63,9 @@ pub struct AllocRunner {
     health_started: bool,
     deployment_status: Option<AllocDeploymentStatus>,
     announced: Announced,
+    checks: Checks,
+    /// Whether the checks may have changed.
+    plan_checks: bool,
     destroy: bool,
     destroyed: bool,
     report: bool,
@@ -98,6 +105,8 @@ impl AllocRunner {
             health_started: false,
             deployment_status,
             announced: Announced::default(),
+            checks: Checks::default(),
+            plan_checks: false,
             destroy: false,
             destroyed: false,
             report: false,
@@ -116,6 +125,7 @@ impl AllocRunner {
         &mut self,
         records: BTreeMap<Str, TaskRecord>,
         health: Option<AllocDeploymentStatus>,
+        checks: BTreeMap<Str, CheckResult>,
         now: Time,
     ) -> Vec<Effect> {
         let mut fx = Vec::new();
@@ -127,6 +137,7 @@ impl AllocRunner {
         if health.is_some() {
             self.deployment_status = health;
         }
+        self.checks.restore(checks);
         self.restore_announced();
         let mut waiting = BTreeSet::new();
         for (name, task) in &self.tasks {
@@ -152,7 +163,10 @@ impl AllocRunner {
             Input::SetUp(outcome) => {
                 if self.phase == Phase::SettingUp {
                     match outcome {
-                        Ok(()) => self.announced.group_serves = self.killing == Killing::No,
+                        Ok(()) => {
+                            self.announced.group_serves = self.killing == Killing::No;
+                            self.plan_checks = true;
+                        }
                         Err(error) => {
                             self.tasks
                                 .values_mut()
@@ -191,6 +205,12 @@ impl AllocRunner {
             Input::KillFailed { task, run, error } => {
                 self.with_task(&task, now, |task, around| task.on_kill_failed(run, &error, around, &mut fx));
             }
+            Input::ChecksPlanned(plans) => {
+                if self.is_observed() {
+                    self.checks.plan(plans, now);
+                }
+            }
+            Input::Checked { check, run, outcome } => self.checks.end_run(&check, run, outcome, now),
             Input::ServersContacted => {
                 for name in self.names() {
                     self.with_task(&name, now, |task, around| task.on_servers_contacted(around, &mut fx));
@@ -230,6 +250,7 @@ impl AllocRunner {
         if all {
             self.gates.restart();
         }
+        self.checks.watch_anew(&Workload::Group);
         let mut fx = Vec::new();
         for name in self.names() {
             let event = event::restart_signaled(now, reason);
@@ -306,6 +327,11 @@ impl AllocRunner {
         self.deployment_status.as_ref()
     }
 
+    /// Newest results of the checks; none before the allocation's tasks may start, and after they are stopped.
+    pub fn check_results(&self) -> BTreeMap<Str, CheckResult> {
+        self.checks.results()
+    }
+
     /// Whether all tasks have ended for good.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
@@ -323,7 +349,8 @@ impl AllocRunner {
             Killing::GroupDelay { until } => Some(until),
             Killing::No | Killing::Leader | Killing::Others | Killing::Sidecars => None,
         };
-        tasks.chain(self.health.as_ref().map(HealthWatcher::next_deadline)).chain(delay).min()
+        let health = self.health.as_ref().map(HealthWatcher::next_deadline);
+        tasks.chain(health).chain(delay).chain(self.checks.next_deadline()).min()
     }
 
     fn on_update(&mut self, alloc: Arc<Allocation>, now: Time, fx: &mut Vec<Effect>) {
@@ -356,6 +383,7 @@ impl AllocRunner {
             self.watch_health(now);
         }
         self.announced.look_again = !self.alloc.terminal();
+        self.plan_checks = self.phase == Phase::Running;
         if stopping {
             self.kill_tasks(now, fx);
         }
@@ -395,6 +423,7 @@ impl AllocRunner {
 
     /// Applies the consequences of the tasks' states, until there are no more.
     fn finish(&mut self, now: Time, mut fx: Vec<Effect>) -> Vec<Effect> {
+        self.observe(now, &mut fx);
         loop {
             for name in self.names() {
                 self.with_task(&name, now, |task, around| task.step(around, &mut fx));
@@ -417,6 +446,7 @@ impl AllocRunner {
         }
         self.look_at_health(now, &mut fx);
         self.conclude(now, &mut fx);
+        self.run_checks(now, &mut fx);
         let fx = self.announce(fx);
         self.order(fx)
     }
@@ -468,7 +498,8 @@ impl AllocRunner {
 
     fn look_at_health(&mut self, now: Time, fx: &mut Vec<Effect>) {
         let (status, _) = self.status();
-        let verdict = self.health.as_mut().and_then(|health| health.look(now, status, &states(&self.tasks)));
+        let (tasks, pass) = (&self.tasks, self.checks.pass());
+        let verdict = self.health.as_mut().and_then(|health| health.look(now, status, &states(tasks), pass));
         match verdict {
             None => {}
             Some(Verdict::Healthy) => {

@@ -2,6 +2,7 @@
 //! clock.
 
 mod alloc;
+mod checks;
 mod health;
 mod orders;
 mod restore;

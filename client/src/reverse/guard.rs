@@ -7,9 +7,9 @@ use songline_model::{AllocId, NodeId, Secret, Str};
 use songline_rpc::RpcError;
 use songline_rpc::agent_wire::ALLOC_SNAPSHOT;
 use songline_rpc::message::{
-    AgentHost, AgentMonitor, AgentProfile, AllocationsExec, AllocationsGarbageCollect, AllocationsGarbageCollectAll,
-    AllocationsRestart, AllocationsSignal, AllocationsStats, Call, ClientStats, FileSystemList, FileSystemLogs,
-    FileSystemStat, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall,
+    AgentHost, AgentMonitor, AgentProfile, AllocationsChecks, AllocationsExec, AllocationsGarbageCollect,
+    AllocationsGarbageCollectAll, AllocationsRestart, AllocationsSignal, AllocationsStats, Call, ClientStats,
+    FileSystemList, FileSystemLogs, FileSystemStat, FileSystemStream, NodeMetaApply, NodeMetaRead, StreamCall,
 };
 
 /// A right that a caller needs. Rights with an allocation apply to its namespace.
@@ -67,7 +67,7 @@ pub(super) fn right_for(method: &str) -> Option<Right> {
         AllocationsRestart::METHOD | AllocationsSignal::METHOD => Right::Lifecycle,
         AllocationsGarbageCollect::METHOD => Right::SubmitJob,
         AllocationsGarbageCollectAll::METHOD | NodeMetaApply::METHOD => Right::NodeWrite,
-        AllocationsStats::METHOD => Right::ReadJob,
+        AllocationsChecks::METHOD | AllocationsStats::METHOD => Right::ReadJob,
         ClientStats::METHOD | NodeMetaRead::METHOD => Right::NodeRead,
         FileSystemList::METHOD | FileSystemStat::METHOD | FileSystemStream::METHOD => Right::ReadFs,
         FileSystemLogs::METHOD => Right::ReadLogs,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use expect_test::expect;
 use parking_lot::Mutex;
 use songline_model::{AllocId, Blob, Str, Time};
+use songline_rpc::message::CheckResult;
 use songline_rpc::message::{ExecMessage, ExecStdin, StreamErrWrapper};
 use songline_rpc::net::{call_over, open_channel};
 use songline_rpc::yamux::{Session, SessionLimits};
@@ -88,6 +89,10 @@ impl NodeAgent for Notes {
 
     async fn alloc_stats(&self, _: AllocId, _: &str) -> Result<Bytes, RpcError> {
         Ok(Bytes::from_static(b"{\"Tasks\":{},\"Timestamp\":7}"))
+    }
+
+    async fn alloc_checks(&self, _: AllocId) -> Result<BTreeMap<Str, CheckResult>, RpcError> {
+        Ok([("c1".into(), CheckResult { status: "success".into(), ..CheckResult::default() })].into())
     }
 
     async fn node_meta(&self) -> Result<NodeMeta, RpcError> {

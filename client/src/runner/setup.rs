@@ -11,7 +11,8 @@ use super::{Order, Shared, send, validate};
 use crate::allocdir::AllocDir;
 use crate::artifact::{self, Dirs};
 use crate::beneath::Owner;
-use crate::core::{Input, StartFailure, Workload, event};
+use crate::checks;
+use crate::core::{CheckPlan, Input, StartFailure, Workload, event};
 use crate::driver::{Driver, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
@@ -298,4 +299,9 @@ pub(super) fn registrations(
     let env = environment(shared, alloc, task, dir, false, None);
     let node = Arc::clone(&shared.node.lock());
     services::registrations(alloc, &node, &env, of)
+}
+
+/// Checks of all services of an allocation.
+pub(super) fn check_plans(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> Vec<CheckPlan> {
+    checks::plans(alloc, &environment(shared, alloc, &Task::default(), dir, false, None))
 }

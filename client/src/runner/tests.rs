@@ -51,6 +51,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         news,
         earlier: Arc::new(Nowhere),
         registrar: Arc::new(Nowhere),
+        checks: crate::checks::Runs::default(),
         sessions: Arc::new(Semaphore::new(1)),
     });
     let config = AllocRunnerConfig { kill_timeout_max: Dur::from_secs(1), seed: 1 };
@@ -62,7 +63,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     let runner = Runner::spawn(
         shared,
         machine,
-        Begin::Restore { tasks: BTreeMap::new(), health: None },
+        Begin::Restore { tasks: BTreeMap::new(), health: None, checks: BTreeMap::new() },
     );
     runner.tell(Input::Destroy);
     let mut view = runner.view.clone();

@@ -4,7 +4,7 @@ use songline_model::{Allocation, Str};
 
 /// Evaluates the table of address modes. No driver here has a network of its own, and no allocation has an address of
 /// its own.
-pub(super) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> Result<(String, i64), String> {
+pub(crate) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> Result<(String, i64), String> {
     match mode {
         "auto" | "" if !address.is_empty() => given(alloc, address, label),
         "auto" | "" => host(alloc, label),

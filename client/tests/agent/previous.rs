@@ -42,7 +42,7 @@ fn with_disk(mut placed: Allocation, disk: EphemeralDisk) -> Allocation {
     placed
 }
 
-/// What an allocation finds whose predecessor left data on another node.
+/// Output of an allocation whose predecessor left data on another node.
 async fn found_after(migrate: bool, token: &str) -> String {
     let before = Stage::new().await;
     let script = "for d in $NOMAD_ALLOC_DIR/data $NOMAD_TASK_DIR $NOMAD_SECRETS_DIR; do basename $d > $d/f; done";

@@ -137,6 +137,12 @@ async fn node_rpc_calls_send_their_fields_and_decode_the_answer() {
     let (agent, _) = node(answering(&stats));
     let shown = agent.alloc_stats(ALLOC, "").await.unwrap();
     assert_eq!(shown, r#"{"Timestamp":5,"Tasks":{"web":{"Percent":0.5}}}"#);
+    let row = crate::message::CheckResult { status: "success".into(), status_code: 204, ..Default::default() };
+    let results = BTreeMap::from([("c1".into(), row)]);
+    let answer = crate::message::AllocationsChecksAnswer { results: Some(results.clone()), ..Default::default() };
+    let (agent, told) = node(answering(&answer));
+    assert_eq!(agent.alloc_checks(ALLOC).await, Ok(results));
+    asked(&told, &expect![[r#"Allocations.Checks "AllocID" "01010101-0101-0101-0101-010101010101""#]]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use songline_model::{AllocId, NodeId, Secret, Str};
+use songline_rpc::message::CheckResult;
 use songline_rpc::{
     AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
     RpcError, StreamFrame,
@@ -82,6 +83,10 @@ impl NodeAgent for AnyNode {
 
     async fn alloc_stats(&self, alloc: AllocId, task: &str) -> Result<Bytes, RpcError> {
         either!(self, node => node.alloc_stats(alloc, task))
+    }
+
+    async fn alloc_checks(&self, alloc: AllocId) -> Result<BTreeMap<Str, CheckResult>, RpcError> {
+        either!(self, node => node.alloc_checks(alloc))
     }
 
     async fn node_meta(&self) -> Result<NodeMeta, RpcError> {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use songline_model::{AllocId, Str};
+use songline_rpc::message::CheckResult;
 use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
 use songline_rpc::{
     AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
@@ -39,6 +40,8 @@ pub trait LocalNode: Send + Sync {
     fn gc_all(&self) -> Answer<'_, ()>;
     /// [`NodeAgent::alloc_stats`].
     fn alloc_stats<'a>(&'a self, alloc: AllocId, task: &'a str) -> Answer<'a, Bytes>;
+    /// [`NodeAgent::alloc_checks`].
+    fn alloc_checks(&self, alloc: AllocId) -> Answer<'_, BTreeMap<Str, CheckResult>>;
     /// [`NodeAgent::node_meta`].
     fn node_meta(&self) -> Answer<'_, NodeMeta>;
     /// [`NodeAgent::node_meta_apply`].
@@ -105,6 +108,10 @@ impl<N: NodeAgent, D: Dispatch> LocalNode for Local<N, D> {
 
     fn alloc_stats<'a>(&'a self, alloc: AllocId, task: &'a str) -> Answer<'a, Bytes> {
         self.node.alloc_stats(alloc, task).boxed()
+    }
+
+    fn alloc_checks(&self, alloc: AllocId) -> Answer<'_, BTreeMap<Str, CheckResult>> {
+        self.node.alloc_checks(alloc).boxed()
     }
 
     fn node_meta(&self) -> Answer<'_, NodeMeta> {

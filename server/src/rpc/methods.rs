@@ -72,6 +72,7 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("Allocations.GarbageCollect", By::Node(Right::Any(&[SubmitJob]))),
     ("Allocations.GarbageCollectAll", By::Node(Right::Node(Access::Write))),
     ("Allocations.Stats", By::Node(Right::Any(&[ReadJob]))),
+    ("Allocations.Checks", By::Node(Right::Any(&[ReadJob]))),
     ("ClientStats.Stats", By::Node(Right::Node(Access::Read))),
     ("FileSystem.List", By::Node(Right::Any(&[ReadFs]))),
     ("FileSystem.Stat", By::Node(Right::Any(&[ReadFs]))),

@@ -70,6 +70,7 @@ const RATES: &[(&str, &str, RateOp, &str)] = &[
     ("Allocations.GarbageCollect", "client_allocations", Write, "client_allocations.garbage_collect"),
     ("Allocations.GarbageCollectAll", "client_allocations", Write, "client_allocations.garbage_collect_all"),
     ("Allocations.Stats", "client_allocations", Read, "client_allocations.stats"),
+    ("Allocations.Checks", "client_allocations", Read, ""),
     ("ClientStats.Stats", "client_stats", Read, "client_stats.stats"),
     ("FileSystem.List", "file_system", List, "file_system.list"),
     ("FileSystem.Stat", "file_system", Read, "file_system.stat"),

@@ -20,6 +20,12 @@ pub enum Workload {
 pub const NOMAD_PROVIDER: &str = "nomad";
 
 impl Workload {
+    /// The workloads of an allocation.
+    pub fn all(alloc: &Allocation) -> Vec<Workload> {
+        let tasks = alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten());
+        tasks.map(|task| Workload::Task(task.name.clone())).chain([Workload::Group]).collect()
+    }
+
     /// Services of the workload in an allocation whose provider is the servers themselves.
     pub fn services<'a>(&self, alloc: &'a Allocation) -> impl Iterator<Item = &'a Service> {
         let services = alloc.group().and_then(|group| match self {
@@ -44,8 +50,8 @@ pub(super) struct Announced {
 
 impl AllocRunner {
     fn with_services(&self) -> BTreeSet<Workload> {
-        let tasks = self.tasks.keys().cloned().map(Workload::Task);
-        tasks.chain([Workload::Group]).filter(|workload| workload.services(&self.alloc).next().is_some()).collect()
+        let all = Workload::all(&self.alloc).into_iter();
+        all.filter(|workload| workload.services(&self.alloc).next().is_some()).collect()
     }
 
     /// Marks every workload as possibly announced by an earlier agent.
@@ -81,8 +87,9 @@ impl AllocRunner {
         out.extend(fx);
         for workload in wanted {
             self.announced.perhaps.remove(&workload);
-            if self.announced.by_us.insert(workload.clone()) || look_again {
-                out.push(Effect::Announce { of: workload });
+            let begins = self.announced.by_us.insert(workload.clone());
+            if begins || look_again {
+                out.push(Effect::Announce { of: workload, begins });
             }
         }
         out

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use songline_model::{Allocation, Blob, Dur, Str, TaskEvent};
 
 use super::announce::Workload;
+use crate::core::checks::{CheckOutcome, CheckPlan};
 use crate::core::tracker::{ExitResult, StartFailure};
 
 /// An action for the shell. Persisting records comes before all other effects of the same batch.
@@ -43,9 +44,16 @@ pub enum Effect {
     /// The task never runs again: drop its state that is kept between runs.
     TaskDone { task: Str },
     /// Announce the services of a workload as in the servers' copy, and withdraw those that the copy no longer has.
-    Announce { of: Workload },
+    /// `begins`: they were not announced before.
+    Announce { of: Workload, begins: bool },
     /// Withdraw the services of a workload. Tasks that are killed after this wait some time for the withdrawal.
     Withdraw { of: Workload },
+    /// Resolve the checks of all services of the servers' copy. Answer: [`Input::ChecksPlanned`].
+    PlanChecks,
+    /// Make the request of a check. Answer: [`Input::Checked`].
+    RunCheck { run: u64, plan: Arc<CheckPlan> },
+    /// Show `AllocRunner::check_results`, which have changed; with `persist`, also persist them.
+    ShowChecks { persist: bool },
     /// Report to the servers: `AllocRunner::update` has changed.
     Report,
     /// All tasks have ended for good. Clean up after them; the directory stays.
@@ -76,6 +84,10 @@ pub enum Input {
     Exited { task: Str, run: u64, exit: ExitResult },
     /// Answer to [`Effect::KillTask`].
     KillFailed { task: Str, run: u64, error: Str },
+    /// Answer to [`Effect::PlanChecks`].
+    ChecksPlanned(Vec<CheckPlan>),
+    /// Answer to [`Effect::RunCheck`].
+    Checked { check: Str, run: u64, outcome: CheckOutcome },
     /// The servers have listed the allocations of this node.
     ServersContacted,
     /// A newer copy from the servers.

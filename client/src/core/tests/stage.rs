@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use expect_test::Expect;
 use songline_model::{
-    AllocDesiredStatus, AllocatedResources, AllocatedTaskResources, Allocation, Blob, DesiredTransition, Dur, Job,
-    JobType, RestartPolicy, Str, Task, TaskGroup, TaskLifecycleConfig, TaskRunState, TaskState, Time,
+    AllocDesiredStatus, AllocatedResources, AllocatedTaskResources, Allocation, Blob, CheckRestart, DesiredTransition,
+    Dur, Job, JobType, RestartPolicy, Str, Task, TaskGroup, TaskLifecycleConfig, TaskRunState, TaskState, Time,
 };
 
 use crate::core::{
-    AllocRunner, AllocRunnerConfig, Effect, ExitResult, Input, LocalState, StartFailure, TaskRecord, Workload,
+    AllocRunner, AllocRunnerConfig, CheckMode, CheckOutcome, CheckPlan, CheckRequest, Effect, ExitResult, Input,
+    LocalState, StartFailure, TaskRecord, Workload,
 };
 
 /// Runs a script and compares its output.
@@ -79,6 +80,8 @@ struct Stage {
     machine: AllocRunner,
     now: Time,
     runs: BTreeMap<Str, u64>,
+    /// Newest run of each check.
+    checks: BTreeMap<Str, u64>,
 }
 
 impl Stage {
@@ -86,7 +89,7 @@ impl Stage {
         let now = Time::from_secs(1000);
         let config = AllocRunnerConfig { kill_timeout_max: Dur::from_secs(30), seed: 1 };
         let machine = AllocRunner::new(Arc::new(alloc), config, now).expect("a sound allocation");
-        Self { machine, now, runs: BTreeMap::new() }
+        Self { machine, now, runs: BTreeMap::new(), checks: BTreeMap::new() }
     }
 
     fn play(&mut self, line: &str) -> String {
@@ -95,7 +98,7 @@ impl Stage {
         let outcome = match words.as_slice() {
             ["start"] => Ok(self.machine.start(now)),
             ["restore", records @ ..] => {
-                Ok(self.machine.restore(records.iter().map(|text| record(text)).collect(), None, now))
+                Ok(self.machine.restore(records.iter().map(|text| record(text)).collect(), None, BTreeMap::new(), now))
             }
             ["restart", "running"] => self.machine.restart_tasks(false, "please", now),
             ["restart", "all"] => self.machine.restart_tasks(true, "please", now),
@@ -111,6 +114,7 @@ impl Stage {
             }
             ["events", task] => return self.events(task),
             ["states"] => return self.states(),
+            ["results"] => return self.results(),
             ["update"] => return self.update(),
             _ => Ok(self.machine.on(self.input(&words), now)),
         };
@@ -142,6 +146,11 @@ impl Stage {
             ["missing", task] => Input::Recovered { task: (*task).into(), found: Ok(None) },
             ["lost", task] => Input::Recovered { task: (*task).into(), found: Err("gone".into()) },
             ["contact"] => Input::ServersContacted,
+            ["plan", checks @ ..] => Input::ChecksPlanned(checks.iter().map(|text| check_plan(text)).collect()),
+            ["checked", name, outcome] => {
+                let outcome = CheckOutcome { passed: *outcome == "passed", code: None, output: (*outcome).into() };
+                Input::Checked { check: (*name).into(), run: self.checks.get(*name).copied().unwrap_or(0), outcome }
+            }
             ["destroy"] => Input::Destroy,
             ["update-copy"] => {
                 let mut alloc = Allocation::clone(self.machine.alloc());
@@ -170,6 +179,7 @@ impl Stage {
                 Effect::Persist { sync: false, .. }
                 | Effect::PersistHealth
                 | Effect::Report
+                | Effect::ShowChecks { .. }
                 | Effect::TaskDone { .. } => continue,
                 Effect::Persist { sync: true, .. } => "sync".to_owned(),
                 Effect::SetUp => "set up".to_owned(),
@@ -183,8 +193,13 @@ impl Stage {
                 Effect::KillTask { task, run, timeout, .. } => format!("kill {task}#{run} in {timeout}"),
                 Effect::SignalTask { task, signal, .. } => format!("signal {task} {signal}"),
                 Effect::DestroyTask { task, run } => format!("clear {task}#{run}"),
-                Effect::Announce { of } => format!("announce {}", owner(of)),
+                Effect::Announce { of, .. } => format!("announce {}", owner(of)),
                 Effect::Withdraw { of } => format!("withdraw {}", owner(of)),
+                Effect::PlanChecks => "plan checks".to_owned(),
+                Effect::RunCheck { run, plan } => {
+                    self.checks.insert(plan.name.clone(), *run);
+                    format!("check {}", plan.name)
+                }
                 Effect::TearDown => "tear down".to_owned(),
                 Effect::AbortTaskSetUp { task } => format!("abort set-up of {task}"),
                 Effect::Destroy => "destroy".to_owned(),
@@ -212,6 +227,11 @@ impl Stage {
         shown.collect::<Vec<_>>().join(", ")
     }
 
+    fn results(&self) -> String {
+        let shown = self.machine.check_results().into_values();
+        shown.map(|row| format!("{} {} {}", row.check, row.mode, row.status)).collect::<Vec<_>>().join(", ")
+    }
+
     fn update(&self) -> String {
         let update = self.machine.update();
         let health = update.deployment_status.map(|status| (status.healthy, status.canary));
@@ -222,6 +242,35 @@ impl Stage {
             self.machine.alloc().alloc_modify_index
         )
     }
+}
+
+/// `NAME[/TASK]` with an interval of 2 s, then `/limit=N` for a `check_restart` with 3 s of grace, or `/ignore`.
+fn check_plan(text: &str) -> CheckPlan {
+    let mut words = text.split('/');
+    let name = words.next().unwrap_or_default();
+    let mut plan = CheckPlan {
+        id: name.into(),
+        of: Workload::Group,
+        group: "job.group[0]".into(),
+        service: "service".into(),
+        name: name.into(),
+        mode: CheckMode::Healthiness,
+        interval: Dur::from_secs(2),
+        timeout: Dur::from_secs(1),
+        restart: None,
+        request: CheckRequest::Tcp { address: ":1".into() },
+    };
+    for word in words {
+        match word.split_once('=') {
+            Some((_, limit)) => {
+                let limit = limit.parse().expect("a limit");
+                plan.restart = Some(CheckRestart { limit, grace: Dur::from_secs(3), ignore_warnings: false });
+            }
+            None if word == "ignore" => plan.mode = CheckMode::Readiness,
+            None => plan.of = Workload::Task(word.into()),
+        }
+    }
+    plan
 }
 
 fn owner(of: &Workload) -> &str {

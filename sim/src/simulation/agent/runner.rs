@@ -1,6 +1,7 @@
 //! The shell of one allocation on a simulated node: feeds its state machine (`AllocRunner`) and carries its effects
 //! out with simulated processes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ impl Shell {
         let now = self.agent.now();
         let effects = match left {
             None => self.machine.start(now),
-            Some(left) => self.machine.restore(left.tasks, left.health, now),
+            Some(left) => self.machine.restore(left.tasks, left.health, BTreeMap::new(), now),
         };
         self.perform(effects);
         loop {
@@ -153,7 +154,11 @@ impl Shell {
                 | Effect::SignalTask { .. }
                 | Effect::TaskDone { .. }
                 | Effect::Announce { .. }
-                | Effect::Withdraw { .. } => {}
+                | Effect::Withdraw { .. }
+                // Simulated jobs have no checks.
+                | Effect::PlanChecks
+                | Effect::RunCheck { .. }
+                | Effect::ShowChecks { .. } => {}
                 Effect::DestroyTask { task, run } => self.agent.machine.processes.destroy(&(self.id(), task, run)),
                 Effect::Report => {
                     let update = self.machine.update();
