@@ -15,6 +15,8 @@ use serde_json::Value;
 pub enum Profile {
     /// Server and client in one `-dev` agent.
     Dev,
+    /// Like `Dev`, with the volumes that cases about the node agent expect.
+    Agent,
     /// Like `Dev`, with ACLs.
     Acl,
     /// Like `Dev`, with a data folder instead of `-dev`.

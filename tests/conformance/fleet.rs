@@ -52,6 +52,8 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
     let shares = [
         // A replay mostly waits, so there may be more agents than processors.
         (Profile::Dev, cores * 3, queue_of(Profile::Dev)),
+        // Its cases share directories of the machine, so they are replayed one after another.
+        (Profile::Agent, 1, queue_of(Profile::Agent)),
         (Profile::Acl, 1, queue_of(Profile::Acl)),
         (Profile::Server, 1, queue_of(Profile::Server)),
     ];
@@ -151,6 +153,7 @@ impl Seat {
     fn start(&mut self, ready: bool) -> Result<()> {
         let mut setup = Setup::dev();
         setup.acl = self.profile == Profile::Acl;
+        setup.two_volumes = self.profile == Profile::Agent;
         if self.profile == Profile::Server {
             let data = tempfile::tempdir()?;
             setup.data_dir = Some(data.path().to_path_buf());

@@ -146,7 +146,7 @@ fn tokens_policies_and_roles_are_made_on_the_command_line() -> Result<()> {
 #[test]
 fn second_acl_bootstrap_needs_a_reset_file_on_the_server() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let agent = Agent::start(&Setup { acl: true, data_dir: Some(folder.path().to_owned()) })?;
+    let agent = Agent::start(&Setup { acl: true, data_dir: Some(folder.path().to_owned()), ..Setup::dev() })?;
     let bootstrap = || -> Result<serde_json::Value> {
         let told = songline(&agent, "", &["acl", "bootstrap", "-json"])?;
         serde_json::from_str(&told).with_context(|| told.clone())

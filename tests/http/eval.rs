@@ -43,7 +43,7 @@ fn delete(story: &Story, filter: &str) -> Result<Value> {
 fn eval_deletion_in_slices_is_complete_and_counts_exactly() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
-    let story = Story { agent: Agent::start(&Setup { acl: false, data_dir: Some(data_dir.clone()) })? };
+    let story = Story { agent: Agent::start(&Setup { data_dir: Some(data_dir.clone()), ..Setup::dev() })? };
     pause(&story, true)?;
     make_evals(&story, EVALS)?;
     let one = oldest(&story)?;
@@ -57,7 +57,7 @@ fn eval_deletion_in_slices_is_complete_and_counts_exactly() -> Result<()> {
     ensure!(work[0]["ModifyIndex"].as_u64() > work[0]["CreateIndex"].as_u64(), "{work}");
 
     story.agent.interrupt()?;
-    let again = Story { agent: Agent::start(&Setup { acl: false, data_dir: Some(data_dir) })? };
+    let again = Story { agent: Agent::start(&Setup { data_dir: Some(data_dir), ..Setup::dev() })? };
     ensure!(again.get("/v1/operator/pending-work")?[0]["Status"] == "complete");
     ensure!(count_of(&again, "")? == 1);
     pause(&again, false)?;

@@ -164,7 +164,7 @@ fn read_all(story: &Story) -> Result<(u64, Vec<(u16, String)>)> {
 #[test]
 fn past_state_read_equals_the_answer_given_at_that_index() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let setup = Setup { acl: false, data_dir: Some(dir.path().join("data")) };
+    let setup = Setup { data_dir: Some(dir.path().join("data")), ..Setup::dev() };
     let story = Story { agent: Agent::start(&setup)? };
     story.wait("/v1/nodes", |nodes| nodes[0]["Status"] == "ready")?;
     let mut moments = vec![read_all(&story)?];

@@ -23,7 +23,7 @@ struct Guarded {
 
 impl Guarded {
     fn start() -> Result<Guarded> {
-        let story = Story { agent: Agent::start(&Setup { acl: true, data_dir: None })? };
+        let story = Story { agent: Agent::start(&Setup { acl: true, ..Setup::dev() })? };
         let mut guarded = Guarded { story, token: String::new() };
         let first = guarded.ask("POST", "/v1/acl/bootstrap", &Value::Null)?.json()?;
         guarded.token = first["SecretID"].as_str().context("a secret")?.to_owned();

@@ -131,7 +131,7 @@ fn refused(story: &Story) -> Result<Vec<(String, Vec<u8>)>> {
 fn planted_secrets_are_found_only_in_allowed_places() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
-    let story = Story { agent: Agent::start_talkative(&Setup { acl: false, data_dir: Some(data_dir.clone()) })? };
+    let story = Story { agent: Agent::start_talkative(&Setup { data_dir: Some(data_dir.clone()), ..Setup::dev() })? };
     story.wait("/v1/operator/keyring/keys", |keys| {
         keys.as_array().is_some_and(|keys| keys.iter().any(|key| key["State"] == "active"))
     })?;

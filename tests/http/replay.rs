@@ -14,7 +14,7 @@ use crate::story::Story;
 fn replayed_log_and_restored_archive_give_the_live_state() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
-    let story = Story { agent: Agent::start(&Setup { acl: false, data_dir: Some(data_dir.clone()) })? };
+    let story = Story { agent: Agent::start(&Setup { data_dir: Some(data_dir.clone()), ..Setup::dev() })? };
     story.wait("/v1/nodes", |nodes| nodes[0]["Status"] == "ready")?;
     story.put("/v1/namespace", &json!({"Name": "one"}))?;
     story.put("/v1/node/pools", &json!({"Name": "gpu"}))?;

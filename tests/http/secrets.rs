@@ -14,7 +14,7 @@ use crate::story::{Story, WITHIN};
 const PLAIN: &str = "correct-horse-battery-staple";
 
 fn start(data_dir: &Path) -> Result<Story> {
-    Ok(Story { agent: Agent::start(&Setup { acl: false, data_dir: Some(data_dir.to_owned()) })? })
+    Ok(Story { agent: Agent::start(&Setup { data_dir: Some(data_dir.to_owned()), ..Setup::dev() })? })
 }
 
 /// Status and text of an answer that need not be 200.

@@ -25,7 +25,7 @@ fn ask(socket: &Path, target: &str, token: &str) -> Result<(u16, String)> {
 fn play(acl: bool) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("d");
-    let story = Story { agent: Agent::start(&Setup { acl, data_dir: Some(data_dir.clone()) })? };
+    let story = Story { agent: Agent::start(&Setup { acl, data_dir: Some(data_dir.clone()), ..Setup::dev() })? };
     let secret = if acl {
         let first = story.call(&Request::new("POST", "/v1/acl/bootstrap"))?.json()?;
         first["SecretID"].as_str().context("a secret")?.to_owned()

@@ -47,7 +47,7 @@ fn killed_agent_loses_no_acknowledged_writes() -> Result<()> {
     say(&format!("seed {seed}, {rounds} rounds"));
     let mut chance = Chance(seed | 1);
     let data = tempfile::tempdir()?;
-    let setup = Setup { acl: false, data_dir: Some(data.path().to_path_buf()) };
+    let setup = Setup { data_dir: Some(data.path().to_path_buf()), ..Setup::dev() };
 
     let mut agent = Agent::start(&setup)?;
     let task = Task::start(agent.http, seed)?;

@@ -28,11 +28,13 @@ pub struct Setup {
     pub acl: bool,
     /// Data folder; `None` for `-dev`.
     pub data_dir: Option<PathBuf>,
+    /// Whether the node has the second host volume that cases about the node agent expect.
+    pub two_volumes: bool,
 }
 
 impl Setup {
     pub fn dev() -> Setup {
-        Setup { acl: false, data_dir: None }
+        Setup { acl: false, data_dir: None, two_volumes: false }
     }
 
     /// The configuration: free ports, `raw_exec`, and the node attributes that the recorded cases expect.
@@ -53,6 +55,9 @@ impl Setup {
         });
         if self.acl {
             config["acl"] = json!({"enabled": true});
+        }
+        if self.two_volumes {
+            config["client"]["host_volume"]["readonly"] = json!({"path": "/usr/share", "read_only": true});
         }
         if let Some(dir) = &self.data_dir {
             config["data_dir"] = json!(dir);
@@ -86,7 +91,7 @@ impl Agent {
     /// configuration names a data folder.
     pub fn start_as(content: &Value) -> Result<Agent> {
         let data_dir = content["data_dir"].as_str().map(PathBuf::from);
-        Self::start_with(&Setup { acl: false, data_dir }, content)
+        Self::start_with(&Setup { data_dir, ..Setup::dev() }, content)
     }
 
     /// Starts a `-dev` agent with these variables added to its environment, and these `client.options`.

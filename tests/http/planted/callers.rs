@@ -81,7 +81,9 @@ fn told(story: &Story, accessor: &str) -> Result<Vec<(String, Vec<u8>)>> {
 fn planted_caller_secrets_are_in_no_answer_log_or_derived_store() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let data_dir = dir.path().join("data");
-    let story = Story { agent: Agent::start_talkative(&Setup { acl: true, data_dir: Some(data_dir.clone()) })? };
+    let story = Story {
+        agent: Agent::start_talkative(&Setup { acl: true, data_dir: Some(data_dir.clone()), ..Setup::dev() })?,
+    };
     let first =
         story.call(&Request::new("POST", "/v1/acl/bootstrap").json(&json!({"BootstrapSecret": FIRST})))?.json()?;
     ensure!(first["SecretID"] == FIRST, "the first token has the secret that was asked for");
