@@ -21,13 +21,16 @@ impl Job {
         for group in self.groups() {
             let exposed = |service: &Service| service.checks.iter().flatten().any(|check| check.expose);
             let services = || group.services.iter().flatten();
-            if services().any(exposed)
-                && !matches!(group.networks.as_deref(), Some([network]) if network.mode == "bridge")
-            {
-                return Err(format!(
-                    "group {:?} must specify one bridge network for exposing service check(s)",
-                    group.name
-                ));
+            if services().any(exposed) {
+                let wanted = match group.networks.as_deref() {
+                    Some([network]) if network.mode == "bridge" => "",
+                    Some([_]) => "use",
+                    Some(_) | None => "specify one",
+                };
+                if !wanted.is_empty() {
+                    let name = &group.name;
+                    return Err(format!("group {name:?} must {wanted} bridge network for exposing service check(s)"));
+                }
             }
             for service in services().filter(|service| !has_builtin_proxy(service)) {
                 if let Some(check) = service.checks.iter().flatten().find(|check| check.expose) {
@@ -41,7 +44,7 @@ impl Job {
                 for service in task.services.iter().flatten() {
                     if let Some(check) = service.checks.iter().flatten().find(|check| check.expose) {
                         return Err(format!(
-                            "exposed service check {}[{}]->{}->{} requires use of sidecar_proxy",
+                            "exposed service check {}[{}]->{}->{} is not a task-group service",
                             group.name, task.name, service.name, check.name
                         ));
                     }

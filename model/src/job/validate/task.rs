@@ -121,7 +121,7 @@ impl Task {
             }
             if !matches!(mount.propagation_mode.as_str(), "private" | "host-to-task" | "bidirectional") {
                 errors.push(format!(
-                    "Volume Mount ({index}) is invalid: \"volume mount has an invalid propagation mode: \"{}\"\"",
+                    "Volume Mount ({index}) has an invalid propagation mode: \"{}\"",
                     mount.propagation_mode
                 ));
             }
