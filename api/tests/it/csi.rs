@@ -363,33 +363,33 @@ async fn volume_requests_that_need_a_controller_are_refused_like_the_reference()
         &server,
         &story,
         expect![[r#"
-        PUT /v1/volume/csi/x/create {"Volumes": [{"ID": "x", "PluginID": "p", "RequestedCapabilities": [{"Ac
-            500 plugin does not support creating volumes
-        DELETE /v1/volume/csi/x/delete
-            500 volume not found: x
-        DELETE /v1/volume/csi/v/delete
-            501 calls of CSI controllers: not built yet
-        GET /v1/volumes/external?plugin_id=q
-            500 no such plugin
-        GET /v1/volumes/external?plugin_id=p
-            500 unimplemented for this plugin
-        GET /v1/volumes/snapshot?plugin_id=q
-            500 no such plugin
-        GET /v1/volumes/snapshot?plugin_id=p
-            500 plugin does not support listing snapshots
-        DELETE /v1/volumes/snapshot?plugin_id=q
-            500 1 error occurred:
-        	* no such plugin
-        DELETE /v1/volumes/snapshot?plugin_id=p
-            500 1 error occurred:
-        	* plugin does not support snapshot
-        PUT /v1/volumes/snapshot {"Snapshots": [{"SourceVolumeID": "x"}, {"SourceVolumeID": "v"}]}
-            500 2 errors occurred:
-        	* no such volume "x"
-        	* plugin "p" does not support snapshot
-        PUT /v1/volumes/snapshot {"Snapshots": []}
-            200 @0 {"Snapshots":null,"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
-    "#]],
+            PUT /v1/volume/csi/x/create {"Volumes": [{"ID": "x", "PluginID": "p", "RequestedCapabilities": [{"Ac
+                500 plugin does not support creating volumes
+            DELETE /v1/volume/csi/x/delete
+                500 volume not found: x
+            DELETE /v1/volume/csi/v/delete
+                200 @5 
+            GET /v1/volumes/external?plugin_id=q
+                500 no such plugin
+            GET /v1/volumes/external?plugin_id=p
+                500 unimplemented for this plugin
+            GET /v1/volumes/snapshot?plugin_id=q
+                500 no such plugin
+            GET /v1/volumes/snapshot?plugin_id=p
+                500 plugin does not support listing snapshots
+            DELETE /v1/volumes/snapshot?plugin_id=q
+                500 1 error occurred:
+            	* no such plugin
+            DELETE /v1/volumes/snapshot?plugin_id=p
+                500 1 error occurred:
+            	* plugin does not support snapshot
+            PUT /v1/volumes/snapshot {"Snapshots": [{"SourceVolumeID": "x"}, {"SourceVolumeID": "v"}]}
+                500 2 errors occurred:
+            	* no such volume "x"
+            	* no such volume "v"
+            PUT /v1/volumes/snapshot {"Snapshots": []}
+                200 @0 {"Snapshots":null,"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
+        "#]],
     )
     .await;
     let all = CsiControllerInfo {
@@ -404,31 +404,32 @@ async fn volume_requests_that_need_a_controller_are_refused_like_the_reference()
         &server,
         &story,
         expect![[r#"
-        PUT /v1/volume/csi/x/create {"Volumes": [{"ID": "x", "PluginID": "p", "RequestedCapabilities": [{"Ac
-            501 calls of CSI controllers: not built yet
-        DELETE /v1/volume/csi/x/delete
-            500 volume not found: x
-        DELETE /v1/volume/csi/v/delete
-            501 calls of CSI controllers: not built yet
-        GET /v1/volumes/external?plugin_id=q
-            500 no such plugin
-        GET /v1/volumes/external?plugin_id=p
-            501 calls of CSI controllers: not built yet
-        GET /v1/volumes/snapshot?plugin_id=q
-            500 no such plugin
-        GET /v1/volumes/snapshot?plugin_id=p
-            501 calls of CSI controllers: not built yet
-        DELETE /v1/volumes/snapshot?plugin_id=q
-            500 1 error occurred:
-        	* no such plugin
-        DELETE /v1/volumes/snapshot?plugin_id=p
-            501 calls of CSI controllers: not built yet
-        PUT /v1/volumes/snapshot {"Snapshots": [{"SourceVolumeID": "x"}, {"SourceVolumeID": "v"}]}
-            500 1 error occurred:
-        	* no such volume "x"
-        PUT /v1/volumes/snapshot {"Snapshots": []}
-            200 @0 {"Snapshots":null,"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
-    "#]],
+            PUT /v1/volume/csi/x/create {"Volumes": [{"ID": "x", "PluginID": "p", "RequestedCapabilities": [{"Ac
+                200 @7 {"Volumes":[{"ID":"x","Name":"","ExternalID":"ext-","Namespace":"default","RequestedTopologies":null,"Topologies":[],"AccessMode":"","AttachmentMode":"","MountOptions":null,"Secrets":null,"Parameters":null,"Context":{"made":"here"},"Capacity":0,"RequestedCapacityMin":0,"RequestedCapacityMax":0,"RequestedCapabilities":[{"AttachmentMode":"file-system","AccessMode":"multi-node-multi-writer"}],"CloneID":"","SnapshotID":"","ReadAllocs":null,"WriteAllocs":null,"Allocations":[],"Schedulable":false,"PluginID":"p","Provider":"org.x","ProviderVersion":"1.2","ControllerRequired":false,"ControllersHealthy":0,"ControllersExpected":0,"NodesHealthy":0,"NodesExpected":0,"ResourceExhausted":null,"CreateIndex":0,"ModifyIndex":0}],"Index":7,"LastContact":0,"KnownLeader":true,"NextToken":""}
+            DELETE /v1/volume/csi/x/delete
+                200 @8 
+            DELETE /v1/volume/csi/v/delete
+                500 volume not found: v
+            GET /v1/volumes/external?plugin_id=q
+                500 no such plugin
+            GET /v1/volumes/external?plugin_id=p
+                200 @0 {"Volumes":[{"ExternalID":"list-1","CapacityBytes":1,"VolumeContext":{"n":"1"},"CloneID":"","SnapshotID":"","PublishedExternalNodeIDs":null,"IsAbnormal":false,"Status":""},{"ExternalID":"list-2","CapacityBytes":0,"VolumeContext":null,"CloneID":"","SnapshotID":"","PublishedExternalNodeIDs":["n1"],"IsAbnormal":true,"Status":"worn"}],"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            GET /v1/volumes/snapshot?plugin_id=q
+                500 no such plugin
+            GET /v1/volumes/snapshot?plugin_id=p
+                200 @0 {"Snapshots":[{"ID":"snap-1","ExternalSourceVolumeID":"list-1","SizeBytes":4096,"CreateTime":7,"IsReady":true,"SourceVolumeID":"","PluginID":"p","Name":"","Secrets":null,"Parameters":null}],"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
+            DELETE /v1/volumes/snapshot?plugin_id=q
+                500 1 error occurred:
+            	* no such plugin
+            DELETE /v1/volumes/snapshot?plugin_id=p
+                200 @0 
+            PUT /v1/volumes/snapshot {"Snapshots": [{"SourceVolumeID": "x"}, {"SourceVolumeID": "v"}]}
+                500 2 errors occurred:
+            	* no such volume "x"
+            	* no such volume "v"
+            PUT /v1/volumes/snapshot {"Snapshots": []}
+                200 @0 {"Snapshots":null,"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
+        "#]],
     )
     .await;
 }
