@@ -200,16 +200,21 @@ fn blocked_evaluation_gets_the_classes_of_a_group_that_fails_in_a_later_attempt(
         triggered_by: EvalTrigger::JobRegister,
         ..Evaluation::default()
     };
-    let mut scheduler = Scheduler::new(eval, 7);
     let created = |step: Step| match step {
         Step::Submit { create, .. } | Step::Done { create, .. } => create,
     };
-    let first = created(scheduler.step(&cluster.state, cluster.now, None)).swap_remove(0);
-    // The first attempt places `web` without a look at `b`, which only the other group has found unfit.
-    assert_eq!(first.class_eligibility.as_ref().and_then(|classes| classes.get(&class)), Some(&false));
+    let known = |eval: &Evaluation| eval.class_eligibility.as_ref().and_then(|classes| classes.get(&class)).copied();
+    // An order of the nodes in which the first attempt places `web` without a look at `b`, which only the other group
+    // has found unfit.
+    let begun = (0..100).find_map(|seed| {
+        let mut scheduler = Scheduler::new(eval.clone(), seed);
+        let first = created(scheduler.step(&cluster.state, cluster.now, None)).swap_remove(0);
+        (known(&first) == Some(false)).then_some((scheduler, first))
+    });
+    let (mut scheduler, first) = begun.unwrap();
     nodes.iter().for_each(|name| cluster.line(&format!("ineligible {name}")));
     let refused = PlanResult { refresh_index: 1, ..PlanResult::default() };
     let again = created(scheduler.step(&cluster.state, cluster.now, Some(&refused))).swap_remove(0);
     assert_eq!(again.id, first.id);
-    assert_eq!(again.class_eligibility.as_ref().and_then(|classes| classes.get(&class)), Some(&true));
+    assert_eq!(known(&again), Some(true));
 }

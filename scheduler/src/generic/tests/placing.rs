@@ -52,8 +52,8 @@ fn static_ports_keep_allocs_apart() {
         expect![[r#"
             run j:
               new eval queued-allocs blocked, classes 1 yes 0 no
-              place j.web[0] on a http=8080
-              place j.web[1] on b http=8080
+              place j.web[0] on b http=8080
+              place j.web[1] on a http=8080
               failed web: evaluated 2 filtered 0 exhausted 2 coalesced 0 in pool 2; available {dc1: 2}; dimensions {network: reserved port collision http=8080: 2}; task t cpu 0 memory 0
               eval complete, queued web 1
         "#]],
