@@ -86,16 +86,17 @@ fn placed(view: &State, alloc: &Allocation) -> Placed {
     Placed { id, name, job, node, standing }
 }
 
-/// Whether the present version of the job wants nothing in the allocation's place: a batch job once it is complete, a
-/// sysbatch job once it has ended in any way.
+/// Whether the job wants nothing in the allocation's place: a batch job once it is complete in the present version, a
+/// sysbatch job once it has ended in any way. A version that changes no task of a sysbatch job runs nothing again.
 fn is_done(job: &Job, alloc: &Allocation) -> bool {
-    let is_of_this_version = |own: &Arc<Job>| own.version == job.version && own.create_index == job.create_index;
-    let has_ended = match &job.kind {
-        JobType::Batch => alloc.client_status == AllocClientStatus::Complete,
-        JobType::SysBatch => alloc.terminal(),
+    let own = alloc.job.as_ref().filter(|own| own.create_index == job.create_index);
+    match &job.kind {
+        JobType::Batch => {
+            alloc.client_status == AllocClientStatus::Complete && own.is_some_and(|own| own.version == job.version)
+        }
+        JobType::SysBatch => alloc.terminal() && own.is_some(),
         JobType::Service | JobType::System | JobType::Other(_) => false,
-    };
-    has_ended && alloc.job.as_ref().is_some_and(is_of_this_version)
+    }
 }
 
 /// Evaluations and deployments that are not over, and what the scheduler would do for each job with these tables.

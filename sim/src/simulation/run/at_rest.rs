@@ -83,8 +83,8 @@ impl Cluster {
 
     fn jobs(&self) -> Result<(), Violation> {
         let Some((host, view)) = self.leading() else { return Err(Violation::Stuck("nobody rules".to_owned())) };
-        placements_are_sound(&placements(&view, &self.nodes))?;
-        Ok(all_is_settled(&open_ends(&view, host.now()))?)
+        all_is_settled(&open_ends(&view, host.now()))?;
+        Ok(placements_are_sound(&placements(&view, &self.nodes))?)
     }
 
     /// Checks that periodic jobs are launched again when nothing is wrong any more.

@@ -194,5 +194,5 @@ fn sabotaged_evaluations_are_found() {
 
 #[test]
 fn sabotaged_registrations_are_found() {
-    check(Sabotage::ForgottenJobs, calm, "allocations and has");
+    check(Sabotage::ForgottenJobs, calm, "no evaluation waits for");
 }
