@@ -107,7 +107,9 @@ pub fn open_ends(view: &State, now: Time) -> OpenEnds {
         job: eval.job_id.to_string(),
         status: eval.status.to_string(),
     };
-    let active = view.deployments().filter(|deployment| deployment.is_active());
+    // A deployment that waits for room goes on until its deadline, which is longer than any run.
+    let waits = |row: &Deployment| view.job(&row.namespace, &row.job_id).is_some_and(|job| is_blocked(view, job));
+    let active = view.deployments().filter(|row| row.is_active() && !waits(row));
     OpenEnds {
         evals: view.evals().filter(is_open).map(open).collect(),
         deployments: active.map(|row| (row.job_id.to_string(), row.status.to_string())).collect(),
