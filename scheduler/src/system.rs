@@ -130,9 +130,13 @@ impl Attempt<'_> {
                 planning::write(&mut self.decision.plan, Allocation::clone(&alloc), self.now);
                 continue;
             }
-            match self.updated(job, group, &alloc) {
-                // An allocation that has ended need not be told about the new version.
-                Some(_) if alloc.terminal() => {}
+            let restarts = self.restarts(job, group, &alloc);
+            // An allocation that has ended need not be told about the new version, and needs no room for it.
+            if alloc.terminal() && !restarts {
+                continue;
+            }
+            let row = if restarts { None } else { self.updated(group, &alloc) };
+            match row {
                 Some(row) => {
                     self.desired_of(&alloc).in_place_update += 1;
                     planning::write(&mut self.decision.plan, row, self.now);
@@ -146,12 +150,14 @@ impl Attempt<'_> {
         replaced
     }
 
-    /// The row of an allocation under the new version of its group; `None`: it has to be replaced.
-    fn updated(&mut self, job: &Job, group: &TaskGroup, alloc: &Allocation) -> Option<Allocation> {
-        let own = alloc.job.as_ref()?;
-        if self.missing.contains_key(&group.name) || tasks_updated(own, job, &group.name) {
-            return None;
-        }
+    /// Whether the tasks of an allocation have to start anew under the new version of its group.
+    fn restarts(&self, job: &Job, group: &TaskGroup, alloc: &Allocation) -> bool {
+        let changes = |own: &Arc<Job>| self.missing.contains_key(&group.name) || tasks_updated(own, job, &group.name);
+        alloc.job.as_ref().is_none_or(changes)
+    }
+
+    /// The row of an allocation under the new version of its group; `None`: there is no room for it on its node.
+    fn updated(&mut self, group: &TaskGroup, alloc: &Allocation) -> Option<Allocation> {
         let metrics = Some(Arc::new(AllocMetric { nodes_evaluated: 1, ..AllocMetric::default() }));
         in_place(alloc, group, self.stack.as_mut()?, self.eval.id).map(|row| Allocation { metrics, ..row })
     }

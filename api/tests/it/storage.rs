@@ -58,6 +58,8 @@ fn answer(method: &str, request: &Value) -> Result<Value, &'static str> {
             "ExternalVolumeID": format!("ext-{}", text("Name")),
             "CapacityBytes": request["CapacityMin"],
             "VolumeContext": { "made": "here" },
+            // A node of the reference answers with as many empty topologies before the real ones.
+            "Topologies": if text("Name") == "zoned" { json!([null, { "Segments": { "zone": "a" } }]) } else { json!(null) },
         }),
         "CSI.ControllerDeleteVolume" if text("ExternalVolumeID").ends_with("sticky") => {
             return Err("rpc error: code = FailedPrecondition desc = still used there");
@@ -142,6 +144,31 @@ async fn created_volume_is_what_the_storage_has_made() {
         CSI.ControllerCreateVolume Name="v" Secrets={"s":"t"} CapacityMin=10
         CSI.ControllerDeleteVolume ExternalVolumeID="ext-v" Secrets={"s":"t"}"#]]
     .assert_eq(&server.storage.asked());
+}
+
+#[tokio::test]
+async fn defect_14_created_volume_has_no_empty_topologies() {
+    let server = server();
+    let volume = format!(r#"{{"ID": "v", "Name": "zoned", "PluginID": "p", {MODES}}}"#);
+    check(&server, &format!(r#"PUT /v1/volume/csi/v/create {{"Volumes": [{volume}]}}"#), expect![[r#"
+        PUT /v1/volume/csi/v/create {"Volumes": [{"ID": "v", "Name": "zoned", "PluginID": "p", "RequestedCap
+            200 @3 {"Volumes":[{"ID":"v","Name":"zoned","ExternalID":"ext-zoned","Namespace":"default","RequestedTopologies":null,"Topologies":[{"Segments":{"zone":"a"}}],"AccessMode":"","AttachmentMode":"","MountOptions":null,"Secrets":null,"Parameters":null,"Context":{"made":"here"},"Capacity":0,"RequestedCapacityMin":0,"RequestedCapacityMax":0,"RequestedCapabilities":[{"AttachmentMode":"file-system","AccessMode":"single-node-writer"}],"CloneID":"","SnapshotID":"","ReadAllocs":null,"WriteAllocs":null,"Allocations":[],"Schedulable":false,"PluginID":"p","Provider":"org.x","ProviderVersion":"1.2","ControllerRequired":false,"ControllersHealthy":0,"ControllersExpected":0,"NodesHealthy":0,"NodesExpected":0,"ResourceExhausted":null,"CreateIndex":0,"ModifyIndex":0}],"Index":3,"LastContact":0,"KnownLeader":true,"NextToken":""}
+    "#]]).await;
+    let volume = CsiVolumeKey { namespace: "default".into(), id: "v".into() };
+    let topologies = server.view().csi_volume_by_key(&volume).and_then(|volume| volume.topologies.clone());
+    expect![[r#"
+        Some(
+            [
+                CsiTopology {
+                    segments: Some(
+                        {
+                            "zone": "a",
+                        },
+                    ),
+                },
+            ],
+        )
+    "#]].assert_debug_eq(&topologies);
 }
 
 #[tokio::test]

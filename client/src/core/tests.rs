@@ -10,3 +10,4 @@ mod services;
 mod small;
 mod stage;
 mod sync;
+mod templates;

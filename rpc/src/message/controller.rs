@@ -6,10 +6,16 @@ use songline_model::{
     AllocId, CsiSecrets, CsiTopology, CsiTopologyRequest, CsiVolumeCapability, CsiVolumeMountOptions, NodeId, Str,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Call, Empty, message};
 use crate::msgpack::RawValue;
+
+/// Reads a list and drops its empty items.
+fn without_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<Vec<T>>, D::Error> {
+    let items = Option::<Vec<Option<T>>>::deserialize(d)?;
+    Ok(items.map(|items| items.into_iter().flatten().collect()))
+}
 
 /// Request to a controller of a plugin. The server that sends it chooses the controller.
 pub trait ToController: Call<Answer: Send> + Clone + Send + Sync {
@@ -166,6 +172,8 @@ message! {
         external_volume_id: Str,
         capacity_bytes: i64,
         volume_context: Option<BTreeMap<Str, Str>>,
+        /// Without the empty ones with which the list of a node of the reference begins.
+        #[serde(deserialize_with = "without_empty")]
         topologies: Option<Vec<CsiTopology>>,
     }
 }

@@ -449,6 +449,7 @@ fn older_blocked_evaluations_of_a_job_are_canceled_with_the_reason() {
             status: EvalStatus::Blocked,
             create_index: n.into(),
             modify_index: n.into(),
+            snapshot_index: n.into(),
             ..Evaluation::default()
         };
         queues.blocked.block(eval.into(), None);

@@ -36,7 +36,9 @@ impl Dispatch for Plugins {
         let request: Value = from_slice(&body)?;
         let text = |name: &str| request[name].as_str().unwrap_or_default().to_owned();
         let node = text("ClientCSINodeID");
-        self.asked.lock().push(format!("{method} {}{} {node}", text("VolumeID"), text("ExternalID")).trim().to_owned());
+        let secrets = request["Secrets"].as_object().map(|_| request["Secrets"].to_string()).unwrap_or_default();
+        let asked = format!("{method} {}{} {node} {secrets}", text("VolumeID"), text("ExternalID"));
+        self.asked.lock().push(asked.trim().to_owned());
         if self.refuses.lock().contains(method) {
             return Err(RpcError::remote(format!("{method}: rpc error: code = FailedPrecondition desc = busy")).into());
         }
@@ -103,6 +105,7 @@ impl World {
             external_id: "ext-v".into(),
             namespace: "default".into(),
             plugin_id: "p".into(),
+            secrets: CsiSecrets::new([("s".into(), "t".into())].into()),
             requested_capabilities: Some(vec![capability]),
             ..CsiVolume::default()
         };
@@ -231,7 +234,7 @@ async fn answers(story: &str, asked: bool) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claim_is_attached_and_released_through_the_plugins_of_its_node() {
+async fn defect_12_claim_is_attached_and_released_with_the_secrets_of_its_volume() {
     check(
         "claim 1
          claim 2
@@ -243,19 +246,19 @@ async fn claim_is_attached_and_released_through_the_plugins_of_its_node() {
          release 2",
         expect![[r#"
             claim 1: ok {"dev":"/dev/x"}
-                CSI.ControllerAttachVolume ext-v ext-node
+                CSI.ControllerAttachVolume ext-v ext-node {"s":"t"}
             claim 2: rpc error: volume max claims reached
             claim 1: ok {"dev":"/dev/x"}
-                CSI.ControllerAttachVolume ext-v ext-node
+                CSI.ControllerAttachVolume ext-v ext-node {"s":"t"}
             claim 3: rpc error: Permission denied
             unmounted 1: ok
-                CSI.ControllerDetachVolume ext-v ext-node
+                CSI.ControllerDetachVolume ext-v ext-node {"s":"t"}
             unmounted 1: ok
             claim 2: ok {"dev":"/dev/x"}
-                CSI.ControllerAttachVolume ext-v ext-node
+                CSI.ControllerAttachVolume ext-v ext-node {"s":"t"}
             release 2: ok
                 CSI.NodeDetachVolume vext-v
-                CSI.ControllerDetachVolume ext-v ext-node
+                CSI.ControllerDetachVolume ext-v ext-node {"s":"t"}
         "#]],
     )
     .await;
@@ -270,12 +273,12 @@ async fn abandoned_claim_is_released_by_the_leader_at_garbage_collection() {
          freed",
         expect![[r#"
             claim 1: ok {"dev":"/dev/x"}
-                CSI.ControllerAttachVolume ext-v ext-node
+                CSI.ControllerAttachVolume ext-v ext-node {"s":"t"}
             collect 1:
             gc: 200
             freed: freed
                 CSI.NodeDetachVolume vext-v
-                CSI.ControllerDetachVolume ext-v ext-node
+                CSI.ControllerDetachVolume ext-v ext-node {"s":"t"}
         "#]],
     )
     .await;

@@ -10,6 +10,7 @@ use songline_model::{
     Dur, Job, JobType, RestartPolicy, Str, Task, TaskGroup, TaskLifecycleConfig, TaskRunState, TaskState, Time,
 };
 
+use crate::core::event;
 use crate::core::{
     AllocRunner, AllocRunnerConfig, CheckMode, CheckOutcome, CheckPlan, CheckRequest, Effect, ExitResult, Input,
     LocalState, StartFailure, TaskRecord, Workload,
@@ -145,6 +146,15 @@ impl Stage {
             ["found", task] => Input::Recovered { task: (*task).into(), found: Ok(Some(Blob::default())) },
             ["missing", task] => Input::Recovered { task: (*task).into(), found: Ok(None) },
             ["lost", task] => Input::Recovered { task: (*task).into(), found: Err("gone".into()) },
+            ["fail", task, reason @ ..] => {
+                let event = event::killing_because(self.now, &reason.join(" "));
+                Input::TaskFailed { task: (*task).into(), event: Box::new(event) }
+            }
+            ["changed", task, words @ ..] => Input::TemplatesChanged {
+                task: (*task).into(),
+                restart: words.contains(&"restart"),
+                signals: words.iter().filter(|word| word.starts_with("SIG")).map(|word| (*word).into()).collect(),
+            },
             ["contact"] => Input::ServersContacted,
             ["plan", checks @ ..] => Input::ChecksPlanned(checks.iter().map(|text| check_plan(text)).collect()),
             ["checked", name, outcome] => {

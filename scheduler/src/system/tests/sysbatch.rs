@@ -70,6 +70,30 @@ fn new_version_with_the_same_tasks_does_not_run_again() {
 }
 
 #[test]
+fn finished_alloc_with_the_same_tasks_needs_no_room_for_a_new_version() {
+    check(
+        "node a
+         job j sysbatch
+         run j
+         client j.web[0] complete
+         job fill cpu=3900
+         run fill
+         job j sysbatch kill=9
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run fill:
+              place fill.web[0] on a
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
 fn new_version_waits_for_finished_nodes_that_are_not_ready() {
     check(
         "node a
