@@ -168,7 +168,8 @@ async fn defect_14_created_volume_has_no_empty_topologies() {
                 },
             ],
         )
-    "#]].assert_debug_eq(&topologies);
+    "#]]
+    .assert_debug_eq(&topologies);
 }
 
 #[tokio::test]

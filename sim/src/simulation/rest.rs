@@ -110,10 +110,13 @@ pub fn open_ends(view: &State, now: Time) -> OpenEnds {
     // A deployment that waits for room goes on until its deadline, which is longer than any run.
     let waits = |row: &Deployment| view.job(&row.namespace, &row.job_id).is_some_and(|job| is_blocked(view, job));
     let active = view.deployments().filter(|row| row.is_active() && !waits(row));
+    // A node that comes has no evaluations of sysbatch jobs without allocations there, as in Nomad: such a job runs there
+    // once it is registered again, so that it has no fixed point.
+    let has_fixed_point = |job: &Job| !launches(job) && job.kind != JobType::SysBatch;
     OpenEnds {
         evals: view.evals().filter(is_open).map(open).collect(),
         deployments: active.map(|row| (row.job_id.to_string(), row.status.to_string())).collect(),
-        jobs: view.jobs().filter(|job| !launches(job)).map(|job| outlook(view, job, now)).collect(),
+        jobs: view.jobs().filter(|job| has_fixed_point(job)).map(|job| outlook(view, job, now)).collect(),
     }
 }
 
