@@ -132,7 +132,7 @@ impl Story {
             env,
             namespace: "default".to_owned(),
             region: "global".to_owned(),
-            token: Secret::new("of the task".to_owned()),
+            token: Secret::new("of the task"),
             restored: false,
         };
         let clock = Clock::start(Arc::new(Machine::default()));
@@ -250,7 +250,7 @@ async fn servers_that_refuse_again_and_again_fail_the_task() {
     let story = Story::begin(vec![template(text, "local/a")], &[("app", "denied")]);
     assert!(story.vars().await.is_none());
     check(
-        &story.told(2).await.lines().last().unwrap_or_default().to_owned(),
+        story.told(2).await.lines().last().unwrap_or_default(),
         expect![[
             r#"Killing: Template failed: nomad.var.block(app@default.global): Unexpected response code: 403 (Permission denied)"#
         ]],
