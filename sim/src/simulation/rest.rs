@@ -38,12 +38,18 @@ fn wanted(view: &State, job: &Job) -> Wanted {
         JobType::System | JobType::SysBatch => view.nodes().filter(|node| suits(job, node)).count(),
         JobType::Service | JobType::Batch | JobType::Other(_) => of_groups(),
     };
-    Wanted { count, may_lack: is_blocked(view, job) || has_failed(view, job) }
+    Wanted { count, may_lack: !has_fixed_point(job) || is_blocked(view, job) || has_failed(view, job) }
 }
 
 /// Whether the job runs only through its children.
 fn launches(job: &Job) -> bool {
     job.is_periodic() || job.is_parameterized()
+}
+
+/// Whether the tables alone tell what the job should have. A node that comes has no evaluations of sysbatch jobs without
+/// allocations there, as in Nomad: such a job runs there once it is registered again.
+fn has_fixed_point(job: &Job) -> bool {
+    !launches(job) && job.kind != JobType::SysBatch
 }
 
 /// Whether the node has the class that the job asks for.
@@ -110,9 +116,6 @@ pub fn open_ends(view: &State, now: Time) -> OpenEnds {
     // A deployment that waits for room goes on until its deadline, which is longer than any run.
     let waits = |row: &Deployment| view.job(&row.namespace, &row.job_id).is_some_and(|job| is_blocked(view, job));
     let active = view.deployments().filter(|row| row.is_active() && !waits(row));
-    // A node that comes has no evaluations of sysbatch jobs without allocations there, as in Nomad: such a job runs there
-    // once it is registered again, so that it has no fixed point.
-    let has_fixed_point = |job: &Job| !launches(job) && job.kind != JobType::SysBatch;
     OpenEnds {
         evals: view.evals().filter(is_open).map(open).collect(),
         deployments: active.map(|row| (row.job_id.to_string(), row.status.to_string())).collect(),
