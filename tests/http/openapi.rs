@@ -35,6 +35,8 @@ fn answers_match_the_openapi_document_that_the_agent_serves() -> Result<()> {
         json!({"Name": "g", "Scaling": {"Max": 3}, "Services": [{"Name": "s", "Provider": "nomad"}], "Tasks": [task]});
     story.put("/v1/jobs", &json!({"Job": {"ID": "j", "TaskGroups": [group]}}))?;
     story.put("/v1/namespace", &json!({"Name": "n"}))?;
+    let limit = json!({"Region": "global", "RegionLimit": {"CPU": 100}});
+    story.put("/v1/quota", &json!({"Name": "s", "Limits": [limit]}))?;
     story.put("/v1/node/pools", &json!({"Name": "p"}))?;
     story.put("/v1/var/a/b", &json!({"Items": {"k": "v"}}))?;
     let allocs = story.wait("/v1/job/j/allocations", |allocs| allocs[0]["ClientStatus"] == "running")?;
