@@ -28,3 +28,8 @@ func forbidden(t *testing.T) func(*api.Variable, *api.QueryMeta, error) {
 func parseOld(c *api.Client, source string) (*api.Job, error) {
 	return c.Jobs().ParseHCLOpts(&api.JobsParseRequest{JobHCL: source, HCLv1: true})
 }
+
+// quotaLimit is a limit of the only region.
+func quotaLimit(cpu, memory int) *api.QuotaLimit {
+	return &api.QuotaLimit{Region: "global", RegionLimit: &api.Resources{CPU: &cpu, MemoryMB: &memory}}
+}

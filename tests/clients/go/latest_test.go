@@ -45,6 +45,11 @@ func parseOld(c *api.Client, source string) (*api.Job, error) {
 	return job, err
 }
 
+// quotaLimit is a limit of the only region.
+func quotaLimit(cpu, memory int) *api.QuotaLimit {
+	return &api.QuotaLimit{Region: "global", RegionLimit: &api.QuotaResources{CPU: &cpu, MemoryMB: &memory}}
+}
+
 // later checks a call of what came after 1.6: it must be refused, for a success would be a lie.
 func later(t *testing.T, method string, err error) {
 	t.Helper()

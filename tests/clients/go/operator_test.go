@@ -259,9 +259,8 @@ func TestWhatTheOpenVersionHasNotIsRefusedAsThere(t *testing.T) {
 func TestQuotasAreWrittenReadAndDeleted(t *testing.T) {
 	c := dev(t)
 	quotas := c.Quotas()
-	cpu, memory := 500, 256
-	limit := &api.QuotaLimit{Region: "global", RegionLimit: &api.Resources{CPU: &cpu, MemoryMB: &memory}}
-	_, err := quotas.Register(&api.QuotaSpec{Name: "q", Limits: []*api.QuotaLimit{limit}}, nil)
+	const cpu, memory = 500, 256
+	_, err := quotas.Register(&api.QuotaSpec{Name: "q", Limits: []*api.QuotaLimit{quotaLimit(cpu, memory)}}, nil)
 	check(t, err == nil, "register: %v", err)
 	spec, _, err := quotas.Info("q", nil)
 	check(t, err == nil && spec.Name == "q" && *spec.Limits[0].RegionLimit.CPU == cpu, "info: %v %v", spec, err)
