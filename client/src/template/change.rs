@@ -1,4 +1,4 @@
-//! What follows when templates were rendered again: a restart, signals, scripts.
+//! Consequences of templates that were rendered again: a restart, signals, scripts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,8 @@ pub(super) async fn run(script: &ChangeScript, argv: Vec<String>, process: Arc<d
     let code = match ended {
         Ok(Ok(end)) => end.exit_code,
         Ok(Err(error)) => {
+            // The event already says that the script could not be run.
+            let error = error.strip_prefix("failed to start command: ").unwrap_or(&error);
             let text = format!(
                 "Template failed to run script {command} with arguments [{args}] on change: {error} Exit code: 0"
             );

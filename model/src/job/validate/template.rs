@@ -55,12 +55,20 @@ impl Template {
         if perms.is_empty() {
             return;
         }
-        let reason = match u64::from_str_radix(perms, 8) {
-            Ok(mode) if mode <= MODE_MAX && !perms.starts_with('+') => return,
-            Err(_) if !perms.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) => "invalid syntax",
-            Ok(_) if perms.starts_with('+') => "invalid syntax",
-            Ok(_) | Err(_) => "value out of range",
-        };
+        let Some(reason) = octal_refusal(perms) else { return };
         errors.push(format!("Failed to parse {perms:?} as octal: strconv.ParseUint: parsing {perms:?}: {reason}"));
     }
+}
+
+/// Why `perms` are no mode in octal. Digits are read in order, so a value that is too large is seen before a letter after it.
+fn octal_refusal(perms: &str) -> Option<&'static str> {
+    let mut mode = 0;
+    for character in perms.chars() {
+        let Some(digit) = character.to_digit(8) else { return Some("invalid syntax") };
+        mode = mode * 8 + u64::from(digit);
+        if mode > MODE_MAX {
+            return Some("value out of range");
+        }
+    }
+    None
 }
