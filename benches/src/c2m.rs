@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use serde::Deserialize;
-use serde_json::json;
 use songline_sim::Cluster;
 
 use crate::chart::{Chart, Line};
 use crate::http::{Connection, Lines};
 use crate::memory::{processor_seconds, resident};
+use crate::place::job;
 
 /// The challenge at scale 1.
 const NODES: f64 = 6_100.0;
@@ -47,7 +47,7 @@ pub struct Options {
     svg: PathBuf,
 }
 
-/// What the reader has seen so far.
+/// Progress of the reader.
 #[derive(Default)]
 struct Seen {
     placed: AtomicU64,
@@ -162,7 +162,7 @@ async fn register(addr: String, jobs: usize, count: usize, connections: usize) -
         let mut connection = Connection::open(&addr).await?;
         writers.push(tokio::spawn(async move {
             for i in (n..jobs).step_by(connections) {
-                connection.ok("PUT", "/v1/jobs", job(&format!("c2m-{i}"), count).as_bytes()).await?;
+                connection.ok("PUT", "/v1/jobs", job(&format!("c2m-{i}"), count).to_string().as_bytes()).await?;
             }
             anyhow::Ok(())
         }));
@@ -219,17 +219,4 @@ fn chart(samples: &[Sample], wanted: u64) -> Chart {
             Line { name: "resident MB".to_owned(), points: memory.collect() },
         ],
     }
-}
-
-fn job(id: &str, count: usize) -> String {
-    json!({ "Job": {
-        "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
-        "TaskGroups": [{
-            "Name": "g", "Count": count,
-            "Update": { "MaxParallel": 0 },
-            "EphemeralDisk": { "SizeMB": 110 },
-            "Tasks": [{ "Name": "t", "Driver": "mock_driver", "Config": { "run_for": "1h" }, "Resources": { "CPU": 10, "MemoryMB": 10 } }],
-        }],
-    }})
-    .to_string()
 }

@@ -148,7 +148,8 @@ struct Placed<'a> {
     job_id: Cow<'a, str>,
 }
 
-fn job(id: &str, count: usize) -> Value {
+/// A service job of one small group, in the form of `PUT /v1/jobs`.
+pub fn job(id: &str, count: usize) -> Value {
     json!({ "Job": {
         "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"],
         "TaskGroups": [{

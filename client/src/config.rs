@@ -75,7 +75,7 @@ pub struct ClientConfig {
     pub executor: Vec<PathBuf>,
     /// Answers requests of tasks over the socket in their secrets directories. `None`: tasks have no such socket.
     pub task_api: Option<Arc<dyn TaskApi>>,
-    /// What templates may do, and how servers are asked for them.
+    /// Limits of templates, and how servers are asked for their data.
     pub template: TemplateSettings,
     /// Reads of the servers' API for templates. `None`: templates wait for answers that do not come.
     pub server_reads: Option<Arc<dyn ServerReads>>,

@@ -48,14 +48,6 @@ impl Seed {
         ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Shuffles `items`.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = self.below(last as u64 + 1) as usize;
-            items.swap(last, other);
-        }
-    }
-
     /// The 16 bytes of a UUID of version 4 (random).
     fn uuid(&mut self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -95,14 +87,5 @@ mod tests {
         assert_eq!(ids(7), ids(7));
         assert_ne!(ids(7), ids(8));
         assert_eq!(&ids(7)[0][14..15], "4");
-    }
-
-    #[test]
-    fn shuffling_keeps_every_item() {
-        let mut items: Vec<u32> = (0..100).collect();
-        Seed::new(1).shuffle(&mut items);
-        assert_ne!(items, (0..100).collect::<Vec<u32>>());
-        items.sort_unstable();
-        assert_eq!(items, (0..100).collect::<Vec<u32>>());
     }
 }

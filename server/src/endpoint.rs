@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
-use songline_events::watch::WatchKey;
+use songline_events::watch::{WatchKey, Watcher};
 use songline_model::{
     AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str,
     migrate_token,
@@ -13,6 +13,7 @@ use songline_model::{
 use songline_projections::{State, Table};
 use songline_rpc::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
 use songline_scheduler::leader::{nodes, reports};
+use tokio::time::Instant;
 
 use super::leadership::LeadershipTerm;
 use super::{Core, services};
@@ -40,8 +41,7 @@ impl Servers for Core {
 
     async fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
         let _call = self.node_call("Node.GetClientAllocs", from.id, &from.secret);
-        let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { POLL_MAX };
-        let deadline = tokio::time::Instant::now() + wait.to_std();
+        let deadline = deadline(&query);
         let mut allocs_before = None;
         loop {
             let watch = self.watches().register(&[WatchKey::NodeOrders(from.id)]);
@@ -51,17 +51,12 @@ impl Servers for Core {
             // table's index.
             let fewer = allocs_before.is_some_and(|before| count < before);
             let news = fewer || index > query.min_index;
-            if query.min_index == 0 || news || tokio::time::Instant::now() >= deadline {
+            if query.min_index == 0 || news || Instant::now() >= deadline {
                 let index = if fewer { view.table_index(Table::Allocs) } else { index };
                 return Ok(ClientAllocs { index: index.max(1), ..client_allocs(&view, from.id) });
             }
             allocs_before = Some(count);
-            tokio::select! {
-                biased;
-                () = watch.changed() => {}
-                () = tokio::time::sleep_until(deadline) => {}
-                () = self.shutdown_token().cancelled() => return Err(RpcError::Lost("server is shutting down".into())),
-            }
+            self.woken(&watch, deadline).await?;
         }
     }
 
@@ -83,23 +78,16 @@ impl Servers for Core {
         query: BlockingQuery,
     ) -> Result<(Option<Arc<Allocation>>, u64), RpcError> {
         let _call = self.node_call("Alloc.GetAlloc", from.id, &from.secret);
-        let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { POLL_MAX };
-        let deadline = tokio::time::Instant::now() + wait.to_std();
+        let deadline = deadline(&query);
         loop {
             let watch = self.watches().register(&[WatchKey::Alloc(id)]);
             let (view, _) = self.authenticate(from)?;
             let alloc = view.alloc(id).cloned();
-            let index =
-                alloc.as_ref().map_or(view.table_index(songline_projections::Table::Allocs), |row| row.modify_index);
-            if alloc.is_none() || index > query.min_index || tokio::time::Instant::now() >= deadline {
+            let index = alloc.as_ref().map_or(view.table_index(Table::Allocs), |row| row.modify_index);
+            if alloc.is_none() || index > query.min_index || Instant::now() >= deadline {
                 return Ok((alloc, index.max(1)));
             }
-            tokio::select! {
-                biased;
-                () = watch.changed() => {}
-                () = tokio::time::sleep_until(deadline) => {}
-                () = self.shutdown_token().cancelled() => return Err(RpcError::Lost("server is shutting down".into())),
-            }
+            self.woken(&watch, deadline).await?;
         }
     }
 
@@ -157,6 +145,16 @@ impl Servers for Core {
 }
 
 impl Core {
+    /// Waits for a change of the watched keys or for the deadline.
+    async fn woken(&self, watch: &Watcher<'_>, deadline: Instant) -> Result<(), RpcError> {
+        tokio::select! {
+            biased;
+            () = watch.changed() => Ok(()),
+            () = tokio::time::sleep_until(deadline) => Ok(()),
+            () = self.shutdown_token().cancelled() => Err(RpcError::Lost("server is shutting down".into())),
+        }
+    }
+
     /// Fails unless this server leads: another server's tables may be behind.
     fn must_lead(&self) -> Result<(), RpcError> {
         self.term().map(|_| ()).ok_or(RpcError::NoLeader)
@@ -278,6 +276,12 @@ fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
     }
     let node = before.node_id.filter(|node| Some(*node) != alloc.node_id).and_then(|node| view.node(node))?;
     migrate_token::of(before.id, &node.secret_id)
+}
+
+/// Time at which a blocking query is answered even without news.
+fn deadline(query: &BlockingQuery) -> Instant {
+    let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { POLL_MAX };
+    Instant::now() + wait.to_std()
 }
 
 /// Longest wait of a blocking query without a bound of its own.

@@ -53,7 +53,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 /// Prints an answer as it came, or in words.
-fn shown(answer: &Value, json: bool, in_words: impl FnOnce(&Value)) -> anyhow::Result<()> {
+pub(super) fn shown(answer: &Value, json: bool, in_words: impl FnOnce(&Value)) -> anyhow::Result<()> {
     if json {
         println!("{}", serde_json::to_string_pretty(answer)?);
     } else {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::acl::segment;
+use super::acl::{segment, shown};
 use super::http::{Api, text};
 use super::{Target, table};
 
@@ -80,15 +80,15 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
         Command::Init { json, file } => spec::init(json, file)?,
         Command::Inspect { target, name } => {
             let (quota, usage) = read(&Api::new(&target), &name).await?;
-            print_json(&json!({ "Spec": quota, "Usage": usage }))?;
+            println!("{}", serde_json::to_string_pretty(&json!({ "Spec": quota, "Usage": usage }))?);
         }
         Command::List { target, json } => {
             let quotas = Api::new(&target).get("/v1/quotas").await.context("retrieving quotas")?;
-            if json { print_json(&quotas)? } else { list(&quotas) }
+            shown(&quotas, json, list)?;
         }
         Command::Status { target, json, name } => {
             let (quota, usage) = read(&Api::new(&target), &name).await?;
-            if json { print_json(&quota)? } else { status(&quota, &usage) }
+            shown(&quota, json, |quota| status(quota, &usage))?;
         }
     }
     Ok(())
@@ -178,9 +178,4 @@ fn share(used: Option<&Value>, limit: Option<&Value>) -> String {
         limit => limit.max(0).to_string(),
     };
     format!("{used} / {limit}")
-}
-
-fn print_json(value: &Value) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string_pretty(value)?);
-    Ok(())
 }

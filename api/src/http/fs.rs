@@ -282,7 +282,8 @@ struct FrameView<'a> {
     file_event: &'a str,
 }
 
-fn is_zero(number: &i64) -> bool {
+/// Whether a number is left out of an answer.
+pub(super) fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 

@@ -117,15 +117,7 @@ fn has_live_job(view: &State, namespace: &str) -> bool {
 /// Refuses an invalid namespace.
 fn admit(namespace: &Namespace) -> Result<(), ApiError> {
     let name = &namespace.name;
-    let mut errors = Vec::new();
-    let valid = (1..=NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if !valid {
-        errors.push(format!("invalid name {:?}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$", name.as_str()));
-    }
-    if namespace.description.len() > DESCRIPTION_BYTES_MAX {
-        errors.push(format!("description longer than {DESCRIPTION_BYTES_MAX}"));
-    }
+    let mut errors = refusals(name, &namespace.description);
     if namespace.node_pool_configuration.is_some() {
         errors.push("invalid node pool configuration: Node Pools Governance is unlicensed.".to_owned());
     }
@@ -133,6 +125,20 @@ fn admit(namespace: &Namespace) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::internal(format!("Invalid namespace {:?}: {}", name.as_str(), multi_error(&errors))))
+}
+
+/// Reasons why a name and a description are refused, for namespaces and quotas.
+pub(super) fn refusals(name: &str, description: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    let valid = (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if !valid {
+        errors.push(format!("invalid name {name:?}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$"));
+    }
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        errors.push(format!("description longer than {DESCRIPTION_BYTES_MAX}"));
+    }
+    errors
 }
 
 /// BLAKE2b-256 of all strings, concatenated.

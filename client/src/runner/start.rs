@@ -54,7 +54,7 @@ impl Templates {
     }
 }
 
-/// What a task's set-up works with.
+/// Surroundings of a task's set-up.
 struct Place {
     shared: Arc<Shared>,
     alloc: Arc<Allocation>,

@@ -17,7 +17,7 @@ use super::settings::TemplateSettings;
 /// Delay after an answer that came without a change: a server that does not block must not be asked in a tight loop.
 const EARLY_WAIT: Duration = Duration::from_secs(1);
 
-/// What a question led to.
+/// Result of a question.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// An answer, with the texts that errors must not show. Without a value there is none yet.

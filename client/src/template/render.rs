@@ -12,7 +12,7 @@ use super::plan::{Plan, read_below, reason};
 use crate::artifact::Dirs;
 use crate::beneath::NotFound;
 
-/// What templates of a task know at one time.
+/// Knowledge of a task's templates at one time.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     /// Environment of the task.

@@ -42,7 +42,7 @@ pub(crate) struct Hooks {
     pub process: Box<dyn Fn() -> Option<Arc<dyn Process>> + Send + Sync>,
 }
 
-/// What the worker needs to know.
+/// Surroundings of the worker.
 pub(crate) struct Task {
     pub name: Str,
     pub plans: Vec<Plan>,

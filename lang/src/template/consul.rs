@@ -1,6 +1,6 @@
 //! Functions of templates in jobs: those of consul-template as the reference's agent offers them.
 //!
-//! What a function has to ask the world for comes through [`World`]. A question without an answer yet gives an empty
+//! Functions ask the world through [`World`]. A question without an answer yet gives an empty
 //! value and is noted, so that one rendering collects all of them; the caller renders again when answers have come.
 
 mod ask;
@@ -33,7 +33,7 @@ pub struct Moment {
     pub nanos: u32,
 }
 
-/// What templates learn from outside.
+/// Source of data from outside of templates.
 pub trait World {
     /// The time now.
     fn now(&self) -> Moment;

@@ -278,20 +278,13 @@ impl<'t> Lexer<'t> {
     }
 
     fn quoted(&mut self) -> Step {
-        let mut escaped = false;
-        for (at, letter) in self.rest().char_indices().skip(1) {
-            match letter {
-                '\n' => break,
-                _ if escaped => escaped = false,
-                '\\' => escaped = true,
-                '"' => {
-                    self.push(Token::Quoted, at + 1);
-                    return Ok(());
-                }
-                _ => {}
+        match self.closing('"') {
+            Some(length) => {
+                self.push(Token::Quoted, length);
+                Ok(())
             }
+            None => self.fail("unterminated quoted string"),
         }
-        self.fail("unterminated quoted string")
     }
 
     fn raw(&mut self) -> Step {
@@ -305,20 +298,28 @@ impl<'t> Lexer<'t> {
     }
 
     fn character(&mut self) -> Step {
+        match self.closing('\'') {
+            Some(length) => {
+                self.push(Token::Char, length);
+                Ok(())
+            }
+            None => self.fail("unterminated character constant"),
+        }
+    }
+
+    /// Length of the literal that begins here, to the quote that ends it on its line. A backslash escapes a quote.
+    fn closing(&self, quote: char) -> Option<usize> {
         let mut escaped = false;
         for (at, letter) in self.rest().char_indices().skip(1) {
             match letter {
-                '\n' => break,
+                '\n' => return None,
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
-                '\'' => {
-                    self.push(Token::Char, at + 1);
-                    return Ok(());
-                }
+                _ if letter == quote => return Some(at + 1),
                 _ => {}
             }
         }
-        self.fail("unterminated character constant")
+        None
     }
 
     /// A field or a variable: its mark, then a word.

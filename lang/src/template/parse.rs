@@ -47,7 +47,7 @@ struct Parser<'a> {
     bodies: BTreeMap<String, Vec<Node>>,
 }
 
-/// What ended a list of nodes.
+/// End of a list of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     End,

@@ -1,16 +1,9 @@
 //! Nodes that a job may use, by datacenter (which may be a pattern) and node pool. The scheduler checks constraints.
 
-use crate::{ALL_NODE_POOL, Job, Node, Str};
-
-impl Node {
-    /// Whether the node is in one of the datacenters, which may be patterns with `*`.
-    pub fn is_in_datacenters(&self, datacenters: &[Str]) -> bool {
-        datacenters.iter().any(|pattern| fits(pattern, &self.datacenter))
-    }
-}
+use crate::{ALL_NODE_POOL, Job, Node};
 
 impl Job {
-    /// Whether the job may run in this datacenter.
+    /// Whether the job may run in this datacenter: the job's may be patterns with `*`.
     pub fn includes_datacenter(&self, datacenter: &str) -> bool {
         self.datacenters.iter().flatten().any(|pattern| fits(pattern, datacenter))
     }

@@ -14,7 +14,7 @@ pub struct Wanted {
     pub memory: i64,
 }
 
-/// What the blocked evaluations wait for. Whatever has no evaluation is left out.
+/// Resources that the blocked evaluations wait for. Jobs and places without an evaluation are left out.
 #[derive(Debug, Clone, Default)]
 pub struct Demand {
     jobs: BTreeMap<JobKey, Sum>,

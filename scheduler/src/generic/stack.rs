@@ -287,7 +287,7 @@ impl<'a> Stack<'a> {
     fn is_eligible(&self, node: &Node) -> bool {
         let pool = self.job.node_pool.as_str();
         let in_pool = pool.is_empty() || pool == ALL_NODE_POOL || node.node_pool == *pool;
-        in_pool && node.is_in_datacenters(self.job.datacenters.as_deref().unwrap_or_default())
+        in_pool && self.job.includes_datacenter(&node.datacenter)
     }
 
     /// The next node that may run the group and has room, in shuffled order. `None`: all nodes were seen.

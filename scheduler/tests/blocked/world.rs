@@ -56,7 +56,7 @@ pub(crate) enum Step {
     Work,
 }
 
-/// What the worker has in its hands.
+/// Evaluation that the worker holds.
 #[derive(Clone)]
 struct Working {
     eval: EvalId,
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// What is wrong in a world at rest.
+    /// Faults of a world at rest.
     pub(crate) fn fault(&self) -> Option<String> {
         let probe = Evaluation { id: EvalId::from_bytes([0xff; 16]), ..self.eval() };
         let would = schedule(&self.state, &probe, 7, NOW).plan.node_allocation;

@@ -39,7 +39,7 @@ pub(crate) enum Step {
     Watch,
     /// The call of the release's next step succeeds.
     Call(u8),
-    /// What the call has reached is recorded.
+    /// The progress of the call is recorded.
     Record(u8),
     /// The call of the release's next step fails.
     Fail(u8),

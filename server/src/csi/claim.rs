@@ -33,10 +33,10 @@ impl Core {
         let volume =
             view.csi_volume_by_key(key).ok_or_else(|| RpcError::remote(format!("volume not found: {}", key.id)))?;
         let publish_context = match is_new {
-            true => self.attach(volume, &claim).await.map_err(|error| match error {
-                RpcError::Remote(text) => RpcError::remote(format!("controller publish: {text}")),
-                other => RpcError::remote(format!("controller publish: {other}")),
-            })?,
+            true => {
+                let refused = |error| RpcError::remote(format!("controller publish: {error}"));
+                self.attach(volume, &claim).await.map_err(refused)?
+            }
             false => None,
         };
         let health = view.denormalize(volume).health;

@@ -1,6 +1,6 @@
 //! Carries out the release of claims: calls nodes and controllers, and records every step.
 
-use songline_commands::{Actor, ClaimCsiVolume};
+use songline_commands::Actor;
 use songline_model::{AllocId, CsiClaimMode, CsiClaimState, CsiVolumeClaim, CsiVolumeKey, NodeId, Str};
 use songline_rpc::RpcError;
 use songline_rpc::message::{ControllerDetachVolume, NodeDetachVolume};
@@ -20,7 +20,7 @@ impl Core {
         let term = self.term().ok_or(RpcError::NoLeader)?;
         let _alone = self.csi.claims.lock((key.clone(), claim.allocation_id)).await;
         let Some(first) = csi::begin(&self.view(), key, claim) else { return Ok(0) };
-        let begun = self.record(&term, actor, first).await?;
+        let begun = self.propose_under(&term, actor.clone(), None, first).await?;
         Ok(self.release_steps(&term, actor, key, claim.allocation_id).await?.max(begun))
     }
 
@@ -74,12 +74,8 @@ impl Core {
                 }
                 Step::Record(claim, state) => (claim, state),
             };
-            index = self.record(term, actor, csi::reached(key, claim, state)).await?;
+            index = self.propose_under(term, actor.clone(), None, csi::reached(key, claim, state)).await?;
         }
-    }
-
-    async fn record(&self, term: &LeadershipTerm, actor: &Actor, command: ClaimCsiVolume) -> Result<u64, RpcError> {
-        self.propose_under(term, actor.clone(), None, command).await
     }
 
     async fn detach_from_node(&self, Detach { volume, claim }: &Detach) -> Result<(), RpcError> {

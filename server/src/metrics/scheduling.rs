@@ -28,11 +28,8 @@ impl Core {
             (jobs, places)
         };
         let (cpu, memory) = ("MHz that ran out for blocked evaluations.", "MiB that ran out for blocked evaluations.");
-        let cpus = |of: &[(Arc<Labels>, Wanted)]| {
-            of.iter().map(|(labels, wanted)| (Arc::clone(labels), wanted.cpu as f64)).collect::<Vec<_>>()
-        };
-        let memories = |of: &[(Arc<Labels>, Wanted)]| {
-            of.iter().map(|(labels, wanted)| (Arc::clone(labels), wanted.memory as f64)).collect::<Vec<_>>()
+        let amounts = |of: &[(Arc<Labels>, Wanted)], amount: fn(&Wanted) -> i64| {
+            of.iter().map(|(labels, wanted)| (Arc::clone(labels), amount(wanted) as f64)).collect::<Vec<_>>()
         };
         let scores: Vec<_> = {
             let rejections = self.leader.rejections.lock();
@@ -40,10 +37,10 @@ impl Core {
             scores.map(|(node, score)| (Labels::new(&[("node_id", node.to_string().as_str())]), score as f64)).collect()
         };
         let families = [
-            ("nomad.nomad.blocked_evals.job.cpu", cpu, cpus(&jobs)),
-            ("nomad.nomad.blocked_evals.job.memory", memory, memories(&jobs)),
-            ("nomad.nomad.blocked_evals.cpu", cpu, cpus(&places)),
-            ("nomad.nomad.blocked_evals.memory", memory, memories(&places)),
+            ("nomad.nomad.blocked_evals.job.cpu", cpu, amounts(&jobs, |wanted| wanted.cpu)),
+            ("nomad.nomad.blocked_evals.job.memory", memory, amounts(&jobs, |wanted| wanted.memory)),
+            ("nomad.nomad.blocked_evals.cpu", cpu, amounts(&places, |wanted| wanted.cpu)),
+            ("nomad.nomad.blocked_evals.memory", memory, amounts(&places, |wanted| wanted.memory)),
             (
                 "nomad.nomad.plan.rejection_tracker.node_score",
                 "Rejections of the node's plans within the window.",

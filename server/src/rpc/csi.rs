@@ -6,27 +6,16 @@ use songline_commands::Actor;
 use songline_lang::acl::{Access, NamespaceCapability};
 use songline_model::{AllocId, CsiVolumeClaim, CsiVolumeKey, NodeId};
 use songline_rpc::RpcError;
-use songline_rpc::message::{Call, CsiVolumeClaimRequest, CsiVolumeUnpublish, CsiVolumeUnpublishAnswer, RequestMeta};
-use songline_rpc::msgpack::from_slice;
+use songline_rpc::message::{CsiVolumeClaimRequest, CsiVolumeUnpublish, CsiVolumeUnpublishAnswer, RequestMeta};
 use songline_rpc::net::Refusal;
 
 use super::dispatch::NodeRpc;
 use super::more::namespace;
 use super::reads::encode;
 
-/// Methods that write claims.
-pub(super) const WRITES: [&str; 2] = [CsiVolumeClaimRequest::METHOD, CsiVolumeUnpublish::METHOD];
-
 impl NodeRpc {
-    /// Takes or releases a claim.
-    pub(super) async fn csi(&self, method: &str, body: &[u8], meta: &RequestMeta) -> Result<Bytes, Refusal> {
-        match method {
-            CsiVolumeClaimRequest::METHOD => self.claim(from_slice(body)?, meta).await,
-            _ => self.unpublish(from_slice(body)?, meta).await,
-        }
-    }
-
-    async fn claim(&self, ask: CsiVolumeClaimRequest, meta: &RequestMeta) -> Result<Bytes, Refusal> {
+    /// Takes a claim.
+    pub(super) async fn claim(&self, ask: CsiVolumeClaimRequest, meta: &RequestMeta) -> Result<Bytes, Refusal> {
         let actor = self.may_claim(meta, ask.allocation_id, ask.node_id)?;
         if ask.volume_id.is_empty() {
             return Err(RpcError::remote("missing volume ID").into());
@@ -44,7 +33,8 @@ impl NodeRpc {
         encode(&self.core.claim(&actor, &key, claim).await?)
     }
 
-    async fn unpublish(&self, ask: CsiVolumeUnpublish, meta: &RequestMeta) -> Result<Bytes, Refusal> {
+    /// Releases a claim, or all that a node has on the volume.
+    pub(super) async fn unpublish(&self, ask: CsiVolumeUnpublish, meta: &RequestMeta) -> Result<Bytes, Refusal> {
         let (alloc, node) = ask.claim.as_ref().map(|claim| (claim.allocation_id, claim.node_id)).unwrap_or_default();
         let actor = self.may_claim(meta, alloc, node)?;
         if ask.volume_id.is_empty() {
@@ -67,10 +57,9 @@ impl NodeRpc {
     fn may_claim(&self, meta: &RequestMeta, alloc: AllocId, node: NodeId) -> Result<Actor, RpcError> {
         let denied = || RpcError::remote("Permission denied");
         let caller = self.callers.authenticate(&*self.core, meta.auth_token.reveal()).map_err(|_| denied())?;
-        let by_secret = || self.core.view().node_by_secret(meta.auth_token.reveal());
         let own = match caller.identity() {
             Identity::Node(own) => Some(*own),
-            Identity::AclsOff => by_secret(),
+            Identity::AclsOff => self.core.view().node_by_secret(meta.auth_token.reveal()),
             Identity::Anonymous | Identity::Token(_) | Identity::Workload(_) => None,
         };
         let Some(own) = own else {

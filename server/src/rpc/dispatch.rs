@@ -19,8 +19,8 @@ use songline_rpc::{RpcError, net};
 
 use super::super::Core;
 use super::methods::{self, By, Right, STREAMS};
+use super::more;
 use super::route::{ForNode, Path, with_fields};
-use super::{csi, more};
 
 /// Longest wait of a call for a leader.
 const HOLD: Duration = Duration::from_secs(5);
@@ -125,9 +125,6 @@ impl NodeRpc {
     async fn here(&self, method: &str, body: &Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
         if more::WRITES.contains(&method) {
             return self.write(method, body, meta).await;
-        }
-        if csi::WRITES.contains(&method) {
-            return self.csi(method, body, meta).await;
         }
         if !SERVED.contains(&method) {
             return self.read(method, body, meta, caller).await;
@@ -339,7 +336,6 @@ impl ServerContext for NodeRpc {
 /// Whether a method changes nothing.
 fn is_read(method: &str) -> bool {
     !more::WRITES.contains(&method)
-        && !csi::WRITES.contains(&method)
         && !matches!(
             method,
             "Node.Register"

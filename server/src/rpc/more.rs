@@ -16,9 +16,9 @@ use songline_lang::acl::{Access, NamespaceCapability};
 use songline_model::{DEFAULT_NAMESPACE, Job, Str, UpdateStrategy};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
-    JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer, JobList, JobListAnswer, JobRegister,
-    JobRegisterAnswer, NodeUpdateDrain, NodeUpdateDrainAnswer, RequestMeta, ServiceDelete, VariableDecrypted,
-    VariablesApply, VariablesApplyAnswer, Written,
+    Call, CsiVolumeClaimRequest, CsiVolumeUnpublish, JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer,
+    JobList, JobListAnswer, JobRegister, JobRegisterAnswer, NodeUpdateDrain, NodeUpdateDrainAnswer, RequestMeta,
+    ServiceDelete, VariableDecrypted, VariablesApply, VariablesApplyAnswer, Written,
 };
 use songline_rpc::msgpack::{RawValue, from_slice};
 use songline_rpc::net::Refusal;
@@ -28,7 +28,8 @@ use super::dispatch::NodeRpc;
 use super::reads::{encode, escape, read};
 
 /// Methods that write.
-pub(super) const WRITES: [&str; 3] = ["Node.UpdateDrain", "Job.Register", "Variables.Apply"];
+pub(super) const WRITES: [&str; 5] =
+    ["Node.UpdateDrain", "Job.Register", "Variables.Apply", CsiVolumeClaimRequest::METHOD, CsiVolumeUnpublish::METHOD];
 
 /// Longest HTTP answer to a write, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -104,6 +105,8 @@ impl NodeRpc {
         match method {
             "Node.UpdateDrain" => self.drain(from_slice(body)?).await,
             "Job.Register" => self.register_job(from_slice(body)?, meta).await,
+            CsiVolumeClaimRequest::METHOD => self.claim(from_slice(body)?, meta).await,
+            CsiVolumeUnpublish::METHOD => self.unpublish(from_slice(body)?, meta).await,
             _ => self.apply_variable(from_slice(body)?, meta).await,
         }
     }

@@ -64,10 +64,13 @@ fn is_blocked(view: &State, job: &Job) -> bool {
 
 /// Whether the deployment of the job's present version failed, after which nothing more of it is placed.
 fn has_failed(view: &State, job: &Job) -> bool {
-    let of_this_version =
-        |row: &&Arc<Deployment>| row.job_version == job.version && row.job_create_index == job.create_index;
-    let mut deployments = view.deployments_of_job(&job.namespace, &job.id).filter(of_this_version);
-    deployments.any(|row| row.status == DeploymentStatus::Failed)
+    of_this_version(view, job).any(|row| row.status == DeploymentStatus::Failed)
+}
+
+/// The deployments of the job's present version.
+pub fn of_this_version<'s>(view: &'s State, job: &'s Job) -> impl Iterator<Item = &'s Arc<Deployment>> {
+    let is_of = |row: &&Arc<Deployment>| row.job_version == job.version && row.job_create_index == job.create_index;
+    view.deployments_of_job(&job.namespace, &job.id).filter(is_of)
 }
 
 fn placed(view: &State, alloc: &Allocation) -> Placed {

@@ -12,6 +12,7 @@ use songline_rpc::message::CheckResult;
 use super::agent_of;
 use crate::error::ApiError;
 use crate::http::call::Call;
+use crate::http::fs::is_zero;
 use crate::server::Server;
 
 /// Newest results of the allocation's checks; null without any.
@@ -47,8 +48,4 @@ impl<'r> CheckView<'r> {
         let (status_code, timestamp) = (*status_code, *timestamp);
         Self { id, mode, status, status_code, output, timestamp, group, task, service, check }
     }
-}
-
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }

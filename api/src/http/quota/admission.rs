@@ -7,24 +7,12 @@ use blake2::{Blake2b, Digest};
 use songline_model::{Blob, QuotaLimit, QuotaSpec, Resources, Str};
 
 use crate::error::ApiError;
-use crate::http::namespace::multi_error;
-
-/// Longest description, in bytes.
-const DESCRIPTION_BYTES_MAX: usize = 256;
+use crate::http::namespace::{multi_error, refusals};
 
 /// The quota as it is written: a limit without a region is that of the servers' region, and hashes are set. An invalid
 /// quota is refused.
 pub(super) fn admitted(mut quota: QuotaSpec, region: &Str) -> Result<QuotaSpec, ApiError> {
-    let mut errors = Vec::new();
-    let name = &quota.name;
-    let valid =
-        (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if !valid {
-        errors.push(format!("invalid name {:?}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$", name.as_str()));
-    }
-    if quota.description.len() > DESCRIPTION_BYTES_MAX {
-        errors.push(format!("description longer than {DESCRIPTION_BYTES_MAX}"));
-    }
+    let mut errors = refusals(&quota.name, &quota.description);
     let mut regions = BTreeSet::new();
     for limit in quota.limits.iter_mut().flatten() {
         if limit.region.is_empty() {

@@ -43,7 +43,7 @@ pub(super) fn text(value: &Value) -> String {
     out.trim_end_matches('\n').to_owned()
 }
 
-/// Where a value is written.
+/// Place in which a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Document,

@@ -12,6 +12,7 @@ use songline_model::{
 use songline_projections::{Applied, Change, State};
 
 use super::super::record::Record;
+use super::super::rest::of_this_version;
 use crate::check::{Eviction, Launch, Preemptor, Replacement, preemption_is_sound, rollout_is_sound};
 
 /// Description of an allocation that stops because its job has a new version.
@@ -101,9 +102,7 @@ fn replacements(index: u64, changes: &[Change], state: &State) -> Vec<Replacemen
 
 fn replacement(index: u64, key: &JobKey, group: &Str, stopped: usize, state: &State) -> Option<Replacement> {
     let job = state.job_by_key(key)?;
-    let deployment = state
-        .deployments_of_job(&key.namespace, &key.id)
-        .find(|row| row.job_version == job.version && row.job_create_index == job.create_index)?;
+    let deployment = of_this_version(state, job).next()?;
     let update = job.group(group)?.update.as_ref()?;
     // An allocation whose node is away or drained is replaced in any case, and does not count.
     let counts = |alloc: &Allocation| {
