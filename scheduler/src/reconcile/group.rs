@@ -143,7 +143,7 @@ impl Run<'_, '_> {
         let deployment = self.deployment.as_ref();
         let untainted = std::mem::take(&mut work.untainted);
         let ByReschedule { untainted, now, mut later } = untainted.by_reschedule(self.input, deployment, false);
-        (work.untainted, work.reschedule_now) = (untainted, now);
+        (work.untainted, work.reschedule_now) = (untainted.without_repeated_work(), now);
         work.untainted.add(std::mem::take(&mut work.reconnecting));
         let disconnecting = std::mem::take(&mut work.disconnecting);
         if !disconnecting.is_empty() {

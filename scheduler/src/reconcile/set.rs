@@ -1,10 +1,10 @@
 //! Sets of allocations, sorted by the state of their nodes and by whether they may be rescheduled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Deployment, Dur, EvalId, Node, NodeId, NodeStatus,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Deployment, Dur, EvalId, Node, NodeId, NodeStatus, Str,
     TaskRunState, Time,
 };
 
@@ -157,6 +157,18 @@ impl Set {
             }
         }
         sorted
+    }
+}
+
+impl Set {
+    /// The set without stopped allocations of batch jobs whose work another allocation of the same name does or has
+    /// done. A node that was lost and comes back reports the end of an allocation whose replacement was placed
+    /// meanwhile; counted twice, the two would leave another name of the group without an allocation.
+    pub(super) fn without_repeated_work(self) -> Set {
+        let stopped = |alloc: &Allocation| alloc.desired_status == AllocDesiredStatus::Stop;
+        let mut taken: BTreeSet<Str> =
+            self.iter().filter(|alloc| !stopped(alloc)).map(|alloc| alloc.name.clone()).collect();
+        self.without(|alloc| stopped(alloc) && !taken.insert(alloc.name.clone()))
     }
 }
 

@@ -116,6 +116,20 @@ fn complete_batch_alloc_on_a_down_node_is_left_alone() {
 }
 
 #[test]
+fn batch_work_that_ended_on_a_lost_node_counts_once_with_its_replacement() {
+    check(
+        "job batch count=3
+         alloc 0 desired=stop client=complete ended=-10
+         alloc 0 as=r client=complete ended=0
+         alloc 1",
+        expect![[r#"
+            place: 2
+            web: ignore 2, place 1
+        "#]],
+    );
+}
+
+#[test]
 fn a_failed_alloc_on_a_down_node_stops_only_with_its_replacement() {
     check(
         "job count=1
