@@ -116,7 +116,7 @@ impl Observer for Watcher {
         }
         if let Some((_, applied)) = applied.filter(|_| first) {
             self.record.count(|counts| counts.placed += placed(&applied.changes));
-            seen::judge(&self.record, committed.position.term, applied, state);
+            seen::judge(&self.record, applied, state);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Record of a simulation: a digest of everything that happened, the last lines of its story, the input of the
 //! checkers, and their findings.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -187,6 +187,8 @@ struct Kept {
     streams: BTreeMap<u64, Vec<(u64, Vec<Frame>)>>,
     entries: BTreeMap<u64, Entry>,
     leaders: Leaders,
+    /// Index of the newest entry at each time when a server began to lead.
+    begins: BTreeSet<u64>,
     digests: Digests,
     launches: Launches,
     counts: Counts,
@@ -284,10 +286,15 @@ impl Record {
         self.count(|counts| counts.refills += 1);
     }
 
-    /// Records that a server leads.
+    /// Records that a server begins to lead, in a new term or again in the same one.
     pub fn leads(&self, term: u64, server: u64) {
         self.note(&format!("server {server} leads in term {term}"));
-        let noted = self.kept.lock().leaders.note(term, server);
+        let noted = {
+            let mut kept = self.kept.lock();
+            let newest = kept.entries.last_key_value().map_or(0, |(index, _)| *index);
+            kept.begins.insert(newest);
+            kept.leaders.note(term, server)
+        };
         if let Err(why) = noted {
             self.found(Violation::Disagreement(why));
         }
@@ -315,9 +322,10 @@ impl Record {
         is_first
     }
 
-    /// Term of the entry at this index.
-    pub fn term_of(&self, index: u64) -> Option<u64> {
-        self.kept.lock().entries.get(&index).map(|entry| entry.term)
+    /// Whether a server began to lead after the entry at this index. A leader that lost its majority and regained it
+    /// begins anew, like any other.
+    pub fn began_since(&self, index: u64) -> bool {
+        self.kept.lock().begins.range(index..).next().is_some()
     }
 
     /// Records the launch of a periodic job.

@@ -355,13 +355,14 @@ impl Host {
         tokio::spawn(async move { life.core.stop().await });
     }
 
-    /// Records the terms in which the server leads.
+    /// Records when the server begins to lead, also when it regains its majority within a term.
     async fn follow_leadership(&self, life: &Life) {
         let mut leadership = life.log().leadership();
-        let mut last = 0;
-        while let Ok(now) = leadership.wait_for(|now| now.is_leader && now.term > last).await.map(|now| *now) {
-            last = now.term;
-            self.record.leads(now.term, self.machine);
+        while let Ok(term) = leadership.wait_for(|now| now.is_leader).await.map(|now| now.term) {
+            self.record.leads(term, self.machine);
+            if leadership.wait_for(|now| !now.is_leader || now.term != term).await.is_err() {
+                break;
+            }
         }
         std::future::pending().await
     }

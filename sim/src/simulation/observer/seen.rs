@@ -22,7 +22,7 @@ pub const REPLACED: &str = "alloc is being updated due to job update";
 const LEFT_OUT_MAX: usize = 20;
 
 /// Hands an entry's changes to the checkers. `state` is the state after the entry.
-pub fn judge(record: &Record, term: u64, applied: &Applied, state: &State) {
+pub fn judge(record: &Record, applied: &Applied, state: &State) {
     let (index, changes) = (applied.index, &applied.changes);
     for eviction in changes.iter().filter_map(|change| eviction(index, change, state)) {
         record.count(|counts| counts.preempted += 1);
@@ -35,7 +35,7 @@ pub fn judge(record: &Record, term: u64, applied: &Applied, state: &State) {
             record.found(error.into());
         }
     }
-    for launch in changes.iter().filter_map(|change| launch(record, (index, term), change, changes, state)) {
+    for launch in changes.iter().filter_map(|change| launch(record, index, change, changes, state)) {
         record.launched(&launch);
     }
     for change in changes {
@@ -126,8 +126,7 @@ fn replacement(index: u64, key: &JobKey, group: &Str, stopped: usize, state: &St
 
 /// The launch that a change is: an evaluation for the child of a periodic job. A second launch of a time may leave the
 /// child itself as it is.
-fn launch(record: &Record, entry: (u64, u64), change: &Change, changes: &[Change], state: &State) -> Option<Launch> {
-    let (index, term) = entry;
+fn launch(record: &Record, index: u64, change: &Change, changes: &[Change], state: &State) -> Option<Launch> {
     let Change::Eval { before: None, after: Some(eval) } = change else { return None };
     if eval.triggered_by != EvalTrigger::PeriodicJob {
         return None;
@@ -147,7 +146,7 @@ fn launch(record: &Record, entry: (u64, u64), change: &Change, changes: &[Change
         at: at.secs(),
         written: Time::from_nanos(eval.create_time).secs(),
         left_out: before.map_or_else(Vec::new, |before| left_out(parent, before, at)),
-        leader_changed: record.term_of(since) != Some(term),
+        leader_changed: record.began_since(since),
     })
 }
 
