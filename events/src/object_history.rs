@@ -39,9 +39,18 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// .. up to this bound.
 const AFTER_FAILURE_MAX: Duration = Duration::from_secs(30);
 
+/// Largest number of changed rows in the queue while the store can be written. Rows of former states stay in memory
+/// until they are written, and the writer has a low priority: without a bound a long burst of writes would fill the
+/// memory with them.
+const QUEUED_CHANGES_MAX: usize = 100_000;
+
 #[derive(Default)]
 struct Queue {
     entries: Vec<AppliedEntry>,
+    /// Number of changed rows of `entries` and of the entries that the thread is writing.
+    changes: usize,
+    /// The last write failed. A store that cannot be written holds up nobody.
+    failing: bool,
     /// Index of the newest entry, with or without a command.
     through: u64,
     closed: bool,
@@ -54,6 +63,8 @@ struct Shared {
     marked: Arc<Marked>,
     queue: Mutex<Queue>,
     filled: Condvar,
+    /// The queue got shorter, or its store cannot be written.
+    emptied: Condvar,
     /// Index of the newest written entry.
     written: watch::Sender<u64>,
 }
@@ -70,8 +81,8 @@ impl ObjectHistory {
         let (folder, marked) = (folder.into(), Arc::new(Marked::default()));
         let store = RwLock::new(Some(Store::open_marked(&folder, &marked)?));
         let written = watch::Sender::new(marked.last());
-        let shared =
-            Arc::new(Shared { folder, store, marked, queue: Mutex::default(), filled: Condvar::new(), written });
+        let (queue, filled, emptied) = Default::default();
+        let shared = Arc::new(Shared { folder, store, marked, queue, filled, emptied, written });
         if shared.folder.is_in_memory() {
             return Ok(Arc::new(Self { shared, thread: Mutex::default() }));
         }
@@ -100,10 +111,15 @@ impl ObjectHistory {
         Ok(())
     }
 
-    /// Queues an entry. Call it in the order of the entries. It neither compares rows nor waits.
+    /// Queues an entry. Call it in the order of the entries. It does not compare rows, and waits only while the queue
+    /// is at its bound.
     pub fn publish(&self, entry: AppliedEntry) {
         let mut queue = self.shared.queue.lock();
+        while queue.changes >= QUEUED_CHANGES_MAX && !queue.failing && !queue.closed {
+            self.shared.emptied.wait(&mut queue);
+        }
         queue.through = entry.index;
+        queue.changes += entry.changes.len();
         queue.entries.push(entry);
         drop(queue);
         self.shared.news();
@@ -169,6 +185,7 @@ impl ObjectHistory {
     pub fn close(&self) {
         self.shared.queue.lock().closed = true;
         self.shared.filled.notify_all();
+        self.shared.emptied.notify_all();
         if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
         {
@@ -312,9 +329,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes all queued entries; unwritten ones stay in the queue. The turn is taken before the queue is read, so
-    /// that entries are written in order.
+    /// Writes all queued entries; unwritten ones stay in the queue.
     fn drain(&self) -> Result<(), ObjectHistoryError> {
+        let drained = self.write_queued();
+        self.queue.lock().failing = drained.is_err();
+        self.emptied.notify_all();
+        drained
+    }
+
+    /// The turn is taken before the queue is read, so that entries are written in order.
+    fn write_queued(&self) -> Result<(), ObjectHistoryError> {
         let store = self.store()?;
         let mut turn = store.turn();
         let (entries, through) = {
@@ -327,6 +351,7 @@ impl Shared {
                 Ok(()) => {}
                 // Writing this entry would fail every time, so the record begins anew after it.
                 Err(error @ (ObjectHistoryError::Content { .. } | ObjectHistoryError::Damaged(_))) => {
+                    self.queue.lock().changes -= changes_of(&entries[done..]);
                     store.reset(through + 1, false)?;
                     return Err(error);
                 }
@@ -341,6 +366,8 @@ impl Shared {
                 }
             }
             done += piece.len();
+            self.queue.lock().changes -= changes_of(piece);
+            self.emptied.notify_all();
             if let Some(last) = piece.last() {
                 self.written.send_replace(last.index);
             }
@@ -349,4 +376,9 @@ impl Shared {
         self.written.send_replace(through.max(self.marked.last()));
         Ok(())
     }
+}
+
+/// Number of changed rows of some entries.
+fn changes_of(entries: &[AppliedEntry]) -> usize {
+    entries.iter().map(|entry| entry.changes.len()).sum()
 }

@@ -197,11 +197,6 @@ impl State {
         self.by.allocs_by_node.get(&id).into_iter().flat_map(|rows| rows.values())
     }
 
-    /// Number of allocations of a node.
-    pub fn allocs_of_node_len(&self, id: NodeId) -> usize {
-        self.by.allocs_by_node.get(&id).map_or(0, |rows| rows.len())
-    }
-
     /// The allocations that an evaluation placed, by id.
     pub fn allocs_of_eval(&self, id: EvalId) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
         self.by.allocs_by_eval.range((id, FIRST)..=(id, LAST)).filter_map(|(_, id)| self.alloc(*id))

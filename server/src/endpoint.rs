@@ -1,5 +1,6 @@
 //! Requests of node agents, answered in process. The network transport calls the same functions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,16 +47,20 @@ impl Servers for Core {
         loop {
             let watch = self.watches().register(&[WatchKey::NodeOrders(from.id)]);
             let view = self.view();
-            let (index, count) = newest_order(&view, from)?;
+            if view.node(from.id).is_some_and(|node| node.secret_id != from.secret) {
+                return Err(RpcError::remote("node secret ID does not match"));
+            }
+            let mut answer = client_allocs(&view, from.id);
             // Garbage collection raises no row's index. Fewer rows than before therefore count as news, at the
             // table's index.
-            let fewer = allocs_before.is_some_and(|before| count < before);
-            let news = fewer || index > query.min_index;
-            if query.min_index == 0 || news || Instant::now() >= deadline {
-                let index = if fewer { view.table_index(Table::Allocs) } else { index };
-                return Ok(ClientAllocs { index: index.max(1), ..client_allocs(&view, from.id) });
+            let fewer = allocs_before.is_some_and(|before| answer.allocs.len() < before);
+            if fewer {
+                answer.index = view.table_index(Table::Allocs).max(1);
             }
-            allocs_before = Some(count);
+            if query.min_index == 0 || fewer || answer.index > query.min_index || Instant::now() >= deadline {
+                return Ok(answer);
+            }
+            allocs_before = Some(answer.allocs.len());
             self.woken(&watch, deadline).await?;
         }
     }
@@ -243,27 +248,22 @@ pub(super) fn refused(error: ProposeError) -> RpcError {
     }
 }
 
-/// Index of the newest change that the servers made to an allocation of the node, and the number of its allocations.
-/// Reports of the node itself do not count: it knows them, and would fetch the list after each of them. Without
-/// allocations the index is that of the table. `Err`: the secret is not that of the node.
-fn newest_order(view: &State, from: &NodeAuth) -> Result<(u64, usize), RpcError> {
-    if view.node(from.id).is_some_and(|node| node.secret_id != from.secret) {
-        return Err(RpcError::remote("node secret ID does not match"));
-    }
-    let newest = view.allocs_of_node(from.id).map(|alloc| alloc.alloc_modify_index).max();
-    let index = newest.unwrap_or_else(|| view.table_index(Table::Allocs));
-    Ok((index, view.allocs_of_node_len(from.id)))
-}
-
-/// The allocations of the node with the indexes at which the servers last changed them. An unknown node has none.
+/// The allocations of the node with the indexes at which the servers last changed them, and the newest of these
+/// indexes. Reports of the node itself do not count: it knows them, and would fetch the list after each of them. An
+/// unknown node has no allocations; without any, the index is that of the table.
 fn client_allocs(view: &State, node: NodeId) -> ClientAllocs {
-    let allocs = || view.allocs_of_node(node);
-    let token = |alloc: &Arc<Allocation>| Some((alloc.id, token_of_move(view, alloc)?));
-    ClientAllocs {
-        allocs: allocs().map(|alloc| (alloc.id, alloc.alloc_modify_index)).collect(),
-        migrate_tokens: allocs().filter_map(token).collect(),
-        ..ClientAllocs::default()
-    }
+    let mut migrate_tokens = BTreeMap::new();
+    // One pass: the list is made for every placement on the node, and most of its rows are not in the cache.
+    let indexes: Vec<_> = view
+        .allocs_of_node(node)
+        .map(|alloc| {
+            migrate_tokens.extend(token_of_move(view, alloc).map(|token| (alloc.id, token)));
+            (alloc.id, alloc.alloc_modify_index)
+        })
+        .collect();
+    let newest = indexes.iter().map(|(_, index)| *index).max();
+    let index = newest.unwrap_or_else(|| view.table_index(Table::Allocs)).max(1);
+    ClientAllocs { allocs: indexes.into_iter().collect(), index, migrate_tokens }
 }
 
 /// Token by which an allocation fetches its predecessor's data from another node; `None` when the data is not to be

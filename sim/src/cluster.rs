@@ -1,6 +1,7 @@
 //! A server of this process with its HTTP port, and simulated nodes in it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use songline::agent::Agent;
 use songline::config::AgentConfig;
@@ -55,12 +56,15 @@ impl Cluster {
         Ok(Self { agent, config, stop, _dir: dir })
     }
 
-    /// Stops nodes and server, and starts the server again on its data, without nodes.
-    pub async fn restart(self) -> anyhow::Result<Self> {
+    /// Stops nodes and server, and starts the server again on its data, without nodes. Also the time that the stop
+    /// took: it writes what the derived stores lag behind.
+    pub async fn restart(self) -> anyhow::Result<(Self, Duration)> {
+        let stopping = Instant::now();
         self.stop.cancel();
         self.agent.stop().await;
+        let stopped = stopping.elapsed();
         let agent = Agent::start(self.config.clone()).await?;
-        Ok(Self { agent, stop: CancellationToken::new(), ..self })
+        Ok((Self { agent, stop: CancellationToken::new(), ..self }, stopped))
     }
 
     /// `http://host:port` of the server.

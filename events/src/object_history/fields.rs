@@ -26,24 +26,17 @@ pub(super) fn of_object(text: &str) -> Result<Vec<Field<'_>>, Malformed> {
 
 /// Length of the value at the beginning of the text.
 fn value_end(text: &str) -> Result<usize, Malformed> {
-    let (mut depth, mut quoted, mut escaped) = (0_u32, false, false);
-    for (at, byte) in text.bytes().enumerate() {
-        if quoted {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => {
-                    quoted = false;
-                    if depth == 0 {
-                        return Ok(at + 1);
-                    }
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0_u32, 0);
+    loop {
+        match bytes.get(at).ok_or(Malformed)? {
+            b'"' => {
+                at += string_end(&bytes[at..])?;
+                if depth == 0 {
+                    return Ok(at);
                 }
-                _ => {}
+                continue;
             }
-            continue;
-        }
-        match byte {
-            b'"' => quoted = true,
             b'{' | b'[' => depth += 1,
             b'}' | b']' if depth > 0 => {
                 depth -= 1;
@@ -55,8 +48,21 @@ fn value_end(text: &str) -> Result<usize, Malformed> {
             b'}' | b']' | b',' | b':' if depth == 0 => return Ok(at),
             _ => {}
         }
+        at += 1;
     }
-    Err(Malformed)
+}
+
+/// Length of the quoted text at the beginning of the bytes. Most of a row's text is quoted, so that is passed over
+/// many bytes at once.
+fn string_end(bytes: &[u8]) -> Result<usize, Malformed> {
+    let mut at = 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..).ok_or(Malformed)?).ok_or(Malformed)?;
+        match bytes[at] {
+            b'"' => return Ok(at + 1),
+            _ => at += 2,
+        }
+    }
 }
 
 #[cfg(test)]
