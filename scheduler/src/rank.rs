@@ -2,6 +2,7 @@
 //! node's final score is their mean.
 
 pub mod affinity;
+pub mod first;
 pub mod spread;
 
 use songline_model::{

@@ -1,7 +1,7 @@
 //! Finds a node for one allocation. The nodes are shuffled, filtered by feasibility and by free room; of the first few
 //! that remain, the one with the best score is taken.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
@@ -19,6 +19,7 @@ use super::room::{Room, Search};
 use super::usage::{OwnCounts, Usage};
 use crate::feasible::{ClassStatus, Eligibility, resolve, volumes};
 use crate::preempt::{self, Preempted};
+use crate::rank::first::FirstNodes;
 use crate::rank::{self, Metrics, Scores};
 use crate::seed::Seed;
 
@@ -182,17 +183,11 @@ impl<'a> Stack<'a> {
         let nodes = self.nodes();
         let mut unseen = nodes.len();
         let limit = ask.limit.unwrap_or_else(|| nodes.limit(kind));
-        let mut skipped: VecDeque<Candidate<'a>> = VecDeque::new();
-        let mut skips = 0;
+        let mut first = FirstNodes::new(SKIPPED_MAX);
         let mut best: Option<Candidate<'a>> = None;
         for _ in 0..limit {
-            let mut candidate = self.draw(ask, options, &mut unseen, metrics);
-            while skips < SKIPPED_MAX && candidate.as_ref().is_some_and(|candidate| candidate.score <= 0.0) {
-                skips += 1;
-                skipped.extend(candidate);
-                candidate = self.draw(ask, options, &mut unseen, metrics);
-            }
-            let Some(candidate) = candidate.or_else(|| skipped.pop_front()) else { break };
+            let draw = || self.draw(ask, options, &mut unseen, metrics);
+            let Some(candidate) = first.next(|candidate| candidate.score, draw) else { break };
             // The first of equals wins.
             if best.as_ref().is_none_or(|best| candidate.score > best.score) {
                 best = Some(candidate);
