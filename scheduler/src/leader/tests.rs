@@ -1,26 +1,25 @@
 //! Stories of the leader's machines on a real state: each line is a command or a time, the expected text lists the
 //! proposals.
 
-use std::collections::BTreeMap;
+mod draining;
+
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
-use songline_commands::{ClientAlloc, Command, RegisterJob, UpdateAllocsFromClient, UpdateNodeDrain};
+use songline_commands::{ClientAlloc, Command, RegisterJob, UpdateAllocsFromClient};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, Allocation, DrainStrategy, Dur, EvalId, EvalStatus, Evaluation, Job,
-    NodeId, Task, TaskCsiPluginConfig, TaskGroup, Time,
+    AllocClientStatus, AllocDeploymentStatus, Allocation, Dur, EvalId, EvalStatus, Evaluation, Job, NodeId, Task,
+    TaskCsiPluginConfig, TaskGroup, Time,
 };
 
 use super::digests::Digests;
 use super::evals::EvalQueues;
-use super::outbox::Deed;
-use super::{deployments, drains, effects, gc, heartbeats};
+use super::{deployments, gc, heartbeats};
 use crate::generic::tests::cluster::Cluster;
 
-/// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` and `drains SECS` (proposals at
-/// that time), `moved SECS` (commits the drains' proposals at that time), `gc` (rows that a forced collection deletes),
-/// `empty NODE SECS` (drain with a deadline), `missed NODE` (its next status), `unlooked NODE` (whether the evaluations
-/// of its absence are missing). `empty NODE SECS ignore` leaves system jobs alone, `gc evals` deletes no jobs.
+/// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` (proposals at that time), `gc` (rows
+/// that a forced collection deletes; `gc evals` deletes no jobs), `missed NODE` (its next status), `unlooked NODE`
+/// (whether the evaluations of its absence are missing), and the lines of [`draining::line`].
 fn check(story: &str, expected: Expect) {
     let mut cluster = Cluster::new();
     let start = Time::from_secs(1_000_000);
@@ -33,37 +32,10 @@ fn check(story: &str, expected: Expect) {
                 health(&mut cluster, name, healthy == "true", start);
                 continue;
             }
-            ["empty", node, secs, ref how @ ..] => {
-                let node_id = node_of(&cluster, node);
-                let drain_strategy = Some(DrainStrategy {
-                    deadline: Dur::from_secs(1),
-                    force_deadline: Some(at(secs)),
-                    ignore_system_jobs: how.contains(&"ignore"),
-                    ..DrainStrategy::default()
-                });
-                cluster.commit(UpdateNodeDrain { node_id, drain_strategy, ..UpdateNodeDrain::default() });
-                continue;
-            }
             ["deployments", secs] => {
                 let mut machine = deployments::Deployments::new();
                 machine.restore(&cluster.state, start);
                 machine.on_time(&cluster.state, at(secs)).iter().map(deployment_effect).collect::<Vec<_>>()
-            }
-            ["drains", secs] => {
-                let mut machine = drains::Drains::new();
-                machine.restore(&cluster.state, start);
-                machine.on_time(&cluster.state, at(secs)).iter().map(|effect| drain_effect(&cluster, effect)).collect()
-            }
-            ["moved", secs] => {
-                let mut machine = drains::Drains::new();
-                machine.restore(&cluster.state, start);
-                for step in machine.on_time(&cluster.state, at(secs)) {
-                    let mut ids = (1..=u8::MAX).map(|n| EvalId::from_bytes([n; 16]));
-                    let effect = effects::drain(&cluster.state, step, start, || ids.next().unwrap());
-                    let Deed::Write { command, .. } = effect.deed else { panic!("{effect:?}") };
-                    cluster.commit(*command);
-                }
-                continue;
             }
             ["gc"] => gc::collect(&cluster.state, &gc::Cutoffs::ALL, start, 6).iter().map(garbage).collect(),
             ["gc", "evals"] => {
@@ -91,10 +63,14 @@ fn check(story: &str, expected: Expect) {
                 let node = cluster.state.node(node_of(&cluster, node)).unwrap();
                 vec![heartbeats::was_not_looked_at(&cluster.state, node).to_string()]
             }
-            _ => {
-                cluster.line(line);
-                continue;
-            }
+            _ => match draining::line(&mut cluster, &words) {
+                draining::Line::Told(answer) => answer,
+                draining::Line::Done => continue,
+                draining::Line::Other => {
+                    cluster.line(line);
+                    continue;
+                }
+            },
         };
         said.push_str(&format!("{line}: {}\n", if answer.is_empty() { "nothing".into() } else { answer.join("; ") }));
     }
@@ -132,23 +108,6 @@ fn deployment_effect(effect: &deployments::Effect) -> String {
         deployments::Effect::Advance { transitions, .. } => format!("evaluate, {} may be replaced", transitions.len()),
         deployments::Effect::Promote { .. } => "promote".to_owned(),
         deployments::Effect::Fail { update, .. } => format!("fail: {}", update.status_description),
-    }
-}
-
-fn drain_effect(cluster: &Cluster, effect: &drains::Effect) -> String {
-    match effect {
-        drains::Effect::Migrate { allocs, .. } => {
-            let names: Vec<_> = allocs.keys().map(|id| cluster.state.alloc(*id).unwrap().name.to_string()).collect();
-            let counts = names.iter().fold(BTreeMap::new(), |mut counts: BTreeMap<String, usize>, name| {
-                *counts.entry(name.split('.').next().unwrap().to_owned()).or_default() += 1;
-                counts
-            });
-            format!("migrate {counts:?}")
-        }
-        drains::Effect::Complete { event, .. } => {
-            let forced = event.details.as_ref().is_some_and(|details| details.contains_key("deadline_reached"));
-            format!("{}{}", event.message, if forced { " by its deadline" } else { "" })
-        }
     }
 }
 
@@ -212,65 +171,6 @@ fn drain_completes_when_no_alloc_runs_on_the_node() {
     check(
         "node n1
          empty n1 3600
-         drains 1",
-        expect![[r#"
-            drains 1: Node drain complete
-        "#]],
-    );
-}
-
-#[test]
-fn drain_at_its_deadline_migrates_all_allocs_and_then_completes() {
-    check(
-        "node n1
-         job work batch count=2
-         run work
-         client work.web[0] running
-         client work.web[1] running
-         empty n1 3600
-         drains 1
-         drains 3600
-         drains 3600
-         moved 3600
-         drains 3600",
-        expect![[r#"
-            drains 1: nothing
-            drains 3600: migrate {"work": 2}
-            drains 3600: migrate {"work": 2}
-            drains 3600: Node drain complete by its deadline
-        "#]],
-    );
-}
-
-#[test]
-fn system_allocs_are_drained_last_and_sysbatch_allocs_like_others() {
-    check(
-        "node n1
-         job net system
-         run net
-         job once sysbatch
-         run once
-         empty n1 3600
-         drains 1
-         client once.web[0] complete
-         drains 2
-         moved 2
-         drains 3",
-        expect![[r#"
-            drains 1: nothing
-            drains 2: migrate {"net": 1}
-            drains 3: Node drain complete
-        "#]],
-    );
-}
-
-#[test]
-fn system_allocs_stay_when_the_drain_ignores_them() {
-    check(
-        "node n1
-         job net system
-         run net
-         empty n1 3600 ignore
          drains 1",
         expect![[r#"
             drains 1: Node drain complete

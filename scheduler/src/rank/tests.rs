@@ -1,10 +1,7 @@
-//! Scores with the values of the reference.
+//! Scores beside those of the golden cases, which are in `tests/golden`.
 
-use std::sync::Arc;
+use songline_model::{Amount, SchedulerAlgorithm, Spread, SpreadTarget};
 
-use songline_model::{Affinity, Amount, Job, Node, SchedulerAlgorithm, Spread, SpreadTarget, TaskGroup};
-
-use super::affinity::Affinities;
 use super::spread::{DesiredSpread, Spreading};
 use super::{Scores, anti_affinity, fit_score};
 
@@ -35,38 +32,6 @@ fn anti_affinity_and_an_earlier_failure_lower_the_node_score() {
     close(Scores { fit: 0.5, ..Scores::default() }.total(), 0.5);
 }
 
-#[test]
-fn affinity_score_is_the_share_of_the_matched_weights() {
-    let affinity = |left: &str, right: &str, weight| Affinity {
-        l_target: left.into(),
-        operand: "=".into(),
-        r_target: right.into(),
-        weight,
-    };
-    let job = Job {
-        affinities: Some(vec![
-            affinity("${node.datacenter}", "dc1", 100),
-            affinity("${node.datacenter}", "dc2", -100),
-            affinity("${attr.kernel.name}", "linux", 50),
-        ]),
-        ..Job::default()
-    };
-    let group = TaskGroup { affinities: Some(vec![affinity("${node.class}", "large", 50)]), ..TaskGroup::default() };
-    let affinities = Affinities::of(&job, &group);
-    let score = |dc: &str, kernel: &str, class: &str| {
-        affinities.score(&Node {
-            datacenter: dc.into(),
-            node_class: class.into(),
-            attributes: Some(Arc::new([("kernel.name".into(), kernel.into())].into())),
-            ..Node::default()
-        })
-    };
-    close(score("dc1", "linux", ""), 0.5);
-    close(score("dc2", "", ""), -1.0 / 3.0);
-    close(score("dc2", "", "large"), -1.0 / 6.0);
-    close(score("dc1", "", ""), 1.0 / 3.0);
-}
-
 fn desired(weight: i64, weights: i64, targets: &[(&str, u64)], count: i64) -> DesiredSpread {
     let target = |(value, percent): &(&str, u64)| SpreadTarget { value: (*value).into(), percent: *percent };
     let spread = Spread { weight, spread_target: Some(targets.iter().map(target).collect()), ..Spread::default() };
@@ -86,18 +51,6 @@ fn spread_target_loses_score_as_it_fills_up() {
     // The other datacenters share the remaining two allocations.
     close(spread_score(&spread, None, 0), 0.5);
     close(spread_score(&desired(100, 100, &[("dc1", 100)], 10), None, 0), -1.0);
-}
-
-#[test]
-fn spreads_of_a_group_count_by_their_weights() {
-    let dc = desired(100, 150, &[("dc1", 60), ("dc2", 40)], 10);
-    let rack = desired(50, 150, &[("r1", 40), ("r2", 60)], 10);
-    let score = |dc_at, dc_used, rack_at, rack_used| {
-        spread_score(&dc, Some(dc_at), dc_used) + spread_score(&rack, Some(rack_at), rack_used)
-    };
-    // (dc1, r1) has one allocation.
-    close(score(0, 1, 0, 1), 2.0 / 3.0 * (4.0 / 6.0) + 1.0 / 3.0 * (2.0 / 4.0));
-    close(score(1, 0, 0, 1), 2.0 / 3.0 * (3.0 / 4.0) + 1.0 / 3.0 * (2.0 / 4.0));
 }
 
 #[test]

@@ -1,12 +1,9 @@
-//! The reconciler's golden cases, as stories.
+//! Stories of the reconciler beside its golden cases, which are in `tests/golden`.
 
-mod canaries;
 mod deployments;
 mod disconnect;
 mod nodes;
 mod replaced;
-mod rescheduling;
-mod steady;
 mod story;
 
 use expect_test::Expect;

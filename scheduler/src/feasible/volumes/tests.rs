@@ -127,6 +127,19 @@ fn host_volume_must_exist_and_be_writable() {
 }
 
 #[test]
+fn host_volume_of_an_alloc_has_its_number() {
+    let own = VolumeRequest { per_alloc: true, read_only: true, ..host("lib") };
+    let says = |alloc: &str, expected: Expect| {
+        let cluster = Cluster::new(|_| ());
+        let node = cluster.state.node(NODE).expect("is registered");
+        let said = check(&cluster.state, &Job::default(), std::slice::from_ref(&own), alloc, node);
+        expected.assert_eq(said.as_ref().map_or_else(Str::as_str, |()| "feasible"));
+    };
+    says("j.web[1]", expect!["feasible"]);
+    says("j.web[2]", expect!["missing compatible host volumes"]);
+}
+
+#[test]
 fn csi_volume_must_be_registered_and_its_plugin_run_on_the_node() {
     let cluster = Cluster::new(|_| ()).volume(WRITE, |_| ());
     cluster.says("j", &csi("v", WRITE), expect!["feasible"]);

@@ -1,11 +1,12 @@
-//! Words of the stories about ranking and about what nodes grant.
+//! Words of the stories about ranking, quotas and what nodes grant.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use songline_commands::{UpsertNamespaces, UpsertQuotaSpecs};
 use songline_model::{
-    Affinity, Allocation, NodeDevice, NodeDeviceResource, PreemptionConfig, RequestedDevice, SchedulerAlgorithm,
-    SchedulerConfiguration, Spread, SpreadTarget,
+    Affinity, Allocation, Namespace, NodeDevice, NodeDeviceResource, PreemptionConfig, QuotaLimit, QuotaSpec,
+    RequestedDevice, Resources, SchedulerAlgorithm, SchedulerConfiguration, Spread, SpreadTarget, Str,
 };
 
 /// An affinity such as `${meta.rack},=,r1,50`: attribute, operand, value, weight.
@@ -93,4 +94,30 @@ pub(super) fn told_tasks(alloc: &Allocation) -> String {
         }
     }
     told
+}
+
+/// `cpu=1000 mem=512 allocs=3 cores=2 device=nvidia/gpu:1`: the commands that limit the default namespace.
+pub(super) fn quota(words: &BTreeMap<&str, &str>) -> (UpsertQuotaSpecs, UpsertNamespaces) {
+    let number = |key: &str| words.get(key).map_or(0, |text| text.parse().unwrap());
+    let device = |text: &&str| {
+        let (name, count) = text.split_once(':').unwrap();
+        vec![RequestedDevice { name: name.into(), count: count.parse().unwrap(), ..RequestedDevice::default() }]
+    };
+    let region_limit = Resources {
+        cpu: number("cpu"),
+        memory_mb: number("mem"),
+        cores: number("cores"),
+        devices: words.get("device").map(device),
+        ..Resources::default()
+    };
+    let region = Str::from("global");
+    let limit = QuotaLimit {
+        region: region.clone(),
+        region_limit: Some(region_limit),
+        allocations_limit: Some(number("allocs")),
+        ..QuotaLimit::default()
+    };
+    let quota = QuotaSpec { name: "gold".into(), limits: Some(vec![limit]), ..QuotaSpec::default() };
+    let namespace = Namespace { name: "default".into(), quota: "gold".into(), ..Namespace::default() };
+    (UpsertQuotaSpecs { quotas: vec![quota], region }, UpsertNamespaces { namespaces: vec![namespace] })
 }

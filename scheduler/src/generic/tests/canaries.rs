@@ -118,48 +118,6 @@ fn lost_alloc_beside_a_canary_is_replaced_in_its_own_version() {
 }
 
 #[test]
-fn old_version_is_replaced_where_its_constraints_allow_it() {
-    check(
-        "node a meta.zone=1
-         node b meta.zone=1
-         job j count=1 parallel=1 canary=1 env=0
-         run j
-         healthy j.web[0]
-         run j
-         job j count=1 parallel=1 canary=1 env=1 constraint=${meta.zone},=,2
-         run j
-         drain a
-         drain b
-         node c meta.zone=1
-         run j
-         node d meta.zone=2
-         run j blocked
-         allocs j",
-        expect![[r#"
-            run j:
-              place j.web[0] on a
-              deployment running
-              eval complete, queued web 0
-            run j:
-              eval complete, queued web 0
-            run j:
-              new eval queued-allocs blocked, classes 0 yes 1 no
-              deployment running
-              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {${meta.zone} = 2: 1, computed class ineligible: 1}
-              eval complete, queued web 1
-            run j:
-              place after j.web[0] on c (version 0)
-              stop j.web[0]: alloc is being migrated
-              eval complete, queued web 0
-            run j:
-              place canary j.web[0] on d
-              eval complete, queued web 0
-            allocs: j.web[0] v0, j.web[0] v1 canary
-        "#]],
-    );
-}
-
-#[test]
 fn auto_promotion_waits_for_all_canaries() {
     check(
         "node a

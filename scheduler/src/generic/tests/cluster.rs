@@ -1,9 +1,10 @@
 //! The language of whole-scheduler stories. Nodes, jobs and events are commands on a real state; each `run` schedules,
-//! commits and prints its result.
+//! commits and prints its result. The golden cases (`tests/golden`) are written in it, too.
 
-mod rollout;
-
+#[path = "cluster/job.rs"]
 mod job;
+#[path = "cluster/rollout.rs"]
+mod rollout;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,7 +25,7 @@ use songline_model::{
 use songline_projections::{State, apply};
 
 pub(crate) use self::job::job;
-use super::{asks, quotas};
+use super::asks;
 use crate::applier;
 use crate::attempts::{Done, Scheduler, Step};
 
@@ -38,7 +39,7 @@ pub(crate) struct Cluster {
     evals: u8,
     /// The blocked evaluation of each job, if there is one.
     blocked: BTreeMap<String, Evaluation>,
-    told: String,
+    pub(crate) told: String,
 }
 
 /// Runs a story and returns its output.
@@ -96,7 +97,7 @@ impl Cluster {
             "wait" => self.now = self.now.plus(Dur(words[1].parse::<i64>().unwrap() * SECOND)),
             "settings" => self.settings(&map(1)),
             "quota" => {
-                let (quota, namespace) = quotas::limit(&map(1));
+                let (quota, namespace) = asks::quota(&map(1));
                 self.commit(quota);
                 self.commit(namespace);
             }

@@ -128,31 +128,6 @@ fn hostname_of_a_network_is_handed_on_to_the_alloc() {
 }
 
 #[test]
-fn sticky_disk_keeps_an_update_on_its_node() {
-    check(
-        "node a meta.ssd=true
-         node b
-         job j sticky affinity=${meta.ssd},is_set,,50
-         run j
-         client j.web[0] running
-         job j sticky affinity=${meta.ssd},is_not_set,,50 env=2
-         run j
-         scores j.web[0]",
-        expect![[r#"
-            run j:
-              place j.web[0] on a
-              eval complete, queued web 0
-            run j:
-              place after j.web[0] on a
-              stop j.web[0]: alloc is being updated due to job update
-              eval complete, queued web 0
-            scores j.web[0]: evaluated 1
-              a 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
-        "#]],
-    );
-}
-
-#[test]
 fn sticky_disk_gives_way_when_its_node_is_full() {
     check(
         "node a meta.ssd=true mem=1000

@@ -60,36 +60,6 @@ fn nothing_gives_way_where_preemption_is_off() {
 }
 
 #[test]
-fn difference_of_priorities_is_at_least_ten() {
-    check(
-        "node n1 cpu=2500
-         settings service_preempts
-         job low priority=50 count=3 cpu=700
-         run low
-         job near priority=59 cpu=900
-         run near
-         job far priority=60 cpu=900
-         run far",
-        expect![[r#"
-            run low:
-              place low.web[0] on n1
-              place low.web[1] on n1
-              place low.web[2] on n1
-              eval complete, queued web 0
-            run near:
-              new eval queued-allocs blocked, classes 1 yes 0 no
-              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {cpu: 1}; task t cpu 900 memory 0
-              eval complete, queued web 1
-            run far:
-              place far.web[0] on n1
-              preempt low.web[1] on n1 for far.web[0]
-              new eval preemption for low pending
-              eval complete, queued web 0
-        "#]],
-    );
-}
-
-#[test]
 fn alloc_that_stops_already_does_not_give_way() {
     check(
         "node n1 cpu=2500
@@ -178,71 +148,6 @@ fn lowest_priorities_give_way_first() {
               preempt lowest.web[1] on n1 for high.web[0]
               new eval preemption for low pending
               new eval preemption for lowest pending
-              eval complete, queued web 0
-        "#]],
-    );
-}
-
-#[test]
-fn alloc_without_which_the_others_leave_enough_is_spared() {
-    check(
-        "node n1 cpu=3900
-         settings service_preempts
-         job top priority=100 cpu=1800
-         run top
-         job big priority=30 cpu=1500
-         run big
-         job small priority=30 cpu=600
-         run small
-         job high priority=100 cpu=1000
-         run high",
-        expect![[r#"
-            run top:
-              place top.web[0] on n1
-              eval complete, queued web 0
-            run big:
-              place big.web[0] on n1
-              eval complete, queued web 0
-            run small:
-              place small.web[0] on n1
-              eval complete, queued web 0
-            run high:
-              place high.web[0] on n1
-              preempt big.web[0] on n1 for high.web[0]
-              new eval preemption for big pending
-              eval complete, queued web 0
-        "#]],
-    );
-}
-
-#[test]
-fn group_that_lost_its_parallel_migrations_is_spared() {
-    check(
-        "node n1 cpu=2400
-         node n2 cpu=2400
-         settings service_preempts
-         job fragile priority=20 count=2 cpu=600 max_migrate=1 constraint=${node.unique.name},=,n1
-         run fragile
-         job robust priority=20 count=2 cpu=650 max_migrate=5
-         run robust
-         job high priority=90 cpu=600 count=2 constraint=${node.unique.name},=,n1
-         run high",
-        expect![[r#"
-            run fragile:
-              place fragile.web[0] on n1
-              place fragile.web[1] on n1
-              eval complete, queued web 0
-            run robust:
-              place robust.web[0] on n1
-              place robust.web[1] on n2
-              eval complete, queued web 0
-            run high:
-              place high.web[0] on n1
-              place high.web[1] on n1
-              preempt fragile.web[0] on n1 for high.web[0]
-              preempt robust.web[0] on n1 for high.web[1]
-              new eval preemption for fragile pending
-              new eval preemption for robust pending
               eval complete, queued web 0
         "#]],
     );

@@ -1,38 +1,8 @@
 //! Quotas of the default namespace: what they refuse, and what an attempt may still do.
 
-use std::collections::BTreeMap;
-
 use expect_test::expect;
-use songline_commands::{UpsertNamespaces, UpsertQuotaSpecs};
-use songline_model::{Namespace, QuotaLimit, QuotaSpec, RequestedDevice, Resources, Str};
 
 use super::check;
-
-/// `cpu=1000 mem=512 allocs=3 cores=2 device=nvidia/gpu:1`: the commands that limit the default namespace.
-pub(super) fn limit(words: &BTreeMap<&str, &str>) -> (UpsertQuotaSpecs, UpsertNamespaces) {
-    let number = |key: &str| words.get(key).map_or(0, |text| text.parse().unwrap());
-    let device = |text: &&str| {
-        let (name, count) = text.split_once(':').unwrap();
-        vec![RequestedDevice { name: name.into(), count: count.parse().unwrap(), ..RequestedDevice::default() }]
-    };
-    let region_limit = Resources {
-        cpu: number("cpu"),
-        memory_mb: number("mem"),
-        cores: number("cores"),
-        devices: words.get("device").map(device),
-        ..Resources::default()
-    };
-    let region = Str::from("global");
-    let limit = QuotaLimit {
-        region: region.clone(),
-        region_limit: Some(region_limit),
-        allocations_limit: Some(number("allocs")),
-        ..QuotaLimit::default()
-    };
-    let quota = QuotaSpec { name: "gold".into(), limits: Some(vec![limit]), ..QuotaSpec::default() };
-    let namespace = Namespace { name: "default".into(), quota: "gold".into(), ..Namespace::default() };
-    (UpsertQuotaSpecs { quotas: vec![quota], region }, UpsertNamespaces { namespaces: vec![namespace] })
-}
 
 #[test]
 fn group_is_placed_up_to_its_quota_and_again_when_the_limit_is_raised() {

@@ -5,273 +5,6 @@ use expect_test::expect;
 use super::check;
 
 #[test]
-fn disconnecting_alloc_is_replaced_at_once_when_its_delay_is_due() {
-    check(
-        "job count=3 disconnect=300 delay=1
-         alloc 0-1 node=disconnected
-         alloc 2",
-        expect![[r#"
-            place again: 0-1
-            unknown: 0-1
-            look again in 300s: max-disconnect-timeout
-            web: ignore 1, place 2
-        "#]],
-    );
-}
-
-#[test]
-fn disconnecting_alloc_is_replaced_later_when_its_delay_is_not_due() {
-    check(
-        "job count=3 disconnect=300 delay=5
-         alloc 0-1 node=disconnected
-         alloc 2",
-        expect![[r#"
-            unknown: 0-1
-            look again in 300s: max-disconnect-timeout
-            look again in 5s: alloc-failure
-            web: ignore 3
-        "#]],
-    );
-}
-
-#[test]
-fn unknown_allocs_are_replaced_by_their_follow_up() {
-    check(
-        "job count=3 disconnect=300
-         alloc 0-1 node=disconnected client=unknown states=unknown@-5 followup=this
-         alloc 2",
-        expect![[r#"
-            place again: 0-1
-            web: ignore 1, place 2
-        "#]],
-    );
-}
-
-#[test]
-fn unknown_allocs_with_replacements_are_left_alone() {
-    check(
-        "job count=3 disconnect=300
-         alloc 0-1 node=disconnected client=unknown states=unknown@-5 next=r
-         alloc 0-1 as=r
-         alloc 2",
-        expect![[r#"
-            web: ignore 5
-        "#]],
-    );
-}
-
-#[test]
-fn reconnected_allocs_without_replacement_are_kept() {
-    check(
-        "job count=2 disconnect=300
-         alloc 0-1 states=unknown",
-        expect![[r#"
-            back: 0-1
-            web: ignore 2
-        "#]],
-    );
-}
-
-#[test]
-fn replacement_stops_when_its_alloc_reconnects() {
-    check(
-        "job count=3 disconnect=300
-         alloc 0 states=unknown next=r score=0.5
-         alloc 0 as=r score=0.5
-         alloc 1-2",
-        expect![[r#"
-            stop, alloc not needed due to disconnected client reconnect: 0
-            back: 0
-            web: ignore 3, stop 1
-        "#]],
-    );
-}
-
-#[test]
-fn replacement_with_a_better_score_stays() {
-    check(
-        "job count=4 disconnect=300
-         alloc 0 states=unknown next=r score=0.5
-         alloc 0 as=r score=0.9
-         alloc 1-3",
-        expect![[r#"
-            stop, alloc not needed due to job update: 0
-            web: ignore 4, stop 1
-        "#]],
-    );
-}
-
-#[test]
-fn reconnected_failed_allocs_stop() {
-    check(
-        "job count=4 disconnect=300
-         alloc 0-1 states=unknown client=failed ended=-5 next=r
-         alloc 0-1 as=r
-         alloc 2-3",
-        expect![[r#"
-            stop as failed, alloc was rescheduled because it failed: 0-1
-            web: ignore 4, stop 2
-        "#]],
-    );
-}
-
-#[test]
-fn reconnected_failed_allocs_without_replacement_are_replaced() {
-    check(
-        "job count=4 disconnect=300
-         alloc 0-1 states=unknown client=failed ended=-5
-         alloc 2-3",
-        expect![[r#"
-            place: 0-1
-            stop as failed, alloc was rescheduled because it failed: 0-1
-            web: ignore 2, place 2, stop 2
-        "#]],
-    );
-}
-
-#[test]
-fn fixed_reconnected_complete_batch_alloc_is_not_run_again() {
-    check(
-        "job batch count=2 disconnect=300
-         alloc 0-1 states=unknown client=complete ended=-5",
-        expect![[r#"
-            web: ignore 2
-        "#]],
-    );
-}
-
-#[test]
-fn fixed_failed_replacement_of_a_reconnected_alloc_stops() {
-    check(
-        "job count=3 disconnect=300
-         alloc 0-1 states=unknown next=r
-         alloc 0-1 as=r client=failed ended=-20
-         alloc 2",
-        expect![[r#"
-            stop, alloc not needed due to disconnected client reconnect: 0-1
-            back: 0-1
-            web: ignore 3, stop 2
-        "#]],
-    );
-}
-
-#[test]
-fn replacement_that_also_reconnects_stops() {
-    check(
-        "job count=2 disconnect=300
-         alloc 0 states=unknown next=r
-         alloc 0 as=r states=unknown
-         alloc 1",
-        expect![[r#"
-            stop, alloc not needed due to disconnected client reconnect: 0
-            back: 0
-            web: ignore 2, stop 1
-        "#]],
-    );
-}
-
-#[test]
-fn migrating_replacement_of_a_reconnected_alloc_stops() {
-    check(
-        "job count=3 disconnect=300
-         alloc 0-1 states=unknown next=r
-         alloc 0-1 as=r migrate
-         alloc 2",
-        expect![[r#"
-            stop, alloc not needed due to disconnected client reconnect: 0-1
-            back: 0-1
-            web: ignore 3, stop 2
-        "#]],
-    );
-}
-
-#[test]
-fn a_replacement_of_a_newer_version_stays() {
-    check(
-        "job count=5 disconnect=300
-         alloc 0-1 states=unknown next=r
-         alloc 0-1 as=r version=1
-         alloc 2-4",
-        expect![[r#"
-            stop, alloc not needed due to job update: 0-1
-            web: ignore 5, stop 2
-        "#]],
-    );
-}
-
-#[test]
-fn fixed_reconnect_stops_the_last_replacement_of_a_chain() {
-    check(
-        "job count=5 disconnect=300
-         alloc 0-1 states=unknown next=r
-         alloc 0-1 as=r version=1 client=failed desired=stop ended=-20 next=s
-         alloc 0-1 as=s
-         alloc 2-4",
-        expect![[r#"
-            stop, alloc not needed due to disconnected client reconnect: 0-1
-            back: 0-1
-            web: ignore 7, stop 2
-        "#]],
-    );
-}
-
-#[test]
-fn fixed_reconnected_failed_allocs_and_failed_replacements_are_replaced_once() {
-    check(
-        "job count=5 disconnect=300
-         alloc 0-1 states=unknown client=failed ended=-30 next=r
-         alloc 0-1 as=r client=failed ended=-20
-         alloc 2-4",
-        expect![[r#"
-            place again: 0-1
-            then stop, alloc was rescheduled because it failed: 0-1
-            stop as failed, alloc was rescheduled because it failed: 0-1
-            web: ignore 3, place 2, stop 4
-        "#]],
-    );
-}
-
-#[test]
-fn a_pending_alloc_on_a_disconnected_node_is_lost() {
-    check(
-        "job count=2 disconnect=300
-         alloc 0 node=disconnected client=pending next=r
-         alloc 0 as=r
-         alloc 1",
-        expect![[r#"
-            stop as lost, alloc is lost since its node is down: 0
-            web: ignore 2, stop 1
-        "#]],
-    );
-}
-
-#[test]
-fn unknown_allocs_past_their_limit_are_lost() {
-    check(
-        "job count=5 disconnect=300
-         alloc 0-1 node=disconnected client=unknown states=unknown@-400 next=r
-         alloc 0-1 as=r
-         alloc 2-4",
-        expect![[r#"
-            stop as lost, alloc is lost since its node is down: 0-1
-            web: ignore 5, stop 2
-        "#]],
-    );
-}
-
-#[test]
-fn job_update_applies_to_a_reconnected_alloc_as_to_any() {
-    check(
-        "job count=1 disconnect=300 version=1
-         alloc 0 version=0 states=unknown@-20,running@-10 change=inplace",
-        expect![[r#"
-            change in place: 0
-            web: in place 1
-        "#]],
-    );
-}
-
-#[test]
 fn fixed_terminal_allocs_on_disconnected_nodes_are_not_lost() {
     check(
         "job batch count=1
@@ -289,7 +22,7 @@ fn fixed_failed_allocs_with_max_client_disconnect_follow_their_policy() {
          alloc 0 client=failed ended=0
          alloc 1",
         expect![[r#"
-            later: 0
+            later until alloc-failure: 0
             look again in 15s: alloc-failure
             web: ignore 2
         "#]],
@@ -393,8 +126,8 @@ fn second_disconnect_is_handled_as_the_first() {
          alloc 0 node=disconnected states=unknown@-90,running@-60
          alloc 1 states=unknown@-90,running@-60,unknown@-30",
         expect![[r#"
-            unknown: 0
-            back: 1
+            unknown until alloc-failure: 0
+            back as running: 1
             look again in 300s: max-disconnect-timeout
             look again in 5s: alloc-failure
             web: ignore 2
@@ -453,7 +186,7 @@ fn alloc_that_reconnects_to_a_draining_node_is_reconciled_first() {
         expect![[r#"
             place: 1
             stop, alloc not needed due to job update: 1
-            back: 0
+            back as running: 0
             web: ignore 1, place 1, stop 1
         "#]],
     );

@@ -72,7 +72,7 @@ fn alloc_that_disconnects_again_before_an_evaluation_keeps_its_replacement() {
          alloc 0 as=r
          alloc 1",
         expect![[r#"
-            unknown: 0
+            unknown until max-disconnect-timeout: 0
             look again in 300s: max-disconnect-timeout
             web: ignore 3
         "#]],
@@ -120,7 +120,7 @@ fn surplus_allocs_with_a_duplicate_name_stop_first() {
         expect![[r#"
             stop, alloc not needed due to disconnected client reconnect: 0
             stop, alloc not needed due to job update: 0
-            back: 0
+            back as running: 0
             web: ignore 3, stop 2
         "#]],
     );

@@ -1,4 +1,5 @@
 //! The language of the reconciler's stories: a job, its allocations and its deployment as input, the changes as output.
+//! The golden cases (`tests/golden`) are written in it, too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,8 +8,9 @@ use std::sync::Arc;
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocMetric, AllocState, AllocStateField,
     Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DrainStrategy, Dur, EvalId, Evaluation,
-    Job, JobType, Multiregion, MultiregionRegion, Node, NodeId, NodeScoreMeta, NodeStatus, RescheduleEvent,
-    ReschedulePolicy, RescheduleTracker, Str, TaskGroup, TaskRunState, TaskState, Time, UpdateStrategy,
+    Job, JobType, Multiregion, MultiregionRegion, Node, NodeId, NodeScoreMeta, NodeStatus, ParameterizedJobConfig,
+    RescheduleEvent, ReschedulePolicy, RescheduleTracker, Str, TaskGroup, TaskRunState, TaskState, Time,
+    UpdateStrategy,
 };
 
 use crate::reconcile::{Placement, Reconciled, Reconciler, Tainted, Update};
@@ -18,8 +20,9 @@ const SECOND: i64 = 1_000_000_000;
 const NOW: Time = Time::from_secs(100_000);
 
 /// Reconciles a story and prints the result. Lines: `job KEY=VALUE..`, `group NAME KEY=VALUE..`,
-/// `alloc NUMBERS KEY=VALUE..`, `deployment KEY=VALUE..`; times are seconds from now.
-pub(super) fn reconcile(story: &str) -> String {
+/// `alloc NUMBERS KEY=VALUE..`, `deployment KEY=VALUE..`, `state GROUP KEY=VALUE..` (of another group of the
+/// deployment); times are seconds from now.
+pub(crate) fn reconcile(story: &str) -> String {
     let mut world = World::default();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
         world.line(line);
@@ -38,6 +41,8 @@ struct World {
     next: Vec<(AllocId, String)>,
     labels: BTreeMap<String, AllocId>,
     tainted: Tainted,
+    /// Whether a server is too old for clients that disconnect.
+    old_server: bool,
     deployment: Option<Deployment>,
 }
 
@@ -86,12 +91,18 @@ impl World {
                 }
             }
             "deployment" => self.deployment(&Words::of(words)),
+            "state" => {
+                let name = words.next().unwrap().into();
+                let groups = self.deployment.as_mut().unwrap().task_groups.get_or_insert_default();
+                groups.insert(name, deployment_state(&Words::of(words)));
+            }
             other => panic!("unknown line {other}"),
         }
     }
 
     fn job(&mut self, words: &Words<'_>) {
         self.gone = words.has("gone");
+        self.old_server = words.has("old_server");
         self.job = Job {
             id: "j".into(),
             namespace: "default".into(),
@@ -99,6 +110,9 @@ impl World {
             kind: if words.has("batch") { JobType::Batch } else { JobType::Service },
             version: words.number("version").unwrap_or(0) as u64,
             create_index: words.number("created").unwrap_or(10) as u64,
+            parent_id: words.text("parent").unwrap_or_default().into(),
+            dispatched: words.has("dispatched"),
+            parameterized_job: words.has("dispatched").then(ParameterizedJobConfig::default),
             multiregion: words.has("multiregion").then(|| Multiregion {
                 regions: Some(vec![MultiregionRegion { name: "global".into(), ..MultiregionRegion::default() }]),
                 strategy: None,
@@ -235,13 +249,6 @@ impl World {
     }
 
     fn deployment(&mut self, words: &Words<'_>) {
-        let state = |words: &Words<'_>| DeploymentState {
-            desired_total: words.number("total").unwrap_or(10),
-            healthy_allocs: words.number("healthy").unwrap_or(0),
-            desired_canaries: words.number("canaries").unwrap_or(0),
-            promoted: words.has("promoted"),
-            ..DeploymentState::default()
-        };
         let with_groups = !words.has("bare");
         self.deployment = Some(Deployment {
             id: deployment_id(),
@@ -249,7 +256,11 @@ impl World {
             job_version: words.number("version").map_or(self.job.version, |version| version as u64),
             job_create_index: self.job.create_index,
             status: DeploymentStatus::from_word(words.text("status").unwrap_or("running")).unwrap(),
-            task_groups: Some(if with_groups { [("web".into(), state(words))].into() } else { BTreeMap::new() }),
+            task_groups: Some(if with_groups {
+                [("web".into(), deployment_state(words))].into()
+            } else {
+                BTreeMap::new()
+            }),
             ..Deployment::default()
         });
     }
@@ -261,12 +272,11 @@ impl World {
                 alloc.next_allocation = Some(next);
             }
         }
-        let canaries: Vec<AllocId> =
-            self.allocs.iter().filter(|alloc| alloc.is_canary()).map(|alloc| alloc.id).collect();
-        if let Some(state) =
-            self.deployment.as_mut().and_then(|deployment| deployment.task_groups.as_mut()?.get_mut("web"))
+        for (name, state) in
+            self.deployment.iter_mut().flat_map(|deployment| deployment.task_groups.iter_mut().flatten())
         {
-            state.placed_canaries = Some(canaries);
+            let canaries = self.allocs.iter().filter(|alloc| alloc.is_canary() && alloc.task_group == *name);
+            state.placed_canaries = Some(canaries.map(|alloc| alloc.id).collect());
         }
         let job = Arc::new(self.job);
         let eval = eval();
@@ -283,10 +293,20 @@ impl World {
             deployment: self.deployment.as_ref(),
             allocs: self.allocs.into_iter().map(Arc::new).collect(),
             tainted: &self.tainted,
-            disconnects: true,
+            disconnects: !self.old_server,
             now: NOW,
         };
         told(&reconciler.run(&mut update_of, &mut Seed::new(1)))
+    }
+}
+
+fn deployment_state(words: &Words<'_>) -> DeploymentState {
+    DeploymentState {
+        desired_total: words.number("total").unwrap_or(10),
+        healthy_allocs: words.number("healthy").unwrap_or(0),
+        desired_canaries: words.number("canaries").unwrap_or(0),
+        promoted: words.has("promoted"),
+        ..DeploymentState::default()
     }
 }
 
@@ -333,7 +353,11 @@ fn told(found: &Reconciled) -> String {
         ("back", &found.reconnect_updates),
     ];
     for (how, alloc) in rows.iter().flat_map(|(how, rows)| rows.values().map(move |alloc| (how, alloc))) {
-        lines.add(how, &alloc.task_group, &alloc.name);
+        let eval = found.followups.iter().find(|eval| alloc.followup_eval_id == Some(eval.id));
+        let waits = eval.map_or(String::new(), |eval| format!(" until {}", eval.triggered_by));
+        let last = alloc.alloc_states.iter().flatten().next_back().filter(|_| *how == "back");
+        let waits = last.map_or(waits, |state| format!(" as {}", state.value));
+        lines.add(&format!("{how}{waits}"), &alloc.task_group, &alloc.name);
     }
     let mut text = lines.text();
     for eval in &found.followups {
@@ -345,9 +369,14 @@ fn told(found: &Reconciled) -> String {
             .task_groups
             .iter()
             .flatten()
-            .map(|(name, state)| format!("{name} {}", state.desired_total))
+            .map(|(name, state)| match state.desired_canaries {
+                0 => format!("{name} {}", state.desired_total),
+                canaries => format!("{name} {} after {canaries} canaries", state.desired_total),
+            })
             .collect();
-        writeln!(text, "deployment {}: {}", deployment.status, groups.join(", ")).unwrap();
+        let by_hand = deployment.status_description.contains("requires manual promotion");
+        let promotion = if by_hand { "; promotion by hand" } else { "" };
+        writeln!(text, "deployment {}: {}{promotion}", deployment.status, groups.join(", ")).unwrap();
     }
     for update in &found.deployment_updates {
         writeln!(text, "deployment becomes {}: {}", update.status, update.status_description).unwrap();

@@ -88,62 +88,6 @@ fn failed_alloc_is_placed_again_by_the_next_evaluation() {
 }
 
 #[test]
-fn running_alloc_of_a_disconnected_node_is_unknown_until_its_window_ends() {
-    check(
-        "node a
-         job j system disconnect=300
-         run j
-         client j.web[0] running
-         disconnect a
-         run j
-         wait 200
-         run j
-         wait 200
-         run j",
-        expect![[r#"
-            run j:
-              place j.web[0] on a
-              eval complete, queued web 0
-            run j:
-              make unknown j.web[0] on a
-              eval complete, queued web 0
-            run j:
-              eval complete, queued web 0
-            run j:
-              stop j.web[0] on a as lost: alloc is lost since its node is down
-              eval complete, queued web 0
-        "#]],
-    );
-}
-
-#[test]
-fn alloc_of_a_disconnected_node_stays_without_a_window_or_when_it_is_pending() {
-    check(
-        "node a
-         job j system
-         run j
-         client j.web[0] running
-         job k system disconnect=300
-         run k
-         disconnect a
-         run j
-         run k",
-        expect![[r#"
-            run j:
-              place j.web[0] on a
-              eval complete, queued web 0
-            run k:
-              place k.web[0] on a
-              eval complete, queued web 0
-            run j:
-              eval complete, queued web 0
-            run k:
-              eval complete, queued web 0
-        "#]],
-    );
-}
-
-#[test]
 fn reconnected_alloc_goes_on_and_its_return_is_recorded_once() {
     check(
         "node a

@@ -74,22 +74,6 @@ fn nodes_that_may_not_run_a_group_are_not_counted_as_queued() {
 }
 
 #[test]
-fn group_fails_without_a_blocked_evaluation_when_no_node_may_run_it() {
-    check(
-        "node a class=x
-         node b class=x
-         node c class=y
-         job j system constraint=${attr.kernel.name},=,plan9
-         run j",
-        expect![[r#"
-            run j:
-              failed web: evaluated 3 filtered 3 exhausted 0 coalesced 0 in pool 0; constraints {${attr.kernel.name} = plan9: 2, computed class ineligible: 1}; classes {x: 2, y: 1}
-              eval complete, queued web 0
-        "#]],
-    );
-}
-
-#[test]
 fn each_group_has_its_own_nodes() {
     check(
         "node a meta.rack=r1
