@@ -12,6 +12,7 @@ pub(crate) mod json;
 mod lex;
 mod number;
 pub(crate) mod parse;
+pub(crate) mod references;
 mod scope;
 mod suggest;
 mod template;
@@ -79,6 +80,12 @@ impl Diagnostic {
     /// A diagnostic without a range.
     pub(crate) fn nowhere(summary: impl Into<String>, detail: impl Into<String>) -> Diagnostic {
         Diagnostic { range: None, summary: summary.into(), detail: detail.into() }
+    }
+
+    /// The diagnostic as an item of a list of several.
+    pub(crate) fn as_item(&self, file: &str) -> String {
+        let place = self.range.map(|range| format!(" (at {})", range.shown(file))).unwrap_or_default();
+        format!("- {}{place}\n  {}\n", self.summary, self.detail)
     }
 
     /// `place: summary; detail`.

@@ -71,11 +71,12 @@ const NESTING_DEPTH_MAX: usize = 100;
 /// Parses a whole text.
 pub(crate) fn parse(text: &str) -> Result<Vec<Item>, Error> {
     let mut parser = Parser { scanner: Scanner::new(text), token: Token::start(), held: false, depth: 0 };
-    let items = parser.items(false);
+    let mut items = Vec::new();
+    let outcome = parser.items(false, &mut items);
     // A scanner error explains the parser's error, so it is reported instead.
     match parser.scanner.error {
         Some(error) => Err(error),
-        None => items,
+        None => outcome.map(|()| items),
     }
 }
 
@@ -126,12 +127,12 @@ impl Parser<'_> {
         Error { place: self.token.place, message }
     }
 
-    fn items(&mut self, inside: bool) -> Result<Vec<Item>, Error> {
+    /// Reads items until the end of the text, or inside an object until its closing brace.
+    fn items(&mut self, inside: bool, items: &mut Vec<Item>) -> Result<(), Error> {
         self.depth += 1;
         if self.depth > NESTING_DEPTH_MAX {
             return Err(self.wrong("objects nest too deeply".to_string()));
         }
-        let mut items = Vec::new();
         loop {
             if inside {
                 let next = self.scan();
@@ -150,7 +151,7 @@ impl Parser<'_> {
             }
         }
         self.depth -= 1;
-        Ok(items)
+        Ok(())
     }
 
     fn item(&mut self) -> Result<Item, Stop> {
@@ -161,7 +162,10 @@ impl Parser<'_> {
             _ => {
                 let names: Vec<&str> = keys.iter().map(|key| key.written.as_str()).collect();
                 let message = format!("key '{}' expected start of object ('{{') or assignment ('=')", names.join(" "));
-                return Err(self.wrong(message).into());
+                let error = self.wrong(message);
+                // A brace after a key does not end the object without an error, as one after `=` does.
+                self.token.kind = Kind::End;
+                return Err(error.into());
             }
         };
         let places = keys.iter().map(|key| key.place).collect();
@@ -235,8 +239,16 @@ impl Parser<'_> {
     }
 
     fn object(&mut self) -> Result<Node, Error> {
-        let place = self.token.place;
-        let items = self.items(true)?;
+        let (place, depth) = (self.token.place, self.depth);
+        let mut items = Vec::new();
+        if let Err(error) = self.items(true, &mut items) {
+            // As in the reference, an error at a closing brace is taken for the end of the items, so that what is told
+            // of `a = }` is that another brace is missing.
+            if self.token.kind != Kind::CloseBrace || depth >= NESTING_DEPTH_MAX {
+                return Err(error);
+            }
+            self.depth = depth;
+        }
         if self.scan() != Kind::CloseBrace {
             return Err(self.wrong(format!("object expected closing RBRACE got: {}", self.token.kind.name())));
         }

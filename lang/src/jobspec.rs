@@ -63,9 +63,7 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Job, Diagnostics> {
     if options.hclv1 {
         return v1::parse(source).map_err(Diagnostics).and_then(typed);
     }
-    // A file in the native syntax never begins with a brace.
-    let is_json = source.trim_start().starts_with('{');
-    let (body, found) = if is_json { json::body(source, file) } else { hcl::parse::body(source, file) };
+    let (body, found) = if is_json(source) { json::body(source, file) } else { hcl::parse::body(source, file) };
     if !found.is_empty() {
         return Err(Diagnostics::counted(&found, file));
     }
@@ -81,6 +79,12 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Job, Diagnostics> {
         return Err(Diagnostics::counted(&decoder.late, file));
     }
     typed(decoded)
+}
+
+/// Whether a text is JSON: it begins with a brace, after spaces only. A line break before the brace makes it a text of
+/// the native syntax, in which no file begins with a brace.
+fn is_json(source: &str) -> bool {
+    source.trim_start_matches(' ').starts_with('{')
 }
 
 /// The job of a decoded object. The schemas convert every member to the type that it has in [`Job`], so an error here
@@ -101,11 +105,7 @@ fn top_level<'b>(body: &'b Body, file: &str, found: &mut Vec<Diagnostic>) -> Opt
     let jobs: Vec<&Block> = sound.into_iter().filter(|block| block.kind == "job").collect();
     match jobs.as_slice() {
         [] => {
-            found.push(Diagnostic {
-                range: body.missing,
-                summary: "Missing job block".to_string(),
-                detail: "A job block is required.".to_string(),
-            });
+            found.push(Diagnostic::nowhere("Missing job block", "A job block is required"));
             None
         }
         [only] => Some(only),

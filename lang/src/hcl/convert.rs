@@ -33,6 +33,27 @@ impl Type {
             Type::Object(_) => "object".to_string(),
         }
     }
+
+    /// The type as Go prints its fields: the form in which the reference tells the type of a value that is no duration.
+    pub(crate) fn in_go(&self) -> String {
+        let primitive = |letter: char| format!("{{{{{{}} %!s(cty.primitiveTypeKind={})}}}}", u32::from(letter));
+        let compound = |of: String| format!("{{{{{{}} {of}}}}}");
+        match self {
+            Type::Any => "{{{}}}".to_string(),
+            Type::Bool => primitive('B'),
+            Type::Number => primitive('N'),
+            Type::Text => primitive('S'),
+            Type::List(of) | Type::Set(of) | Type::Map(of) => compound(of.in_go()),
+            Type::Tuple(types) => {
+                let parts: Vec<String> = types.iter().map(Type::in_go).collect();
+                compound(format!("[{}]", parts.join(" ")))
+            }
+            Type::Object(types) => {
+                let parts: Vec<String> = types.iter().map(|(name, of)| format!("{name}:{}", of.in_go())).collect();
+                compound(format!("map[{}] map[]", parts.join(" ")))
+            }
+        }
+    }
 }
 
 /// The type of a value, as a target for other values.
@@ -151,31 +172,74 @@ fn object(members: &BTreeMap<String, Value>, types: &BTreeMap<String, Type>) -> 
     Ok(Value::Mapping(Mapping::Object, converted))
 }
 
-/// Converts all values to one type, if scalars allow it: if one is a text, all become texts.
+/// Converts all values to the one type that fits all of them; null and unknown values are of any type.
 pub(crate) fn unified(values: Vec<Value>) -> Result<Vec<Value>, ()> {
-    let mut kinds: Vec<Type> = Vec::new();
-    for value in &values {
-        let kind = match value {
-            Value::Null | Value::Unknown => continue,
-            other => type_of(other),
-        };
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
+    let types: Vec<Type> = values.iter().map(type_of).collect();
+    let common = common_type(types.iter()).ok_or(())?;
+    values.iter().map(|value| convert(value, &common).map_err(|_| ())).collect()
+}
+
+/// The type that values of all these types can be converted to. Texts win over numbers and booleans. Tuples of one
+/// length stay tuples if their elements fit pairwise, and objects of the same names objects; others become lists and
+/// maps.
+fn common_type<'t>(types: impl Iterator<Item = &'t Type>) -> Option<Type> {
+    let mut common = Type::Any;
+    for next in types {
+        common = common_of_two(&common, next)?;
+    }
+    Some(common)
+}
+
+fn common_of_two(a: &Type, b: &Type) -> Option<Type> {
+    match (a, b) {
+        (Type::Any, other) | (other, Type::Any) => Some(other.clone()),
+        (a, b) if a == b => Some(a.clone()),
+        (Type::Text, Type::Bool | Type::Number) | (Type::Bool | Type::Number, Type::Text) => Some(Type::Text),
+        (Type::Bool | Type::Number | Type::Text, _) | (_, Type::Bool | Type::Number | Type::Text) => None,
+        (Type::Tuple(a), Type::Tuple(b)) => common_tuple(a, b),
+        (Type::Object(a), Type::Object(b)) => common_object(a, b),
+        (Type::Set(_), _) | (_, Type::Set(_)) => Some(Type::Set(Box::new(common_element(a, b)?))),
+        (Type::List(_) | Type::Tuple(_), Type::List(_) | Type::Tuple(_)) => {
+            Some(Type::List(Box::new(common_element(a, b)?)))
         }
-    }
-    if kinds.len() <= 1 {
-        return Ok(values);
-    }
-    let scalars = kinds.iter().all(|kind| matches!(kind, Type::Bool | Type::Number | Type::Text));
-    if scalars {
-        if !kinds.contains(&Type::Text) {
-            return Err(());
+        (Type::Map(_) | Type::Object(_), Type::Map(_) | Type::Object(_)) => {
+            Some(Type::Map(Box::new(common_element(a, b)?)))
         }
-        return values.iter().map(|value| convert(value, &Type::Text).map_err(|_| ())).collect();
+        (Type::List(_) | Type::Tuple(_), Type::Map(_) | Type::Object(_))
+        | (Type::Map(_) | Type::Object(_), Type::List(_) | Type::Tuple(_)) => None,
     }
-    let alike = kinds.iter().all(|kind| matches!(kind, Type::List(_) | Type::Set(_) | Type::Tuple(_)))
-        || kinds.iter().all(|kind| matches!(kind, Type::Map(_) | Type::Object(_)));
-    if alike { Ok(values) } else { Err(()) }
+}
+
+fn common_tuple(a: &[Type], b: &[Type]) -> Option<Type> {
+    let pairwise = || a.iter().zip(b).map(|(a, b)| common_of_two(a, b)).collect::<Option<Vec<Type>>>();
+    match (a.len() == b.len()).then(pairwise).flatten() {
+        Some(elements) => Some(Type::Tuple(elements)),
+        None => Some(Type::List(Box::new(common_type(a.iter().chain(b))?))),
+    }
+}
+
+fn common_object(a: &BTreeMap<String, Type>, b: &BTreeMap<String, Type>) -> Option<Type> {
+    let by_name = || {
+        let of_both = a.iter().zip(b.values()).map(|((name, a), b)| Some((name.clone(), common_of_two(a, b)?)));
+        of_both.collect::<Option<BTreeMap<String, Type>>>()
+    };
+    match a.keys().eq(b.keys()).then(by_name).flatten() {
+        Some(members) => Some(Type::Object(members)),
+        None => Some(Type::Map(Box::new(common_type(a.values().chain(b.values()))?))),
+    }
+}
+
+/// The type that the elements of two collections have in common; `None` also if a sequence meets a mapping.
+fn common_element(a: &Type, b: &Type) -> Option<Type> {
+    let elements = |of: &Type| match of {
+        Type::List(of) | Type::Set(of) => Some((true, common_type(std::iter::once(&**of))?)),
+        Type::Tuple(types) => Some((true, common_type(types.iter())?)),
+        Type::Map(of) => Some((false, common_type(std::iter::once(&**of))?)),
+        Type::Object(types) => Some((false, common_type(types.values())?)),
+        Type::Any | Type::Bool | Type::Number | Type::Text => None,
+    };
+    let ((a_sequence, a), (b_sequence, b)) = (elements(a)?, elements(b)?);
+    if a_sequence == b_sequence { common_of_two(&a, &b) } else { None }
 }
 
 /// Removes duplicates and sorts the rest.

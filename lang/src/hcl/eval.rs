@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::ast::{Expression, Operator, Step};
 use super::convert::{self, Type, convert};
 use super::value::{Mapping, Value};
-use super::{Diagnostic, Range, traverse};
+use super::{Diagnostic, Range, suggestion, traverse};
 
 pub(crate) use super::scope::Scope;
 
@@ -20,7 +20,9 @@ pub(crate) use super::scope::Scope;
 pub(crate) enum Allowed {
     /// Literals and operators.
     Constants,
-    /// Also names and functions.
+    /// Also functions, and names that are declared.
+    Declared,
+    /// Also names that are known only on a node.
     All,
 }
 
@@ -70,14 +72,20 @@ impl Evaluator<'_> {
             Expression::Call { .. } => self.call(expression, scope),
             Expression::Conditional { condition, yes, no, .. } => self.conditional(condition, yes, no, scope),
             Expression::Binary { left, operator, right, .. } => self.binary(left, *operator, right, scope),
-            Expression::Negate { operand, .. } => match self.operand(operand, scope, &Type::Number, "unary operand") {
-                Value::Number(number) => Value::Number(number.negate()),
-                other => other,
-            },
-            Expression::Not { operand, .. } => match self.operand(operand, scope, &Type::Bool, "unary operand") {
-                Value::Bool(truth) => Value::Bool(!truth),
-                other => other,
-            },
+            Expression::Negate { operand, range, .. } => {
+                match self.operand(operand, scope, &Type::Number, "unary operand") {
+                    Value::Number(number) => Value::Number(number.negate()),
+                    Value::Null => self.null_operand(*range),
+                    other => other,
+                }
+            }
+            Expression::Not { operand, range, .. } => {
+                match self.operand(operand, scope, &Type::Bool, "unary operand") {
+                    Value::Bool(truth) => Value::Bool(!truth),
+                    Value::Null => self.null_operand(*range),
+                    other => other,
+                }
+            }
             Expression::Tuple { items, .. } => Value::tuple(items.iter().map(|item| self.value(item, scope)).collect()),
             Expression::Object { items, .. } => self.object(items, scope),
             Expression::Key { wrapped, computed } => match wrapped.keyword() {
@@ -112,14 +120,19 @@ impl Evaluator<'_> {
                 }
                 self.too_large(range)
             }
-            None if self.allowed == Allowed::Constants => {
-                let columns = root.chars().count();
-                let mut end = range.start;
-                end.byte += root.len();
-                end.column += columns;
-                self.fail(Range { start: range.start, end }, "Variables not allowed", "Variables may not be used here.")
-            }
-            None => Value::Text(format!("${{{text}}}")),
+            None => match self.allowed {
+                Allowed::Constants => {
+                    self.fail(of_root(range, root), "Variables not allowed", "Variables may not be used here.")
+                }
+                Allowed::Declared => {
+                    let hint = suggestion(root, scope.names())
+                        .map(|known| format!(" Did you mean {known:?}?"))
+                        .unwrap_or_default();
+                    let detail = format!("There is no variable named {root:?}.{hint}");
+                    self.fail(of_root(range, root), "Unknown variable", detail)
+                }
+                Allowed::All => Value::Text(format!("${{{text}}}")),
+            },
         }
     }
 
@@ -145,17 +158,13 @@ impl Evaluator<'_> {
 
     fn operand(&mut self, expression: &Expression, scope: &Scope<'_>, wanted: &Type, place: &str) -> Value {
         let value = self.value(expression, scope);
-        match convert(&value, wanted) {
-            Ok(Value::Null) => self.fail(
-                expression.range(),
-                "Invalid operand",
-                format!("Unsuitable value for {place}: argument must not be null."),
-            ),
-            Ok(value) => value,
-            Err(reason) => {
-                self.fail(expression.range(), "Invalid operand", format!("Unsuitable value for {place}: {reason}."))
-            }
-        }
+        convert(&value, wanted).unwrap_or_else(|reason| {
+            self.fail(expression.range(), "Invalid operand", format!("Unsuitable value for {place}: {reason}."))
+        })
+    }
+
+    fn null_operand(&mut self, range: Range) -> Value {
+        self.fail(range, "Operation failed", "Error during operation: argument must not be null.")
     }
 
     fn binary(&mut self, left: &Expression, operator: Operator, right: &Expression, scope: &Scope<'_>) -> Value {
@@ -205,6 +214,8 @@ impl Evaluator<'_> {
                     )
                 })
             }
+            (Value::Unknown, _) | (_, Value::Unknown) => Value::Unknown,
+            (Value::Null, _) | (_, Value::Null) => self.null_operand(left.range().to(right.range())),
             _ => Value::Unknown,
         }
     }
@@ -294,6 +305,14 @@ impl Evaluator<'_> {
             _ => Value::Unknown,
         }
     }
+}
+
+/// The range of the first name of a reference with this range.
+fn of_root(range: Range, root: &str) -> Range {
+    let mut end = range.start;
+    end.byte += root.len();
+    end.column += root.chars().count();
+    Range { start: range.start, end }
 }
 
 /// An object of the given names.

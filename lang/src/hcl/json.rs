@@ -1,5 +1,7 @@
 //! The JSON syntax of HCL 2: values with their ranges, and their conversion to expressions. A string is a template.
 //! `jobspec` decides which members are blocks, since that depends on the schema. `go_json` decodes JSON requests.
+//!
+//! After an error the parser goes on as the reference's does, because the number of errors is part of the response.
 
 use super::ast::Expression;
 use super::number::Number;
@@ -18,6 +20,8 @@ pub(crate) struct Node {
 
 #[derive(Debug)]
 pub(crate) enum NodeKind {
+    /// A value with an error, which was reported.
+    Invalid,
     Null,
     Bool(bool),
     Number(Number),
@@ -34,16 +38,19 @@ pub(crate) struct Member {
     pub(crate) value: Node,
 }
 
-/// Parses a text that is one object.
-pub(crate) fn parse(text: &str) -> Result<Node, Diagnostic> {
-    let mut parser = Parser { text, at: Position::START, depth: 0 };
-    parser.white();
-    let node = parser.value()?;
-    parser.white();
-    match parser.peek() {
-        None => Ok(node),
-        Some(_) => Err(parser.wrong("Extraneous data after value", "Extra characters appear after the JSON value.")),
+/// Parses a text that is one object, or an array of objects.
+pub(crate) fn parse(text: &str) -> Result<Node, Vec<Diagnostic>> {
+    let mut parser = Parser { text, at: Position::START, depth: 0, too_deep: false, found: Vec::new() };
+    let node = parser.value();
+    if parser.found.is_empty() && parser.peek().is_some() {
+        parser.report("Extraneous data after value", "Extra characters appear after the JSON value.");
     }
+    if !matches!(node.kind, NodeKind::Object(_) | NodeKind::Array(_)) {
+        let detail =
+            "The root value in a JSON-based configuration must be either a JSON object or a JSON array of objects.";
+        parser.report_at(node.range, "Root value must be object", detail);
+    }
+    if parser.found.is_empty() { Ok(node) } else { Err(parser.found) }
 }
 
 impl Node {
@@ -51,6 +58,7 @@ impl Node {
     pub(crate) fn expression(&self, file: &str, found: &mut Vec<Diagnostic>) -> Expression {
         let range = self.range;
         match &self.kind {
+            NodeKind::Invalid => Expression::Literal(Value::Unknown, range),
             NodeKind::Null => Expression::Literal(Value::Null, range),
             NodeKind::Bool(truth) => Expression::Literal(Value::Bool(*truth), range),
             NodeKind::Number(number) => Expression::Literal(Value::Number(*number), range),
@@ -81,6 +89,7 @@ impl Node {
     /// The value's kind in error texts.
     pub(crate) fn type_name(&self) -> &'static str {
         match self.kind {
+            NodeKind::Invalid => "invalid value",
             NodeKind::Null => "null",
             NodeKind::Bool(_) => "boolean",
             NodeKind::Number(_) => "number",
@@ -94,7 +103,9 @@ impl Node {
     pub(crate) fn open(&self) -> Range {
         match self.kind {
             NodeKind::Array(_) | NodeKind::Object(_) => first_letter(self.range),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) => self.range,
+            NodeKind::Invalid | NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) => {
+                self.range
+            }
         }
     }
 }
@@ -122,15 +133,29 @@ struct Parser<'a> {
     text: &'a str,
     at: Position,
     depth: usize,
+    /// Whether the text nests too deeply, after which nothing else is reported.
+    too_deep: bool,
+    found: Vec<Diagnostic>,
 }
 
+/// Error of a value that begins with a wrong character.
+const VALUE_STARTS: &str = "A JSON value must start with a brace, a bracket, a number, a string, or a keyword.";
+
 impl Parser<'_> {
-    fn peek(&self) -> Option<char> {
+    /// The next character that is not white space.
+    fn peek(&mut self) -> Option<char> {
+        while self.here().is_some_and(|letter| matches!(letter, ' ' | '\t' | '\n' | '\r')) {
+            self.next();
+        }
+        self.here()
+    }
+
+    fn here(&self) -> Option<char> {
         self.text[self.at.byte..].chars().next()
     }
 
     fn next(&mut self) -> Option<char> {
-        let letter = self.peek()?;
+        let letter = self.here()?;
         self.at.byte += letter.len_utf8();
         self.at.column += 1;
         if letter == '\n' {
@@ -140,172 +165,228 @@ impl Parser<'_> {
         Some(letter)
     }
 
-    fn white(&mut self) {
-        while self.peek().is_some_and(|letter| matches!(letter, ' ' | '\t' | '\n' | '\r')) {
-            self.next();
-        }
-    }
-
-    /// An error at the next character.
-    fn wrong(&self, summary: &str, detail: &str) -> Diagnostic {
+    /// The range of the next character; empty at the end of the text.
+    fn next_range(&self) -> Range {
         let mut end = self.at;
-        if let Some(letter) = self.peek() {
+        if let Some(letter) = self.here() {
             end.byte += letter.len_utf8();
             end.column += 1;
         }
-        Diagnostic::new(Range { start: self.at, end }, summary, detail)
+        Range { start: self.at, end }
     }
 
-    fn value(&mut self) -> Result<Node, Diagnostic> {
+    /// Reports an error at the next character.
+    fn report(&mut self, summary: &str, detail: &str) {
+        self.report_at(self.next_range(), summary, detail);
+    }
+
+    fn report_at(&mut self, range: Range, summary: &str, detail: impl Into<String>) {
+        if !self.too_deep {
+            self.found.push(Diagnostic::new(range, summary, detail));
+        }
+    }
+
+    fn value(&mut self) -> Node {
+        let first = self.peek();
         let (start, depth) = (self.at, self.depth);
-        let kind = match self.peek() {
-            Some('{') => self.nested(Self::object)?,
-            Some('[') => self.nested(Self::array)?,
-            Some('"') => NodeKind::Text(self.string()?),
-            Some('-' | '0'..='9') => self.number()?,
-            Some(letter) if letter.is_ascii_alphabetic() => self.word()?,
-            Some(_) => {
-                return Err(self.wrong("Invalid start of value", "A JSON value cannot begin with this character."));
-            }
-            None => {
-                return Err(self.wrong(
-                    "Missing JSON value",
-                    "A JSON value must start with a brace, a bracket, a number, a string, or a keyword.",
-                ));
+        let kind = match first {
+            Some('{') => self.nested(Self::object),
+            Some('[') => self.nested(Self::array),
+            Some('"') => self.string().map(NodeKind::Text),
+            Some('-' | '0'..='9') => self.number(),
+            Some(letter) if letter.is_ascii_alphabetic() => self.word(),
+            other => {
+                match other {
+                    Some('}') => self.report("Missing JSON value", VALUE_STARTS),
+                    Some(']') => self.report("Missing array element value", VALUE_STARTS),
+                    Some(_) => self.report("Invalid start of value", VALUE_STARTS),
+                    None => self.report("Missing value", "The JSON data ends prematurely."),
+                }
+                None
             }
         };
-        Ok(Node { kind, range: Range { start, end: self.at }, depth })
+        Node { kind: kind.unwrap_or(NodeKind::Invalid), range: Range { start, end: self.at }, depth }
     }
 
-    fn nested(
-        &mut self,
-        parse: impl FnOnce(&mut Self) -> Result<NodeKind, Diagnostic>,
-    ) -> Result<NodeKind, Diagnostic> {
+    fn nested(&mut self, parse: impl FnOnce(&mut Self, Range) -> Option<NodeKind>) -> Option<NodeKind> {
         // The same bound as for expressions and blocks, since both recurse on the same stack.
         if self.depth >= NESTING_DEPTH_MAX {
-            return Err(self.wrong("Nesting too deep", "Arrays and objects nest deeper than is supported here."));
+            if !self.too_deep {
+                self.report("Nesting too deep", "Arrays and objects nest deeper than is supported here.");
+            }
+            // The rest of the text is skipped, and with it all that would follow from this error.
+            self.too_deep = true;
+            self.at.byte = self.text.len();
+            return None;
         }
         self.depth += 1;
+        let open = self.next_range();
         self.next();
-        let parsed = parse(self);
+        let parsed = parse(self, open);
         self.depth -= 1;
         parsed
     }
 
-    fn object(&mut self) -> Result<NodeKind, Diagnostic> {
+    fn object(&mut self, open: Range) -> Option<NodeKind> {
         let mut members = Vec::new();
-        loop {
-            self.white();
+        while self.peek() != Some('}') {
+            members.push(self.member()?);
             match self.peek() {
-                Some('}') if members.is_empty() => break,
-                Some('"') => {}
-                Some('}') => {
-                    return Err(self.wrong(
-                        "Trailing comma in object",
-                        "JSON does not permit a trailing comma after the final property in an object.",
-                    ));
+                Some(',') => {
+                    let comma = self.next_range();
+                    self.next();
+                    if self.peek() == Some('}') {
+                        let detail = "JSON does not permit a trailing comma after the final property in an object.";
+                        self.report_at(comma, "Trailing comma in object", detail);
+                        return None;
+                    }
+                }
+                Some('}') => {}
+                Some(']') => {
+                    let detail = "A JSON object must be closed with a brace, not a bracket.";
+                    self.report("Mismatched braces", detail);
+                    return None;
                 }
                 Some(_) => {
-                    return Err(
-                        self.wrong("Invalid object property name", "A JSON object property name must be a string.")
-                    );
+                    let detail = "A comma must appear between each property definition in an object.";
+                    self.report("Missing attribute separator comma", detail);
+                    self.skip_object();
+                    return None;
                 }
-                None => return Err(self.wrong("Unclosed object", "No closing brace was found for this JSON object.")),
+                None => {
+                    self.report_at(open, "Unclosed object", "No closing brace was found for this JSON object.");
+                    return None;
+                }
             }
-            let start = self.at;
-            let name = self.string()?;
-            let name_range = Range { start, end: self.at };
-            self.white();
-            if self.peek() != Some(':') {
-                return Err(self.wrong(
+        }
+        self.next();
+        Some(NodeKind::Object(members))
+    }
+
+    fn member(&mut self) -> Option<Member> {
+        let key = self.value();
+        let (open, name_range) = (key.open(), key.range);
+        let NodeKind::Text(name) = key.kind else {
+            self.report_at(open, "Invalid object property name", "A JSON object property name must be a string");
+            return None;
+        };
+        let next = self.peek();
+        if next != Some(':') {
+            match next {
+                Some('}' | ',') => self.report(
+                    "Missing object value",
+                    "A JSON object attribute must have a value, introduced by a colon.",
+                ),
+                Some('=') => self.report(
+                    "Missing property value colon",
+                    "JSON uses a colon as its name/value delimiter, not an equals sign.",
+                ),
+                Some(_) | None => self.report(
                     "Missing property value colon",
                     "A colon must appear between an object property's name and its value.",
-                ));
+                ),
             }
-            self.next();
-            self.white();
-            let value = self.value()?;
-            members.push(Member { name, name_range, value });
-            self.white();
-            match self.peek() {
-                Some(',') => self.next(),
-                Some('}') => break,
-                Some(_) => {
-                    return Err(self.wrong(
-                        "Missing attribute separator comma",
-                        "A comma must appear between each property definition in an object.",
-                    ));
-                }
-                None => return Err(self.wrong("Unclosed object", "No closing brace was found for this JSON object.")),
-            };
+            self.skip_object();
+            return None;
         }
         self.next();
-        Ok(NodeKind::Object(members))
+        Some(Member { name, name_range, value: self.value() })
     }
 
-    fn array(&mut self) -> Result<NodeKind, Diagnostic> {
-        let mut items = Vec::new();
+    /// Skips the rest of an object with an error.
+    fn skip_object(&mut self) {
+        let mut open = 1;
         loop {
-            self.white();
             match self.peek() {
-                Some(']') if items.is_empty() => break,
-                Some(']') => {
-                    return Err(self.wrong(
-                        "Trailing comma in array",
-                        "JSON does not permit a trailing comma after the final value in an array.",
-                    ));
+                None => return,
+                Some('"') => {
+                    let before = self.found.len();
+                    self.string();
+                    self.found.truncate(before);
+                    continue;
                 }
-                _ => {}
+                Some('{') => open += 1,
+                Some('}') => open -= 1,
+                Some(_) => {}
             }
-            items.push(self.value()?);
-            self.white();
-            match self.peek() {
-                Some(',') => self.next(),
-                Some(']') => break,
-                Some(_) => {
-                    return Err(self.wrong(
-                        "Missing array element separator comma",
-                        "A comma must appear between each array element.",
-                    ));
-                }
-                None => return Err(self.wrong("Unclosed array", "No closing bracket was found for this JSON array.")),
-            };
+            let closed = self.next() == Some('}');
+            if closed && open <= 1 {
+                return;
+            }
         }
-        self.next();
-        Ok(NodeKind::Array(items))
     }
 
-    fn word(&mut self) -> Result<NodeKind, Diagnostic> {
+    fn array(&mut self, open: Range) -> Option<NodeKind> {
+        let mut items = Vec::new();
+        while self.peek() != Some(']') {
+            items.push(self.value());
+            match self.peek() {
+                Some(',') => {
+                    let comma = self.next_range();
+                    self.next();
+                    if self.peek() == Some(']') {
+                        let detail = "JSON does not permit a trailing comma after the final value in an array.";
+                        self.report_at(comma, "Trailing comma in array", detail);
+                        return None;
+                    }
+                }
+                Some(']') => {}
+                Some(':') => {
+                    self.report("Invalid array value", "A colon is not used to introduce values in a JSON array.");
+                    return None;
+                }
+                Some('}') => {
+                    self.report("Mismatched brackets", "A JSON array must be closed with a bracket, not a brace.");
+                    return None;
+                }
+                Some(_) => {
+                    let detail = "A comma must appear between each array element.";
+                    self.report("Missing array element separator comma", detail);
+                    return None;
+                }
+                None => {
+                    self.report_at(open, "Unclosed array", "No closing bracket was found for this JSON array.");
+                    return None;
+                }
+            }
+        }
+        self.next();
+        Some(NodeKind::Array(items))
+    }
+
+    fn word(&mut self) -> Option<NodeKind> {
         let start = self.at;
-        while self.peek().is_some_and(|letter| letter.is_ascii_alphanumeric()) {
+        while self.here().is_some_and(|letter| letter.is_ascii_alphanumeric()) {
             self.next();
         }
-        Ok(match &self.text[start.byte..self.at.byte] {
-            "null" => NodeKind::Null,
-            "true" => NodeKind::Bool(true),
-            "false" => NodeKind::Bool(false),
+        match &self.text[start.byte..self.at.byte] {
+            "null" => Some(NodeKind::Null),
+            "true" => Some(NodeKind::Bool(true)),
+            "false" => Some(NodeKind::Bool(false)),
             other => {
                 let detail = format!("{other:?} is not a valid JSON keyword.");
-                return Err(Diagnostic::new(Range { start, end: self.at }, "Invalid JSON keyword", detail));
+                self.report_at(Range { start, end: self.at }, "Invalid JSON keyword", detail);
+                None
             }
-        })
+        }
     }
 
-    fn number(&mut self) -> Result<NodeKind, Diagnostic> {
+    fn number(&mut self) -> Option<NodeKind> {
         let start = self.at;
-        while self.peek().is_some_and(|letter| letter.is_ascii_digit() || matches!(letter, '+' | '-' | '.' | 'e' | 'E'))
+        while self.here().is_some_and(|letter| letter.is_ascii_digit() || matches!(letter, '+' | '-' | '.' | 'e' | 'E'))
         {
             self.next();
         }
         let written = &self.text[start.byte..self.at.byte];
         let number = serde_json::from_str::<serde_json::Number>(written).ok().and_then(|_| Number::parse(written));
-        number.map(NodeKind::Number).ok_or_else(|| {
+        if number.is_none() {
             let detail = "There is a syntax error at the given position: this is no JSON number.";
-            Diagnostic::new(Range { start, end: self.at }, "Invalid JSON number", detail)
-        })
+            self.report_at(Range { start, end: self.at }, "Invalid JSON number", detail);
+        }
+        number.map(NodeKind::Number)
     }
 
-    fn string(&mut self) -> Result<String, Diagnostic> {
+    fn string(&mut self) -> Option<String> {
         let start = self.at;
         self.next();
         loop {
@@ -316,14 +397,17 @@ impl Parser<'_> {
                 }
                 Some('\n') | None => {
                     let detail = "A JSON string ends on the line that it begins on, with a quote.";
-                    return Err(Diagnostic::new(Range { start, end: self.at }, "Unclosed string literal", detail));
+                    self.report_at(Range { start, end: self.at }, "Unclosed string literal", detail);
+                    return None;
                 }
                 Some(_) => {}
             }
         }
-        serde_json::from_str(&self.text[start.byte..self.at.byte]).map_err(|_| {
+        let text = serde_json::from_str(&self.text[start.byte..self.at.byte]).ok();
+        if text.is_none() {
             let detail = "There is a syntax error inside of the string: an escape that JSON does not have, or a control character.";
-            Diagnostic::new(Range { start, end: self.at }, "Invalid JSON string", detail)
-        })
+            self.report_at(Range { start, end: self.at }, "Invalid JSON string", detail);
+        }
+        text
     }
 }

@@ -96,10 +96,15 @@ impl Number {
         (!quotient.is_nan()).then(|| rounded(quotient))
     }
 
-    /// The remainder, with the sign of the dividend; `None` if it is undefined.
+    /// The remainder, with the sign of the dividend; `None` if it is undefined. As in the reference, the remainder of a
+    /// division by zero is the dividend, and with an infinite operand it is the product.
     pub(crate) fn modulo(self, other: Number) -> Option<Number> {
+        if self.as_f64().is_infinite() || other.as_f64().is_infinite() {
+            let product = self.as_f64() * other.as_f64();
+            return (!product.is_nan()).then(|| Number::from(product));
+        }
         match (self, other) {
-            (Number::Integer(_), Number::Integer(0)) => None,
+            (dividend, Number::Integer(0)) => Some(dividend),
             (Number::Integer(a), Number::Integer(b)) => Some(Number::Integer(a % b)),
             (a, b) => {
                 let remainder = a.as_f64() % b.as_f64();

@@ -20,20 +20,33 @@ pub(crate) struct Scope<'a> {
     taken: Rc<Cell<usize>>,
     /// Pseudo-random numbers for functions, shared by all scopes of a text.
     pub(super) lots: Rc<functions::Lots>,
+    /// Name of the text in diagnostics that are part of a message.
+    file: Rc<str>,
 }
 
 impl<'a> Scope<'a> {
     pub(crate) fn root(names: BTreeMap<String, Value>) -> Scope<'static> {
-        Scope { names, outer: None, taken: Rc::default(), lots: Rc::default() }
+        Scope { names, outer: None, taken: Rc::default(), lots: Rc::default(), file: Rc::default() }
     }
 
-    /// A root scope whose pseudo-random numbers are seeded with `entropy`.
-    pub(crate) fn drawing(names: BTreeMap<String, Value>, entropy: u128) -> Scope<'static> {
-        Scope { lots: Rc::new(functions::Lots::new(entropy)), ..Scope::root(names) }
+    /// A root scope for the text of this name, whose pseudo-random numbers are seeded with `entropy`.
+    pub(crate) fn of_file(names: BTreeMap<String, Value>, file: &str, entropy: u128) -> Scope<'static> {
+        Scope { lots: Rc::new(functions::Lots::new(entropy)), file: Rc::from(file), ..Scope::root(names) }
     }
 
     pub(crate) fn inside(outer: &'a Scope<'a>, names: BTreeMap<String, Value>) -> Scope<'a> {
-        Scope { names, outer: Some(outer), taken: Rc::clone(&outer.taken), lots: Rc::clone(&outer.lots) }
+        let (taken, lots) = (Rc::clone(&outer.taken), Rc::clone(&outer.lots));
+        Scope { names, outer: Some(outer), taken, lots, file: Rc::clone(&outer.file) }
+    }
+
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The names of this scope and of those around it.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let outer = self.outer.map(Scope::names).unwrap_or_default();
+        self.names.keys().map(String::as_str).chain(outer).collect()
     }
 
     /// Adds a member to the object that a name refers to.

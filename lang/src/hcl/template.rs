@@ -83,7 +83,6 @@ impl<'a> Parser<'a> {
 
     fn template_parts(&mut self, close: Kind) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
-        let start = self.peek().range.start;
         let mut trim_next = false;
         let end = loop {
             let token = self.read();
@@ -120,7 +119,8 @@ impl<'a> Parser<'a> {
             }
         };
         if parts.is_empty() {
-            parts.push(Part::Literal(String::new(), Range { start, end: start }));
+            // As in the reference, the content of an empty string is said to be behind its closing quote.
+            parts.push(Part::Literal(String::new(), Range { start: end.end, end: end.end }));
         }
         parts.push(Part::End(end));
         parts

@@ -20,7 +20,7 @@ fn said(text: &str) -> String {
     let (body, wrong) = parse::body(&format!("x = jsonencode({text})\n"), "t");
     let Some(attribute) = body.attribute("x").filter(|_| wrong.is_empty()) else { return first_of(&wrong, "t") };
     let known = Value::object(BTreeMap::from([("n".to_string(), Value::integer(2))]));
-    let scope = Scope::root(BTreeMap::from([("local".to_string(), known)]));
+    let scope = Scope::of_file(BTreeMap::from([("local".to_string(), known)]), "t", 0);
     let mut found = Vec::new();
     match eval::value(&attribute.expression, &scope, Allowed::All, &mut found) {
         Value::Text(json) if found.is_empty() => json,
@@ -176,14 +176,18 @@ fn hcl_number_and_text_functions_evaluate() {
             log(8, 2) => 3
             signum(-3) => -1
             md5("a") => "0cc175b9c0f1b6a831c399e269772661"
-            rsadecrypt("aaaa", "key") => t:1,16-27: Error in function call; Call to function "rsadecrypt" failed: this server does not decrypt RSA; give the job the clear text as a variable of the job file, or keep it in a Nomad variable.
+            rsadecrypt("aaaa", "key") => t:1,16-27: Error in function call; Call to function "rsadecrypt" failed: failed to parse key: no key found.
             sha256("") => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
             formatlist("%s-%d", ["a", "b"], [1, 2]) => ["a-1","b-2"]
             formatlist("%s", ["a"], [1, 2]) => t:1,40-41: Invalid function argument; Invalid value for "args" parameter: argument 2 has length 2, which is inconsistent with argument 1 of length 1.
             format("%08.3f|%+d|%x", 3.14159, 7, 255) => "0003.142|+7|ff"
             try(local.nope, "fallback") => "fallback"
             can(local.nope) => false
-            try(local.nope) => t:1,16-20: Error in function call; Call to function "try" failed: no expression succeeded.
+            try(local.nope) => t:1,16-20: Error in function call; Call to function "try" failed: no expression succeeded:
+            - Unsupported attribute (at t:1,25-30)
+              This object does not have an attribute named "nope".
+
+            At least one expression must produce a successful result.
             indent(1000000, "a") => t:1,16-23: Error in function call; Call to function "indent" failed: the number of spaces must not exceed 10000."#]],
     );
 }
@@ -278,8 +282,8 @@ fn hcl_digest_uuid_and_convert_functions_evaluate() {
             convert([1, "2"], list(string)) => ["1","2"]
             convert({ a = 1 }, object({ a = string })) => {"a":"1"}
             convert("x", number) => t:1,25-26: Invalid function argument; Invalid value for "value" parameter: a number is required.
-            convert("x", nope) => t:1,29-33: Invalid function argument; Invalid value for "type" parameter: The keyword "nope" is not a valid type specification.
-            convert("x") => t:1,16-24: Not enough function arguments; Function "convert" expects 2 argument(s). Missing value for "type"."#]],
+            convert("x", nope) => t:1,29-33: Invalid type specification; The keyword "nope" is not a valid type specification.
+            convert("x") => t:1,27-28: Not enough function arguments; Function "convert" expects 2 argument(s). Missing value for "type"."#]],
     );
 }
 
@@ -332,7 +336,7 @@ fn hcl_collection_functions_refuse_wrong_arguments_with_their_own_errors() {
             chunklist([1], -1) => t:1,16-26: Error in function call; Call to function "chunklist" failed: the size argument must be positive.
             chunklist("a", 1) => t:1,27-28: Invalid function argument; Invalid value for "list" parameter: list of any single type required.
             coalesce("", "a") => ""
-            coalesce(null, 1, "a") => 1
+            coalesce(null, 1, "a") => "1"
             coalesce(1, "a") => "1"
             coalesce(null) => t:1,16-25: Error in function call; Call to function "coalesce" failed: no non-null arguments.
             coalesce() => t:1,16-25: Error in function call; Call to function "coalesce" failed: all arguments must have the same type.

@@ -6,10 +6,19 @@ use super::ast::Expression;
 use super::convert::Type;
 use super::{Diagnostic, Range};
 
+/// Whether a type expression may leave a type open with the keyword `any`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exactness {
+    /// Each type is named: types of variables.
+    Exact,
+    /// `any` stands for a type that the value determines: conversions.
+    Open,
+}
+
 /// The type of an expression such as `list(string)`.
-pub(crate) fn type_expression(expression: &Expression) -> Result<Type, Diagnostic> {
+pub(crate) fn type_expression(expression: &Expression, exactness: Exactness) -> Result<Type, Diagnostic> {
     if let Some(name) = expression.keyword() {
-        return keyword(name, expression.range());
+        return keyword(name, expression.range(), exactness);
     }
     let Expression::Call { name, arguments, open, close, .. } = expression else {
         return Err(wrong(
@@ -30,7 +39,7 @@ pub(crate) fn type_expression(expression: &Expression) -> Result<Type, Diagnosti
         let range = arguments.get(1).map_or(open.to(*close), Expression::range);
         return Err(wrong(range, one_argument(name)));
     };
-    constructed(name, argument)
+    constructed(name, argument, exactness)
 }
 
 fn wrong(range: Range, detail: String) -> Diagnostic {
@@ -38,12 +47,16 @@ fn wrong(range: Range, detail: String) -> Diagnostic {
 }
 
 /// The type of a single word.
-fn keyword(name: &str, range: Range) -> Result<Type, Diagnostic> {
+fn keyword(name: &str, range: Range, exactness: Exactness) -> Result<Type, Diagnostic> {
     match name {
         "bool" => Ok(Type::Bool),
         "string" => Ok(Type::Text),
         "number" => Ok(Type::Number),
-        "any" => Ok(Type::Any),
+        "any" if exactness == Exactness::Open => Ok(Type::Any),
+        "any" => {
+            let reason = "cannot be used in this type specification: an exact type is required.";
+            Err(wrong(range, format!("The keyword {name:?} {reason}")))
+        }
         "list" | "set" | "map" | "object" | "tuple" => Err(wrong(range, one_argument(name))),
         other => Err(wrong(range, format!("The keyword {other:?} is not a valid type specification."))),
     }
@@ -60,11 +73,12 @@ fn one_argument(name: &str) -> String {
 }
 
 /// The type that a constructor makes of its argument.
-fn constructed(name: &str, argument: &Expression) -> Result<Type, Diagnostic> {
+fn constructed(name: &str, argument: &Expression, exactness: Exactness) -> Result<Type, Diagnostic> {
+    let element = |expression: &Expression| type_expression(expression, exactness);
     match (name, argument) {
-        ("list", _) => Ok(Type::List(Box::new(type_expression(argument)?))),
-        ("set", _) => Ok(Type::Set(Box::new(type_expression(argument)?))),
-        ("map", _) => Ok(Type::Map(Box::new(type_expression(argument)?))),
+        ("list", _) => Ok(Type::List(Box::new(element(argument)?))),
+        ("set", _) => Ok(Type::Set(Box::new(element(argument)?))),
+        ("map", _) => Ok(Type::Map(Box::new(element(argument)?))),
         ("object", Expression::Object { items, .. }) => {
             let mut members = BTreeMap::new();
             for (key, value) in items {
@@ -72,7 +86,7 @@ fn constructed(name: &str, argument: &Expression) -> Result<Type, Diagnostic> {
                 let Some(name) = wrapped.keyword().or(wrapped.literal_text()) else {
                     return Err(wrong(key.range(), "Object constructor map keys must be attribute names.".to_string()));
                 };
-                members.insert(name.to_string(), type_expression(value)?);
+                members.insert(name.to_string(), element(value)?);
             }
             Ok(Type::Object(members))
         }
@@ -81,7 +95,7 @@ fn constructed(name: &str, argument: &Expression) -> Result<Type, Diagnostic> {
             "Object type constructor requires a map whose keys are attribute names and whose values are the corresponding attribute types."
                 .to_string(),
         )),
-        (_, Expression::Tuple { items, .. }) => Ok(Type::Tuple(items.iter().map(type_expression).collect::<Result<_, _>>()?)),
+        (_, Expression::Tuple { items, .. }) => Ok(Type::Tuple(items.iter().map(element).collect::<Result<_, _>>()?)),
         _ => Err(wrong(argument.range(), "Tuple type constructor requires a list of element types.".to_string())),
     }
 }

@@ -314,9 +314,9 @@ impl<'a> Scanner<'a> {
             let start = self.rest;
             self.skip_while(|letter| letter != '\n');
             let line = &start[..start.len() - self.rest.len()];
-            let ends = if indented { line.trim() == anchor } else { line.trim_end_matches('\r') == anchor };
-            if ends {
-                return (Kind::Heredoc, Some(without_indent(&lines, indented.then_some(line))));
+            if line.trim_start().trim_end_matches('\r') == anchor {
+                let text = if indented { without_indent(&lines, line) } else { verbatim(&lines, line) };
+                return (Kind::Heredoc, Some(text));
             }
             self.next();
             lines.push(line);
@@ -324,10 +324,17 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Joins the lines of a heredoc. In an indented heredoc, the white space before the closing anchor is removed from all
-/// lines, if all lines have it.
-fn without_indent(lines: &[&str], closing: Option<&str>) -> String {
-    let indent = closing.map_or("", |line| &line[..line.len() - line.trim_start().len()]);
+/// Joins the lines of a heredoc without `-`. The white space before the closing anchor belongs to the text.
+fn verbatim(lines: &[&str], closing: &str) -> String {
+    let mut text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
+    text.push_str(indent_of(closing));
+    text
+}
+
+/// Joins the lines of an indented heredoc. The white space before the closing anchor is removed from all lines, if all
+/// lines have it.
+fn without_indent(lines: &[&str], closing: &str) -> String {
+    let indent = indent_of(closing);
     let all = lines.iter().all(|line| line.starts_with(indent) || line.trim().is_empty());
     let mut text = String::new();
     for line in lines {
@@ -336,6 +343,10 @@ fn without_indent(lines: &[&str], closing: Option<&str>) -> String {
         text.push('\n');
     }
     text
+}
+
+fn indent_of(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
 }
 
 fn is_letter(letter: char) -> bool {

@@ -42,7 +42,7 @@ fn hcl1_syntax_errors_have_line_and_column() {
         "= 1": At 1:1: no object keys found!
         "{ }": At 1:1: expected: IDENT | STRING got: LBRACE
         "a = [1 2]": At 1:8: error parsing list, expected comma or list end, got: NUMBER
-        "a = [1, {b = }]": At 1:9: error while trying to parse object within list: At 1:14: Unknown token: 1:14 RBRACE }
+        "a = [1, {b = }]": At 1:9: error while trying to parse object within list: At 1:15: object expected closing RBRACE got: RBRACK
         "a = b": At 1:5: Unknown token: 1:5 IDENT b
         "a = \"x": At 1:7: literal not terminated
         "a = @": At 1:5: illegal char

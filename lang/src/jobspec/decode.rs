@@ -12,7 +12,7 @@ use super::free;
 use super::schema::{Absent, Field, Kind, Schema};
 use crate::duration;
 use crate::hcl::ast::{Attribute, Block, Body, Expression};
-use crate::hcl::convert::{Type, convert};
+use crate::hcl::convert::{Type, convert, type_of};
 use crate::hcl::eval::{self, Allowed, Scope};
 use crate::hcl::value::Value;
 use crate::hcl::{Diagnostic, Range};
@@ -96,13 +96,14 @@ impl<'a> Decoder<'a> {
                 });
             }
         }
+        check_labels(&body.blocks, &schema.early_kinds(), &mut self.found);
         let sound = check_labels(&body.blocks, &kinds, &mut self.found);
         let names: Vec<&str> = kinds.iter().map(|(kind, _)| *kind).collect();
         unexpected(body, &attributes, &names, &mut self.found);
         let mut instances = Vec::new();
         for block in sound {
             if block.kind == "dynamic" {
-                self.expand(block, &names, scope, &mut instances);
+                self.expand(block, &kinds, scope, &mut instances);
             } else {
                 instances.push((block.kind.clone(), plain(block)));
             }
@@ -212,12 +213,11 @@ impl<'a> Decoder<'a> {
             },
             Value::Number(number) => match number.as_integer().and_then(|nanos| i64::try_from(nanos).ok()) {
                 Some(nanos) => return Some(json!(nanos)),
-                None => format!("Unsuitable duration value: {WHOLE_NUMBER}"),
+                None => format!("Unsuitable value: {WHOLE_NUMBER}"),
             },
             Value::Unknown => "Unsuitable value: value must be known".to_string(),
-            Value::Null => "Unsuitable value: null value is not allowed".to_string(),
-            Value::Bool(_) | Value::Sequence(..) | Value::Mapping(..) => {
-                "Unsuitable value: expected a string".to_string()
+            Value::Null | Value::Bool(_) | Value::Sequence(..) | Value::Mapping(..) => {
+                format!("Unsuitable value: expected a string but found {}", type_of(value).in_go())
             }
         };
         self.report(expression.start(), "Unsuitable value type", refused);

@@ -41,7 +41,7 @@ fn kind(name: &'static str, labels: usize, shape: Shape) -> Kind {
 pub(super) fn body(text: &str, file: &str) -> (Body, Vec<Diagnostic>) {
     let node = match json::parse(text) {
         Ok(node) => node,
-        Err(wrong) => return (Body::default(), vec![wrong]),
+        Err(found) => return (Body::default(), found),
     };
     let mut reader = Reader { file, found: Vec::new() };
     let body = reader.body(&node, Shape::Top);
@@ -234,7 +234,7 @@ fn is_expression(node: &Node) -> bool {
 /// The items of an array, nothing for null, and otherwise the value itself.
 fn each(node: &Node) -> Vec<&Node> {
     match &node.kind {
-        NodeKind::Null => Vec::new(),
+        NodeKind::Invalid | NodeKind::Null => Vec::new(),
         NodeKind::Array(items) => items.iter().collect(),
         NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::Object(_) => vec![node],
     }

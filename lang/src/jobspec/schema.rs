@@ -110,6 +110,9 @@ pub(super) enum Field {
         name: &'static str,
         labels: &'static [&'static str],
         decode: Decode,
+        /// Whether the body is read for these blocks before it is read for the others. Wrong labels are then reported
+        /// by both readings, as in the reference.
+        early: bool,
     },
     /// A check that runs after all members were decoded.
     After {
@@ -126,6 +129,25 @@ impl Schema {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Kinds of blocks that are read before the others, with the names of their labels; with them `dynamic` blocks.
+    pub(super) fn early_kinds(&self) -> Vec<(&'static str, &'static [&'static str])> {
+        let early = self.fields.iter().filter_map(|field| match field {
+            Field::Special { name, labels, early: true, .. } => Some((*name, *labels)),
+            Field::Special { .. }
+            | Field::Attribute { .. }
+            | Field::Label { .. }
+            | Field::Fixed { .. }
+            | Field::Strings { .. }
+            | Field::StringLists { .. }
+            | Field::Free { .. }
+            | Field::Block { .. }
+            | Field::Blocks { .. }
+            | Field::Keyed { .. }
+            | Field::After { .. } => None,
+        });
+        early.collect()
     }
 
     /// Kinds of blocks with the names of their labels.
@@ -193,7 +215,12 @@ const fn blocks(name: &'static str, key: &'static str, schema: &'static Schema) 
 }
 
 const fn special(name: &'static str, decode: Decode) -> Field {
-    Field::Special { name, labels: &[], decode }
+    Field::Special { name, labels: &[], decode, early: false }
+}
+
+/// Blocks that are read before the others.
+const fn early(name: &'static str, labels: &'static [&'static str], decode: Decode) -> Field {
+    Field::Special { name, labels, decode, early: true }
 }
 
 const NO_LABEL: &[&str] = &[];
@@ -226,8 +253,8 @@ pub(super) const JOB: Schema = Schema {
         block("parameterized", "ParameterizedJob", &PARAMETERIZED),
         strings_too("meta", "Meta"),
         Field::Blocks { name: "group", key: "TaskGroups", schema: &GROUP },
-        Field::Special { name: "task", labels: NAME, decode: special::job_tasks },
-        special("vault", special::job_vault),
+        early("task", NAME, special::job_tasks),
+        early("vault", NO_LABEL, special::job_vault),
         fixed("Dispatched", Absent::Bool(false)),
         fixed("ConsulNamespace", Absent::Null),
         fixed("CreateIndex", Absent::Null),

@@ -6,6 +6,7 @@ use songline_model::spec;
 use super::Object;
 use super::decode::{self, Decoder, Instance, list_or_null};
 use super::schema::{CSI_PLUGIN, JOB, TASK, TASK_SCALING, VAULT, group_of_task};
+use crate::hcl::Range;
 use crate::hcl::ast::{Attribute, Block, Body};
 use crate::hcl::convert::{Type, convert};
 use crate::hcl::eval::Scope;
@@ -31,13 +32,13 @@ pub(super) fn finish(job: &mut Object, label: &str) {
         }
     }
     if let Some(Json::Array(lone)) = job.shift_remove(JOB_TASKS) {
-        let mut groups = match job.shift_remove("TaskGroups") {
-            Some(Json::Array(groups)) => groups,
-            _ => Vec::new(),
-        };
-        for task in lone {
+        let of_task = |task: Json| {
             let name = task.get("Name").and_then(Json::as_str).unwrap_or_default().to_string();
-            groups.push(group_of_task(&name, task));
+            group_of_task(&name, task)
+        };
+        let mut groups: Vec<Json> = lone.into_iter().map(of_task).collect();
+        if let Some(Json::Array(written)) = job.shift_remove("TaskGroups") {
+            groups.extend(written);
         }
         job.insert("TaskGroups".to_string(), Json::Array(groups));
     }
@@ -113,12 +114,12 @@ pub(super) fn constraints(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], s
             let mut value = text("value").unwrap_or_default();
             let mut operand = text("operator").unwrap_or_default();
             for name in SHORTHANDS {
-                if let Some(given) = text(name) {
+                if let Some(given) = text(name).filter(|given| !given.is_empty()) {
                     operand = name.to_string();
                     value = given;
                 }
             }
-            let property = text("distinct_property");
+            let property = text("distinct_property").filter(|given| !given.is_empty());
             if let Some(Value::Bool(truth)) = converted(decoder, block.body, "distinct_hosts", &Type::Bool, scope) {
                 operand = "distinct_hosts".to_string();
                 value = truth.to_string();
@@ -158,7 +159,7 @@ pub(super) fn affinities(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], sc
             let mut value = text("value").unwrap_or_default();
             let mut operand = text("operator").unwrap_or_default();
             for name in SHORTHANDS.into_iter().chain(["set_contains_any", "set_contains_all"]) {
-                if let Some(given) = text(name) {
+                if let Some(given) = text(name).filter(|given| !given.is_empty()) {
                     operand = name.to_string();
                     value = given;
                 }
@@ -204,6 +205,10 @@ fn converted(decoder: &mut Decoder<'_>, body: &Body, name: &str, wanted: &Type, 
 
 // ---- scaling
 
+/// Types of scaling policies of tasks.
+pub(super) const CPU_SCALING: &str = "vertical_cpu";
+pub(super) const MEMORY_SCALING: &str = "vertical_mem";
+
 pub(super) fn group_scaling_type(decoder: &mut Decoder<'_>, body: &Body, scaling: &mut Object) {
     let given = scaling.get("Type").and_then(Json::as_str).unwrap_or_default();
     if given.is_empty() || given == spec::GROUP_SCALING_TYPE {
@@ -216,27 +221,33 @@ pub(super) fn group_scaling_type(decoder: &mut Decoder<'_>, body: &Body, scaling
     }
 }
 
-/// Decodes the scaling policies of a task: one for `cpu`, one for `mem`.
+/// Decodes the scaling policies of a task: one for `cpu`, one for `mem`, in any case.
 pub(super) fn task_scaling(decoder: &mut Decoder<'_>, blocks: &[&Instance<'_>], scope: &Scope<'_>, task: &mut Object) {
     let mut policies = Vec::new();
+    let mut seen: Vec<(String, Range)> = Vec::new();
     for block in blocks {
-        let kind = match block.label() {
-            "cpu" => "vertical_cpu",
-            "mem" => "vertical_mem",
+        let resource = block.label().to_lowercase();
+        let kind = match resource.as_str() {
+            "cpu" => CPU_SCALING,
+            "mem" => MEMORY_SCALING,
             _ => {
                 let range = block.labels.first().map_or(block.header, |(_, range)| *range);
                 decoder.report(range, "Invalid scaling policy name", "scaling policy name must be \"cpu\" or \"mem\"");
                 continue;
             }
         };
+        if let Some((_, first)) = seen.iter().find(|(earlier, _)| *earlier == resource) {
+            let place = first.shown(decoder.file);
+            let detail = format!("Only one scaling {resource} block is allowed. Another was defined at {place}.");
+            decoder.report(block.header, &format!("Duplicate scaling {resource:?} block"), detail);
+            continue;
+        }
+        seen.push((resource, block.header));
         let mut policy = decoder.object(&TASK_SCALING, block, scope);
         let given = policy.get("Type").and_then(Json::as_str).unwrap_or_default();
-        if !given.is_empty()
-            && given != kind
-            && let Some(attribute) = block.body.attribute("type")
-        {
-            let detail = format!("Type {given:?} is not valid for the scaling policy {:?}.", block.label());
-            decoder.report(attribute.expression.range(), "Invalid scaling policy type", detail);
+        if !given.is_empty() && given != kind {
+            let detail = format!("Invalid policy type, expected {given:?} but found {kind:?}");
+            decoder.report(block.header, "Invalid scaling policy type", detail);
         }
         policy.insert("Type".to_string(), json!(kind));
         policies.push(Json::Object(policy));

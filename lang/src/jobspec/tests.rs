@@ -1,5 +1,7 @@
 //! Recorded responses of `jobs/parse`, and small stories.
 
+mod messages;
+
 use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -13,54 +15,91 @@ pub(super) const RECORDED: &[(&str, &str)] = &[
     ("check", include_str!("../../../tests/conformance/cases/hcl/check.json")),
     ("collections", include_str!("../../../tests/conformance/cases/hcl/collections.json")),
     ("comments", include_str!("../../../tests/conformance/cases/hcl/comments.json")),
+    ("config", include_str!("../../../tests/conformance/cases/hcl/config.json")),
     ("config_errors", include_str!("../../../tests/conformance/cases/hcl/config_errors.json")),
     ("config_runtime", include_str!("../../../tests/conformance/cases/hcl/config_runtime.json")),
     ("connect_gateway", include_str!("../../../tests/conformance/cases/hcl/connect_gateway.json")),
     ("connect_sidecar", include_str!("../../../tests/conformance/cases/hcl/connect_sidecar.json")),
     ("constraint", include_str!("../../../tests/conformance/cases/hcl/constraint.json")),
+    ("constraint_corners", include_str!("../../../tests/conformance/cases/hcl/constraint_corners.json")),
+    ("durations", include_str!("../../../tests/conformance/cases/hcl/durations.json")),
+    ("durations_plain", include_str!("../../../tests/conformance/cases/hcl/durations_plain.json")),
+    ("dynamic", include_str!("../../../tests/conformance/cases/hcl/dynamic.json")),
+    ("dynamic_errors", include_str!("../../../tests/conformance/cases/hcl/dynamic_errors.json")),
+    ("empty", include_str!("../../../tests/conformance/cases/hcl/empty.json")),
+    ("ephemeral_disk", include_str!("../../../tests/conformance/cases/hcl/ephemeral_disk.json")),
+    ("fn_crypto", include_str!("../../../tests/conformance/cases/hcl/fn_crypto.json")),
     ("fn_date", include_str!("../../../tests/conformance/cases/hcl/fn_date.json")),
     ("fn_encoding", include_str!("../../../tests/conformance/cases/hcl/fn_encoding.json")),
     ("fn_files", include_str!("../../../tests/conformance/cases/hcl/fn_files.json")),
     ("fn_format", include_str!("../../../tests/conformance/cases/hcl/fn_format.json")),
+    ("fn_formatlist", include_str!("../../../tests/conformance/cases/hcl/fn_formatlist.json")),
     ("fn_infinite", include_str!("../../../tests/conformance/cases/hcl/fn_infinite.json")),
+    ("fn_lists", include_str!("../../../tests/conformance/cases/hcl/fn_lists.json")),
+    ("fn_maps", include_str!("../../../tests/conformance/cases/hcl/fn_maps.json")),
+    ("fn_network", include_str!("../../../tests/conformance/cases/hcl/fn_network.json")),
+    ("fn_numeric", include_str!("../../../tests/conformance/cases/hcl/fn_numeric.json")),
     ("fn_panic", include_str!("../../../tests/conformance/cases/hcl/fn_panic.json")),
     ("fn_reverse", include_str!("../../../tests/conformance/cases/hcl/fn_reverse.json")),
     ("fn_sets", include_str!("../../../tests/conformance/cases/hcl/fn_sets.json")),
     ("fn_text", include_str!("../../../tests/conformance/cases/hcl/fn_text.json")),
+    ("fn_try", include_str!("../../../tests/conformance/cases/hcl/fn_try.json")),
     ("fn_unknown", include_str!("../../../tests/conformance/cases/hcl/fn_unknown.json")),
     ("group_attributes", include_str!("../../../tests/conformance/cases/hcl/group_attributes.json")),
     ("group_labels", include_str!("../../../tests/conformance/cases/hcl/group_labels.json")),
     ("job_attributes", include_str!("../../../tests/conformance/cases/hcl/job_attributes.json")),
+    ("job_id_name", include_str!("../../../tests/conformance/cases/hcl/job_id_name.json")),
     ("job_meta", include_str!("../../../tests/conformance/cases/hcl/job_meta.json")),
     ("job_null", include_str!("../../../tests/conformance/cases/hcl/job_null.json")),
+    ("job_task", include_str!("../../../tests/conformance/cases/hcl/job_task.json")),
+    ("job_types", include_str!("../../../tests/conformance/cases/hcl/job_types.json")),
+    ("json", include_str!("../../../tests/conformance/cases/hcl/json.json")),
     ("locals", include_str!("../../../tests/conformance/cases/hcl/locals.json")),
     ("many_errors", include_str!("../../../tests/conformance/cases/hcl/many_errors.json")),
+    ("migrate", include_str!("../../../tests/conformance/cases/hcl/migrate.json")),
+    ("minimal", include_str!("../../../tests/conformance/cases/hcl/minimal.json")),
     ("minimal_types", include_str!("../../../tests/conformance/cases/hcl/minimal_types.json")),
     ("multiregion", include_str!("../../../tests/conformance/cases/hcl/multiregion.json")),
+    ("network", include_str!("../../../tests/conformance/cases/hcl/network.json")),
+    ("network_ports", include_str!("../../../tests/conformance/cases/hcl/network_ports.json")),
+    ("numbers", include_str!("../../../tests/conformance/cases/hcl/numbers.json")),
+    ("operators", include_str!("../../../tests/conformance/cases/hcl/operators.json")),
     ("parameterized", include_str!("../../../tests/conformance/cases/hcl/parameterized.json")),
+    ("periodic", include_str!("../../../tests/conformance/cases/hcl/periodic.json")),
+    ("register_parsed", include_str!("../../../tests/conformance/cases/hcl/register_parsed.json")),
+    ("request_names", include_str!("../../../tests/conformance/cases/hcl/request_names.json")),
     ("request_namespace", include_str!("../../../tests/conformance/cases/hcl/request_namespace.json")),
     ("reschedule", include_str!("../../../tests/conformance/cases/hcl/reschedule.json")),
     ("resources", include_str!("../../../tests/conformance/cases/hcl/resources.json")),
+    ("restart", include_str!("../../../tests/conformance/cases/hcl/restart.json")),
     ("scaling_group", include_str!("../../../tests/conformance/cases/hcl/scaling_group.json")),
+    ("scaling_task", include_str!("../../../tests/conformance/cases/hcl/scaling_task.json")),
     ("service", include_str!("../../../tests/conformance/cases/hcl/service.json")),
     ("spread", include_str!("../../../tests/conformance/cases/hcl/spread.json")),
     ("syntax", include_str!("../../../tests/conformance/cases/hcl/syntax.json")),
     ("task_attributes", include_str!("../../../tests/conformance/cases/hcl/task_attributes.json")),
     ("task_blocks_empty", include_str!("../../../tests/conformance/cases/hcl/task_blocks_empty.json")),
+    ("task_env", include_str!("../../../tests/conformance/cases/hcl/task_env.json")),
     ("template", include_str!("../../../tests/conformance/cases/hcl/template.json")),
     ("template_corners", include_str!("../../../tests/conformance/cases/hcl/template_corners.json")),
     ("templates", include_str!("../../../tests/conformance/cases/hcl/templates.json")),
     ("undefined_variable", include_str!("../../../tests/conformance/cases/hcl/undefined_variable.json")),
     ("unknown", include_str!("../../../tests/conformance/cases/hcl/unknown.json")),
     ("update", include_str!("../../../tests/conformance/cases/hcl/update.json")),
+    ("v1_constraints", include_str!("../../../tests/conformance/cases/hcl/v1_constraints.json")),
     ("v1_errors", include_str!("../../../tests/conformance/cases/hcl/v1_errors.json")),
     ("v1_group", include_str!("../../../tests/conformance/cases/hcl/v1_group.json")),
+    ("v1_job", include_str!("../../../tests/conformance/cases/hcl/v1_job.json")),
     ("v1_minimal", include_str!("../../../tests/conformance/cases/hcl/v1_minimal.json")),
     ("v1_service", include_str!("../../../tests/conformance/cases/hcl/v1_service.json")),
+    ("v1_syntax", include_str!("../../../tests/conformance/cases/hcl/v1_syntax.json")),
+    ("v1_task", include_str!("../../../tests/conformance/cases/hcl/v1_task.json")),
     ("v1_types", include_str!("../../../tests/conformance/cases/hcl/v1_types.json")),
     ("variable_block", include_str!("../../../tests/conformance/cases/hcl/variable_block.json")),
     ("variable_type_errors", include_str!("../../../tests/conformance/cases/hcl/variable_type_errors.json")),
+    ("variable_types", include_str!("../../../tests/conformance/cases/hcl/variable_types.json")),
     ("variable_use", include_str!("../../../tests/conformance/cases/hcl/variable_use.json")),
+    ("variable_validation", include_str!("../../../tests/conformance/cases/hcl/variable_validation.json")),
     ("variables_block", include_str!("../../../tests/conformance/cases/hcl/variables_block.json")),
     ("variables_content", include_str!("../../../tests/conformance/cases/hcl/variables_content.json")),
     ("vault_levels", include_str!("../../../tests/conformance/cases/hcl/vault_levels.json")),
@@ -179,7 +218,7 @@ fn recorded_job_files_are_answered_as_the_reference_does() {
     }
     lines.insert(0, format!("{passed} are the same"));
     expect![[r#"
-        603 are the same
+        998 are the same
         fn_infinite: 5 differ, the first: $: {"Region":null,"Namespace":null,"ID":"j","Name":"j","Type":null,"Priority":null,"AllAtOnce":null,"Datacenters":null,""#]].assert_eq(&lines.join("\n"));
 }
 
@@ -222,6 +261,7 @@ fn dynamic_blocks_expand_to_a_block_for_each_element() {
         "job \"j\" {
   dynamic \"group\" {
     for_each = 5
+    labels = []
     content {}
   }
 }",
@@ -230,8 +270,8 @@ fn dynamic_blocks_expand_to_a_block_for_each_element() {
 }
 
 #[test]
-fn task_outside_a_group_gets_a_group_of_its_name() {
-    check("job \"j\" {\n  group \"g\" {}\n  task \"t\" {}\n}\n", "g t");
+fn task_outside_a_group_gets_a_group_of_its_name_before_the_others() {
+    check("job \"j\" {\n  group \"g\" {}\n  task \"t\" {}\n}\n", "t g");
 }
 
 #[test]

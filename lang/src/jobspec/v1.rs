@@ -53,7 +53,7 @@ fn refuse<T>(text: impl Into<String>) -> Decoded<T> {
 
 /// Decodes a job file; the error is the whole text of the response.
 pub(super) fn parse(source: &str) -> Result<Object, String> {
-    let items = hcl1::parse(source).map_err(|error| format!("error parsing: {error}"))?;
+    let items = hcl1::parse_either(source).map_err(|error| format!("error parsing: {error}"))?;
     check_keys(&items, &["job"], "").map_err(|refusal| refusal.to_string())?;
     if items.is_empty() {
         return Err("'job' block not found".to_string());
@@ -126,6 +126,10 @@ fn object(schema: &Schema, items: &[Item], place: &Place<'_>) -> Decoded<Object>
     if !matches!(place.block, "volume" | "csi_plugin") {
         let mut known: Vec<&str> = schema.attribute_names();
         known.extend(schema.block_kinds().into_iter().map(|(kind, _)| kind));
+        if place.block == "target" {
+            // Only the older language has it beside the label, which it replaces.
+            known.push("value");
+        }
         check_keys(items, &known, &place.of_keys())?;
     }
     special::check_repeats(items, place)?;

@@ -1,15 +1,18 @@
 //! Input variables and locals: their declarations, their values, and the names `var` and `local`.
 
+mod validation;
+
 use std::collections::BTreeMap;
 
 use super::Diagnostics;
 use super::decode;
-use crate::hcl::ast::{Attribute, Block, Body, Expression};
+use crate::hcl::ast::{Attribute, Block, Body};
 use crate::hcl::convert::{Type, convert, type_of};
 use crate::hcl::eval::{self, Allowed, Scope};
-use crate::hcl::types::type_expression;
+use crate::hcl::types::{Exactness, type_expression};
 use crate::hcl::value::Value;
-use crate::hcl::{self, Diagnostic};
+use crate::hcl::{self, Diagnostic, Range};
+use validation::{Given, Validation};
 
 /// A declared variable.
 struct Variable {
@@ -17,24 +20,30 @@ struct Variable {
     value: Option<Value>,
     /// Source of the value: `default` or `varfile`.
     source: &'static str,
+    /// Where the value is written.
+    range: Option<Range>,
     validations: Vec<Validation>,
 }
 
-struct Validation {
-    condition: Expression,
-    message: String,
+/// The variables of a file, and what is wrong with their `validation` blocks. Values are checked all the same.
+#[derive(Default)]
+struct Declared {
+    variables: BTreeMap<String, Variable>,
+    faults: Vec<Diagnostic>,
 }
 
 /// Builds the scope of the job's expressions, with the names `var` and `local`.
 pub(super) fn resolve(body: &Body, given: &str, entropy: u128, file: &str) -> Result<Scope<'static>, Diagnostics> {
     let mut found = Vec::new();
-    let mut variables = declared(body, &mut found);
+    let Declared { mut variables, faults } = declared(body, &mut found);
     if !found.is_empty() {
+        found.extend(faults);
         return Err(Diagnostics::listed(&found, file));
     }
     assign(&mut variables, given, file, &mut found)?;
+    found.extend(faults);
     for (name, variable) in &variables {
-        check(name, variable, &mut found);
+        check(name, variable, file, &mut found);
     }
     if !found.is_empty() {
         return Err(Diagnostics::listed(&found, file));
@@ -42,15 +51,15 @@ pub(super) fn resolve(body: &Body, given: &str, entropy: u128, file: &str) -> Re
     let values = variables.into_iter().map(|(name, variable)| (name, variable.value.unwrap_or(Value::Null))).collect();
     let known = [("var".to_string(), values), ("local".to_string(), BTreeMap::new())];
     let names = known.into_iter().map(|(name, members)| (name, eval::names_object(members))).collect();
-    let mut scope = Scope::drawing(names, entropy);
+    let mut scope = Scope::of_file(names, file, entropy);
     locals(body, &mut scope).map_err(|found| Diagnostics::listed(&found, file))?;
     Ok(scope)
 }
 
 // ---- declarations
 
-fn declared(body: &Body, found: &mut Vec<Diagnostic>) -> BTreeMap<String, Variable> {
-    let mut variables = BTreeMap::new();
+fn declared(body: &Body, found: &mut Vec<Diagnostic>) -> Declared {
+    let Declared { mut variables, mut faults } = Declared::default();
     for block in body.blocks.iter().filter(|block| block.kind == "variables") {
         decode::no_blocks(&block.body, found);
         for attribute in &block.body.attributes {
@@ -62,11 +71,14 @@ fn declared(body: &Body, found: &mut Vec<Diagnostic>) -> BTreeMap<String, Variab
             let before = found.len();
             let value = eval::value(&attribute.expression, &Scope::root(BTreeMap::new()), Allowed::Constants, found);
             if found.len() == before {
-                let wanted = type_of(&value);
-                variables.insert(
-                    name.clone(),
-                    Variable { wanted, value: Some(value), source: "default", validations: Vec::new() },
-                );
+                let variable = Variable {
+                    wanted: type_of(&value),
+                    value: Some(value),
+                    source: "default",
+                    range: Some(attribute.expression.range()),
+                    validations: Vec::new(),
+                };
+                variables.insert(name.clone(), variable);
             }
         }
     }
@@ -76,11 +88,13 @@ fn declared(body: &Body, found: &mut Vec<Diagnostic>) -> BTreeMap<String, Variab
             found.push(Diagnostic::nowhere("Duplicate variable", duplicate(&name)));
             continue;
         }
-        if let Some(variable) = variable(block, found) {
+        if let Some(mut variable) = variable(block, found) {
+            let blocks = block.body.blocks.iter().filter(|inner| inner.kind == "validation");
+            variable.validations = blocks.filter_map(|inner| validation::read(&name, inner, &mut faults)).collect();
             variables.insert(name, variable);
         }
     }
-    variables
+    Declared { variables, faults }
 }
 
 fn duplicate(name: &str) -> String {
@@ -112,13 +126,16 @@ fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
         }
     }
     let declared = match body.attribute("type") {
-        Some(attribute) => Some(type_expression(&attribute.expression).map_err(|wrong| found.push(wrong)).ok()?),
+        Some(attribute) => {
+            Some(type_expression(&attribute.expression, Exactness::Exact).map_err(|wrong| found.push(wrong)).ok()?)
+        }
         None => None,
     };
     let mut variable = Variable {
         wanted: declared.clone().unwrap_or(Type::Any),
         value: None,
         source: "default",
+        range: None,
         validations: Vec::new(),
     };
     if let Some(default) = body.attribute("default") {
@@ -133,21 +150,13 @@ fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
                     variable.wanted = type_of(&value);
                 }
                 variable.value = Some(value);
+                variable.range = Some(default.expression.range());
             }
             Err(reason) => found.push(Diagnostic::new(
                 default.expression.range(),
                 "Invalid default value for variable",
                 format!("This default value is not compatible with the variable's type constraint: {reason}."),
             )),
-        }
-    }
-    for validation in body.blocks.iter().filter(|inner| inner.kind == "validation") {
-        decode::unexpected(&validation.body, &["condition", "error_message"], &[], found);
-        let message = validation.body.attribute("error_message").and_then(|given| given.expression.literal_text());
-        if let (Some(condition), Some(message)) = (validation.body.attribute("condition"), message) {
-            variable
-                .validations
-                .push(Validation { condition: condition.expression.clone(), message: message.to_string() });
         }
     }
     Some(variable)
@@ -161,7 +170,7 @@ fn assign(
     file: &str,
     found: &mut Vec<Diagnostic>,
 ) -> Result<(), Diagnostics> {
-    if given.trim_start().starts_with('{') {
+    if super::is_json(given) {
         return assign_json(variables, given, file);
     }
     let (body, wrong) = hcl::parse::body(given, file);
@@ -206,6 +215,7 @@ fn assign_one(variable: &mut Variable, attribute: &Attribute, found: &mut Vec<Di
         Ok(value) => {
             variable.value = Some(value);
             variable.source = "varfile";
+            variable.range = Some(attribute.expression.range());
         }
         Err(reason) => found.push(Diagnostic::new(
             attribute.expression.range(),
@@ -228,6 +238,7 @@ fn assign_json(variables: &mut BTreeMap<String, Variable>, given: &str, file: &s
             Ok(value) => {
                 variable.value = Some(value);
                 variable.source = "varfile";
+                variable.range = None;
             }
             Err(reason) => {
                 let wrong = Diagnostic::nowhere(
@@ -241,7 +252,7 @@ fn assign_json(variables: &mut BTreeMap<String, Variable>, given: &str, file: &s
     Ok(())
 }
 
-fn check(name: &str, variable: &Variable, found: &mut Vec<Diagnostic>) {
+fn check(name: &str, variable: &Variable, file: &str, found: &mut Vec<Diagnostic>) {
     let Some(value) = &variable.value else {
         found.push(Diagnostic::nowhere(
             format!("Unset variable {name:?}"),
@@ -250,16 +261,9 @@ fn check(name: &str, variable: &Variable, found: &mut Vec<Diagnostic>) {
         ));
         return;
     };
+    let given = Given { name, value, source: variable.source, range: variable.range };
     for validation in &variable.validations {
-        let own = eval::names_object(BTreeMap::from([(name.to_string(), value.clone())]));
-        let scope = Scope::root(BTreeMap::from([("var".to_string(), own)]));
-        let truth = eval::value(&validation.condition, &scope, Allowed::All, found);
-        if convert(&truth, &Type::Bool) == Ok(Value::Bool(false)) {
-            found.push(Diagnostic::nowhere(
-                format!("Invalid value for {} variable", variable.source),
-                format!("{}\n\nThis was checked by the validation rule.", validation.message),
-            ));
-        }
+        validation::check(validation, &given, file, found);
     }
 }
 

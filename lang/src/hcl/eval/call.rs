@@ -1,4 +1,4 @@
-//! Evaluation of function calls, `try`, `can` and `convert`.
+//! Evaluation of function calls, and of `try`, `can` and `convert`, which look at expressions instead of values.
 
 use super::{Allowed, Evaluator, Scope};
 use crate::hcl::ast::Expression;
@@ -14,11 +14,11 @@ impl Evaluator<'_> {
         if self.allowed == Allowed::Constants {
             return self.fail(expression.range(), "Function calls not allowed", "Functions may not be called here.");
         }
-        if name == "try" || name == "can" {
-            return self.attempts(name, arguments, expression.start(), scope);
-        }
-        if name == "convert" {
-            return self.conversion(arguments, expression, scope);
+        match name.as_str() {
+            "try" => return self.first_success(arguments, expression.start(), scope),
+            "can" => return self.success(arguments, *close, scope),
+            "convert" => return self.conversion(arguments, *close, scope),
+            _ => {}
         }
         let Some(function) = functions::find(name) else {
             let hint = suggestion(name, functions::names())
@@ -70,46 +70,66 @@ impl Evaluator<'_> {
         if scope.take(&value) { value } else { self.too_large(expression.range()) }
     }
 
-    /// `try` and `can`: errors in their arguments are not reported.
-    fn attempts(&mut self, name: &str, arguments: &[Expression], range: Range, scope: &Scope<'_>) -> Value {
+    /// `try`: the first argument without errors. The errors of all arguments are told if each has some.
+    fn first_success(&mut self, arguments: &[Expression], range: Range, scope: &Scope<'_>) -> Value {
+        let before = self.found.len();
         for argument in arguments {
-            let before = self.found.len();
+            let tried = self.found.len();
             let value = self.value(argument, scope);
-            let failed = self.found.len() > before;
-            self.found.truncate(before);
-            match (name, failed) {
-                ("can", failed) => return Value::Bool(!failed),
-                (_, false) => return value,
-                (_, true) => {}
+            if self.found.len() == tried {
+                self.found.truncate(before);
+                return value;
             }
         }
-        let reason = if arguments.is_empty() { "at least one argument is required" } else { "no expression succeeded" };
-        self.fail(range, "Error in function call", format!("Call to function {name:?} failed: {reason}."))
+        let failures = self.found.split_off(before);
+        let reason = if arguments.is_empty() {
+            "at least one argument is required".to_string()
+        } else {
+            let told: String = failures.iter().map(|failure| failure.as_item(scope.file())).collect();
+            format!("no expression succeeded:\n{told}\nAt least one expression must produce a successful result")
+        };
+        self.fail(range, "Error in function call", format!("Call to function \"try\" failed: {reason}."))
+    }
+
+    /// `can`: whether its argument has no errors, which are not reported.
+    fn success(&mut self, arguments: &[Expression], close: Range, scope: &Scope<'_>) -> Value {
+        let Some([argument]) = self.exactly("can", ["expression"], arguments, close) else { return Value::Unknown };
+        let before = self.found.len();
+        self.value(argument, scope);
+        let succeeded = self.found.len() == before;
+        self.found.truncate(before);
+        Value::Bool(succeeded)
+    }
+
+    /// The arguments of a function that takes exactly these; reports too few and too many.
+    fn exactly<'e, const COUNT: usize>(
+        &mut self,
+        name: &str,
+        parameters: [&str; COUNT],
+        arguments: &'e [Expression],
+        close: Range,
+    ) -> Option<&'e [Expression; COUNT]> {
+        if let Some(missing) = parameters.get(arguments.len()) {
+            let detail = format!("Function {name:?} expects {COUNT} argument(s). Missing value for {missing:?}.");
+            self.fail(close, "Not enough function arguments", detail);
+        } else if let Some(extra) = arguments.get(COUNT) {
+            let detail = format!("Function {name:?} expects only {COUNT} argument(s).");
+            self.fail(extra.start(), "Too many function arguments", detail);
+        }
+        arguments.try_into().ok()
     }
 
     /// `convert`: the second argument is a type, not a value.
-    fn conversion(&mut self, arguments: &[Expression], expression: &Expression, scope: &Scope<'_>) -> Value {
-        let [given, wanted] = arguments else {
-            let (summary, detail) = match arguments.len() {
-                0 => (
-                    "Not enough function arguments",
-                    "Function \"convert\" expects 2 argument(s). Missing value for \"value\".",
-                ),
-                1 => (
-                    "Not enough function arguments",
-                    "Function \"convert\" expects 2 argument(s). Missing value for \"type\".",
-                ),
-                _ => ("Too many function arguments", "Function \"convert\" expects only 2 argument(s)."),
-            };
-            return self.fail(expression.start(), summary, detail);
+    fn conversion(&mut self, arguments: &[Expression], close: Range, scope: &Scope<'_>) -> Value {
+        let Some([given, wanted]) = self.exactly("convert", ["value", "type"], arguments, close) else {
+            return Value::Unknown;
         };
         let value = self.value(given, scope);
-        let wanted = match types::type_expression(wanted) {
+        let wanted = match types::type_expression(wanted, types::Exactness::Open) {
             Ok(wanted) => wanted,
             Err(diagnostic) => {
-                let detail =
-                    format!("Invalid value for \"type\" parameter: {}.", diagnostic.detail.trim_end_matches('.'));
-                return self.fail(wanted.start(), "Invalid function argument", detail);
+                self.found.push(diagnostic);
+                return Value::Unknown;
             }
         };
         match convert(&value, &wanted) {

@@ -106,9 +106,7 @@ fn chunk(given: &[Value]) -> Called {
 
 /// The first argument that is not null. An empty text counts as a value.
 fn coalesce(given: &[Value]) -> Called {
-    // A bare null has any type, and disables the conversion to a common type.
-    let alike = if given.contains(&Value::Null) { Ok(given.to_vec()) } else { unified(given.to_vec()) };
-    match alike {
+    match unified(given.to_vec()) {
         Ok(alike) if !alike.is_empty() => {
             alike.into_iter().find(|value| *value != Value::Null).map_or_else(|| fail("no non-null arguments"), Ok)
         }

@@ -60,12 +60,12 @@ fn bcrypt(given: &[Value], lots: &Lots) -> Called {
     let cost = if cost < *COSTS.start() { DEFAULT_COST } else { cost };
     if !COSTS.contains(&cost) {
         return fail(format!(
-            "error occurred generating password crypto/bcrypt: cost {cost} is outside allowed range (4,31)"
+            "error occured generating password crypto/bcrypt: cost {cost} is outside allowed range (4,31)"
         ));
     }
     let password = text_of(given, 0).as_bytes();
     if password.len() > 72 {
-        return fail("error occurred generating password bcrypt: password length exceeds 72 bytes");
+        return fail("error occured generating password bcrypt: password length exceeds 72 bytes");
     }
     let rounds = lots.rounds.get().saturating_add(1 << cost);
     lots.rounds.set(rounds);

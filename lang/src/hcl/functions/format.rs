@@ -58,7 +58,11 @@ fn format_list(given: &[Value]) -> Called {
                 single => single.clone(),
             })
             .collect();
-        lines.push(Value::Text(formatted(text_of(given, 0), &of_row)?));
+        let line = formatted(text_of(given, 0), &of_row).map_err(|failure| {
+            let (Failure::Argument(_, reason) | Failure::Call(reason)) = failure;
+            Failure::Call(format!("error on format iteration {row}: {reason}"))
+        })?;
+        lines.push(Value::Text(line));
     }
     Ok(Value::list(lines))
 }

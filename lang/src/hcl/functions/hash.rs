@@ -1,5 +1,7 @@
 //! Hashes of text in lower-case hexadecimal, and UUIDs derived from hashes; and `rsadecrypt`, which is refused.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
@@ -22,8 +24,16 @@ fn digest(bytes: &[u8]) -> Called {
     Ok(Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// Refused: no available implementation decrypts RSA in time that is independent of the key (RUSTSEC-2023-0071).
-fn rsa_decrypt(_given: &[Value]) -> Called {
+/// Refused after its arguments were looked at: no available implementation decrypts RSA in time that is independent of
+/// the key (RUSTSEC-2023-0071).
+fn rsa_decrypt(given: &[Value]) -> Called {
+    let input = text_of(given, 0);
+    if STANDARD.decode(input).is_err() {
+        return fail(format!("failed to decode input {input:?}: cipher text must be base64-encoded"));
+    }
+    if !text_of(given, 1).contains("-----BEGIN ") {
+        return fail("failed to parse key: no key found");
+    }
     fail(
         "this server does not decrypt RSA; give the job the clear text as a variable of the job file, or keep it in a Nomad variable",
     )

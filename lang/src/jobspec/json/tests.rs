@@ -176,9 +176,9 @@ fn json_variables_locals_functions_and_dynamic_blocks_equal_their_hcl() {
 fn json_job_file_errors_have_a_position() {
     check(r#"  {"job": {"a": {}}}"#, expect![[r#"ok "a""#]]);
     check(
-        "\n{\"job\": {\"a\": {\"type\": \"batch\", \"pritority\": 1}}}",
+        "{\n\"job\": {\"a\": {\"type\": \"batch\", \"pritority\": 1}}}",
         expect![[
-            r#"input.hcl:2,33-44: Extraneous JSON object property; No argument or block type is named "pritority". Did you mean "priority"?"#
+            r#"input.hcl:2,32-43: Extraneous JSON object property; No argument or block type is named "pritority". Did you mean "priority"?"#
         ]],
     );
     check(
@@ -224,7 +224,7 @@ fn json_job_file_errors_have_a_position() {
     check(
         r#"{"job": {"a": {}},}"#,
         expect![
-            "input.hcl:1,19-20: Trailing comma in object; JSON does not permit a trailing comma after the final property in an object."
+            "input.hcl:1,18-19: Trailing comma in object; JSON does not permit a trailing comma after the final property in an object., and 1 other diagnostic(s)"
         ],
     );
     check(
@@ -242,7 +242,7 @@ fn json_job_file_errors_have_a_position() {
     check(
         r#"{"job" {}}"#,
         expect![
-            "input.hcl:1,8-9: Missing property value colon; A colon must appear between an object property's name and its value."
+            "input.hcl:1,8-9: Missing property value colon; A colon must appear between an object property's name and its value., and 1 other diagnostic(s)"
         ],
     );
     check(
@@ -253,8 +253,11 @@ fn json_job_file_errors_have_a_position() {
         r#"{"job": {"a": {"dynamic": {"tusk": {}}}}}"#,
         expect![[r#"input.hcl:1,28-34: Unsupported block type; Blocks of type "tusk" are not expected here."#]],
     );
-    check(r#"{"#, expect!["input.hcl:1,2-2: Unclosed object; No closing brace was found for this JSON object."]);
-    check(r#"{}"#, expect!["input.hcl:1,1-2: Missing job block; A job block is required."]);
+    check(
+        r#"{"#,
+        expect!["input.hcl:1,2-2: Missing value; The JSON data ends prematurely., and 2 other diagnostic(s)"],
+    );
+    check(r#"{}"#, expect!["<nil>: Missing job block; A job block is required"]);
 }
 
 #[test]

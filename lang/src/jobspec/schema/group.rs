@@ -127,7 +127,6 @@ pub(in crate::jobspec) fn group_of_task(name: &str, task: Json) -> Json {
     group.insert("Constraints".to_string(), Json::Null);
     group.insert("Affinities".to_string(), Json::Null);
     group.insert("Name".to_string(), json!(name));
-    group.insert("Count".to_string(), json!(spec::DEFAULT_COUNT));
     group.insert("Tasks".to_string(), json!([task]));
     Json::Object(group)
 }

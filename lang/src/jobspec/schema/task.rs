@@ -9,7 +9,7 @@ pub(in crate::jobspec) const TASK_SCALING: Schema = Schema {
     fields: &[
         opt("enabled", "Enabled", Kind::Bool),
         opt("min", "Min", Kind::Integer),
-        Field::Attribute { name: "max", key: "Max", kind: Kind::Integer, absent: Absent::Null, required: true },
+        opt("max", "Max", Kind::Integer),
         Field::Free { name: "policy", key: "Policy" },
         text("type", "Type"),
         fixed("ID", Absent::Text("")),
@@ -47,7 +47,7 @@ pub(in crate::jobspec) const TASK: Schema = Schema {
         attribute("shutdown_delay", "ShutdownDelay", Kind::Duration, Absent::Number(0)),
         text("kill_signal", "KillSignal"),
         text("kind", "Kind"),
-        Field::Special { name: "scaling", labels: NAME, decode: special::task_scaling },
+        early("scaling", NAME, special::task_scaling),
         block("identity", "Identity", &IDENTITY),
     ],
 };

@@ -3,12 +3,12 @@
 use serde_json::{Value as Json, json};
 use songline_model::spec;
 
-use super::{Decoded, Place, Refusal, blocks, check_keys, members, object, refuse, weak};
+use super::{Decoded, Place, Refusal, blocks, check_keys, decoding, members, object, refuse, weak};
 use crate::hcl1::Item;
 use crate::jobspec::Object;
 use crate::jobspec::decode::list_or_null;
 use crate::jobspec::schema::{CSI_PLUGIN, Kind, TASK, TASK_SCALING, VAULT};
-use crate::jobspec::special::{JOB_TASKS, VAULT_BELOW, sorted_ports};
+use crate::jobspec::special::{CPU_SCALING, JOB_TASKS, MEMORY_SCALING, VAULT_BELOW, sorted_ports};
 
 /// Prefixes an error with the path to its block, unless the error of a port has it already.
 pub(super) fn way_of(refusal: Refusal, block: &str, way: &str) -> Refusal {
@@ -49,6 +49,7 @@ pub(super) fn check_repeats(items: &[Item], place: &Place<'_>) -> Decoded<()> {
         "task" if twice("logs") => {
             refuse(format!("only one logs block is allowed in a Task. Number of logs block found: {}", count("logs")))
         }
+        "template" if count("wait") > 0 => refuse(decoding(&["'wait' expected a map, got 'slice'".to_string()])),
         "template" if twice("change_script") => {
             refuse(format!("change_script -> expected single block, got {}", count("change_script")))
         }
@@ -57,6 +58,11 @@ pub(super) fn check_repeats(items: &[Item], place: &Place<'_>) -> Decoded<()> {
         "multiregion" if count("region") == 0 => refuse("'multiregion' requires one or more 'region' blocks"),
         "multiregion" => repeated_label(items, "region")
             .map_or(Ok(()), |label| refuse(format!("regions -> region '{label}' defined more than once"))),
+        "spread" if blocks(items, "target").iter().any(|(label, _)| label.is_empty()) => {
+            refuse("target -> missing spread target")
+        }
+        "spread" => repeated_label(items, "target")
+            .map_or(Ok(()), |label| refuse(format!("target -> target '{label}' defined more than once"))),
         "network" => check_ports(items),
         "device" if place.label.is_empty() => refuse("missing device name"),
         _ => Ok(()),
@@ -94,6 +100,19 @@ pub(super) fn after(block: &str, items: &[Item], object: &mut Object) -> Decoded
             }
         }
         "network" => sorted_ports(object),
+        "target" => {
+            if let Some(value) = attribute(items, "value") {
+                object.insert("Value".to_string(), json!(value));
+            }
+        }
+        "template" => {
+            // The older language says "no owner" where the newer one says nothing.
+            for key in ["Uid", "Gid"] {
+                if object.get(key) == Some(&Json::Null) {
+                    object.insert(key.to_string(), json!(-1));
+                }
+            }
+        }
         "scaling" => {
             if !items.iter().any(|item| item.keys.first().is_some_and(|key| key == "max")) {
                 return refuse("missing 'max'");
@@ -163,8 +182,8 @@ fn task_scaling(items: &[Item]) -> Decoded<Json> {
     for (label, node) in blocks(items, "scaling") {
         let kind = match label {
             "" => return refuse("scaling -> task scaling policy missing name"),
-            "cpu" => "vertical_cpu",
-            "mem" => "vertical_mem",
+            "cpu" => CPU_SCALING,
+            "mem" => MEMORY_SCALING,
             other => return refuse(format!("scaling[{other}] -> scaling policy name must be \"cpu\" or \"mem\"")),
         };
         if seen.contains(&label) {
@@ -189,7 +208,7 @@ fn attribute(items: &[Item], name: &str) -> Option<String> {
 
 /// Decodes a constraint; `None` if it disables itself.
 fn constraint(items: &[Item]) -> Decoded<Option<Json>> {
-    const KNOWN: [&str; 13] = [
+    const KNOWN: [&str; 9] = [
         "attribute",
         "distinct_hosts",
         "distinct_property",
@@ -199,10 +218,6 @@ fn constraint(items: &[Item]) -> Decoded<Option<Json>> {
         "value",
         "version",
         "semver",
-        "set_contains_any",
-        "set_contains_all",
-        "is_set",
-        "is_not_set",
     ];
     check_keys(items, &KNOWN, "constraint -> ")?;
     let mut target = attribute(items, "attribute").unwrap_or_default();
@@ -215,10 +230,14 @@ fn constraint(items: &[Item]) -> Decoded<Option<Json>> {
         }
     }
     if let Some(given) = attribute(items, "distinct_hosts") {
-        if matches!(given.as_str(), "0" | "false" | "f" | "F" | "FALSE" | "False") {
-            return Ok(None);
+        match weak::parse_bool(&given) {
+            Some(true) => operand = "distinct_hosts".to_string(),
+            Some(false) => return Ok(None),
+            None => {
+                let reason = weak::no_bool(&given);
+                return refuse(format!("constraint -> distinct_hosts should be set to true or false; {reason}"));
+            }
         }
-        operand = "distinct_hosts".to_string();
     }
     if let Some(property) = attribute(items, "distinct_property") {
         operand = "distinct_property".to_string();
@@ -255,7 +274,11 @@ fn affinity(items: &[Item]) -> Decoded<Json> {
     if operand.is_empty() {
         operand = "=".to_string();
     }
-    let weight = attribute(items, "weight").and_then(|weight| weight.parse::<i8>().ok());
+    let weight = match items.iter().rfind(|item| item.keys.first().is_some_and(|key| key == "weight")) {
+        Some(item) => weak::convert(&item.value, Kind::Small, "weight")
+            .map_err(|reason| Refusal::One(format!("affinity -> {}", decoding(&[reason]))))?,
+        None => Json::Null,
+    };
     Ok(json!({
         "LTarget": attribute(items, "attribute").unwrap_or_default(),
         "RTarget": value,

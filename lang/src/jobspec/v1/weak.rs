@@ -90,13 +90,27 @@ fn boolean(node: &Node, name: &str) -> Result<Json, String> {
         NodeKind::Bool(truth) => Ok(json!(truth)),
         NodeKind::Integer(digits) => Ok(json!(digits != "0")),
         NodeKind::Float(_) => Ok(json!(float(node) != 0.0)),
-        NodeKind::Text(text) => match text.as_str() {
-            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(json!(true)),
-            "0" | "f" | "F" | "FALSE" | "false" | "False" | "" => Ok(json!(false)),
-            _ => Err(format!("cannot parse '{name}' as bool: strconv.ParseBool: parsing {text:?}: invalid syntax")),
+        NodeKind::Text(text) if text.is_empty() => Ok(json!(false)),
+        NodeKind::Text(text) => match parse_bool(text) {
+            Some(truth) => Ok(json!(truth)),
+            None => Err(format!("cannot parse '{name}' as bool: {}", no_bool(text))),
         },
         NodeKind::List(_) | NodeKind::Object(_) => Err(unconvertible(node, name, "bool")),
     }
+}
+
+/// The boolean that a text spells.
+pub(super) fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// The error of a text that spells no boolean.
+pub(super) fn no_bool(text: &str) -> String {
+    format!("strconv.ParseBool: parsing {text:?}: invalid syntax")
 }
 
 fn float(node: &Node) -> f64 {
