@@ -303,9 +303,11 @@ pub struct Served {
     pub identity: Option<String>,
 }
 
-/// Evaluation types that scheduler workers can be enabled for, by their names on the wire. `_core` is for the
-/// servers' own chores.
-pub const SCHEDULERS: [&str; 5] = ["_core", "batch", "service", "sysbatch", "system"];
+/// Evaluation types that scheduler workers can be enabled for, by their names on the wire.
+pub const SCHEDULERS: [&str; 5] = ["service", "batch", "system", "sysbatch", CORE_SCHEDULER];
+
+/// Evaluation type of the servers' own chores.
+pub const CORE_SCHEDULER: &str = "_core";
 
 /// The scheduler workers of a server.
 #[derive(Debug, Clone)]

@@ -9,9 +9,14 @@ use std::collections::BTreeMap;
 use crate::error::ApiError;
 use crate::http::call::{Call, empty};
 use crate::http::capability::Capability;
+use crate::http::membership::{dial, with_port};
 use crate::http::mux::{Methods, Mux};
+use crate::http::namespace::multi_error;
 use crate::server::{Server, Wellness};
 use songline_lang::acl::Access;
+
+/// The servers' port, for an address without one.
+const DEFAULT_RPC_PORT: u16 = 4647;
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/self", "", Capability::Agent(Access::Read), |call| Box::pin(show(call)));
@@ -164,23 +169,21 @@ async fn set_servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));
     }
     let addresses: Vec<String> =
-        call.query().all("address").map(|address| address.into_owned()).filter(|text| !text.is_empty()).collect();
+        call.query().all("address").map(|address| with_port(&address, DEFAULT_RPC_PORT)).collect();
     if addresses.is_empty() {
         return Err(ApiError::bad_request("missing server address"));
     }
     call.require(|acl| acl.agent(Access::Write))?;
     let known = call.server.peer_addrs();
-    let with_port = |address: &String| if address.contains(':') { address.clone() } else { format!("{address}:4647") };
-    let strange: Vec<String> = addresses.iter().map(with_port).filter(|address| !known.contains(address)).collect();
-    if strange.is_empty() {
-        return Ok(empty());
+    let mut errors = Vec::new();
+    for address in addresses.iter().filter(|address| !known.contains(address)) {
+        let why = match dial(address).await {
+            Ok(()) => "not a server of this cluster".to_owned(),
+            Err(why) => format!("rpc error: failed to get conn: {why}"),
+        };
+        errors.push(format!("Server at address {address} failed ping: {why}"));
     }
-    let items: String = strange
-        .iter()
-        .map(|address| format!("\t* Server at address {address} failed ping: not a server of this cluster\n"))
-        .collect();
-    let count = if strange.len() == 1 { "1 error".to_owned() } else { format!("{} errors", strange.len()) };
-    Err(ApiError::bad_request(format!("{count} occurred:\n{items}\n")))
+    if errors.is_empty() { Ok(empty()) } else { Err(ApiError::bad_request(multi_error(&errors))) }
 }
 
 async fn leader<S: Server>(call: Call<S>) -> Result<Response, ApiError> {

@@ -49,7 +49,7 @@ pub fn wanted(headers: &HeaderMap) -> Encoding {
 
 /// Encodes the response.
 pub fn apply(mut response: Response, encoding: Encoding) -> Response {
-    response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    vary_by_encoding(response.headers_mut());
     let word = match encoding {
         Encoding::Identity => return response,
         Encoding::Gzip => "gzip",
@@ -63,6 +63,16 @@ pub fn apply(mut response: Response, encoding: Encoding) -> Response {
         response.headers_mut().remove(header::CONTENT_TYPE);
     }
     response.map(|body| compressed(body, encoding))
+}
+
+/// Says that the response varies by the encodings that the client takes, before all else that it varies by: clients
+/// that keep one value of a repeated header keep the last one.
+fn vary_by_encoding(headers: &mut HeaderMap) {
+    let others: Vec<HeaderValue> = headers.get_all(header::VARY).iter().cloned().collect();
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    others.into_iter().for_each(|other| {
+        headers.append(header::VARY, other);
+    });
 }
 
 fn compressed(mut body: Body, encoding: Encoding) -> Body {

@@ -29,8 +29,8 @@ pub fn preflight(methods: &[Method], method: &Method, headers: &HeaderMap) -> Op
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let out = response.headers_mut();
-    for name in [header::ORIGIN, header::ACCESS_CONTROL_REQUEST_METHOD, header::ACCESS_CONTROL_REQUEST_HEADERS] {
-        out.append(header::VARY, HeaderValue::from_name(name));
+    for name in ["Origin", "Access-Control-Request-Method", "Access-Control-Request-Headers"] {
+        out.append(header::VARY, HeaderValue::from_static(name));
     }
     if methods.iter().any(|method| asked.as_bytes() == method.as_str().as_bytes()) {
         out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

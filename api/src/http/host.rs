@@ -73,6 +73,10 @@ async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if !call.server.info().acl.enabled && !call.server.info().enable_debug {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "Permission denied"));
     }
+    let query = call.query();
+    if !query.text("node_id").is_empty() && !query.text("server_id").is_empty() {
+        return Err(ApiError::bad_request("Can only forward to either client node or server"));
+    }
     match asked_for(&call)? {
         Asked::Own(None) => call.plain(&data().await?),
         Asked::Own(Some(agent_id)) => call.plain(&HostDataResponse { agent_id, host_data: data().await? }),

@@ -65,8 +65,17 @@ async fn join<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// Joins the server at one address; the error says why it cannot be joined.
 async fn meet<S: Server>(server: &S, address: &str) -> Result<(), String> {
-    let error = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => return server.join(address).await,
+    dial(address).await?;
+    server.join(address).await
+}
+
+/// Connects to an address, and hangs up; the error says why it cannot be reached. An address without a host is this
+/// machine.
+pub(super) async fn dial(address: &str) -> Result<(), String> {
+    let own = format!("localhost{address}");
+    let target = if address.starts_with(':') { own.as_str() } else { address };
+    let error = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(target)).await {
+        Ok(Ok(_)) => return Ok(()),
         Ok(Err(error)) => error,
         Err(elapsed) => elapsed.into(),
     };
@@ -79,7 +88,8 @@ async fn meet<S: Server>(server: &S, address: &str) -> Result<(), String> {
     Err(format!("dial tcp {address}: {reason}"))
 }
 
-fn with_port(address: &str, port: u16) -> String {
+/// An address with a port.
+pub(super) fn with_port(address: &str, port: u16) -> String {
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));

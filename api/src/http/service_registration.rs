@@ -94,6 +94,12 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("missing service name"));
     }
+    // Only services are read, and only single registrations are deleted.
+    match call.id().split('/').count() {
+        1 => {}
+        2 => return Err(ApiError::method()),
+        _ => return Err(ApiError::bad_request("invalid URI")),
+    }
     let mut params = call.read_params()?;
     // This list ignores `reverse`.
     params.reverse = false;
@@ -143,7 +149,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let mut parts = call.id().split('/');
     let id = match (parts.next(), parts.next(), parts.next()) {
         (Some(""), None, _) | (None, _, _) => return Err(ApiError::bad_request("missing service name")),
-        (Some(_), None, _) => return Err(ApiError::bad_request("missing service id")),
+        (Some(_), None, _) => return Err(ApiError::method()),
         (Some(_), Some(_), Some(_)) => return Err(ApiError::bad_request("invalid URI")),
         (Some(""), Some(_), None) => return Err(ApiError::bad_request("missing service name")),
         (Some(_), Some(""), None) => return Err(ApiError::bad_request("missing service id")),

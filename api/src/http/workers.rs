@@ -10,10 +10,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::{SCHEDULERS, Server};
-
-/// Largest number of workers per server. More are a typing error: each worker is a thread.
-const WORKERS_MAX: i64 = 1024;
+use crate::server::{CORE_SCHEDULER, SCHEDULERS, Server};
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     let (read, write) = (Capability::AgentLate(Access::Read), Capability::AgentLate(Access::Write));
@@ -69,11 +66,12 @@ fn require<S: Server>(call: &Call<S>, access: Access) -> Result<(), ApiError> {
 async fn show<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     require(&call, Access::Read)?;
     let pool = call.server.scheduler_pool();
-    let schedulers = pool.workers.iter().map(|worker| WorkerInfo {
+    // A surplus worker that finishes its evaluation is no longer one of the pool.
+    let schedulers = pool.workers.iter().filter(|worker| !worker.stopping).map(|worker| WorkerInfo {
         id: worker.id.to_string(),
         enabled_schedulers: &pool.enabled,
         started: worker.started.to_string(),
-        status: if worker.stopping { "Stopping" } else { "Started" },
+        status: "Started",
         workload_status: worker.doing,
     });
     call.plain(&WorkersInfo { server_id: &call.server.info().name, schedulers: schedulers.collect() })
@@ -98,16 +96,15 @@ async fn set<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         .await
         .map_err(|error| ApiError::bad_request(format!("Invalid request: {}", error.text)))?;
     let invalid = || ApiError::bad_request("Invalid request");
-    let count = Some(request.num_schedulers).filter(|count| (0..=WORKERS_MAX).contains(count)).ok_or_else(invalid)?;
+    let count = usize::try_from(request.num_schedulers).map_err(|_| invalid())?;
     let known = |name: &String| SCHEDULERS.iter().copied().find(|known| known == name);
-    let mut enabled =
+    // Their order and repetitions say nothing, but are shown as they were given.
+    let enabled =
         request.enabled_schedulers.iter().map(|name| known(name).ok_or_else(invalid)).collect::<Result<Vec<_>, _>>()?;
-    enabled.sort_unstable();
-    enabled.dedup();
     // The type for the servers' own chores is required: without it, nothing would ever be garbage collected.
-    if !enabled.contains(&SCHEDULERS[0]) {
+    if !enabled.contains(&CORE_SCHEDULER) {
         return Err(invalid());
     }
-    call.server.set_scheduler_pool(usize::try_from(count).map_err(|_| invalid())?, enabled);
+    call.server.set_scheduler_pool(count, enabled);
     answer(&call)
 }

@@ -391,13 +391,23 @@ async fn a_one_time_token_is_exchanged_once() {
 }
 
 #[tokio::test]
-async fn acl_routes_answer_an_error_when_acls_are_disabled() {
+async fn acl_routes_look_at_path_and_body_and_then_say_that_acls_are_disabled() {
     check(
         &Memory::new(),
         "- GET /v1/acl/policies
         - PUT /v1/acl/bootstrap
         - GET /v1/acl/token/self
-        - PUT /v1/acl/policies",
+        - PUT /v1/acl/policies
+        - PUT /v1/acl/policy/x {}
+        - PUT /v1/acl/policy/x {\"Name\": \"x\", \"Rules\": \"wrong\"}
+        - GET /v1/acl/policy/
+        - GET /v1/acl/role/
+        - GET /v1/acl/role/name/
+        - PUT /v1/acl/role
+        - PUT /v1/acl/role {}
+        - DELETE /v1/acl/token/
+        - PUT /v1/acl/auth-method/x {\"Name\": \"y\"}
+        - DELETE /v1/acl/binding-rule/x",
         expect![[r#"
             - GET /v1/acl/policies
                 400 ACL support disabled
@@ -407,6 +417,26 @@ async fn acl_routes_answer_an_error_when_acls_are_disabled() {
                 400 ACL support disabled
             - PUT /v1/acl/policies
                 405 Invalid method
+            - PUT /v1/acl/policy/x {}
+                400 ACL policy name does not match request path
+            - PUT /v1/acl/policy/x {"Name": "x", "Rules": "wrong"}
+                400 ACL support disabled
+            - GET /v1/acl/policy/
+                400 Missing Policy Name
+            - GET /v1/acl/role/
+                400 missing ACL role ID
+            - GET /v1/acl/role/name/
+                400 missing ACL role name
+            - PUT /v1/acl/role
+                400 Request body is empty
+            - PUT /v1/acl/role {}
+                400 ACL support disabled
+            - DELETE /v1/acl/token/
+                400 Missing Token Accessor
+            - PUT /v1/acl/auth-method/x {"Name": "y"}
+                400 ACL auth-method name does not match request path
+            - DELETE /v1/acl/binding-rule/x
+                400 ACL support disabled
         "#]],
     )
     .await;

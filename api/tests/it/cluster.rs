@@ -127,7 +127,7 @@ async fn agent_reports_itself_its_members_and_its_health() {
             GET /v1/agent/servers
                 501 Invalid method
             GET /v1/agent/host?node_id=a&server_id=b
-                400 Cannot target node and server simultaneously
+                400 Can only forward to either client node or server
             GET /v1/agent/host?server_id=nope
                 500 unknown Nomad server nope
             GET /v1/agent/host?node_id=nope

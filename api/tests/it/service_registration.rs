@@ -41,6 +41,8 @@ async fn services_are_listed_filtered_paged_and_deregistered() {
             GET /v1/service/web?namespace=dev
             GET /v1/service/web?choose=1
             GET /v1/service/
+            GET /v1/service/web/s1
+            GET /v1/service/web/s1/x
             DELETE /v1/service/web
             DELETE /v1/service/web/s1/x
             DELETE /v1/service/web/s9
@@ -68,8 +70,12 @@ async fn services_are_listed_filtered_paged_and_deregistered() {
                 400 failed to choose services: Parameter for choose must be in form '<number>|<key>'
             GET /v1/service/
                 400 missing service name
+            GET /v1/service/web/s1
+                405 Invalid method
+            GET /v1/service/web/s1/x
+                400 invalid URI
             DELETE /v1/service/web
-                400 missing service id
+                405 Invalid method
             DELETE /v1/service/web/s1/x
                 400 invalid URI
             DELETE /v1/service/web/s9

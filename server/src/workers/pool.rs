@@ -8,6 +8,10 @@ use songline_api::{SCHEDULERS, SchedulerPool, SchedulerWorker};
 use songline_model::{JobType, Time};
 use uuid::Uuid;
 
+/// Largest number of workers that exist at once. A larger number that an operator asks for is shown, but each worker
+/// is a thread, and more threads than processors schedule nothing faster.
+const WORKERS_MAX: usize = 256;
+
 /// Current activity of a worker, in the wire's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -85,7 +89,7 @@ impl Pool {
             doing: AtomicU8::new(Doing::Waiting as u8),
             stopping: AtomicBool::new(false),
         };
-        let new: Vec<Arc<Worker>> = (0..count).map(|_| Arc::new(worker())).collect();
+        let new: Vec<Arc<Worker>> = (0..count.min(WORKERS_MAX)).map(|_| Arc::new(worker())).collect();
         inner.workers.extend(new.iter().cloned());
         new
     }

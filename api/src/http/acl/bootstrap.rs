@@ -36,6 +36,7 @@ async fn bootstrap<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         go_json::from_slice(&body)
             .map_err(|error| ApiError::bad_request(format!("failed to decode request body: {}", go_text(&error))))?
     };
+    call.with_acls()?;
     let reset_index = match call.view().acl_bootstrap_index() {
         None => 0,
         Some(last) => match call.server.bootstrap_reset_index() {

@@ -34,6 +34,7 @@ struct OneTimeTokenExchangeRequest {
 }
 
 async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.with_acls()?;
     let token = shown(&call)?.ok_or_else(denied)?;
     let row = OneTimeToken {
         one_time_secret_id: call.server.fresh_uuid().into(),
@@ -55,6 +56,7 @@ async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn exchange<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: OneTimeTokenExchangeRequest = json(&mut call).await?;
+    call.with_acls()?;
     let failed = |why: String| ApiError::internal(format!("one-time token lookup failed: {why}"));
     if request.one_time_secret_id.is_empty() {
         return Err(failed("missing secret".to_owned()));

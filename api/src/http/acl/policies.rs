@@ -33,6 +33,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let own = Own::of(view, &call.caller()?)?;
@@ -47,6 +48,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let is_readable = name == ANONYMOUS_POLICY || Own::of(view, &call.caller()?)?.has_policy(&name);
@@ -68,6 +70,7 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     if policy.name != name {
         return Err(ApiError::bad_request("ACL policy name does not match request path"));
     }
+    call.with_acls()?;
     let rules = acl::parse(&policy.rules).map(drop).map_err(|error| error.to_string());
     policy.validate(rules).map_err(|errors| ApiError::bad_request(format!("policy 0 invalid: {errors}")))?;
     policy.hash = Some(policy.compute_hash());
@@ -77,6 +80,7 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 
 async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
+    call.with_acls()?;
     let written = call.propose(DeleteAclPolicies { names: vec![name] }).await?;
     Ok(empty_written(written.index))
 }

@@ -32,6 +32,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let own = Own::of(view, &call.caller()?)?;
@@ -48,6 +49,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let id = id_in(id_of(&call)?);
+    call.with_acls()?;
     answer(&call, |view| id.and_then(|id| view.acl_role(id))).await
 }
 
@@ -57,6 +59,7 @@ async fn read_named<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         name if name.contains('/') => return Err(invalid_uri()),
         name => Str::new(name),
     };
+    call.with_acls()?;
     answer(&call, |view| view.acl_role_by_name(&name)).await
 }
 
@@ -84,6 +87,7 @@ async fn answer<S: Server>(
 
 async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body: bodies::AclRole = json(&mut call).await?;
+    call.with_acls()?;
     write(&call, &body).await
 }
 
@@ -93,6 +97,7 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     if body.id != call.id() {
         return Err(ApiError::bad_request("ACL role ID does not match request path"));
     }
+    call.with_acls()?;
     write(&call, &body).await
 }
 
@@ -133,7 +138,9 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
 }
 
 async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    let id = id_in(id_of(&call)?).ok_or(Rejected::AclRoleNotFound)?;
+    let id = id_in(id_of(&call)?);
+    call.with_acls()?;
+    let id = id.ok_or(Rejected::AclRoleNotFound)?;
     let written = call.propose(DeleteAclRoles { ids: vec![id] }).await?;
     Ok(empty_written(written.index))
 }

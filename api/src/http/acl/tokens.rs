@@ -46,6 +46,7 @@ impl Serialize for Listed {
 }
 
 async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.with_acls()?;
     let params = call.read_params()?;
     let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(format!("index error: {error}")))?;
     let of_prefix = !params.prefix.is_empty();
@@ -71,6 +72,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn read_own<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let row = shown(&call)?;
@@ -88,6 +90,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("Missing Token Accessor"));
     }
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         // Only this route reports why authentication failed.
@@ -122,6 +125,7 @@ fn find(view: &State, accessor: &str) -> Result<Option<Arc<AclToken>>, String> {
 
 async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body: bodies::AclToken = token_body(&mut call).await?;
+    call.with_acls()?;
     write(&call, &body).await
 }
 
@@ -133,6 +137,7 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     if body.accessor_id != call.id() {
         return Err(ApiError::bad_request("ACL token accessor does not match request path"));
     }
+    call.with_acls()?;
     write(&call, &body).await
 }
 
@@ -217,6 +222,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if accessor.is_empty() {
         return Err(ApiError::bad_request("Missing Token Accessor"));
     }
+    call.with_acls()?;
     let failed =
         |error| ApiError::bad_request(format!("token lookup failed: acl token lookup failed: index error: {error}"));
     let Some(token) = find(&call.view(), accessor).map_err(failed)? else {

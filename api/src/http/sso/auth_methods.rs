@@ -17,6 +17,7 @@ use crate::server::Server;
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclAuthMethods)];
 
 pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let rows: Vec<_> = view.acl_auth_methods().cloned().collect();
@@ -29,6 +30,7 @@ pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError>
 
 pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let row = view.acl_auth_method(&name).cloned();
@@ -44,6 +46,7 @@ pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError>
 
 pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let method = sent(&mut call).await?;
+    call.with_acls()?;
     write(&call, method).await
 }
 
@@ -53,11 +56,13 @@ pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, Api
     if method.name != name {
         return Err(ApiError::bad_request("ACL auth-method name does not match request path"));
     }
+    call.with_acls()?;
     write(&call, method).await
 }
 
 pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
+    call.with_acls()?;
     call.write_namespace()?;
     let written = call.propose(DeleteAclAuthMethods { names: vec![name] }).await?;
     Ok(empty_written(written.index))

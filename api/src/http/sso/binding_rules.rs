@@ -16,6 +16,7 @@ use crate::server::Server;
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclBindingRules)];
 
 pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let rows: Vec<_> = view.acl_binding_rules().cloned().collect();
@@ -28,6 +29,7 @@ pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError>
 
 pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let asked = required_id(&call)?;
+    call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let row = known(view, &asked).cloned();
@@ -44,6 +46,7 @@ pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError>
 
 pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body: BindingRuleBody = call.json().await?;
+    call.with_acls()?;
     write(&call, body).await
 }
 
@@ -56,11 +59,13 @@ pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, Api
     if body.id != asked {
         return Err(ApiError::bad_request("ACL binding rule ID does not match request path"));
     }
+    call.with_acls()?;
     write(&call, body).await
 }
 
 pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let asked = required_id(&call)?;
+    call.with_acls()?;
     call.write_namespace()?;
     // A malformed id names no rule, and is not worth an entry in the log.
     let id = parse(&asked).ok_or(Rejected::AclBindingRuleNotFound)?;

@@ -20,6 +20,7 @@ use crate::server::{Proposal, Server};
 
 pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: LoginBody = super::sent(&mut call).await?;
+    call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
     let wanted =
         [("auth method name", !request.auth_method_name.is_empty()), ("login token", !request.login_token.is_empty())];

@@ -13,6 +13,7 @@ use crate::sso::{AuthUrl, Callback, ExchangeError, OidcError, OpenError};
 
 pub(super) async fn auth_url<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: AuthUrlBody = super::sent(&mut call).await?;
+    call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
     let wanted = [
         ("auth method name", !request.auth_method_name.is_empty()),
@@ -29,6 +30,7 @@ pub(super) async fn auth_url<S: Server>(mut call: Call<S>) -> Result<Response, A
 
 pub(super) async fn complete_auth<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: CompleteAuthBody = super::sent(&mut call).await?;
+    call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
     let wanted = [
         ("auth method name", !request.auth_method_name.is_empty()),
