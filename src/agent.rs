@@ -4,13 +4,13 @@
 mod client_only;
 mod guard;
 mod relay;
+mod shown;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use serde_json::json;
 use songline_api::AgentInfo;
 use songline_api::{Api, Limits, Secure};
 use songline_client::reverse::NodeCalls;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::about::OwnProcess;
 use crate::config::AgentConfig;
-use crate::config::network::{Addresses, advertised};
+use crate::config::network::advertised;
 use crate::https;
 use crate::listen::{self, Bound};
 use crate::outgoing::HttpFetch;
@@ -95,7 +95,7 @@ impl Agent {
             info: info(&config, http),
             config: server_config,
             dir: data_dir.join("server"),
-            agent_config: shown_config(&config, &data_dir),
+            agent_config: shown::config(&config, &data_dir),
             ports,
             disk,
             outgoing: Arc::new(HttpFetch::default()),
@@ -149,7 +149,7 @@ impl Agent {
         let dialer = listen::tls(&config)?.map_or_else(Dialer::plain, Dialer::secured);
         let client_only =
             Arc::new(ClientOnly::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
-        let shown = shown_config(&config, &data_dir);
+        let shown = shown::config(&config, &data_dir);
         let headers = config.response_headers.clone();
         let relay =
             Relay::new(Arc::clone(&client_only), Forwarder::of_node(dialer), shown, config.acl.enabled, headers);
@@ -275,37 +275,4 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
         default_scheduler_config: server.default_scheduler_config,
         response_headers: config.response_headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     }
-}
-
-/// The configuration in the reference's shape, as far as its keys exist here. It holds no secrets.
-fn shown_config(config: &AgentConfig, data_dir: &Path) -> serde_json::Value {
-    let path = |dir: PathBuf| dir.display().to_string();
-    let expected =
-        config.server.as_ref().map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });
-    let addresses = |of: &Addresses| json!({ "HTTP": of.http, "RPC": of.rpc, "Serf": of.serf });
-    json!({
-        "ACL": { "Enabled": config.acl.enabled },
-        "Addresses": addresses(&config.addresses),
-        "AdvertiseAddrs": addresses(&config.advertise),
-        "BindAddr": config.bind_addr,
-        "Client": { "Enabled": config.client.is_some(), "Servers": config.server_addresses() },
-        "DataDir": path(data_dir.to_owned()),
-        "Datacenter": config.datacenter,
-        "DevMode": config.dev,
-        "EnableDebug": config.enable_debug,
-        "LogLevel": config.log_level,
-        "NodeName": config.name,
-        "Ports": { "HTTP": config.http_port, "RPC": config.rpc_port, "Serf": config.serf_port },
-        "Region": config.region,
-        "TLSConfig": {
-            "EnableHTTP": config.tls.http,
-            "EnableRPC": config.tls.rpc,
-            "VerifyServerHostname": config.tls.verify_server_hostname,
-            "VerifyHTTPSClient": config.tls.verify_https_client,
-            "RPCUpgradeMode": config.tls.rpc_upgrade_mode,
-        },
-        "Server": { "Enabled": config.server.is_some(), "BootstrapExpect": expected },
-        "Telemetry": { "PrometheusMetrics": config.prometheus_metrics },
-        "Version": { "Version": REFERENCE_VERSION, "VersionPrerelease": "", "VersionMetadata": "", "Revision": "" },
-    })
 }

@@ -238,6 +238,17 @@ impl Server for Core {
                 ("version", env!("CARGO_PKG_VERSION").into()),
             ]),
         );
+        // There is no Vault: the values of the reference without one.
+        stats.insert(
+            "vault".into(),
+            text(&[
+                ("token_expire_time", String::new()),
+                ("token_last_renewal_time", String::new()),
+                ("token_next_renewal_time", String::new()),
+                ("token_ttl", "0s".into()),
+                ("tracked_for_revoked", "0".into()),
+            ]),
+        );
         if let Some(id) = self.local_node() {
             let allocs = view.allocs_of_node(id).filter(|alloc| !alloc.terminal()).count();
             stats.insert(

@@ -1,0 +1,441 @@
+//! The configuration as `agent/self` shows it: every block in the reference's shape, with the settings of this agent
+//! where they exist here, and the reference's defaults where they do not. It holds no secrets.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use songline_client::ClientConfig;
+use songline_model::{Dur, Str};
+use songline_server::config::{JoinConfig, ServerConfig};
+
+use super::REFERENCE_VERSION;
+use crate::config::AgentConfig;
+use crate::config::network::{Addresses, TlsConfig};
+
+/// The whole configuration.
+pub(super) fn config(config: &AgentConfig, data_dir: &Path) -> Value {
+    let addresses = |of: &Addresses| json!({ "HTTP": of.http, "RPC": of.rpc, "Serf": of.serf });
+    let shown = json!({
+        "ACL": acl(config),
+        "Addresses": addresses(&config.addresses),
+        "AdvertiseAddrs": addresses(&config.advertise),
+        "Audit": { "Enabled": null, "Filters": null, "Sinks": null },
+        "Autopilot": autopilot(),
+        "BindAddr": config.bind_addr,
+        "Client": client(config),
+        "Consul": consul(),
+        "DataDir": data_dir.display().to_string(),
+        "Datacenter": config.datacenter,
+        "DevMode": config.dev,
+        "DisableAnonymousSignature": true,
+        "DisableUpdateCheck": true,
+        "EnableDebug": config.enable_debug,
+        "EnableSyslog": false,
+        "Files": null,
+        "HTTPAPIResponseHeaders": config.response_headers,
+        "LeaveOnInt": config.leave_on_interrupt,
+        "LeaveOnTerm": config.leave_on_terminate,
+        "Limits": limits(config),
+        "LogFile": "",
+        "LogIncludeLocation": false,
+        "LogJson": config.log_json,
+        "LogLevel": config.log_level,
+        "LogRotateBytes": 0,
+        "LogRotateDuration": "",
+        "LogRotateMaxFiles": 0,
+    });
+    let rest = json!({
+        "NodeName": config.name,
+        "PluginDir": "",
+        "Plugins": plugins(config.client.as_ref()),
+        "Ports": { "HTTP": config.http_port, "RPC": config.rpc_port, "Serf": config.serf_port },
+        "Region": config.region,
+        "Sentinel": { "Imports": null },
+        "Server": server(config.server.as_ref(), data_dir),
+        "SyslogFacility": "LOCAL0",
+        "TLSConfig": tls(&config.tls),
+        "Telemetry": telemetry(config),
+        "UI": ui(),
+        "Vault": vault(),
+        "Version": {
+            "BuildDate": "0001-01-01T00:00:00Z",
+            "Revision": "",
+            "Version": REFERENCE_VERSION,
+            "VersionMetadata": "",
+            "VersionPrerelease": "",
+        },
+    });
+    both(shown, rest)
+}
+
+/// The members of two objects.
+fn both(mut first: Value, second: Value) -> Value {
+    if let (Value::Object(first), Value::Object(second)) = (&mut first, second) {
+        first.extend(second);
+    }
+    first
+}
+
+fn acl(config: &AgentConfig) -> Value {
+    json!({
+        "Enabled": config.acl.enabled,
+        "PolicyTTL": 30_000_000_000_i64,
+        "ReplicationToken": "",
+        "RoleTTL": 30_000_000_000_i64,
+        "TokenMaxExpirationTTL": config.acl.token_ttl.max.0,
+        "TokenMinExpirationTTL": config.acl.token_ttl.min.0,
+        "TokenTTL": 30_000_000_000_i64,
+    })
+}
+
+fn autopilot() -> Value {
+    json!({
+        "CleanupDeadServers": null,
+        "DisableUpgradeMigration": null,
+        "EnableCustomUpgrades": null,
+        "EnableRedundancyZones": null,
+        "LastContactThreshold": 200_000_000,
+        "MaxTrailingLogs": 250,
+        "MinQuorum": 0,
+        "ServerStabilizationTime": 10_000_000_000_i64,
+    })
+}
+
+fn limits(config: &AgentConfig) -> Value {
+    json!({
+        "HTTPMaxConnsPerClient": config.http_max_conns_per_client,
+        "HTTPSHandshakeTimeout": config.https_handshake_timeout.to_string(),
+        "RPCHandshakeTimeout": config.rpc_handshake_timeout.to_string(),
+        "RPCMaxConnsPerClient": config.rpc_max_conns_per_client,
+    })
+}
+
+fn join(join: &JoinConfig) -> Value {
+    let listed = |addresses: &[String]| (!addresses.is_empty()).then(|| addresses.to_vec());
+    json!({
+        "RetryInterval": 30_000_000_000_i64,
+        "RetryJoin": join.retry_join,
+        "RetryMaxAttempts": 0,
+        "StartJoin": listed(&join.start_join),
+    })
+}
+
+/// Settings of plugins may hold passwords, so that only the names are shown.
+fn plugins(client: Option<&ClientConfig>) -> Value {
+    let entry = |name: &Str| json!({ "Name": name, "Args": null, "Config": null });
+    let all: Vec<Value> = client.into_iter().flat_map(|client| client.plugins.keys()).map(entry).collect();
+    if all.is_empty() { Value::Null } else { Value::Array(all) }
+}
+
+// ---- the node
+
+fn client(config: &AgentConfig) -> Value {
+    let none = ClientConfig::default();
+    let client = config.client.as_ref().unwrap_or(&none);
+    let shown = json!({
+        "AllocDir": "",
+        "Artifact": artifact(),
+        "BindWildcardDefaultHostNetwork": true,
+        "BridgeNetworkHairpinMode": false,
+        "BridgeNetworkName": "",
+        "BridgeNetworkSubnet": "",
+        "CNIConfigDir": "/opt/cni/config",
+        "CNIPath": "/opt/cni/bin",
+        "CgroupParent": client.cgroup_parent,
+        "ChrootEnv": {},
+        "ClientMaxPort": 14512,
+        "ClientMinPort": 14000,
+        "CpuCompute": client.cpu_total_compute.unwrap_or_default(),
+        "DisableRemoteExec": client.disable_remote_exec,
+        "DiskFreeMB": 0,
+        "DiskTotalMB": client.disk_total_mb.unwrap_or_default(),
+        "Drain": null,
+        "Enabled": config.client.is_some(),
+        "GCDiskUsageThreshold": client.gc_disk_usage_percent,
+        "GCInodeUsageThreshold": 70,
+        "GCInterval": client.gc_interval.0,
+        "GCMaxAllocs": client.gc_allocs_max,
+        "GCParallelDestroys": 2,
+    });
+    let rest = json!({
+        "HostNetworks": null,
+        "HostVolumes": host_volumes(client),
+        "MaxDynamicPort": client.max_dynamic_port,
+        "MaxKillTimeout": client.kill_timeout_max.to_string(),
+        "MemoryMB": client.memory_total_mb.unwrap_or_default(),
+        "Meta": client.meta,
+        "MinDynamicPort": client.min_dynamic_port,
+        "NetworkInterface": client.network_interface,
+        "NetworkSpeed": 0,
+        "NoHostUUID": true,
+        "NodeClass": client.node_class,
+        "NodePool": client.node_pool,
+        "NomadServiceDiscovery": true,
+        "Options": options(config.dev, client),
+        "ReserveableCores": "",
+        "Reserved": reserved(client),
+        "ServerJoin": join(&config.client_join),
+        "Servers": config.server_addresses(),
+        "StateDir": "",
+        "TemplateConfig": template(client),
+    });
+    both(shown, rest)
+}
+
+fn artifact() -> Value {
+    json!({
+        "DecompressionFileCountLimit": 4096,
+        "DecompressionSizeLimit": "100GB",
+        "DisableFilesystemIsolation": false,
+        "GCSTimeout": "30m",
+        "GitTimeout": "30m",
+        "HTTPMaxSize": "100GB",
+        "HTTPReadTimeout": "30m",
+        "HgTimeout": "30m",
+        "S3Timeout": "30m",
+        "SetEnvironmentVariables": "",
+    })
+}
+
+fn host_volumes(client: &ClientConfig) -> Value {
+    let entry = |(name, volume): (&Str, &songline_model::ClientHostVolumeConfig)| json!({ "Name": name, "Path": volume.path, "ReadOnly": volume.read_only });
+    let all: Vec<Value> = client.host_volumes.iter().map(entry).collect();
+    if all.is_empty() { Value::Null } else { Value::Array(all) }
+}
+
+/// Options of the node. In dev mode also those that the reference sets there.
+fn options(dev: bool, client: &ClientConfig) -> BTreeMap<String, String> {
+    const OF_DEV: [(&str, &str); 4] = [
+        ("driver.allowlist", ""),
+        ("driver.docker.volumes", "true"),
+        ("driver.raw_exec.enable", "true"),
+        ("test.tighten_network_timeouts", "true"),
+    ];
+    let of_dev = OF_DEV.iter().filter(|_| dev).map(|(name, value)| ((*name).to_string(), (*value).to_string()));
+    let given = client.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    of_dev.chain(given).collect()
+}
+
+fn reserved(client: &ClientConfig) -> Value {
+    let reserved = &client.reserved;
+    let cores: Vec<String> = reserved.cpu.reserved_cpu_cores.iter().flatten().map(|core| core.to_string()).collect();
+    json!({
+        "CPU": reserved.cpu.cpu_shares,
+        "Cores": cores.join(","),
+        "DiskMB": reserved.disk.disk_mb,
+        "MemoryMB": reserved.memory.memory_mb,
+        "ReservedPorts": reserved.networks.reserved_host_ports,
+    })
+}
+
+fn template(client: &ClientConfig) -> Value {
+    let settings = &client.template;
+    json!({
+        "BlockQueryWaitTime": settings.block_query_wait.0,
+        "BlockQueryWaitTimeHCL": "",
+        "ConsulRetry": null,
+        "DisableSandbox": false,
+        "FunctionBlacklist": null,
+        "FunctionDenylist": settings.denied,
+        "MaxStale": null,
+        "MaxStaleHCL": "",
+        "NomadRetry": {
+            "Attempts": settings.nomad_retry.attempts,
+            "Backoff": settings.nomad_retry.backoff.0,
+            "MaxBackoff": settings.nomad_retry.backoff_max.0,
+        },
+        "VaultRetry": null,
+    })
+}
+
+// ---- the server
+
+fn server(server: Option<&ServerConfig>, data_dir: &Path) -> Value {
+    let none = ServerConfig::default();
+    let expected = server.map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });
+    let (enabled, server) = (server.is_some(), server.unwrap_or(&none));
+    let text = |span: Dur| span.to_string();
+    let shown = json!({
+        "ACLTokenGCThreshold": text(server.gc.acl_token),
+        "AuthoritativeRegion": "",
+        "BatchEvalGCThreshold": text(server.gc.batch_eval),
+        "BootstrapExpect": expected,
+        "CSIPluginGCThreshold": text(server.gc.csi_plugin),
+        "CSIVolumeClaimGCInterval": text(server.csi_volume_gc_interval),
+        "CSIVolumeClaimGCThreshold": text(server.gc.csi_volume),
+        "DataDir": if enabled { data_dir.join("server").display().to_string() } else { String::new() },
+        "DefaultSchedulerConfig": server.default_scheduler_config,
+        "DeploymentGCThreshold": text(server.gc.deployment),
+        "DeploymentQueryRateLimit": 0,
+        "EnableEventBroker": server.enable_event_broker,
+        "Enabled": enabled,
+        "EnabledSchedulers": null,
+        "EvalGCThreshold": text(server.gc.eval),
+        "EventBufferSize": server.event_buffer_size,
+        "FailoverHeartbeatTTL": server.heartbeats.failover_ttl.0,
+        "HeartbeatGrace": server.heartbeats.grace.0,
+        "JobDefaultPriority": 50,
+        "JobGCInterval": text(server.gc_interval),
+        "JobGCThreshold": text(server.gc.job),
+        "JobMaxPriority": server.job_max_priority,
+        "JobMaxSourceSize": server.job_max_source_bytes.to_string(),
+        "JobTrackedVersions": server.job_tracked_versions,
+        "LicenseEnv": "",
+        "LicensePath": "",
+    });
+    let rest = json!({
+        "MaxHeartbeatsPerSecond": server.heartbeats.per_second_max,
+        "MinHeartbeatTTL": server.heartbeats.min_ttl.0,
+        "NodeGCThreshold": text(server.gc.node),
+        "NonVotingServer": server.non_voting_server,
+        "NumSchedulers": server.num_schedulers,
+        "PlanRejectionTracker": {
+            "Enabled": server.plan_rejections.enabled,
+            "NodeThreshold": server.plan_rejections.node_threshold,
+            "NodeWindow": server.plan_rejections.node_window.0,
+        },
+        "RaftBoltConfig": null,
+        "RaftMultiplier": null,
+        "RaftProtocol": 3,
+        "RaftSnapshotInterval": null,
+        "RaftSnapshotThreshold": null,
+        "RaftTrailingLogs": null,
+        "RedundancyZone": "",
+        "RejoinAfterLeave": server.rejoin_after_leave,
+        "RetryInterval": 0,
+        "RetryJoin": [],
+        "RetryMaxAttempts": 0,
+        "RootKeyGCInterval": text(server.root_key_gc_interval),
+        "RootKeyGCThreshold": text(server.root_keys.gc),
+        "RootKeyRotationThreshold": text(server.root_keys.rotation),
+        "Search": { "FuzzyEnabled": true, "LimitQuery": 20, "LimitResults": 100, "MinTermLength": 2 },
+        "ServerJoin": join(&server.join),
+        "StartJoin": [],
+        "UpgradeVersion": "",
+    });
+    both(shown, rest)
+}
+
+// ---- the other blocks
+
+fn tls(tls: &TlsConfig) -> Value {
+    let file = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    json!({
+        "CAFile": file(&tls.ca_file).unwrap_or_default(),
+        "CertFile": file(&tls.cert_file).unwrap_or_default(),
+        "Checksum": "",
+        "EnableHTTP": tls.http,
+        "EnableRPC": tls.rpc,
+        "KeyFile": file(&tls.key_file).unwrap_or_default(),
+        "KeyLoader": {},
+        "RPCUpgradeMode": tls.rpc_upgrade_mode,
+        "TLSCipherSuites": "",
+        "TLSMinVersion": "",
+        "TLSPreferServerCipherSuites": false,
+        "VerifyHTTPSClient": tls.verify_https_client,
+        "VerifyServerHostname": tls.verify_server_hostname,
+    })
+}
+
+fn telemetry(config: &AgentConfig) -> Value {
+    const OF_CIRCONUS: [&str; 13] = [
+        "CirconusAPIApp",
+        "CirconusAPIToken",
+        "CirconusAPIURL",
+        "CirconusBrokerID",
+        "CirconusBrokerSelectTag",
+        "CirconusCheckDisplayName",
+        "CirconusCheckForceMetricActivation",
+        "CirconusCheckID",
+        "CirconusCheckInstanceID",
+        "CirconusCheckSearchTag",
+        "CirconusCheckSubmissionURL",
+        "CirconusCheckTags",
+        "CirconusSubmissionInterval",
+    ];
+    let shown = json!({
+        "CollectionInterval": "1s",
+        "DataDogAddr": "",
+        "DataDogTags": null,
+        "DisableDispatchedJobSummaryMetrics": !config.dispatched_metrics,
+        "DisableHostname": false,
+        "DisableRPCRateMetricsLabels": !config.rpc_rate_labels,
+        "FilterDefault": null,
+        "PrefixFilter": null,
+        "PrometheusMetrics": config.prometheus_metrics,
+        "PublishAllocationMetrics": config.dev,
+        "PublishNodeMetrics": config.dev,
+        "StatsdAddr": "",
+        "StatsiteAddr": "",
+        "UseNodeName": false,
+    });
+    both(shown, OF_CIRCONUS.iter().map(|name| ((*name).to_string(), json!(""))).collect())
+}
+
+fn ui() -> Value {
+    json!({
+        "Consul": { "BaseUIURL": "" },
+        "ContentSecurityPolicy": {
+            "ConnectSrc": ["*"],
+            "DefaultSrc": ["'none'"],
+            "FormAction": ["'none'"],
+            "FrameAncestors": ["'none'"],
+            "ImgSrc": ["'self'", "data:"],
+            "ScriptSrc": ["'self'"],
+            "StyleSrc": ["'self'", "'unsafe-inline'"],
+        },
+        "Enabled": true,
+        "Label": { "BackgroundColor": "", "Text": "", "TextColor": "" },
+        "Vault": { "BaseUIURL": "" },
+    })
+}
+
+fn consul() -> Value {
+    json!({
+        "Addr": "127.0.0.1:8500",
+        "AllowUnauthenticated": true,
+        "Auth": "",
+        "AutoAdvertise": false,
+        "CAFile": "",
+        "CertFile": "",
+        "ChecksUseAdvertise": false,
+        "ClientAutoJoin": false,
+        "ClientHTTPCheckName": "Nomad Client HTTP Check",
+        "ClientServiceName": "nomad-client",
+        "EnableSSL": false,
+        "GRPCAddr": "",
+        "GRPCCAFile": "",
+        "KeyFile": "",
+        "Namespace": "",
+        "ServerAutoJoin": false,
+        "ServerHTTPCheckName": "Nomad Server HTTP Check",
+        "ServerRPCCheckName": "Nomad Server RPC Check",
+        "ServerSerfCheckName": "Nomad Server Serf Check",
+        "ServerServiceName": "nomad",
+        "ShareSSL": null,
+        "Tags": null,
+        "Timeout": 5_000_000_000_i64,
+        "Token": "",
+        "VerifySSL": true,
+    })
+}
+
+fn vault() -> Value {
+    json!({
+        "Addr": "https://vault.service.consul:8200",
+        "AllowUnauthenticated": true,
+        "ConnectionRetryIntv": 30_000_000_000_i64,
+        "Enabled": null,
+        "Namespace": "",
+        "Role": "",
+        "TLSCaFile": "",
+        "TLSCaPath": "",
+        "TLSCertFile": "",
+        "TLSKeyFile": "",
+        "TLSServerName": "",
+        "TLSSkipVerify": null,
+        "TaskTokenTTL": "",
+        "Token": "",
+    })
+}
