@@ -39,7 +39,7 @@ impl AboutAgent for OwnProcess {
         let allowed = self.allowed();
         async move {
             allowed?;
-            about::profile(&ask.name).await
+            about::profile(&ask).await
         }
         .boxed()
     }

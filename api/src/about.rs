@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use songline_rpc::{AskMonitor, Profile, RpcError, StreamFrame};
+use songline_rpc::{AskMonitor, AskProfile, Profile, RpcError, StreamFrame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -23,10 +23,10 @@ pub async fn host() -> Result<Bytes, RpcError> {
 }
 
 /// A profile by its name in the HTTP path.
-pub async fn profile(name: &str) -> Result<Profile, RpcError> {
-    let payload = pprof::profile(name).await.map_err(coded)?.into();
-    let headers = pprof::HEADERS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    Ok(Profile { headers, payload })
+pub async fn profile(ask: &AskProfile) -> Result<Profile, RpcError> {
+    let content = pprof::profile(ask).await.map_err(coded)?;
+    let headers = content.headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Ok(Profile { headers, payload: content.payload.into() })
 }
 
 /// Log lines from now on, until the receiver is dropped or `closing` is cancelled.

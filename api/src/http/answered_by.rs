@@ -20,7 +20,8 @@ pub enum AnsweredBy {
 
 /// Prefixes of the routes that the receiving server answers. All others default to the leader, so that a new route is
 /// correct before it is fast.
-const ASKED: [&str; 13] = [
+const ASKED: [&str; 14] = [
+    "/debug/",
     "/ui/",
     "/v1/agent/",
     "/v1/client/",

@@ -1,8 +1,10 @@
-//! Profiles of the agent's process: its command line and its threads. The process has no Go runtime, so other
-//! profiles do not exist.
+//! Profiles of the agent's process: its command line, its threads, and their use of the processor, for `go tool pprof`
+//! or as text. The process has no Go runtime, so other profiles do not exist, and a stack is the name of its thread.
 
-use std::fmt::Write as _;
-use std::fs;
+mod proto;
+mod threads;
+
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -18,54 +20,107 @@ use crate::http::host::{Asked, agent_of, asked_for};
 use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
 
-/// Profiles of the reference that are not offered: they are about Go's runtime, or would need a profiler in this
-/// process.
-const NOT_OFFERED: [&str; 6] = ["profile", "trace", "heap", "allocs", "block", "mutex"];
+/// Profiles of the reference that are not offered: they are about Go's runtime, or would need an allocator that keeps
+/// account.
+const NOT_OFFERED: [&str; 5] = ["trace", "heap", "allocs", "block", "mutex"];
+/// Longest time for which the use of the processor is measured, in seconds.
+const SECONDS_MAX: u64 = 300;
 
-/// Headers of every offered profile.
-pub(crate) const HEADERS: [(&str, &str); 2] =
-    [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")];
+/// A profile as it is sent.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Content {
+    fn text(text: String) -> Self {
+        let headers = vec![
+            ("content-type", "text/plain; charset=utf-8".to_owned()),
+            ("x-content-type-options", "nosniff".to_owned()),
+        ];
+        Self { headers, payload: text.into_bytes() }
+    }
+
+    /// A file for `go tool pprof`.
+    fn file(name: &str, payload: Vec<u8>) -> Self {
+        let disposition = format!("attachment; filename={name:?}");
+        let headers = vec![
+            ("content-type", "application/octet-stream".to_owned()),
+            ("x-content-type-options", "nosniff".to_owned()),
+            ("content-disposition", disposition),
+        ];
+        Self { headers, payload }
+    }
+}
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/agent/pprof/", "{}", Capability::Servers(Access::Write), |call| Box::pin(asked(call)));
+    const WRITE: Capability = Capability::Servers(Access::Write);
+    mux.add(Methods::Get, "/v1/agent/pprof/", "{}", WRITE, |call| Box::pin(asked(call)));
+    mux.add(Methods::Get, "/debug/pprof/", "{}", WRITE, |call| Box::pin(own(call)));
+}
+
+/// Refuses profiles of an agent without ACLs that does not enable them. With ACLs the token decides.
+fn allowed<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
+    let info = call.server.info();
+    if info.acl.enabled || info.enable_debug { Ok(()) } else { Err(denied()) }
+}
+
+/// Answers with a profile of this agent, at the path of the reference's own debugging routes.
+async fn own<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+    allowed(&call)?;
+    let content = profile(&parameters(&call)).await?;
+    Ok(answer(content.payload, content.headers.iter().map(|(name, value)| (*name, value.as_str()))))
+}
+
+/// What the request asks for. Numbers that are none have their defaults.
+fn parameters<S: Server>(call: &Call<S>) -> AskProfile {
+    let query = call.query();
+    let number = |name: &str| query.text(name).parse().ok();
+    AskProfile {
+        name: call.id().into(),
+        seconds: number("seconds").unwrap_or(1),
+        debug: number("debug").unwrap_or_default(),
+        gc: number("gc").unwrap_or_default(),
+    }
 }
 
 /// Answers with a profile of the requested agent.
 async fn asked<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    // With ACLs enabled, the token decides.
-    if !call.server.info().acl.enabled && !call.server.info().enable_debug {
-        return Err(denied());
+    allowed(&call)?;
+    if call.id().is_empty() {
+        return Err(ApiError::not_found("Invalid method"));
     }
-    match asked_for(&call)? {
-        Asked::Own(_) => Ok(answer(profile(call.id()).await?, HEADERS)),
-        Asked::Node(node) => {
-            let query = call.query();
-            let number = |name: &str| query.text(name).parse().unwrap_or_default();
-            let ask = AskProfile {
-                name: call.id().into(),
-                seconds: if query.text("seconds").is_empty() { 1 } else { number("seconds") },
-                debug: number("debug"),
-                gc: number("gc"),
-            };
-            let found = agent_of(&call, node)?.agent_profile(ask).await?;
-            Ok(answer(found.payload, found.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))))
-        }
-    }
+    let Asked::Node(node) = asked_for(&call)? else { return own(call).await };
+    let found = agent_of(&call, node)?.agent_profile(parameters(&call)).await?;
+    Ok(answer(found.payload, found.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))))
 }
 
-/// A profile of this process by name.
-pub(crate) async fn profile(name: &str) -> Result<String, ApiError> {
+/// A profile of this process by name. `profile` takes as many seconds as it is asked for.
+pub(crate) async fn profile(ask: &AskProfile) -> Result<Content, ApiError> {
+    let name = ask.name.as_str();
     match name {
         "cmdline" => {
             let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-            Ok(args.join("\0"))
+            Ok(Content::text(args.join("\0")))
         }
         "goroutine" | "threadcreate" => {
-            let shown = tokio::task::spawn_blocking(threads).await;
-            shown.map_err(|error| ApiError::internal(error.to_string()))
+            let all = threads::now().await?;
+            Ok(if ask.debug > 0 {
+                Content::text(threads::shown(&all))
+            } else {
+                Content::file(name, threads::counted(&all))
+            })
+        }
+        "profile" => {
+            let span = Duration::from_secs(u64::try_from(ask.seconds).unwrap_or(1).clamp(1, SECONDS_MAX));
+            let before = threads::now().await?;
+            tokio::time::sleep(span).await;
+            Ok(Content::file(name, threads::used(&before, &threads::now().await?, span)))
         }
         name if NOT_OFFERED.contains(&name) => {
-            let text = format!("this agent has no profile {name:?}: it has cmdline, goroutine and threadcreate");
+            let text =
+                format!("this agent has no profile {name:?}: it has cmdline, goroutine, profile and threadcreate");
             Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, text))
         }
         name => Err(ApiError::not_found(format!("Pprof profile not found profile: {name}"))),
@@ -81,35 +136,4 @@ fn answer<'h>(content: impl Into<Body>, headers: impl IntoIterator<Item = (&'h s
         }
     }
     response
-}
-
-/// Threads of this process: name, state, and processor time in ticks of 10 milliseconds.
-fn threads() -> String {
-    let mut rows: Vec<(u64, String, String, u64)> = Vec::new();
-    for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
-        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        let Some((head, rest)) = stat.rsplit_once(") ") else { continue };
-        let (id, name) = head.split_once(" (").unwrap_or_default();
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-        let state = fields.first().copied().unwrap_or_default().to_owned();
-        rows.push((id.parse().unwrap_or(0), name.to_owned(), state, number(11) + number(12)));
-    }
-    rows.sort();
-    let mut shown = format!("threads: {}\n", rows.len());
-    for (id, name, state, ticks) in rows {
-        let _ = writeln!(shown, "{id:>8} {state} {ticks:>8} {name}");
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::threads;
-
-    #[test]
-    fn thread_dump_lists_at_least_one_thread() {
-        let shown = threads();
-        assert!(shown.starts_with("threads: ") && shown.lines().count() > 1, "{shown}");
-    }
 }

@@ -446,6 +446,7 @@ fn routes_answered_by_the_asked_server_are_listed() {
     let asked = routes::<Memory>().into_iter().filter(|route| route.answered_by == AnsweredBy::Asked);
     let text: String = asked.map(|route| format!("{} {}\n", route.path, route.methods.as_str())).collect();
     expect![[r#"
+        /debug/pprof/{} GET
         /ui/{} *
         /v1/agent/health GET
         /v1/agent/host GET
