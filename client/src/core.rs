@@ -17,7 +17,7 @@ mod task;
 mod tracker;
 mod watch;
 
-pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, Workload};
+pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, Workload, signalled};
 pub use checks::{CheckMode, CheckOutcome, CheckPlan, CheckRequest};
 pub use coordinator::{Coordinator, Stage};
 pub use health::{HealthWatcher, Verdict};

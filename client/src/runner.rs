@@ -27,7 +27,7 @@ use crate::beneath::Dir;
 use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
-use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload};
+use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload, signalled};
 use crate::driver::{Driver, Process, RunId, TaskConfig};
 use crate::previous::Earlier;
 use crate::services::{Announcer, Registrar};
@@ -274,8 +274,8 @@ impl Shell {
             Order::Signal { task, signal, reply } => {
                 let outcome = match self.machine.signal(&task, &signal, now) {
                     Ok(effects) => {
-                        let errors = self.perform(effects).await;
-                        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+                        let failed = self.perform(effects).await;
+                        signalled(&task, failed)
                     }
                     Err(error) => Err(error),
                 };
@@ -284,8 +284,8 @@ impl Shell {
         }
     }
 
-    /// Carries effects out in their order. Returns the errors of failed signals.
-    async fn perform(&mut self, effects: Vec<Effect>) -> Vec<String> {
+    /// Carries effects out in their order. Returns the tasks that could not be signalled, with the errors.
+    async fn perform(&mut self, effects: Vec<Effect>) -> Vec<(Str, String)> {
         let mut errors = Vec::new();
         let (mut unrecorded, mut checks_begun) = (false, 0);
         for effect in effects {
@@ -323,7 +323,7 @@ impl Shell {
                         .get(&task)
                         .map_or_else(|| Err("Task not running".to_owned()), |process| process.signal(&signal));
                     if let Err(error) = sent {
-                        errors.push(format!("Failed to signal task: {task}, err: {error}"));
+                        errors.push((task, error));
                     }
                 }
                 // The directory of the run is the only record of the run's end, so it stays until the allocation is

@@ -7,6 +7,7 @@ mod logs;
 mod snapshot;
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +15,14 @@ use bytes::Bytes;
 use songline_model::{AllocId, Allocation, Str, migrate_token};
 use songline_rpc::message::CheckResult;
 use songline_rpc::{
-    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
-    RpcError, Servers, StreamFrame,
+    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Origin, Profile, ReadFile,
+    ReadLogs, RpcError, Servers, StreamFrame,
 };
 use tokio::sync::mpsc;
 
 use crate::about::AboutAgent;
 use crate::agent::Client;
+use crate::core::signalled;
 use crate::fingerprint::mhz_per_core;
 use crate::runner::Runner;
 use crate::stats::{self, CpuTimes, Interval, TaskUsage};
@@ -31,6 +33,9 @@ pub(crate) use exec::SESSIONS_MAX;
 const FRAMES_MAX: usize = 16;
 /// Interval over which processor usage is measured for one answer.
 const USAGE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Error of a task that does not run, and of each task of a collected allocation.
+const NOT_RUNNING: &str = "Task not running";
 
 /// Frames of an answer.
 type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
@@ -66,9 +71,20 @@ impl<S: Servers> Client<S> {
     }
 }
 
+/// The names in a path below the directory of an allocation.
+fn below(path: &str) -> impl Iterator<Item = Component<'_>> {
+    Path::new(path).components().filter(|part| matches!(part, Component::Normal(_)))
+}
+
 impl<S: Servers> NodeAgent for Client<S> {
     async fn fs_list(&self, alloc: AllocId, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
-        let (dir, path) = (self.present(alloc)?.dir.clone(), path.to_owned());
+        let runner = self.runner(alloc)?;
+        if runner.view().destroyed {
+            let shown: PathBuf = runner.dir.root().components().chain(below(path)).collect();
+            let text = format!("open {}: no such file or directory", shown.display());
+            return Err(RpcError::Coded { code: 404, text });
+        }
+        let (dir, path) = (runner.dir.clone(), path.to_owned());
         blocking(move || files::list(&dir, &path)).await
     }
 
@@ -80,7 +96,18 @@ impl<S: Servers> NodeAgent for Client<S> {
     async fn fs_read(&self, read: ReadFile) -> Result<Frames, RpcError> {
         let dir = self.present(read.alloc)?.dir.clone();
         let (show, path) = (read.path.clone(), read.path.to_string());
-        let file = blocking(move || files::readable(&dir, &path)).await?;
+        let (offset, origin) = (read.offset, read.origin);
+        let file = blocking(move || {
+            let file = files::readable(&dir, &path)?;
+            if offset < 0 && origin == Origin::Start {
+                // The reference shows the offset as the character of this number, of which there is none.
+                let shown: PathBuf = dir.root().components().chain(below(&path)).collect();
+                let text = format!("can't seek to offset '\u{FFFD}': seek {}: invalid argument", shown.display());
+                return Err(RpcError::Remote(text));
+            }
+            Ok(file)
+        })
+        .await?;
         let (to, frames) = mpsc::channel(FRAMES_MAX);
         self.inner.shared.tracker.spawn(follow::file(self.inner.shared.cancel.clone(), file, show, read, to));
         Ok(frames)
@@ -103,15 +130,31 @@ impl<S: Servers> NodeAgent for Client<S> {
             (true, true) => "User requested all tasks to restart",
             (true, false) => "User requested running tasks to restart",
         };
-        self.runner(alloc)?.restart(task, all, reason).await.map_err(RpcError::Remote)
+        let runner = self.runner(alloc)?;
+        if runner.view().destroyed {
+            let why = if task.is_empty() { "restart of an alloc that should not run" } else { NOT_RUNNING };
+            return Err(RpcError::remote(why));
+        }
+        runner.restart(task, all, reason).await.map_err(RpcError::Remote)
     }
 
     async fn alloc_signal(&self, alloc: AllocId, task: &str, signal: &str) -> Result<(), RpcError> {
-        self.runner(alloc)?.signal(task, signal).await.map_err(RpcError::Remote)
+        let runner = self.runner(alloc)?;
+        let view = runner.view();
+        if !view.destroyed {
+            return runner.signal(task, signal).await.map_err(RpcError::Remote);
+        }
+        let names: Vec<Str> = view.update.tasks().map(|(name, _)| name.clone()).collect();
+        if !task.is_empty() && !names.iter().any(|name| name == task) {
+            return Err(RpcError::remote("Task not found"));
+        }
+        let failed = names.into_iter().map(|name| (name, NOT_RUNNING.to_owned())).collect();
+        signalled(task, failed).map_err(RpcError::Remote)
     }
 
     async fn alloc_gc(&self, alloc: AllocId) -> Result<(), RpcError> {
-        if self.inner.collect_one(&alloc).await {
+        let collected = self.inner.all().get(&alloc).is_some_and(|runner| runner.view().destroyed);
+        if collected || self.inner.collect_one(&alloc).await {
             return Ok(());
         }
         Err(RpcError::remote("No such allocation on client, or allocation not eligible for GC"))

@@ -123,6 +123,17 @@ impl Filter {
         eval::test(&self.root, &eval::Fields(row))
     }
 
+    /// Whether a row matches that has further fields, of these names, in a second struct. `derived` is called only for
+    /// filters that read one of them.
+    pub fn matches_beside<T: Serialize, D: Serialize>(
+        &self,
+        row: &T,
+        names: &[&str],
+        derived: impl Fn() -> D,
+    ) -> Result<bool, EvalError> {
+        eval::test(&self.root, &eval::Beside { row, names, derived })
+    }
+
     /// The first regular expression that does not compile, with the reason. Without this check the error appears only
     /// when a row is tested.
     #[must_use]

@@ -49,7 +49,7 @@ impl Serialize for EventAlloc<'_> {
 /// Resources in the form of the time before groups and tasks had their own.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct LegacyResources {
+pub struct LegacyResources {
     #[serde(skip_serializing_if = "Option::is_none")]
     resources: Option<Resources>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,11 @@ struct LegacyResources {
 }
 
 impl LegacyResources {
-    fn new(alloc: &Allocation) -> Self {
+    /// Names of the fields, by which filters read them.
+    pub const NAMES: [&'static str; 3] = ["Resources", "SharedResources", "TaskResources"];
+
+    /// Computes the resources of an allocation.
+    pub fn new(alloc: &Allocation) -> Self {
         let Some(allocated) = &alloc.allocated_resources else {
             return Self { resources: None, shared_resources: None, task_resources: None };
         };

@@ -13,7 +13,7 @@ use songline_lang::go_json;
 use songline_model::{AllocId, Allocation, DesiredTransition, EvalId, EvalStatus, EvalTrigger, Evaluation, Str};
 use songline_projections::{State, Table};
 use songline_rpc::NodeAgent;
-use songline_wire::alloc::{AllocFields, AllocStub, AllocView};
+use songline_wire::alloc::{AllocFields, AllocStub, AllocView, LegacyResources};
 use songline_wire::responses::{AllocStopResponse, WriteMeta};
 
 use crate::error::ApiError;
@@ -23,7 +23,7 @@ use crate::http::capability::Capability;
 use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
-use crate::http::params::ReadParams;
+use crate::http::params::{ReadParams, parse_bool, quote};
 use crate::server::Server;
 use songline_lang::acl::{Acl, NamespaceCapability};
 
@@ -95,8 +95,7 @@ pub(super) fn readable<'v>(acl: &Acl, rows: impl Iterator<Item = &'v Arc<Allocat
 fn list_fields<S: Server>(call: &Call<S>) -> Result<AllocFields, ApiError> {
     let query = call.query();
     let resources = query.boolean("resources")?;
-    // `task_states` is ignored when `resources` is present.
-    let task_states = if resources.is_some() { None } else { query.boolean("task_states")? };
+    let task_states = query.boolean("task_states")?;
     Ok(AllocFields { resources: resources.unwrap_or(false), task_states: task_states.unwrap_or(true), messages: true })
 }
 
@@ -184,7 +183,10 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
             params.in_namespace(&alloc.namespace)
                 && caller.acl().namespace(&alloc.namespace, NamespaceCapability::ReadJob)
         };
-        let page = paging::page(&params, rows(view, &params)?, token, keep)?;
+        let matches = |filter: &Filter, alloc: &Allocation| {
+            filter.matches_beside(alloc, &LegacyResources::NAMES, || LegacyResources::new(alloc))
+        };
+        let page = paging::page_by(&params, rows(view, &params)?, token, keep, matches)?;
         Ok(At { index: view.table_index(Table::Allocs), value: page })
     })
     .await?;
@@ -221,9 +223,11 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
     call.write_namespace()?;
     let query = call.query();
-    let no_shutdown_delay = query.boolean("no_shutdown_delay").map_err(|error| {
+    let delay = query.text("no_shutdown_delay");
+    let no_shutdown_delay = parse_bool(if delay.is_empty() { "false" } else { &delay }).ok_or_else(|| {
         // The reference's error text has this stray byte.
-        ApiError::internal(error.text.replacen("\"no_shutdown_delay\"", "\"no_shutdown_delay\"\u{1}", 1))
+        let reason = format!("strconv.ParseBool: parsing {}: invalid syntax", quote(&delay));
+        ApiError::internal(format!("no_shutdown_delay\u{1} value is not a boolean: {reason}"))
     })?;
     let id = alloc_id(call.id())?;
     let view = call.view();
@@ -245,8 +249,11 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         ..Evaluation::default()
     };
     let eval_id = eval.id;
-    let no_shutdown_delay = Some(no_shutdown_delay.unwrap_or(false));
-    let transition = DesiredTransition { migrate: Some(true), no_shutdown_delay, ..DesiredTransition::default() };
+    let transition = DesiredTransition {
+        migrate: Some(true),
+        no_shutdown_delay: Some(no_shutdown_delay),
+        ..DesiredTransition::default()
+    };
     let written = call.propose(SetDesiredTransitions { allocs: [(id, transition)].into(), evals: vec![eval] }).await?;
     call.written(written.index, &AllocStopResponse { eval_id, index: written.index })
 }

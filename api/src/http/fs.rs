@@ -113,12 +113,15 @@ async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<
         Err(error) if error.code == StatusCode::FORBIDDEN => return Err(error),
         Err(error) => return Ok(shown_as_content(error)),
     };
-    let info = agent.fs_stat(id, &path).await?;
+    let info = match agent.fs_stat(id, &path).await {
+        Ok(info) => info,
+        Err(RpcError::Coded { code: 404, text }) if text.starts_with("state for allocation") => {
+            return Ok(shown_as_content(ApiError::not_found(text)));
+        }
+        Err(error) => return Err(error.into()),
+    };
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
-    }
-    if offset < 0 {
-        return Err(before_the_start(offset));
     }
     let mut frames =
         agent.fs_read(ReadFile { alloc: id, path, offset, origin: Origin::Start, limit, follow: false }).await?;
@@ -175,23 +178,15 @@ async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let offset = offset(&call).map_err(|error| ApiError::internal(error.text))?;
     let origin = origin(&call)?;
-    let follow = call.query().boolean("follow")?.unwrap_or(true);
+    let follow = boolean(&call, "follow").map_err(ApiError::internal)?.unwrap_or(true);
     let (id, agent) = agent(&call, &[])?;
     let info = agent.fs_stat(id, &path).await.map_err(as_bad_request)?;
     if info.is_dir {
         return Err(ApiError::bad_request(format!("file {} is a directory", quote(&path))));
     }
-    if offset < 0 && origin == Origin::Start {
-        return Err(before_the_start(offset));
-    }
     let frames = agent.fs_read(ReadFile { alloc: id, path, offset, origin, limit: 0, follow }).await?;
     let shutdown = call.server.shutdown().clone();
     Ok(frames_response(frames, "text/plain; charset=utf-8", false, shutdown, still_may(call, id, &[])))
-}
-
-/// Error of an offset before the start of a file.
-fn before_the_start(offset: i64) -> ApiError {
-    ApiError::internal(format!("can't seek to offset {offset}: invalid argument"))
 }
 
 /// Makes a missing file the caller's mistake (400), as this route does.
@@ -212,16 +207,8 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if task.is_empty() {
         return Err(ApiError::bad_request("must provide task name"));
     }
-    let boolean = |name: &str| match &*query.text(name) {
-        "" => Ok(false),
-        text => parse_bool(text).ok_or_else(|| {
-            let quoted = quote(text);
-            ApiError::bad_request(format!(
-                "failed to parse {name} field to boolean: strconv.ParseBool: parsing {quoted}: invalid syntax"
-            ))
-        }),
-    };
-    let (follow, plain) = (boolean("follow")?, boolean("plain")?);
+    let flag = |name: &str| boolean(&call, name).map_err(ApiError::bad_request).map(Option::unwrap_or_default);
+    let (follow, plain) = (flag("follow")?, flag("plain")?);
     let kind = Str::new(query.text("type"));
     if kind != "stdout" && kind != "stderr" {
         return Err(ApiError::bad_request("must provide log type (stdout/stderr)"));
@@ -235,11 +222,12 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let view = call.server.view();
     let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found(format!("Unknown allocation \"{id}\"")))?;
     let known = alloc.group().is_some_and(|group| group.tasks.iter().flatten().any(|known| known.name == task));
+    let media = if plain { "text/plain" } else { "application/json" };
     if !known {
-        return Err(ApiError::bad_request(format!("unknown task name {}", quote(&task))));
+        // The stream has begun, so its content type stays.
+        return Ok(refused_in_stream(StatusCode::BAD_REQUEST, format!("unknown task name {}", quote(&task)), media));
     }
     let frames = agent.fs_logs(ReadLogs { alloc: id, task, kind, offset, origin, follow }).await?;
-    let media = if plain { "text/plain" } else { "application/json" };
     let shutdown = call.server.shutdown().clone();
     Ok(frames_response(frames, media, plain, shutdown, still_may(call, id, &[NamespaceCapability::ReadLogs])))
 }
@@ -251,6 +239,26 @@ fn still_may<S: Server>(call: Call<S>, id: AllocId, or: &[NamespaceCapability]) 
     let namespace = call.server.view().alloc(id).map(|alloc| alloc.namespace.clone()).unwrap_or_default();
     let enough = [&[NamespaceCapability::ReadFs], or].concat();
     move || call.recheck().and_then(|()| call.require_in(&namespace, &enough)).is_ok()
+}
+
+/// An error with the content type of the stream that it ends.
+fn refused_in_stream(code: StatusCode, text: String, media: &'static str) -> Response {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+/// A boolean parameter; `None` when it is absent. The error is in the words of these routes.
+fn boolean<S: Server>(call: &Call<S>, name: &str) -> Result<Option<bool>, String> {
+    let text = call.query().text(name);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let quoted = quote(&text);
+    parse_bool(&text).map(Some).ok_or_else(|| {
+        format!("failed to parse {name} field to boolean: strconv.ParseBool: parsing {quoted}: invalid syntax")
+    })
 }
 
 fn offset<S: Server>(call: &Call<S>) -> Result<i64, ApiError> {

@@ -64,6 +64,17 @@ pub fn page<R: Serialize>(
     token: impl Fn(&R) -> Token,
     keep: impl Fn(&R) -> bool,
 ) -> Result<Page<Arc<R>>, ApiError> {
+    page_by(params, rows, token, keep, |filter, row| filter.matches(row))
+}
+
+/// Takes a page like [`page`], of rows that the filter sees as `matches` shows them.
+pub fn page_by<R>(
+    params: &ReadParams,
+    rows: impl Iterator<Item = Arc<R>>,
+    token: impl Fn(&R) -> Token,
+    keep: impl Fn(&R) -> bool,
+    matches: impl Fn(&Filter, &R) -> Result<bool, EvalError>,
+) -> Result<Page<Arc<R>>, ApiError> {
     let filter = parse_filter(&params.filter)?;
     let mut out = Page { rows: Vec::new(), next_token: None };
     let per_page = usize::try_from(params.per_page.max(0)).unwrap_or(0);
@@ -80,7 +91,7 @@ pub fn page<R: Serialize>(
             continue;
         }
         if let Some(filter) = &filter {
-            let passes = filter.matches(element).map_err(|error| read_failed(&error))?;
+            let passes = matches(filter, element).map_err(|error| read_failed(&error))?;
             if !passes {
                 continue;
             }

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, JobType, Str, TaskState,
-    Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Errors, JobType, Str,
+    TaskState, Time,
 };
 use songline_rpc::AllocReport;
 use songline_rpc::message::CheckResult;
@@ -30,6 +30,19 @@ use kill::Killing;
 pub use announce::Workload;
 pub use effect::{Effect, Input};
 pub(super) use observe::has_checks;
+
+/// Outcome of signals to the task `asked`, or to all tasks if it is empty. For one task the error alone is told, for
+/// all of them each error with its task.
+pub fn signalled(asked: &str, failed: Vec<(Str, String)>) -> Result<(), String> {
+    let mut errors = Errors::new();
+    for (task, error) in failed {
+        if !asked.is_empty() {
+            return Err(error);
+        }
+        errors.push(format!("Failed to signal task: {task}, err: {error}"));
+    }
+    errors.into_result().map_err(|errors| errors.to_string())
+}
 
 /// Settings of the agent for every allocation.
 #[derive(Debug, Clone)]
@@ -268,13 +281,14 @@ impl AllocRunner {
             task.signal(signal, now, &mut fx).map_err(|error| error.to_string())?;
             return Ok(self.finish(now, fx));
         }
-        let mut errors = Vec::new();
+        let mut failed = Vec::new();
         for (name, task) in &mut self.tasks {
             if let Err(error) = task.signal(signal, now, &mut fx) {
-                errors.push(format!("Failed to signal task: {name}, err: {error}"));
+                failed.push((name.clone(), error.to_string()));
             }
         }
-        if errors.is_empty() { Ok(self.finish(now, fx)) } else { Err(errors.join("; ")) }
+        signalled("", failed)?;
+        Ok(self.finish(now, fx))
     }
 
     /// Records a reconnect: the servers had lost contact to this node. Adds an event and reports fresh states,

@@ -1,6 +1,8 @@
 //! Evaluation of an expression on a row: the logic, and the comparison of literals with scalars. `walk.rs` finds the
 //! value of a selector.
 
+use serde::Serialize;
+
 use super::syntax::{Binding, Expression, Matching, Selector};
 use super::walk::{Datum, Outcome, Probe, Walker};
 use super::{EvalError, Plain, PlainFields};
@@ -28,6 +30,22 @@ impl<R: PlainFields> Datum for Fields<'_, R> {
             Some(field) => self.0.whole_for(field),
             None => self.0.whole(),
         })
+    }
+}
+
+/// Adapter that makes a row and a struct with its derived fields one [`Datum`].
+pub(super) struct Beside<'a, T, F> {
+    pub(super) row: &'a T,
+    pub(super) names: &'a [&'a str],
+    pub(super) derived: F,
+}
+
+impl<T: Serialize, D: Serialize, F: Fn() -> D> Datum for Beside<'_, T, F> {
+    fn walk(&self, walker: Walker<'_>) -> Result<Outcome, EvalError> {
+        match walker.root() {
+            Some(field) if self.names.contains(&field) => walker.into_value(&(self.derived)()),
+            _ => walker.into_value(self.row),
+        }
     }
 }
 

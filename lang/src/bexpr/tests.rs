@@ -120,6 +120,21 @@ fn check(filters: &str, expected: Expect) {
 }
 
 #[test]
+fn derived_fields_are_read_beside_those_of_the_row() {
+    let row = serde_json::json!({"Name": "a"});
+    let derived = || serde_json::json!({"Resources": {"CPU": 100}});
+    for (text, expected) in [
+        ("Name == a and Resources.CPU == 100", true),
+        ("Resources.CPU == 99", false),
+        ("Resources is empty", false),
+        ("any Resources as name { name == CPU }", true),
+    ] {
+        let filter = Filter::parse(text).expect("the filter is right");
+        assert_eq!(filter.matches_beside(&row, &["Resources"], derived), Ok(expected), "{text}");
+    }
+}
+
+#[test]
 fn scalars_are_compared_as_their_own_type() {
     check(
         r#"Priority == 70

@@ -72,16 +72,9 @@ pub(super) fn text(output: &ExecOutput) -> String {
         ExecOutput::Stderr(bytes) => json!({"stderr": {"data": STANDARD.encode(bytes)}}),
         ExecOutput::StdoutClose => json!({"stdout": {"close": true}}),
         ExecOutput::StderrClose => json!({"stderr": {"close": true}}),
-        ExecOutput::Exited { exit_code, signal } => {
-            let mut result = serde_json::Map::new();
-            if *exit_code != 0 {
-                result.insert("exit_code".to_owned(), json!(exit_code));
-            }
-            if *signal != 0 {
-                result.insert("signal".to_owned(), json!(signal));
-            }
-            json!({"exited": true, "result": result})
-        }
+        // A signal shows in the code alone, which is then 128 and its number.
+        ExecOutput::Exited { exit_code: 0, signal: _ } => json!({"exited": true, "result": {}}),
+        ExecOutput::Exited { exit_code, signal: _ } => json!({"exited": true, "result": {"exit_code": exit_code}}),
     };
     message.to_string()
 }

@@ -4,6 +4,7 @@ use expect_test::expect;
 use songline_model::JobType;
 
 use super::stage::{check, group};
+use crate::core::signalled;
 
 #[test]
 fn restart_of_running_tasks_leaves_ended_tasks_alone() {
@@ -164,5 +165,17 @@ fn reconnect_adds_a_task_event_and_takes_the_new_modify_index() {
                 Reconnected: Client reconnected
             update: running "Tasks are running" None index 99
         "#]],
+    );
+}
+
+#[test]
+fn failed_signals_are_told_with_their_tasks_only_where_no_task_was_named() {
+    let failed = |names: &[&str]| names.iter().map(|name| ((*name).into(), "no way".to_owned())).collect();
+    assert_eq!(signalled("a", failed(&["a"])), Err("no way".to_owned()));
+    assert_eq!(signalled("", failed(&[])), Ok(()));
+    assert_eq!(
+        signalled("", failed(&["a", "b"])),
+        Err("2 errors occurred:\n\t* Failed to signal task: a, err: no way\n\t* Failed to signal task: b, err: no way\n\n"
+            .to_owned())
     );
 }
