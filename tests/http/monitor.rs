@@ -75,6 +75,8 @@ fn scheduler_workers_are_listed_and_can_be_reconfigured() -> Result<()> {
     fewer["num_schedulers"] = json!(1);
     ensure!(story.put("/v1/agent/schedulers/config", &fewer)? == fewer);
     // The one new worker replaces the earlier ones and processes evaluations.
+    let shown = story.get("/v1/agent/schedulers")?;
+    ensure!(shown["schedulers"].as_array().map(Vec::len) == Some(1), "{shown}");
     say_something(&story, "after")?;
     for refused in [
         json!({"num_schedulers": -1, "enabled_schedulers": ["_core"]}),
@@ -98,6 +100,14 @@ fn supported_pprof_profiles_are_served_and_others_refused() -> Result<()> {
     ensure!(status == 200 && text.contains("songline\0agent"), "{status} {text}");
     let (status, text) = ask("/v1/agent/pprof/goroutine?debug=2")?;
     ensure!(status == 200 && text.contains("tokio"), "{status} {text}");
+    let measured = story.ask(&Request::new("GET", "/v1/agent/pprof/profile?seconds=1"))?;
+    ensure!(
+        measured.head.header("Content-Disposition") == Some("attachment; filename=\"profile\""),
+        "{}",
+        measured.text()
+    );
+    ensure!(measured.head.status == 200 && measured.body.starts_with(&[0x1f, 0x8b]), "{}", measured.text());
+    ensure!(ask("/debug/pprof/cmdline")?.0 == 200);
     ensure!(ask("/v1/agent/pprof/heap")?.0 == 501);
     ensure!(ask("/v1/agent/pprof/nonsense")?.0 == 404);
     ensure!(ask("/v1/agent/pprof/cmdline?server_id=nobody")? == (500, "unknown Nomad server nobody".to_owned()));

@@ -110,7 +110,7 @@ fn body_fields_of_the_wrong_type_are_refused_with_go_errors() -> Result<()> {
             PUT /v1/var/a {"Items": []}
                 400 json: cannot unmarshal array into Go struct field VariableDecrypted.Items of type structs.VariableItems
             PUT /v1/var/a {"CreateTime": "x"}
-                400 json: cannot unmarshal string into Go struct field VariableDecrypted.CreateTime of type int64
+                400 json: cannot unmarshal string into Go struct field VariableDecrypted.VariableMetadata.CreateTime of type int64
         "#]],
     )
 }

@@ -135,10 +135,11 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("Request body is empty"));
     }
     let request: VariableRequest = go_json::from_slice_named(&body, NAMES).map_err(|error| {
-        // In the reference, the items are of a named type and their values of an unnamed one.
-        ApiError::bad_request(
-            error.to_string().replace("Items of type map[string]string", "Items of type structs.VariableItems"),
-        )
+        // In the reference, the items are of a named type and their values of an unnamed one, and all else is in an
+        // embedded struct, which is part of the path.
+        let text = error.to_string().replace("Items of type map[string]string", "Items of type structs.VariableItems");
+        let text = text.replace("field VariableDecrypted.", "field VariableDecrypted.VariableMetadata.");
+        ApiError::bad_request(text.replace("VariableMetadata.Items", "Items"))
     })?;
     let items = request.items.filter(|items| !items.0.is_empty());
     let Some(items) = items else {
