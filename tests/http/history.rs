@@ -233,7 +233,6 @@ fn routes_without_past_reads_are_exactly_the_listed_ones() -> Result<()> {
         }
     }
     expect![[r#"
-        /debug/pprof/{}
         /ui/{}
         /v1/agent/health
         /v1/agent/host
