@@ -13,8 +13,9 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use songline_model::{AllocId, Blob, Dur, Str};
+use songline_model::{AllocId, Blob, DnsConfig, Dur, Str};
 
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
@@ -51,6 +52,39 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Removes all remains of a run, running or not.
     fn destroy(&self, run: RunId) -> Boxed<'_, ()>;
+
+    /// Whether tasks of the driver need a network namespace that the driver itself creates.
+    fn owns_network(&self) -> bool {
+        false
+    }
+
+    /// Creates the network namespace of an allocation, or finds it again: repeating the call is harmless. The namespace
+    /// has no interface but a loopback. An empty host name leaves the name to the driver.
+    fn create_network(&self, alloc: &AllocId, _hostname: &str) -> Boxed<'_, Result<AllocNetwork, String>> {
+        let refused = format!("the driver makes no network for allocation {alloc}");
+        Box::pin(async move { Err(refused) })
+    }
+
+    /// Removes a network namespace that [`Self::create_network`] returned. A namespace that is gone is no error.
+    fn destroy_network(&self, alloc: &AllocId, _network: &AllocNetwork) -> Boxed<'_, Result<(), String>> {
+        let refused = format!("the driver made no network for allocation {alloc}");
+        Box::pin(async move { Err(refused) })
+    }
+}
+
+/// Network namespace that the tasks of an allocation share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AllocNetwork {
+    /// Path of the namespace on the host.
+    pub path: PathBuf,
+    /// Container that holds the namespace, if a container engine does.
+    pub container: Option<String>,
+    /// Host name of the tasks; empty leaves it to the driver.
+    pub hostname: String,
+    /// File on the host that tasks see as `/etc/hosts`.
+    pub hosts_file: Option<PathBuf>,
+    /// Name resolution that the job asks for.
+    pub dns: Option<DnsConfig>,
 }
 
 /// A started task: running, or ended and remembered.
@@ -122,6 +156,8 @@ pub struct TaskConfig {
     pub cores: Vec<u64>,
     /// Host directories to mount in the task. Their destinations may be relative to the task's root.
     pub mounts: Vec<Bind>,
+    /// Network namespace of the allocation; `None` is the host's.
+    pub network: Option<AllocNetwork>,
 }
 
 /// Result of fingerprinting a driver.

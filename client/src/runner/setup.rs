@@ -165,6 +165,7 @@ pub(super) async fn configure(
         memory_max_mb: resources.memory.memory_max_mb,
         cores: resources.cpu.reserved_cores.unwrap_or_default(),
         mounts,
+        network: None,
     })
 }
 
