@@ -123,7 +123,7 @@ impl<S: Servers> Client<S> {
             }
         };
         let drivers = driver::all(&config);
-        let mut node = first_node(&config, &auth, &drivers, clock.now());
+        let mut node = first_node(&config, &auth, &drivers, clock.now()).await;
         let layers = Layers::new(node.meta.take().unwrap_or_default(), meta);
         node.meta = Some(layers.merged());
         let (news, inbox) = mpsc::unbounded_channel();
@@ -423,7 +423,7 @@ impl<S: Servers> Inner<S> {
             tokio::time::sleep(FINGERPRINT_PERIOD).await;
             let mut changed = false;
             for (name, driver) in &self.shared.drivers {
-                let print = driver.fingerprint();
+                let print = driver.fingerprint().await;
                 let mut node = Node::clone(&self.node());
                 let (news, flipped) = fingerprint::apply_driver(&mut node, name, &print, self.now());
                 if news {
@@ -485,7 +485,7 @@ fn parse_identity(text: &str) -> Option<NodeAuth> {
     Some(NodeAuth { id: id.parse().ok()?, secret: Secret::new(secret) })
 }
 
-fn first_node(
+async fn first_node(
     config: &ClientConfig,
     auth: &NodeAuth,
     drivers: &BTreeMap<songline_model::Str, Arc<dyn driver::Driver>>,
@@ -495,7 +495,7 @@ fn first_node(
     node.id = auth.id;
     node.secret_id = auth.secret.clone();
     for (name, driver) in drivers {
-        fingerprint::apply_driver(&mut node, name, &driver.fingerprint(), now);
+        fingerprint::apply_driver(&mut node, name, &driver.fingerprint().await, now);
     }
     node
 }

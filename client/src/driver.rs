@@ -1,9 +1,11 @@
 //! Drivers: start tasks' processes and find them again. [`crate::core`] decides when.
 
+mod block;
 mod cgroup;
 pub mod exec;
 pub mod mock;
 pub mod raw_exec;
+mod rights;
 pub mod session;
 mod supervised;
 
@@ -15,12 +17,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use songline_model::{AllocId, Blob, DnsConfig, Dur, Str};
+use songline_model::{AllocId, AllocatedPortMapping, Blob, DnsConfig, Dur, Str};
 
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::executor::place::Bind;
 use crate::stats::TaskUsage;
+pub(crate) use block::{text, texts};
 pub use session::{Command, CommandEnd, Ends};
 
 /// A boxed future: drivers are chosen at run time.
@@ -29,7 +32,7 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A way to run tasks.
 pub trait Driver: Send + Sync + 'static {
     /// Whether the driver can be used here, and the reason if not.
-    fn fingerprint(&self) -> Fingerprint;
+    fn fingerprint(&self) -> Boxed<'_, Fingerprint>;
 
     /// Checks a task's `config` block after interpolation. The error is the reason shown to users.
     fn validate(&self, config: &Map<String, Value>) -> Result<(), String>;
@@ -100,14 +103,51 @@ pub trait Process: Send + Sync + 'static {
     fn stop(&self, signal: &str, timeout: Dur) -> Boxed<'_, Result<(), String>>;
 
     /// Sends a signal.
-    fn signal(&self, signal: &str) -> Result<(), String>;
+    fn signal<'a>(&'a self, signal: &'a str) -> Boxed<'a, Result<(), String>>;
 
     /// Runs a command in the task's environment, and returns when the command has ended. Dropping the future kills
     /// the command and all processes that it has started.
     fn exec(&self, command: Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>>;
 
-    /// Resource usage, if it is known.
-    fn usage(&self) -> Option<TaskUsage>;
+    /// Resource usage, if it is known. After the task's end it is the last known one.
+    fn usage(&self) -> Boxed<'_, Option<TaskUsage>>;
+}
+
+/// A driver's message about a task that is being started, for the users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverMessage {
+    /// The text.
+    pub text: String,
+    /// Details by name.
+    pub details: BTreeMap<Str, Str>,
+}
+
+/// Receives the messages of a driver while it starts a task.
+#[derive(Clone)]
+pub struct Listener(Arc<dyn Fn(DriverMessage) + Send + Sync>);
+
+impl Listener {
+    /// Creates a listener from a function, which must not block.
+    pub fn new(tell: impl Fn(DriverMessage) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    /// Passes a message on.
+    pub fn tell(&self, text: impl Into<String>, details: BTreeMap<Str, Str>) {
+        (self.0)(DriverMessage { text: text.into(), details });
+    }
+}
+
+impl Default for Listener {
+    fn default() -> Self {
+        Self::new(drop)
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
 }
 
 /// Identifies one run of one task.
@@ -158,6 +198,16 @@ pub struct TaskConfig {
     pub mounts: Vec<Bind>,
     /// Network namespace of the allocation; `None` is the host's.
     pub network: Option<AllocNetwork>,
+    /// Part of the node's processor capacity that `cpu_shares` is; 0 if the capacity is not known.
+    pub cpu_fraction: f64,
+    /// Ports of the group.
+    pub ports: Vec<AllocatedPortMapping>,
+    /// Ports of the task's own network, a form of old jobs.
+    pub own_ports: Vec<AllocatedPortMapping>,
+    /// Id and name of the node.
+    pub node: (Str, Str),
+    /// Receives messages about the start.
+    pub listener: Listener,
 }
 
 /// Result of fingerprinting a driver.
@@ -197,25 +247,10 @@ pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
         let listed = |key: &str| config.options.get(key).map(|list| list.split(',').any(|item| item.trim() == name));
         listed("driver.allowlist").unwrap_or(true) && !listed("driver.denylist").unwrap_or(false)
     };
-    let drivers: [(Str, Arc<dyn Driver>); 3] = [
+    let drivers: Vec<(Str, Arc<dyn Driver>)> = vec![
         ("mock_driver".into(), Arc::new(mock::Mock::new(config))),
         ("raw_exec".into(), Arc::new(raw_exec::RawExec::new(config))),
         ("exec".into(), Arc::new(exec::Exec::new(config))),
     ];
     drivers.into_iter().filter(|(name, _)| allowed(name)).collect()
-}
-
-/// Texts of a list in a `config` block.
-pub(crate) fn texts(config: &Map<String, Value>, key: &str) -> Vec<String> {
-    let list = config.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    list.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect()
-}
-
-/// A text of a `config` block; empty when there is none.
-pub(crate) fn text(config: &Map<String, Value>, key: &str) -> String {
-    match config.get(key) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Null) | None => String::new(),
-        Some(other) => other.to_string(),
-    }
 }

@@ -131,6 +131,11 @@ pub(crate) fn apply_driver(node: &mut Node, name: &Str, print: &Fingerprint, now
         attributes.remove(&flag);
         own.clear();
     }
+    // `driver.NAME.KEY` are attributes of the node as well, so that jobs can select by them.
+    let prefix = format!("{flag}.");
+    attributes.retain(|key, _| !key.starts_with(&prefix));
+    let further = own.iter().filter(|(key, _)| key.starts_with(&prefix));
+    attributes.extend(further.map(|(key, value)| (key.clone(), value.clone())));
     let driver = DriverInfo {
         attributes: Some(own),
         detected: print.detected,

@@ -189,8 +189,8 @@ impl Runner {
     }
 
     /// Current usage of a task, or its last usage when it has ended; `None` when it was never started.
-    pub fn usage(&self, task: &str) -> Option<TaskUsage> {
-        self.processes.usage(task)
+    pub async fn usage(&self, task: &str) -> Option<TaskUsage> {
+        self.processes.usage(task).await
     }
 }
 
@@ -318,18 +318,18 @@ impl Shell {
                     self.kill_task(task, run, signal, timeout);
                 }
                 Effect::SignalTask { task, signal, .. } => {
-                    let sent = self
-                        .processes
-                        .get(&task)
-                        .map_or_else(|| Err("Task not running".to_owned()), |process| process.signal(&signal));
+                    let sent = match self.processes.get(&task) {
+                        Some(process) => process.signal(&signal).await,
+                        None => Err("Task not running".to_owned()),
+                    };
                     if let Err(error) = sent {
                         errors.push((task, error));
                     }
                 }
                 // The directory of the run is the only record of the run's end, so it stays until the allocation is
                 // removed.
-                Effect::DestroyTask { task, .. } if unrecorded => self.processes.remove(&task),
-                Effect::DestroyTask { task, run } => self.destroy_task(task, run),
+                Effect::DestroyTask { task, .. } if unrecorded => self.processes.remove(&task).await,
+                Effect::DestroyTask { task, run } => self.destroy_task(task, run).await,
                 Effect::TaskDone { task } => {
                     self.prepared.lock().remove(&task);
                     self.templates.remove(&task);
@@ -458,8 +458,8 @@ impl Shell {
         });
     }
 
-    fn destroy_task(&self, task: Str, run: u64) {
-        self.processes.remove(&task);
+    async fn destroy_task(&self, task: Str, run: u64) {
+        self.processes.remove(&task).await;
         let id = self.run_id(&task, run);
         if let Some(driver) = self.driver(&task) {
             self.shared.tracker.spawn(async move { driver.destroy(id).await });

@@ -170,12 +170,14 @@ impl<S: Servers> NodeAgent for Client<S> {
         let view = runner.view();
         let names: Vec<_> =
             view.update.tasks().map(|(name, _)| name.clone()).filter(|name| task.is_empty() || name == task).collect();
-        let look = || -> BTreeMap<String, TaskUsage> {
-            names.iter().filter_map(|name| Some((name.to_string(), runner.usage(name)?))).collect()
+        let look = async || -> BTreeMap<String, TaskUsage> {
+            let usages = names.iter().map(async |name| Some((name.to_string(), runner.usage(name).await?)));
+            futures_util::future::join_all(usages).await.into_iter().flatten().collect()
         };
-        let before = look();
+        let before = look().await;
         tokio::time::sleep(USAGE_INTERVAL).await;
         let both = look()
+            .await
             .into_iter()
             .map(|(name, after)| (name.clone(), (before.get(&name).copied().unwrap_or(after), after)))
             .collect();

@@ -133,11 +133,11 @@ pub fn driver_failure(now: Time, error: &str) -> TaskEvent {
     event
 }
 
-/// A message of the driver.
-pub fn driver_message(now: Time, text: &str) -> TaskEvent {
+/// A message of the driver, with its details.
+pub fn driver_message(now: Time, text: &str, details: BTreeMap<Str, Str>) -> TaskEvent {
     let mut event = new(DRIVER, now);
     event.driver_message = text.into();
-    detail(&mut event, "driver_message", text);
+    event.details = Some(details);
     event
 }
 

@@ -1,8 +1,6 @@
 //! `exec`: a program of the host with its own root directory, process ids and cgroup, and with few of root's
 //! capabilities. This module reads the settings of job and node; [`crate::executor`] isolates the task accordingly.
 
-mod rights;
-
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +10,7 @@ use songline_model::Blob;
 
 use super::cgroup;
 use super::raw_exec::logs;
+use super::rights;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
 use crate::beneath::Dir;
@@ -68,11 +67,32 @@ impl Exec {
             init: config.executor_command().unwrap_or_default(),
             cgroups,
             supervisors: Supervisors::new(config),
-            allowed: rights::allowed(config),
+            allowed: rights::allowed(config, "exec"),
             usual: if no_nodes { Set::DEFAULT } else { Set::DEFAULT.without(mknod) },
             seccomp,
             own_pids: is_private("default_pid_mode"),
             own_ipc: is_private("default_ipc_mode"),
+        }
+    }
+
+    fn print(&self) -> Fingerprint {
+        if !rustix::process::geteuid().is_root() {
+            return Fingerprint::undetected("Driver must run as root");
+        }
+        if let Err(error) = &self.allowed {
+            return Fingerprint::unhealthy(error);
+        }
+        if !can_mount(&rustix::system::uname().release().to_string_lossy()) {
+            return Fingerprint::unhealthy("Linux 5.12 or newer is needed to isolate tasks");
+        }
+        let Some(cgroups) = &self.cgroups else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
+        match cgroups.lacks() {
+            None => Fingerprint::healthy("exec"),
+            Some(missing) => Fingerprint::unhealthy(&format!(
+                "The {missing} controller is not available in the cgroup {} hierarchy at {}",
+                cgroups.version(),
+                cgroups.mount().display()
+            )),
         }
     }
 
@@ -99,25 +119,8 @@ impl Exec {
 }
 
 impl Driver for Exec {
-    fn fingerprint(&self) -> Fingerprint {
-        if !rustix::process::geteuid().is_root() {
-            return Fingerprint::undetected("Driver must run as root");
-        }
-        if let Err(error) = &self.allowed {
-            return Fingerprint::unhealthy(error);
-        }
-        if !can_mount(&rustix::system::uname().release().to_string_lossy()) {
-            return Fingerprint::unhealthy("Linux 5.12 or newer is needed to isolate tasks");
-        }
-        let Some(cgroups) = &self.cgroups else { return Fingerprint::unhealthy("Cgroup mount point unavailable") };
-        match cgroups.lacks() {
-            None => Fingerprint::healthy("exec"),
-            Some(missing) => Fingerprint::unhealthy(&format!(
-                "The {missing} controller is not available in the cgroup {} hierarchy at {}",
-                cgroups.version(),
-                cgroups.mount().display()
-            )),
-        }
+    fn fingerprint(&self) -> Boxed<'_, Fingerprint> {
+        Box::pin(std::future::ready(self.print()))
     }
 
     fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {
@@ -135,7 +138,7 @@ impl Driver for Exec {
     fn start(&self, task: TaskConfig) -> Boxed<'_, Result<Arc<dyn Process>, StartFailure>> {
         Box::pin(async move {
             let fail = |error: String| StartFailure { error: error.into(), recoverable: false };
-            let print = self.fingerprint();
+            let print = self.print();
             if !print.healthy {
                 return Err(fail(print.description.to_string()));
             }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::session::{Command, CommandEnd, Ends};
-use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text};
+use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, block, text};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::rotate::RotatingFile;
@@ -103,13 +103,13 @@ impl Mock {
 }
 
 impl Driver for Mock {
-    fn fingerprint(&self) -> Fingerprint {
-        if self.shutdown_after.is_some_and(|after| self.started.elapsed() > after) {
-            return Fingerprint::undetected("disabled");
-        }
+    fn fingerprint(&self) -> Boxed<'_, Fingerprint> {
         let mut print = Fingerprint::healthy("mock_driver");
         print.attributes = [("driver.mock".into(), "true".into())].into();
-        print
+        if self.shutdown_after.is_some_and(|after| self.started.elapsed() > after) {
+            print = Fingerprint::undetected("disabled");
+        }
+        Box::pin(std::future::ready(print))
     }
 
     fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {
@@ -257,19 +257,20 @@ impl Process for Pretended {
         })
     }
 
-    fn signal(&self, _signal: &str) -> Result<(), String> {
-        match self.handle.options.signal_error.as_str() {
+    fn signal<'a>(&'a self, _signal: &'a str) -> Boxed<'a, Result<(), String>> {
+        Box::pin(std::future::ready(match self.handle.options.signal_error.as_str() {
             "" => Ok(()),
             error => Err(error.to_owned()),
-        }
+        }))
     }
 
     fn exec(&self, command: Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>> {
         Box::pin(canned::run(self.handle.options.exec_command.as_ref(), command, ends))
     }
 
-    fn usage(&self) -> Option<TaskUsage> {
-        Some(TaskUsage::pretended(self.handle.started_at.unsigned_abs() % (64 << 20)))
+    fn usage(&self) -> Boxed<'_, Option<TaskUsage>> {
+        let usage = TaskUsage::pretended(self.handle.started_at.unsigned_abs() % (64 << 20));
+        Box::pin(std::future::ready(Some(usage)))
     }
 }
 
@@ -278,20 +279,8 @@ fn now() -> i64 {
 }
 
 fn options(config: &Map<String, Value>) -> Result<Options, String> {
-    let number = |key: &str| match config.get(key) {
-        Some(Value::Number(number)) => number.as_i64().unwrap_or(0),
-        Some(Value::String(text)) => text.parse().unwrap_or(0),
-        Some(_) | None => 0,
-    };
-    let flag = |key: &str| matches!(text(config, key).as_str(), "true" | "1");
-    let span = |key: &str| match config.get(key) {
-        Some(Value::Number(nanos)) => Ok(Dur(nanos.as_i64().unwrap_or(0))),
-        _ => match text(config, key).as_str() {
-            "" => Ok(Dur::ZERO),
-            text => parse_duration(text)
-                .ok_or_else(|| format!("{key} {text:?} not a valid duration: time: invalid duration {text:?}")),
-        },
-    };
+    let number = |key: &str| block::number(config, key);
+    let span = |key: &str| block::span(config, key, Dur::ZERO);
     let output = |of: &str| -> Result<Output, String> {
         Ok(Output {
             string: text(config, &format!("{of}_string")),
@@ -301,7 +290,7 @@ fn options(config: &Map<String, Value>) -> Result<Options, String> {
     };
     Ok(Options {
         start_error: text(config, "start_error"),
-        start_error_recoverable: flag("start_error_recoverable"),
+        start_error_recoverable: block::flag(config, "start_error_recoverable").unwrap_or(false),
         start_block_for: span("start_block_for")?,
         run_for: span("run_for")?,
         exit_code: number("exit_code"),
@@ -313,43 +302,8 @@ fn options(config: &Map<String, Value>) -> Result<Options, String> {
         driver_port_map: text(config, "driver_port_map"),
         stdout: output("stdout")?,
         stderr: output("stderr")?,
-        exec_command: block(config, "exec_command").map(|block| Canned::read(&block)).transpose()?,
+        exec_command: block::block(config, "exec_command").map(|block| Canned::read(&block)).transpose()?,
     })
-}
-
-/// A block of a `config`: an object, or a list of one.
-fn block(config: &Map<String, Value>, key: &str) -> Option<Map<String, Value>> {
-    match config.get(key)? {
-        Value::Object(block) => Some(block.clone()),
-        Value::Array(blocks) => blocks.first()?.as_object().cloned(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    }
-}
-
-/// A Go duration: `1h30m`, `1.5s`, `300ms`.
-fn parse_duration(text: &str) -> Option<Dur> {
-    if text == "0" {
-        return Some(Dur::ZERO);
-    }
-    let (mut rest, mut total) = (text, 0.0);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let amount: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let nanos = match &rest[..unit] {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            _ => return None,
-        };
-        total += amount * nanos;
-        rest = &rest[unit..];
-    }
-    (!text.is_empty()).then_some(Dur(total as i64))
 }
 
 /// The known runs.
@@ -377,20 +331,5 @@ mod parking {
             let at = runs.iter().position(|(known, _)| known == id)?;
             Some(runs.swap_remove(at).1)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_read_as_go_writes_them() {
-        let spans: Vec<_> = ["1h30m", "1.5s", "300ms", "0", "", "5", "5x"].map(parse_duration).into_iter().collect();
-        let secs = |n| Some(Dur::from_secs(n));
-        assert_eq!(
-            spans,
-            [secs(5400), Some(Dur::from_millis(1500)), Some(Dur::from_millis(300)), secs(0), None, None, None]
-        );
     }
 }

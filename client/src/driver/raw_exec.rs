@@ -37,8 +37,9 @@ impl RawExec {
 }
 
 impl Driver for RawExec {
-    fn fingerprint(&self) -> Fingerprint {
-        if self.enabled { Fingerprint::healthy("raw_exec") } else { Fingerprint::undetected("disabled") }
+    fn fingerprint(&self) -> Boxed<'_, Fingerprint> {
+        let print = if self.enabled { Fingerprint::healthy("raw_exec") } else { Fingerprint::undetected("disabled") };
+        Box::pin(std::future::ready(print))
     }
 
     fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {

@@ -262,12 +262,13 @@ impl Process for Supervised {
         })
     }
 
-    fn signal(&self, signal: &str) -> Result<(), String> {
+    fn signal<'a>(&'a self, signal: &'a str) -> Boxed<'a, Result<(), String>> {
         let number = signal::by_name(signal).unwrap_or_else(|| {
             tracing::warn!(signal, "unknown signal, sending SIGINT instead");
             Signal::INT
         });
-        self.place.order(&Order::Signal(number.as_raw())).map_err(|error| error.to_string())
+        let sent = self.place.order(&Order::Signal(number.as_raw())).map_err(|error| error.to_string());
+        Box::pin(std::future::ready(sent))
     }
 
     fn exec(&self, command: session::Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>> {
@@ -278,13 +279,10 @@ impl Process for Supervised {
         })
     }
 
-    fn usage(&self) -> Option<TaskUsage> {
+    fn usage(&self) -> Boxed<'_, Option<TaskUsage>> {
         let counted = self.started.cgroups.as_ref().filter(|_| self.started.counted).and_then(Cgroups::usage);
-        Some(
-            counted.map_or_else(
-                || group_usage(self.started.task),
-                |counted| TaskUsage::counted(&counted, self.started.task),
-            ),
-        )
+        let usage = counted
+            .map_or_else(|| group_usage(self.started.task), |counted| TaskUsage::counted(&counted, self.started.task));
+        Box::pin(std::future::ready(Some(usage)))
     }
 }

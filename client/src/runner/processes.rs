@@ -26,16 +26,17 @@ impl Processes {
         self.running.lock().insert(task.clone(), process);
     }
 
-    pub(super) fn remove(&self, task: &str) {
+    pub(super) async fn remove(&self, task: &str) {
         let removed = self.running.lock().remove(task);
-        if let Some(usage) = removed.and_then(|process| process.usage()) {
+        let Some(process) = removed else { return };
+        if let Some(usage) = process.usage().await {
             self.ended.lock().insert(task.into(), usage);
         }
     }
 
-    pub(super) fn usage(&self, task: &str) -> Option<TaskUsage> {
+    pub(super) async fn usage(&self, task: &str) -> Option<TaskUsage> {
         match self.get(task) {
-            Some(process) => process.usage(),
+            Some(process) => process.usage().await,
             None => self.ended.lock().get(task).copied(),
         }
     }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use songline_model::{AllocId, Allocation, Secret, ServiceRegistration, Str, Task, TaskArtifact, with_sources};
+use songline_model::{
+    AllocId, AllocatedPortMapping, Allocation, NetworkResource, Node, Port, Secret, ServiceRegistration, Str, Task,
+    TaskArtifact, with_sources,
+};
 use tokio::sync::mpsc;
 
 use super::{Order, Shared, send, validate};
@@ -13,7 +16,7 @@ use crate::artifact::{self, Dirs};
 use crate::beneath::Owner;
 use crate::checks;
 use crate::core::{CheckPlan, Input, StartFailure, Workload, event};
-use crate::driver::{Driver, RunId, TaskConfig};
+use crate::driver::{Driver, Listener, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
 use crate::previous::{Ended, Wanted};
@@ -147,6 +150,7 @@ pub(super) async fn configure(
     let resources =
         alloc.allocated_resources.as_ref().and_then(|all| all.tasks.as_ref()?.get(name).cloned()).unwrap_or_default();
     let logs = task.log_config.clone().unwrap_or_default();
+    let node = Arc::clone(&shared.node.lock());
     let positive = |n: i64, otherwise: u64| if n > 0 { n.unsigned_abs() } else { otherwise };
     Ok(TaskConfig {
         id: RunId { alloc: alloc.id, task: name.clone(), run },
@@ -165,8 +169,34 @@ pub(super) async fn configure(
         memory_max_mb: resources.memory.memory_max_mb,
         cores: resources.cpu.reserved_cores.unwrap_or_default(),
         mounts,
+        cpu_fraction: cpu_fraction(&node, resources.cpu.cpu_shares),
+        ports: alloc.allocated_resources.as_ref().and_then(|all| all.shared.ports.clone()).unwrap_or_default(),
+        own_ports: own_ports(&resources.networks),
+        node: (node.id.to_string().into(), node.name.clone()),
         network: None,
+        listener: Listener::default(),
     })
+}
+
+/// Part of the node's processor capacity that a task's share is; 0 if the capacity is not known.
+fn cpu_fraction(node: &Node, shares: i64) -> f64 {
+    let capacity = node.node_resources.as_ref().map_or(0, |all| all.cpu.cpu_shares);
+    if capacity > 0 { shares as f64 / capacity as f64 } else { 0.0 }
+}
+
+/// Ports of a task's own network, a form of old jobs.
+fn own_ports(networks: &Option<Vec<NetworkResource>>) -> Vec<AllocatedPortMapping> {
+    let mapped = |network: &NetworkResource, port: &Port| AllocatedPortMapping {
+        label: port.label.clone(),
+        value: port.value,
+        to: port.to,
+        host_ip: network.ip.clone(),
+    };
+    let of_network = |network: &NetworkResource| -> Vec<AllocatedPortMapping> {
+        let ports = network.reserved_ports.iter().flatten().chain(network.dynamic_ports.iter().flatten());
+        ports.map(|port| mapped(network, port)).collect()
+    };
+    networks.iter().flatten().flat_map(of_network).collect()
 }
 
 /// The environment as a task sees it.

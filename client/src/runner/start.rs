@@ -11,7 +11,7 @@ use super::processes::Processes;
 use super::{Order, Shared, Shell, send, setup, socket};
 use crate::allocdir::AllocDir;
 use crate::core::{Input, StartFailure, event};
-use crate::driver::{Driver, TaskConfig};
+use crate::driver::{Driver, DriverMessage, Listener, TaskConfig};
 use crate::template::{self, Dirs, Hooks, Rendering};
 
 /// Variables that environment templates set.
@@ -99,7 +99,8 @@ impl Shell {
         let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
         self.spawn(async move {
             let _socket = socket(&shared, &dir, &task, owner);
-            match driver.start(TaskConfig { id, ..config }).await {
+            let listener = listener(&shared, &task, &back);
+            match driver.start(TaskConfig { id, listener, ..config }).await {
                 Ok(process) => {
                     processes.put(&task, Arc::clone(&process));
                     send(&back, Input::Started { task: task.clone(), run, outcome: Ok(process.handle()) });
@@ -110,6 +111,15 @@ impl Shell {
             }
         });
     }
+}
+
+/// Turns the driver's messages into events of the task.
+fn listener(shared: &Shared, task: &Str, back: &mpsc::WeakUnboundedSender<Order>) -> Listener {
+    let (clock, task, back) = (shared.clock.clone(), task.clone(), back.clone());
+    Listener::new(move |DriverMessage { text, details }| {
+        let event = Box::new(event::driver_message(clock.now(), &text, details));
+        send(&back, Input::TaskEvent { task: task.clone(), event });
+    })
 }
 
 /// A failure that a repetition would not change.

@@ -1,4 +1,4 @@
-//! Capabilities of a task of `exec`: those that its job adds and drops, within those that the node allows.
+//! Capabilities of a task with a root of its own: those that its job adds and drops, within those that the node allows.
 
 use serde_json::{Map, Value};
 
@@ -6,10 +6,10 @@ use crate::config::ClientConfig;
 use crate::driver::texts;
 use crate::executor::capabilities::{Capabilities, Set, union};
 
-/// Capabilities that this node lets tasks hold, from `plugin "exec" { config { allow_caps = [..] } }`; the default set
-/// where the option is absent.
-pub(super) fn allowed(config: &ClientConfig) -> Result<Set, String> {
-    match config.plugins.get("exec") {
+/// Capabilities that this node lets tasks of a driver hold, from `plugin "DRIVER" { config { allow_caps = [..] } }`; the
+/// default set where the option is absent.
+pub(super) fn allowed(config: &ClientConfig, driver: &str) -> Result<Set, String> {
+    match config.plugins.get(driver) {
         Some(options) if options.contains_key("allow_caps") => names(options, "allow_caps"),
         Some(_) | None => Ok(Set::DEFAULT),
     }
@@ -47,7 +47,7 @@ mod tests {
             config.plugins.insert("exec".into(), options);
         }
         let task = task.as_object().cloned().unwrap_or_default();
-        match allowed(&config).and_then(|allowed| wanted(&task, Set::DEFAULT, allowed)) {
+        match allowed(&config, "exec").and_then(|allowed| wanted(&task, Set::DEFAULT, allowed)) {
             Ok(Capabilities { bounding, ambient }) => format!("bounding {:x}, ambient {:x}", bounding.0, ambient.0),
             Err(error) => error,
         }
