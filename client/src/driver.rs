@@ -2,6 +2,8 @@
 
 mod block;
 mod cgroup;
+#[cfg(feature = "docker")]
+pub mod docker;
 pub mod exec;
 pub mod mock;
 pub mod raw_exec;
@@ -251,6 +253,8 @@ pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
         ("mock_driver".into(), Arc::new(mock::Mock::new(config))),
         ("raw_exec".into(), Arc::new(raw_exec::RawExec::new(config))),
         ("exec".into(), Arc::new(exec::Exec::new(config))),
+        #[cfg(feature = "docker")]
+        ("docker".into(), Arc::new(docker::Docker::new(config))),
     ];
     drivers.into_iter().filter(|(name, _)| allowed(name)).collect()
 }

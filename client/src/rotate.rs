@@ -64,6 +64,24 @@ impl RotatingFile {
         Ok(())
     }
 
+    /// The end of the log: the number of the newest file, and its length in bytes.
+    pub fn position(&self) -> (u64, u64) {
+        (self.index, self.written)
+    }
+
+    /// Number of bytes after an earlier end of the log. Files that were removed since do not count.
+    pub fn bytes_since(&self, (index, offset): (u64, u64)) -> io::Result<u64> {
+        if index >= self.index {
+            return Ok(if index == self.index { self.written.saturating_sub(offset) } else { 0 });
+        }
+        let mut bytes = self.written;
+        for older in indexes(&self.dir, &self.base)?.into_iter().filter(|older| (index..self.index).contains(older)) {
+            let length = self.dir.read(name(&self.base, older))?.metadata()?.len();
+            bytes += if older == index { length.saturating_sub(offset) } else { length };
+        }
+        Ok(bytes)
+    }
+
     fn rotate(&mut self) -> io::Result<()> {
         self.index += 1;
         self.file = self.dir.append(name(&self.base, self.index), MODE)?;
@@ -128,6 +146,21 @@ mod tests {
             assert_eq!((read(1), read(2)), ("efgh".to_owned(), "ijkl".to_owned()));
         }
         assert_eq!(indexes(&shown(), "web.stdout").expect("lists"), [1, 2]);
+    }
+
+    #[test]
+    fn bytes_after_a_position_are_counted_over_all_files_that_are_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut log = RotatingFile::open(dir.path(), None, "web.stdout", 2, 4).expect("opens");
+        log.write(b"ab").expect("writes");
+        let begun = log.position();
+        let mut counts = vec![log.bytes_since(begun).expect("counts")];
+        for piece in ["c", "defg", "hijkl"] {
+            log.write(piece.as_bytes()).expect("writes");
+            counts.push(log.bytes_since(begun).expect("counts"));
+        }
+        // The first file, with "abcd", is gone after the last piece.
+        assert_eq!((begun, counts), ((0, 2), vec![0, 1, 5, 8]));
     }
 
     #[test]

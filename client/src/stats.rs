@@ -23,6 +23,8 @@ pub struct TaskUsage {
     pub group: i32,
     /// Usage counted by its cgroups, if they are read instead of its processes.
     pub counted: Option<CgroupUsage>,
+    /// Whether a container engine read its cgroups, which passes on less.
+    pub of_engine: bool,
 }
 
 impl TaskUsage {
@@ -34,7 +36,13 @@ impl TaskUsage {
     /// Usage of a task whose cgroups count it.
     pub(crate) fn counted(counted: &CgroupUsage, group: i32) -> Self {
         let CgroupUsage { rss_bytes, user_ticks, system_ticks, .. } = *counted;
-        Self { rss_bytes, user_ticks, system_ticks, group, counted: Some(*counted) }
+        Self { rss_bytes, user_ticks, system_ticks, group, counted: Some(*counted), of_engine: false }
+    }
+
+    /// Usage of a container, as its engine says. Its processes are not listed.
+    #[cfg(feature = "docker")]
+    pub(crate) fn of_engine(counted: &CgroupUsage) -> Self {
+        Self { of_engine: true, ..Self::counted(counted, 0) }
     }
 }
 
@@ -48,6 +56,7 @@ pub(crate) fn group_usage(group: i32) -> TaskUsage {
         system_ticks: sum(|stat| stat.system_ticks),
         group,
         counted: None,
+        of_engine: false,
     }
 }
 
@@ -122,6 +131,10 @@ const PER_CONTROLLER_MEMORY: &[&str] =
     &["RSS", "Cache", "Swap", "Usage", "Max Usage", "Kernel Usage", "Kernel Max Usage"];
 /// Memory values that are measured of cgroups of version 2.
 const UNIFIED_MEMORY: &[&str] = &["Cache", "Swap", "Usage"];
+/// Memory values that are measured of containers whose cgroups have version 1.
+const ENGINE_MEMORY: &[&str] = &["RSS", "Cache", "Swap", "Usage", "Max Usage"];
+/// Processor values that are measured of containers.
+const ENGINE_CPU: &[&str] = &["Throttled Periods", "Throttled Time", "Percent"];
 /// Processor values that are measured of cgroups.
 const CGROUP_CPU: &[&str] = &["System Mode", "User Mode", "Throttled Periods", "Throttled Time", "Percent"];
 
@@ -177,7 +190,11 @@ impl MemoryStats {
         let Some(counted) = &usage.counted else {
             return Self { rss: usage.rss_bytes, measured: Some(PROCESS_MEMORY.to_vec()), ..Self::default() };
         };
-        let measured = if counted.per_controller { PER_CONTROLLER_MEMORY } else { UNIFIED_MEMORY };
+        let measured = match (counted.per_controller, usage.of_engine) {
+            (true, false) => PER_CONTROLLER_MEMORY,
+            (true, true) => ENGINE_MEMORY,
+            (false, _) => UNIFIED_MEMORY,
+        };
         Self {
             rss: counted.rss_bytes,
             cache: counted.cache_bytes,
@@ -213,7 +230,7 @@ fn join(all: &mut Measured, more: &Measured) {
 }
 
 fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceUsage {
-    if after.group == 0 {
+    if after.group == 0 && !after.of_engine {
         let memory_stats = MemoryStats { rss: after.rss_bytes, measured: Some(vec!["RSS"]), ..MemoryStats::default() };
         return ResourceUsage { memory_stats, cpu_stats: None, device_stats: None };
     }
@@ -225,6 +242,11 @@ fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceU
     let system_mode = percent(before.system_ticks, after.system_ticks);
     let percent = user_mode + system_mode;
     let counted = after.counted.unwrap_or_default();
+    let measured = match after.counted {
+        Some(_) if after.of_engine => ENGINE_CPU,
+        Some(_) => CGROUP_CPU,
+        None => PROCESS_CPU,
+    };
     ResourceUsage {
         memory_stats: MemoryStats::of(after),
         cpu_stats: Some(CpuStats {
@@ -234,7 +256,7 @@ fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceU
             total_ticks: percent / 100.0 * interval.mhz_per_core,
             throttled_periods: counted.throttled_periods,
             throttled_time: counted.throttled_nanos,
-            measured: Some(if after.counted.is_some() { CGROUP_CPU } else { PROCESS_CPU }.to_vec()),
+            measured: Some(measured.to_vec()),
         }),
         device_stats: None,
     }
