@@ -41,6 +41,16 @@ impl Case {
         self.name.split('/').next().unwrap_or_default()
     }
 
+    /// Whether the case runs containers.
+    pub fn needs_engine(&self) -> bool {
+        let runs_containers = |step: &Step| {
+            let groups = step.req.pointer("/body/Job/TaskGroups").and_then(Value::as_array);
+            let tasks = groups.into_iter().flatten().filter_map(|group| group["Tasks"].as_array()).flatten();
+            tasks.into_iter().any(|task| task["Driver"] == "docker")
+        };
+        self.profile == Profile::Agent && self.steps.iter().any(runs_containers)
+    }
+
     /// Whether the case needs an agent that was never bootstrapped, and bootstraps it.
     pub fn wants_own_agent(&self) -> bool {
         self.topic() == "acl_bootstrap"

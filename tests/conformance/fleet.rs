@@ -40,6 +40,8 @@ pub struct Plan<'p> {
     pub until: Until,
     /// Whether a failed case is tried again.
     pub again: &'p (dyn Fn(&Case) -> bool + Sync),
+    /// `DOCKER_HOST` of the container engine, if one runs.
+    pub engine: Option<String>,
 }
 
 /// Replays all cases; those of one agent in their order.
@@ -61,7 +63,7 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
         for (profile, agents, queue) in &shares {
             for _ in 0..*agents {
                 scope.spawn(|| {
-                    let mut seat = Seat::new(*profile);
+                    let mut seat = Seat::new(*profile, plan.engine.clone());
                     loop {
                         let next = queue.lock().pop_front();
                         let Some(case) = next else { break };
@@ -81,14 +83,17 @@ struct Seat {
     agent: Option<Agent>,
     /// Data folder of the agent of profile `server`.
     data: Option<tempfile::TempDir>,
+    /// `DOCKER_HOST` of the agents of profile `agent`.
+    engine: Option<String>,
     failed_starts: u32,
     /// Reason why no further agent is started.
     given_up: Option<String>,
 }
 
 impl Seat {
-    fn new(profile: Profile) -> Seat {
-        Seat { profile, agent: None, data: None, failed_starts: 0, given_up: None }
+    fn new(profile: Profile, engine: Option<String>) -> Seat {
+        let engine = engine.filter(|_| profile == Profile::Agent);
+        Seat { profile, agent: None, data: None, engine, failed_starts: 0, given_up: None }
     }
 
     fn judge(&mut self, case: &Case, plan: &Plan<'_>) -> Verdict {
@@ -154,6 +159,7 @@ impl Seat {
         let mut setup = Setup::dev();
         setup.acl = self.profile == Profile::Acl;
         setup.two_volumes = self.profile == Profile::Agent;
+        setup.engine = self.engine.clone();
         if self.profile == Profile::Server {
             let data = tempfile::tempdir()?;
             setup.data_dir = Some(data.path().to_path_buf());

@@ -15,6 +15,9 @@ mod answer;
 mod case;
 mod compare;
 mod deliberate;
+#[path = "../support/engine.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod engine;
 mod exchange;
 mod fleet;
 #[path = "../support/http.rs"]
@@ -37,9 +40,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use case::Case;
+use engine::Engine;
 use fleet::{Plan, Verdict};
 use lists::Reasons;
 use player::Until;
@@ -47,16 +51,43 @@ use player::Until;
 #[test]
 fn recorded_conversations_are_answered_as_recorded() -> Result<()> {
     let folder = folder();
-    let known = lists::read(&folder.join("known.txt"))?;
+    let mut known = lists::read(&folder.join("known.txt"))?;
     let masks = lists::read_masks(&folder.join("deliberate.txt"))?;
     let mut cases = case::load(&folder.join("cases"))?;
     let masked = Masked { steps: lists::mask(&mut cases, &masks)?, cases: masks.len() };
     // Cases that should pass come first, on agents that have not seen a failed case yet.
     cases.sort_by_key(|case| (known.contains_key(&case.name), case.name.clone()));
-    match std::env::var("CONFORMANCE_ONLY") {
-        Ok(only) => play_some(cases, &only),
-        Err(_) => play_all(&cases, &known, masked, &folder),
+    let only = std::env::var("CONFORMANCE_ONLY").ok();
+    if let Some(only) = &only {
+        cases.retain(|case| only.split(',').any(|start| case.name.starts_with(start)));
     }
+    let engine = engine_of(&mut cases, &mut known)?;
+    let host = engine.as_ref().map(Engine::host);
+    match only {
+        Some(_) => play_some(&cases, host),
+        None => play_all(&cases, &known, masked, &folder, host),
+    }
+}
+
+/// Starts the engine for the cases that run containers. On a machine without one they are left out.
+fn engine_of(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<Option<Engine>> {
+    if !cases.iter().any(Case::needs_engine) {
+        return Ok(None);
+    }
+    let Some(missing) = Engine::missing() else {
+        let begun = Instant::now();
+        let engine = Engine::start()?;
+        say(&format!("a container engine with its images is there after {:.0} s", begun.elapsed().as_secs_f64()));
+        return Ok(Some(engine));
+    };
+    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    ensure!(!in_ci, "in CI no case may be left out: {missing}");
+    ensure!(std::env::var_os("UPDATE_KNOWN").is_none(), "known.txt is rewritten only with an engine: {missing}");
+    for case in cases.extract_if(.., |case| case.needs_engine()) {
+        say(&format!("{} is left out: {missing}", case.name));
+        known.remove(&case.name);
+    }
+    Ok(None)
 }
 
 /// Numbers of masked steps, and of cases with such steps.
@@ -65,9 +96,9 @@ struct Masked {
     cases: usize,
 }
 
-fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path) -> Result<()> {
+fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path, engine: Option<String>) -> Result<()> {
     let begun = Instant::now();
-    let plan = Plan { until: Until::FirstDifference, again: &|case| !known.contains_key(&case.name) };
+    let plan = Plan { until: Until::FirstDifference, again: &|case| !known.contains_key(&case.name), engine };
     let verdicts = fleet::run(cases, &plan);
     let (passed, failed) = sorted(&verdicts);
     say(&totals(cases, &verdicts));
@@ -94,15 +125,16 @@ fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path) -> R
     bail!("{} complaints\n{}", complaints.len(), complaints.join("\n"));
 }
 
-fn play_some(mut cases: Vec<Case>, only: &str) -> Result<()> {
-    cases.retain(|case| only.split(',').any(|start| case.name.starts_with(start)));
-    let plan = Plan { until: Until::End, again: &|_| false };
-    let verdicts = fleet::run(&cases, &plan);
+fn play_some(cases: &[Case], engine: Option<String>) -> Result<()> {
+    let plan = Plan { until: Until::End, again: &|_| false, engine };
+    let begun = Instant::now();
+    let verdicts = fleet::run(cases, &plan);
     let (passed, failed) = sorted(&verdicts);
     for (case, differences) in &failed {
         say(&format!("{case}\n    {}", differences.join("\n    ")));
     }
-    say(&format!("{} of {} cases pass", passed.len(), cases.len()));
+    let seconds = begun.elapsed().as_secs_f64();
+    say(&format!("{} of {} cases pass, in {seconds:.0} s", passed.len(), cases.len()));
     if failed.is_empty() {
         return Ok(());
     }

@@ -30,11 +30,13 @@ pub struct Setup {
     pub data_dir: Option<PathBuf>,
     /// Whether the node has the second host volume that cases about the node agent expect.
     pub two_volumes: bool,
+    /// `DOCKER_HOST` of the container engine for its tasks.
+    pub engine: Option<String>,
 }
 
 impl Setup {
     pub fn dev() -> Setup {
-        Setup { acl: false, data_dir: None, two_volumes: false }
+        Setup { acl: false, data_dir: None, two_volumes: false, engine: None }
     }
 
     /// The configuration: free ports, `raw_exec`, and the node attributes that the recorded cases expect.
@@ -51,8 +53,20 @@ impl Setup {
                 "gc_inode_usage_threshold": 100,
                 "host_volume": {"scratch": {"path": "/tmp"}},
             },
-            "plugin": {"raw_exec": {"config": {"enabled": true}}},
+            "plugin": {
+                "raw_exec": {"config": {"enabled": true}},
+                // An engine of the machine is not for tests.
+                "docker": {"config": {"endpoint": "unix:///no/engine"}},
+            },
         });
+        if let Some(engine) = &self.engine {
+            config["plugin"]["docker"]["config"] = json!({
+                "endpoint": engine,
+                "infra_image": "local/pause:1",
+                "volumes": {"enabled": true},
+                "gc": {"image": false},
+            });
+        }
         if self.acl {
             config["acl"] = json!({"enabled": true});
         }
@@ -103,7 +117,9 @@ impl Agent {
     }
 
     fn start_with(setup: &Setup, content: &Value) -> Result<Agent> {
-        Self::start_wholly(setup, content, &[])
+        // Tasks of `raw_exec` talk to the same engine.
+        let env = setup.engine.as_deref().map(|engine| ("DOCKER_HOST", engine));
+        Self::start_wholly(setup, content, env.as_slice())
     }
 
     fn start_wholly(setup: &Setup, content: &Value, env: &[(&str, &str)]) -> Result<Agent> {
