@@ -82,6 +82,8 @@ pub struct AllocRunner {
     destroy: bool,
     destroyed: bool,
     report: bool,
+    /// Whether the servers have listed the allocations of this node since the agent's start.
+    contacted: bool,
 }
 
 impl AllocRunner {
@@ -123,6 +125,7 @@ impl AllocRunner {
             destroy: false,
             destroyed: false,
             report: false,
+            contacted: false,
         })
     }
 
@@ -225,9 +228,8 @@ impl AllocRunner {
             }
             Input::Checked { check, run, outcome } => self.checks.end_run(&check, run, outcome, now),
             Input::ServersContacted => {
-                for name in self.names() {
-                    self.with_task(&name, now, |task, around| task.on_servers_contacted(around, &mut fx));
-                }
+                self.contacted = true;
+                self.release(now, &mut fx);
             }
             Input::Update(alloc) => self.on_update(alloc, now, &mut fx),
             Input::Destroy => {
@@ -427,6 +429,16 @@ impl AllocRunner {
         }
         for name in self.names() {
             self.with_task(&name, now, |task, around| task.launch(around, fx));
+        }
+        self.release(now, fx);
+    }
+
+    /// Starts tasks that waited for the servers. They may have been contacted before the task was known to be lost.
+    fn release(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        if self.contacted && self.phase == Phase::Running {
+            for name in self.names() {
+                self.with_task(&name, now, |task, around| task.on_servers_contacted(around, fx));
+            }
         }
     }
 

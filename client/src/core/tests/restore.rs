@@ -97,6 +97,27 @@ fn a_lost_process_waits_for_the_servers_unless_its_job_is_a_system_job() {
 }
 
 #[test]
+fn servers_that_were_contacted_while_a_process_is_looked_for_are_not_waited_for() {
+    check(
+        group(JobType::Service, "web"),
+        "restore web=running#3+handle
+         contact
+         lost web
+         contact
+         set-up
+         contact",
+        expect![[r#"
+            restore web=running#3+handle: [recover web#3] running
+            contact: [] running
+            lost web: [sync, clear web#3, set up] pending
+            contact: [] pending
+            set-up: [prepare web] pending
+            contact: [] pending
+        "#]],
+    );
+}
+
+#[test]
 fn restored_complete_alloc_stays_complete() {
     check(
         group(JobType::Batch, "web"),
