@@ -9,6 +9,7 @@ use bollard::query_parameters::{CreateImageOptionsBuilder, ImportImageOptions, R
 use futures_util::StreamExt;
 use parking_lot::Mutex;
 use songline_model::Str;
+use tokio::io::AsyncRead;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::io::ReaderStream;
@@ -135,7 +136,7 @@ impl Images {
     }
 
     /// Loads the images of an archive.
-    pub async fn load(&self, archive: tokio::fs::File) -> Result<(), Failure> {
+    pub async fn load(&self, archive: impl AsyncRead + Send + 'static) -> Result<(), Failure> {
         // The engine answers after it has read the archive.
         let client = self.engine.client().await?.with_timeout(LOAD_MAX);
         let pieces = ReaderStream::new(archive);
