@@ -3,13 +3,17 @@
 //! Each round starts the agent on the same data, lets 64 connections write, and kills it (SIGKILL) once a random
 //! number of writes was acknowledged. After that every acknowledged write must be there; the event stream must
 //! continue after the last index seen without a gap or a repeat; and the process of a running task must be the same
-//! one, neither lost nor duplicated.
+//! one, neither lost nor duplicated. `container` has the same for tasks in containers, and their output.
 //! `SONGLINE_KILL_ROUNDS` is the number of rounds (5), `SONGLINE_KILL_SEED` repeats a run as far as timing permits.
 //! Not here: damage to the files themselves, which `log` tests.
 
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
+mod container;
+#[path = "../support/engine.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod engine;
 mod follower;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
