@@ -47,15 +47,18 @@ pub struct Plan<'p> {
 /// Replays all cases; those of one agent in their order.
 pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
     let verdicts = Mutex::new(BTreeMap::new());
-    let queue_of = |profile: Profile| -> Mutex<VecDeque<&Case>> {
-        Mutex::new(cases.iter().filter(|c| c.profile == profile).collect())
+    let queue = |of: &dyn Fn(&Case) -> bool| -> Mutex<VecDeque<&Case>> {
+        Mutex::new(cases.iter().filter(|case| of(case)).collect())
     };
+    let queue_of = |profile: Profile| queue(&|case: &Case| case.profile == profile && !case.needs_engine());
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
     let shares = [
         // A replay mostly waits, so there may be more agents than processors.
         (Profile::Dev, cores * 3, queue_of(Profile::Dev)),
-        // Its cases share directories of the machine, so they are replayed one after another.
+        // Its cases share directories of the machine, so they are replayed one after another. Those that run containers
+        // use other ports and directories than the rest.
         (Profile::Agent, 1, queue_of(Profile::Agent)),
+        (Profile::Agent, 1, queue(&Case::needs_engine)),
         (Profile::Acl, 1, queue_of(Profile::Acl)),
         (Profile::Server, 1, queue_of(Profile::Server)),
     ];

@@ -1,12 +1,16 @@
 //! A task in a container that runs on while the agent is killed, again and again: the same container is found, and no
 //! line of its output is lost or written twice. A container that was removed while no agent ran is replaced. When the
-//! job is gone, no container is left.
+//! job is gone, no container is left. The network of an allocation is found again, too.
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+use songline_client::ClientConfig;
+use songline_client::driver::Driver;
+use songline_client::driver::docker::Docker;
+use songline_model::AllocId;
 
 use crate::agent::{Agent, Setup};
 use crate::engine::Engine;
@@ -23,16 +27,10 @@ const SCRIPT: &str = "i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); echo line $i
 
 #[test]
 fn killed_agent_finds_its_containers_and_their_output_again() -> Result<()> {
-    if let Some(missing) = Engine::missing() {
-        say(&format!("containers: skipped: {missing}"));
-        let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-        ensure!(!in_ci, "in CI no test may be skipped: {missing}");
-        return Ok(());
-    }
+    let Some(engine) = engine()? else { return Ok(()) };
     let begun = Instant::now();
     let seed = from_env("SONGLINE_KILL_SEED").unwrap_or_else(seed_of_now);
     let mut chance = Chance(seed | 1);
-    let engine = Engine::start()?;
     // Not in /tmp: the engine has other directories there.
     let data = tempfile::Builder::new().prefix("songline-kill-").tempdir_in("/var/tmp")?;
     let setup = Setup { data_dir: Some(data.path().to_path_buf()), engine: Some(engine.host()), ..Setup::dev() };
@@ -79,6 +77,40 @@ fn killed_agent_finds_its_containers_and_their_output_again() -> Result<()> {
         "containers: seed {seed}, {ROUNDS} kills, {lines} lines, none lost or twice; nothing is left; {took:.0} s"
     ));
     agent.interrupt()
+}
+
+#[test]
+fn network_of_an_allocation_is_made_once_and_removed() -> Result<()> {
+    let Some(engine) = engine()? else { return Ok(()) };
+    let options = json!({"endpoint": engine.host(), "infra_image": "local/pause:1"});
+    let mut config = ClientConfig { data_dir: "/var/tmp/songline-none".into(), ..ClientConfig::default() };
+    config.plugins.insert("docker".into(), options.as_object().cloned().unwrap_or_default());
+    let alloc: AllocId = "1b5a6a5e-0000-0000-0000-000000000001".parse().context("an id")?;
+    let name = format!("nomad_init_{alloc}");
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let made = Docker::new(&config).create_network(&alloc, "some-host").await.map_err(anyhow::Error::msg)?;
+        ensure!(made.path.exists() && made.hostname == "some-host", "{made:?}");
+        ensure!(engine.docker(&["inspect", "-f", "{{.Config.Hostname}}", &name])?.trim() == "some-host");
+        // As an agent does that was killed meanwhile.
+        let driver = Docker::new(&config);
+        let found = driver.create_network(&alloc, "some-host").await.map_err(anyhow::Error::msg)?;
+        ensure!(found == made, "{found:?} is not {made:?}");
+        for _ in 0..2 {
+            driver.destroy_network(&alloc, &found).await.map_err(anyhow::Error::msg)?;
+        }
+        // The engine removes the path itself, some time later.
+        ensure!(engine.docker(&["ps", "-aq"])?.is_empty(), "a container is left");
+        Ok(())
+    })
+}
+
+/// An engine for a test; `None`, with a message, on a machine that cannot run one. In CI that is a failure.
+fn engine() -> Result<Option<Engine>> {
+    let Some(missing) = Engine::missing() else { return Engine::start().map(Some) };
+    say(&format!("containers: skipped: {missing}"));
+    let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    ensure!(!in_ci, "in CI no test may be skipped: {missing}");
+    Ok(None)
 }
 
 /// Registers the job and waits until it runs. Returns the id of its allocation.
