@@ -16,6 +16,10 @@ fn recorded_answers_have_the_shapes_of_the_openapi_document() -> anyhow::Result<
     for case in case::load(&crate::folder().join("cases"))? {
         for (number, step) in case.steps.iter().enumerate() {
             let Some((method, path)) = request(step).filter(|(_, path)| !ODD.contains(path)) else { continue };
+            // A log without frames is a text, which may look like JSON.
+            if step.req["query"]["plain"] == "true" {
+                continue;
+            }
             let Some(wanted) = step.res.as_ref().filter(|wanted| (200..300).contains(&wanted.status)) else { continue };
             requests += 1;
             let mut say = |fault| faults.push(format!("{} step {number}: {method} {path}: {fault}", case.name));

@@ -1,6 +1,7 @@
 //! Values of `config` blocks: those of tasks, and those of drivers in the agent's configuration. A nested block is an
 //! object or a list of objects, depending on the syntax that it was written in; numbers and flags may be texts.
 
+#[cfg(any(feature = "docker", test))]
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
@@ -66,6 +67,7 @@ pub(crate) fn blocks(config: &Block, key: &str) -> Vec<Block> {
 }
 
 /// Texts by name: a map, or the attributes of blocks.
+#[cfg(any(feature = "docker", test))]
 pub(crate) fn map(config: &Block, key: &str) -> BTreeMap<String, String> {
     blocks(config, key).iter().flatten().map(|(name, value)| (name.clone(), written(value))).collect()
 }
