@@ -26,6 +26,7 @@ use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocSync, Heartbeats, Input, NextCall};
 use crate::meta::{Dynamic, Layers};
+use crate::network::Networks;
 use crate::runner::{News, Runner, Shared};
 use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
@@ -139,6 +140,7 @@ impl<S: Servers> Client<S> {
             region: config.region.clone(),
             http_ca_pem: config.http_ca_pem.clone(),
         };
+        let networks = Networks::new(&config, &drivers);
         let shared = Arc::new(Shared {
             config,
             clock: clock.clone(),
@@ -151,6 +153,7 @@ impl<S: Servers> Client<S> {
             earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
             checks: checks::Runs::default(),
+            networks,
             sessions: Arc::new(tokio::sync::Semaphore::new(crate::serve::SESSIONS_MAX)),
         });
         let inner = Arc::new(Inner {
@@ -181,6 +184,8 @@ impl<S: Servers> Client<S> {
                 tokio::select! { () = all.cancelled() => {}, () = loops => {} }
             });
         };
+        let (sweeping, restored) = (Arc::clone(&shared), inner.all().into_keys().collect());
+        until_stopped(Box::pin(async move { sweeping.networks.sweep(restored).await }));
         until_stopped(Box::pin(Arc::clone(&inner).keep_registered()));
         until_stopped(Box::pin(Arc::clone(&inner).gather(inbox)));
         until_stopped(Box::pin(Arc::clone(&inner).send_updates()));

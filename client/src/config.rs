@@ -8,6 +8,7 @@ use songline_model::{ClientHostVolumeConfig, Dur, NodeReservedResources, Str};
 use songline_rpc::world::{Machine, World};
 
 use crate::about::AboutAgent;
+use crate::network::NetworkSettings;
 use crate::task_api::TaskApi;
 use crate::template::{ServerReads, TemplateSettings};
 
@@ -48,6 +49,8 @@ pub struct ClientConfig {
     pub reserved: NodeReservedResources,
     /// Network interface whose address jobs get; empty takes the interface of the default route.
     pub network_interface: Str,
+    /// Networks of allocations, and names of this host's addresses.
+    pub network: NetworkSettings,
     /// Processor capacity in MHz, in place of the fingerprinted one.
     pub cpu_total_compute: Option<i64>,
     /// Memory in MB, in place of the fingerprinted one.
@@ -105,6 +108,7 @@ impl Default for ClientConfig {
             host_volumes: BTreeMap::new(),
             reserved: NodeReservedResources::default(),
             network_interface: Str::default(),
+            network: NetworkSettings::default(),
             cpu_total_compute: None,
             memory_total_mb: None,
             disk_total_mb: None,

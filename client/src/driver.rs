@@ -70,7 +70,8 @@ pub trait Driver: Send + Sync + 'static {
         Box::pin(async move { Err(refused) })
     }
 
-    /// Removes a network namespace that [`Self::create_network`] returned. A namespace that is gone is no error.
+    /// Removes a network namespace that [`Self::create_network`] returned. A namespace that is gone is no error. The
+    /// path of `network` is empty if the agent died before it knew the answer.
     fn destroy_network(&self, alloc: &AllocId, _network: &AllocNetwork) -> Boxed<'_, Result<(), String>> {
         let refused = format!("the driver made no network for allocation {alloc}");
         Box::pin(async move { Err(refused) })
@@ -210,6 +211,10 @@ pub struct TaskConfig {
     pub node: (Str, Str),
     /// Receives messages about the start.
     pub listener: Listener,
+    /// Name resolution that the job asks for, in any network.
+    pub dns: Option<DnsConfig>,
+    /// File on the host with these settings, in the form of `/etc/resolv.conf`.
+    pub resolv_conf: Option<PathBuf>,
 }
 
 /// Result of fingerprinting a driver.

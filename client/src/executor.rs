@@ -172,9 +172,11 @@ fn start_in(place: &Place, spec: &Spec) -> io::Result<Running> {
         // The user changes after the cgroups are joined: another user may not be allowed to join them.
         user::lookup(&spec.user)?.assume_first(&mut command);
     }
-    let mut child = match &spec.isolation {
-        Some(isolation) => isolate::spawn(command, isolation, reader)?,
-        None => command.spawn()?,
+    let network = spec.network.clone();
+    let mut child = match (&spec.isolation, network) {
+        (Some(isolation), network) => isolate::spawn(command, isolation, network, reader)?,
+        (None, Some(network)) => isolate::spawn_in(command, &network)?,
+        (None, None) => command.spawn()?,
     };
     let pid = pid_of(&child);
     let shared = Arc::new(Shared::default());

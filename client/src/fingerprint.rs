@@ -8,19 +8,34 @@ use std::sync::Arc;
 
 use songline_model::{
     ABILITY_PREFIX, AGENT_VERSION, DriverInfo, NetworkResource, Node, NodeCpuResources, NodeDiskResources,
-    NodeMemoryResources, NodeNetworkAddress, NodeNetworkResource, NodeResources, Resources, Str, Time,
+    NodeMemoryResources, NodeNetworkResource, NodeResources, Resources, Str, Time,
 };
 
 use crate::cgroup::hierarchy::Hierarchy;
 use crate::config::ClientConfig;
 use crate::driver::Fingerprint;
-use crate::{procfs, signal, stats};
+use crate::{network, procfs, signal, stats};
 
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
-/// Abilities of this agent; `songline_scheduler::feasible::abilities` has those that groups may need.
-pub const ABILITIES: &[&str] =
-    &["check", "cores", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
+/// Abilities that this agent has wherever it runs.
+const EVERYWHERE: &[&str] =
+    &["check", "cores", "dns", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
+/// Abilities of this agent, some of them only on machines that have what they need;
+/// `songline_scheduler::feasible::abilities` has those that groups may need.
+pub const ABILITIES: &[&str] = &[
+    "bridge",
+    "check",
+    "cores",
+    "dns",
+    "migrate",
+    "network_none",
+    "sticky",
+    "task_network",
+    "template",
+    "volume",
+    "volume_mount",
+];
 /// Capacity in MHz of a machine that does not report its processor speed.
 const CPU_FALLBACK_MHZ: i64 = 1000;
 const MB: u64 = 1 << 20;
@@ -54,7 +69,8 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
     put("nomad.version", NOMAD_VERSION.to_owned());
     put("nomad.revision", env!("CARGO_PKG_VERSION").to_owned());
     put(AGENT_VERSION, env!("CARGO_PKG_VERSION").to_owned());
-    for name in ABILITIES {
+    let own_networks = network::Print::read(&config.network);
+    for name in EVERYWHERE.iter().chain(&own_networks.abilities) {
         put(&format!("{ABILITY_PREFIX}{name}"), "true".to_owned());
     }
     put("nomad.advertise.address", config.http_addr.to_string());
@@ -74,8 +90,10 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
     }
     let network = Network::read(config);
     put("unique.network.ip-address", network.ip.to_string());
+    own_networks.attributes.iter().for_each(|(key, value)| put(key, value.clone()));
 
     let networks = Some(vec![network.resource()]);
+    let of_allocs = own_networks.resources();
     let mut meta = default_meta();
     meta.extend(config.meta.clone());
     Node {
@@ -95,8 +113,8 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
             memory: NodeMemoryResources { memory_mb },
             disk: NodeDiskResources { disk_mb },
             devices: None,
-            node_networks: Some(vec![network.node_resource()]),
-            networks: networks.clone(),
+            node_networks: Some(network.node_resources(config).chain(own_networks.node_resources()).collect()),
+            networks: Some(networks.iter().flatten().cloned().chain(of_allocs).collect()),
             min_dynamic_port: config.min_dynamic_port,
             max_dynamic_port: config.max_dynamic_port,
         })),
@@ -226,7 +244,6 @@ fn os() -> (String, String) {
 struct Network {
     device: String,
     ip: IpAddr,
-    mac: String,
     mbits: i64,
 }
 
@@ -243,11 +260,7 @@ impl Network {
                 None => loopback(),
             },
         };
-        let read = |file: &str| {
-            fs::read_to_string(format!("/sys/class/net/{device}/{file}")).unwrap_or_default().trim().to_owned()
-        };
-        let mbits = read("speed").parse().ok().filter(|speed| *speed > 0).unwrap_or(1000);
-        Self { mac: read("address"), mbits, device, ip }
+        Self { mbits: mbits(&device), device, ip }
     }
 
     fn resource(&self) -> NetworkResource {
@@ -262,21 +275,27 @@ impl Network {
         }
     }
 
-    fn node_resource(&self) -> NodeNetworkResource {
-        let family = if self.ip.is_ipv4() { "ipv4" } else { "ipv6" };
-        NodeNetworkResource {
+    /// The interfaces of this host that have an address with a name.
+    fn node_resources(&self, config: &ClientConfig) -> impl Iterator<Item = NodeNetworkResource> {
+        let found = network::host_addresses(&config.network.host_networks, (&self.device, self.ip));
+        found.into_iter().map(|(device, addresses)| NodeNetworkResource {
             mode: "host".into(),
-            device: self.device.as_str().into(),
-            mac_address: self.mac.as_str().into(),
-            speed: self.mbits,
-            addresses: Some(vec![NodeNetworkAddress {
-                family: family.into(),
-                alias: "default".into(),
-                address: self.ip.to_string().into(),
-                ..NodeNetworkAddress::default()
-            }]),
-        }
+            mac_address: fact(&device, "address").into(),
+            speed: mbits(&device),
+            device: device.into(),
+            addresses: Some(addresses),
+        })
     }
+}
+
+/// A text that the kernel tells of an interface; empty if there is none.
+fn fact(device: &str, file: &str) -> String {
+    fs::read_to_string(format!("/sys/class/net/{device}/{file}")).unwrap_or_default().trim().to_owned()
+}
+
+/// Speed of an interface in Mbit/s, or a default where the kernel does not know it.
+fn mbits(device: &str) -> i64 {
+    fact(device, "speed").parse().ok().filter(|speed| *speed > 0).unwrap_or(1000)
 }
 
 /// Interface and source address of the default route.

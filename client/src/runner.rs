@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use songline_model::{AllocClientStatus, AllocId, Allocation, Blob, Dur, Node, Str, TaskRunState, Time};
+use songline_model::{
+    AllocClientStatus, AllocId, AllocNetworkStatus, Allocation, Blob, Dur, Node, Str, TaskRunState, Time,
+};
 use songline_rpc::AllocReport;
 use songline_rpc::message::CheckResult;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -29,6 +31,7 @@ use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload, signalled};
 use crate::driver::{Driver, Process, RunId, TaskConfig};
+use crate::network::{Made, Networks};
 use crate::previous::Earlier;
 use crate::services::{Announcer, Registrar};
 use crate::state::{NotWritten, StateDb};
@@ -61,6 +64,8 @@ pub(crate) struct Shared {
     pub registrar: Arc<dyn Registrar>,
     /// Runs checks of services.
     pub checks: checks::Runs,
+    /// Networks of allocations.
+    pub networks: Networks,
     /// Permits for exec sessions.
     pub sessions: Arc<Semaphore>,
 }
@@ -114,6 +119,7 @@ pub(crate) enum Begin {
         tasks: BTreeMap<Str, TaskRecord>,
         health: Option<songline_model::AllocDeploymentStatus>,
         checks: BTreeMap<Str, CheckResult>,
+        network: Option<AllocNetworkStatus>,
     },
 }
 
@@ -132,6 +138,7 @@ impl Runner {
             dir: dir.clone(),
             processes: Arc::clone(&processes),
             prepared: Arc::default(),
+            network: Arc::default(),
             templates: Arc::default(),
             setup: None,
             announcer: None,
@@ -204,6 +211,8 @@ struct Shell {
     processes: Arc<Processes>,
     /// Prepared driver configuration of each task, for its start.
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
+    /// The allocation's network, once it is set up.
+    network: Arc<Mutex<Made>>,
     /// Templates of tasks, from their first set-up until they have ended for good.
     templates: Arc<Templates>,
     setup: Option<AbortHandle>,
@@ -227,7 +236,10 @@ impl Shell {
         let now = self.shared.clock.now();
         let effects = match begin {
             Begin::Start => self.machine.start(now),
-            Begin::Restore { tasks, health, checks } => self.machine.restore(tasks, health, checks, now),
+            Begin::Restore { tasks, health, checks, network } => {
+                self.machine.restore_network(network);
+                self.machine.restore(tasks, health, checks, now)
+            }
         };
         self.perform(effects).await;
         loop {
@@ -337,7 +349,8 @@ impl Shell {
                 Effect::Announce { of, begins } => self.announce(of, begins),
                 Effect::Withdraw { of } => self.withdraw(of),
                 Effect::PlanChecks => {
-                    let plans = setup::check_plans(&self.shared, self.machine.alloc(), &self.dir);
+                    let network = self.machine.network();
+                    let plans = setup::check_plans(&self.shared, self.machine.alloc(), network, &self.dir);
                     send(&self.back, Input::ChecksPlanned(plans));
                 }
                 Effect::RunCheck { run, plan } => {
@@ -347,6 +360,8 @@ impl Shell {
                 Effect::ShowChecks { persist } => self.show_checks(persist),
                 Effect::Report => self.report(),
                 Effect::TearDown => {
+                    // Before the allocation counts as done: the next one on this node may get its ports.
+                    self.shared.networks.destroy(&self.id()).await;
                     let now = self.shared.clock.now();
                     self.show.send_modify(|view| view.done_at = Some(now));
                     let _ = self.shared.news.send(News::Ended);
@@ -397,14 +412,23 @@ impl Shell {
         let alloc = Arc::clone(self.machine.alloc());
         // After an agent's restart the earlier allocations were already waited for.
         let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
+        let network = Arc::clone(&self.network);
         let handle = self.spawn(async move {
-            let outcome = setup::set_up_alloc(&shared, &alloc, &dir, awaited).await;
-            let outcome = outcome.map_err(|error| format!("pre-run hook \"alloc_dir\" failed: {error}"));
-            // A group with services that cannot be registered does not start.
-            let outcome = outcome.and_then(|()| match setup::registrations(&shared, &alloc, &dir, &Workload::Group) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(format!("pre-run hook \"group_services\" failed: {error}")),
-            });
+            let hooks = async {
+                let failed = |hook: &'static str| move |error| format!("pre-run hook {hook:?} failed: {error}");
+                setup::set_up_alloc(&shared, &alloc, &dir, awaited).await.map_err(failed("alloc_dir"))?;
+                let made = setup::network(&shared, &alloc, &dir).await.map_err(failed("network"))?;
+                if let Some(status) = &made.status {
+                    shared.state.put_network(&alloc.id, status);
+                    send(&back, Input::Networked(status.clone()));
+                }
+                // A group with services that cannot be registered does not start.
+                let group = setup::registrations(&shared, &alloc, made.status.as_ref(), &dir, &Workload::Group);
+                group.map_err(failed("group_services"))?;
+                *network.lock() = made;
+                Ok::<(), String>(())
+            };
+            let outcome = hooks.await;
             send(&back, Input::SetUp(outcome.map_err(Str::from)));
         });
         self.setup = Some(handle);
@@ -468,6 +492,7 @@ impl Shell {
 
     async fn destroy(&mut self) {
         let id = self.id();
+        self.shared.networks.destroy(&id).await;
         self.shared.state.forget(&id).await;
         let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir());
         let removed = tokio::task::spawn_blocking(move || {

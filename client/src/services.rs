@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_model::{Allocation, NamespaceName, Node, Service, ServiceRegistration, Str};
+use songline_model::{NamespaceName, Node, Service, ServiceRegistration, Str};
 use songline_rpc::{NodeAuth, RpcError, Servers};
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::core::Workload;
 use crate::driver::Boxed;
 use crate::env::TaskEnv;
+use address::Located;
 
 /// Delay after a call that reached no leader; up to the same time is added at random.
 const RETRY: songline_model::Dur = songline_model::Dur::from_secs(1);
@@ -46,21 +47,22 @@ impl<S: Servers> Registrar for AtServers<S> {
 
 /// Registrations of a workload. If one address cannot be determined, the result is an error for all of them.
 pub(crate) fn registrations(
-    alloc: &Allocation,
+    located: Located<'_>,
     node: &Node,
     env: &TaskEnv,
     of: &Workload,
 ) -> Result<Vec<ServiceRegistration>, String> {
+    let alloc = located.0;
     let owner = match of {
         Workload::Group => format!("group-{}", alloc.task_group),
         Workload::Task(name) => name.to_string(),
     };
     let canary = alloc.is_canary();
-    of.services(alloc).map(|service| registration(alloc, node, env, &owner, service, canary)).collect()
+    of.services(alloc).map(|service| registration(located, node, env, &owner, service, canary)).collect()
 }
 
 fn registration(
-    alloc: &Allocation,
+    located: Located<'_>,
     node: &Node,
     env: &TaskEnv,
     owner: &str,
@@ -68,7 +70,8 @@ fn registration(
     canary: bool,
 ) -> Result<ServiceRegistration, String> {
     let (name, port_label) = (env.replace(&service.name), env.replace(&service.port_label));
-    let (address, port) = address::of(alloc, &env.replace(&service.address), &service.address_mode, &port_label)
+    let alloc = located.0;
+    let (address, port) = address::of(located, &env.replace(&service.address), &service.address_mode, &port_label)
         .map_err(|error| format!("unable to get address for service {name:?}: {error}"))?;
     let canary_tags = service.canary_tags.as_ref().filter(|tags| canary && !tags.is_empty());
     let tags = canary_tags.or(service.tags.as_ref());

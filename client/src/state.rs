@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use serde::{Deserialize, Serialize};
-use songline_model::{AllocDeploymentStatus, AllocId, Allocation, FlatMap, Str};
+use songline_model::{AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, FlatMap, Str};
 use songline_rpc::AllocReport;
 use songline_rpc::message::CheckResult;
 use tokio::sync::oneshot;
@@ -54,6 +54,7 @@ pub(crate) struct Left {
     pub tasks: BTreeMap<Str, TaskRecord>,
     pub health: Option<AllocDeploymentStatus>,
     pub checks: BTreeMap<Str, CheckResult>,
+    pub network: Option<AllocNetworkStatus>,
     pub acknowledged: Option<AllocReport>,
 }
 
@@ -65,7 +66,7 @@ struct Acknowledged {
     client_description: Str,
     task_states: Arc<FlatMap<Str, songline_model::TaskState>>,
     deployment_status: Option<AllocDeploymentStatus>,
-    network_status: Option<songline_model::AllocNetworkStatus>,
+    network_status: Option<AllocNetworkStatus>,
 }
 
 enum Write {
@@ -167,6 +168,11 @@ impl StateDb {
     /// Stores the health of an allocation.
     pub fn put_health(&self, alloc: &AllocId, health: Option<&AllocDeploymentStatus>) {
         self.put_later(vec![(key(alloc, "deploy_status"), encode(&health))]);
+    }
+
+    /// Stores the interface and address of an allocation.
+    pub fn put_network(&self, alloc: &AllocId, network: &AllocNetworkStatus) {
+        self.put_later(vec![(key(alloc, "network_status"), encode(network))]);
     }
 
     /// Stores the results of an allocation's checks.
@@ -320,6 +326,7 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
     }
     let health = parts.get("deploy_status").map(|value| decode(id, "deploy_status", value)).transpose()?.flatten();
     let checks = parts.get("checks").map(|value| decode(id, "checks", value)).transpose()?.unwrap_or_default();
+    let network = parts.get("network_status").map(|value| decode(id, "network_status", value)).transpose()?;
     let acknowledged = parts
         .get("acknowledged_state")
         .map(|value| decode::<Acknowledged>(id, "acknowledged_state", value))
@@ -333,7 +340,7 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
         network_status: row.network_status,
         ..AllocReport::default()
     });
-    Ok(Some(Left { alloc, tasks, health, checks, acknowledged }))
+    Ok(Some(Left { alloc, tasks, health, checks, network, acknowledged }))
 }
 
 fn decode<T: for<'de> Deserialize<'de>>(id: &AllocId, what: &str, value: &[u8]) -> Result<T, StateError> {

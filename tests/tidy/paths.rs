@@ -56,6 +56,11 @@ const MAY: &[(&str, &str)] = &[
     ("client/src/executor.rs", "the pipe of orders, in the agent's own state"),
     ("client/src/executor/", "mounts, users, namespaces, and the directory of a run, in the agent's own state"),
     ("client/src/fingerprint.rs", "files of /proc, /sys and /etc"),
+    ("client/src/network.rs", "the host's settings of name resolution"),
+    (
+        "client/src/network/",
+        "namespaces, plugins and their configurations, /proc and /sys, and records in the agent's own state",
+    ),
     ("client/src/procfs.rs", "files of /proc"),
     ("client/src/stats.rs", "files of /proc"),
 ];

@@ -12,6 +12,7 @@ use super::{DEV_RETRY, Inner};
 use crate::core::{
     AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted,
 };
+use crate::network;
 use crate::runner::{Begin, Runner};
 use crate::state::Left;
 
@@ -119,7 +120,7 @@ impl<S: Servers> Inner<S> {
     fn add_alloc(self: &Arc<Self>, alloc: Arc<Allocation>) {
         let id = alloc.id;
         self.shared.state.put_alloc(&alloc);
-        match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
+        match self.machine(&alloc) {
             Ok(machine) => {
                 let runner = Runner::spawn(Arc::clone(&self.shared), machine, Begin::Start);
                 self.runners.lock().insert(id, runner);
@@ -136,11 +137,16 @@ impl<S: Servers> Inner<S> {
         }
     }
 
-    fn machine_config(&self) -> AllocRunnerConfig {
-        AllocRunnerConfig {
+    /// The state machine of an allocation; an error if its tasks could not run here.
+    fn machine(&self, alloc: &Arc<Allocation>) -> Result<AllocRunner, String> {
+        if let Some(error) = network::refusal(alloc, &self.shared.drivers) {
+            return Err(error);
+        }
+        let config = AllocRunnerConfig {
             kill_timeout_max: self.shared.config.kill_timeout_max,
             seed: self.shared.clock.world().number(),
-        }
+        };
+        AllocRunner::new(Arc::clone(alloc), config, self.now())
     }
 
     /// Restores the allocations that an earlier agent left.
@@ -158,9 +164,14 @@ impl<S: Servers> Inner<S> {
             if let Some(acknowledged) = left.acknowledged {
                 self.sync.lock().restore_acknowledged(acknowledged);
             }
-            match AllocRunner::new(Arc::clone(&alloc), self.machine_config(), self.now()) {
+            match self.machine(&alloc) {
                 Ok(machine) => {
-                    let begin = Begin::Restore { tasks: left.tasks, health: left.health, checks: left.checks };
+                    let begin = Begin::Restore {
+                        tasks: left.tasks,
+                        health: left.health,
+                        checks: left.checks,
+                        network: left.network,
+                    };
                     machines.push((id, machine, begin));
                 }
                 Err(error) => {

@@ -7,7 +7,7 @@ use songline_model::{Allocation, Dur, Service, ServiceCheck, Str};
 use crate::artifact::hex;
 use crate::core::{CheckMode, CheckPlan, CheckRequest, Workload};
 use crate::env::TaskEnv;
-use crate::services::address;
+use crate::services::address::{self, Located};
 
 /// Shortest interval and timeout; admission refuses shorter ones.
 const SHORTEST: Dur = Dur::from_secs(1);
@@ -16,32 +16,34 @@ const TIMEOUT_MAX: Dur = Dur::from_mins(10);
 
 /// Checks of an allocation. Those of the group's services see the environment that all tasks share; those of tasks
 /// stay as they are written.
-pub(crate) fn plans(alloc: &Allocation, group_env: &TaskEnv) -> Vec<CheckPlan> {
+pub(crate) fn plans(located: Located<'_>, group_env: &TaskEnv) -> Vec<CheckPlan> {
+    let alloc = located.0;
     let plan = |of: &Workload, service: &Service| -> Vec<CheckPlan> {
         let resolve = |text: &Str| match of {
             Workload::Group => Str::from(group_env.replace(text)),
             Workload::Task(_) => text.clone(),
         };
         let checks = service.checks.iter().flatten();
-        checks.map(|check| check_plan(alloc, of, service, check, &resolve)).collect()
+        checks.map(|check| check_plan(located, of, service, check, &resolve)).collect()
     };
     let of_workload = |of: Workload| of.services(alloc).flat_map(|service| plan(&of, service)).collect::<Vec<_>>();
     Workload::all(alloc).into_iter().flat_map(of_workload).collect()
 }
 
 fn check_plan(
-    alloc: &Allocation,
+    located: Located<'_>,
     of: &Workload,
     service: &Service,
     check: &ServiceCheck,
     resolve: &dyn Fn(&Str) -> Str,
 ) -> CheckPlan {
+    let alloc = located.0;
     let own_name = resolve(&service.name);
     let name = match resolve(&check.name) {
         name if name.is_empty() => format!("service: {:?} check", own_name.as_str()).into(),
         name => name,
     };
-    let request = request(alloc, service, check, resolve).unwrap_or_else(CheckRequest::Impossible);
+    let request = request(located, service, check, resolve).unwrap_or_else(CheckRequest::Impossible);
     CheckPlan {
         id: id(alloc, of, &own_name, &name, check, &request),
         of: of.clone(),
@@ -58,7 +60,7 @@ fn check_plan(
 
 /// The request of a check; the error is the reason why there is none.
 fn request(
-    alloc: &Allocation,
+    located: Located<'_>,
     service: &Service,
     check: &ServiceCheck,
     resolve: &dyn Fn(&Str) -> Str,
@@ -70,7 +72,7 @@ fn request(
         "" => "auto",
         other => other,
     };
-    let (host, port) = address::of(alloc, &address, mode, &resolve(label))?;
+    let (host, port) = address::of(located, &address, mode, &resolve(label))?;
     let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     match check.kind.as_str() {
         "tcp" => Ok(CheckRequest::Tcp { address: place.into() }),

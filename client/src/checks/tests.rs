@@ -44,7 +44,7 @@ fn http(path: &str) -> ServiceCheck {
 fn planned(service: Service) -> Vec<CheckPlan> {
     let mut env = TaskEnv::default();
     env.vars.insert("P".to_owned(), "//other/x".to_owned());
-    plans(&with_checks(service), &env)
+    plans((&with_checks(service), None), &env)
 }
 
 fn check_requests(service: Service, expected: Expect) {

@@ -75,6 +75,8 @@ pub struct AllocRunner {
     health: Option<HealthWatcher>,
     health_started: bool,
     deployment_status: Option<AllocDeploymentStatus>,
+    /// Interface and address of its own.
+    network: Option<AllocNetworkStatus>,
     announced: Announced,
     checks: Checks,
     /// Whether the checks may have changed.
@@ -119,6 +121,7 @@ impl AllocRunner {
             health: None,
             health_started: false,
             deployment_status,
+            network: None,
             announced: Announced::default(),
             checks: Checks::default(),
             plan_checks: false,
@@ -172,6 +175,11 @@ impl AllocRunner {
         self.finish(now, fx)
     }
 
+    /// Sets the interface and address that an earlier agent gave the allocation. Comes before [`Self::restore`].
+    pub fn restore_network(&mut self, network: Option<AllocNetworkStatus>) {
+        self.network = network;
+    }
+
     /// Processes an input and returns the effects to carry out.
     pub fn on(&mut self, input: Input, now: Time) -> Vec<Effect> {
         let mut fx = Vec::new();
@@ -191,6 +199,10 @@ impl AllocRunner {
                     }
                     self.launch(now, &mut fx);
                 }
+            }
+            Input::Networked(network) => {
+                self.report |= self.network.as_ref() != Some(&network);
+                self.network = Some(network);
             }
             Input::Recovered { task, found } => {
                 let is_system = self.job_kind() == JobType::System;
@@ -316,16 +328,24 @@ impl AllocRunner {
     /// Client status of the allocation as it is reported to the servers.
     pub fn update(&self) -> AllocReport {
         let (client_status, description) = self.status();
-        let dns = self.alloc.group().and_then(|group| group.networks.as_ref()?.first()?.dns.clone());
+        let mut network = self.network.clone().unwrap_or_default();
+        if network.dns.is_none() {
+            network.dns = self.alloc.group().and_then(|group| group.networks.as_ref()?.first()?.dns.clone());
+        }
         AllocReport {
             id: self.alloc.id,
             client_status,
             client_description: description.into(),
             task_states: Some(Arc::new(states(&self.tasks).into_iter().collect())),
             deployment_status: self.deployment_status.clone(),
-            network_status: Some(AllocNetworkStatus { dns, ..AllocNetworkStatus::default() }),
+            network_status: Some(network),
             ..AllocReport::default()
         }
+    }
+
+    /// Interface and address of the allocation's own, once it has one.
+    pub fn network(&self) -> Option<&AllocNetworkStatus> {
+        self.network.as_ref()
     }
 
     /// Client status computed from the tasks' states.

@@ -25,6 +25,8 @@ use crate::executor::user;
 /// Directories of the host that a task sees in its root, read-only.
 const HOST_DIRS: &[&str] =
     &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
+/// Settings of name resolution.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Directories that a job may not mount over, because the executor creates them itself. The task's root is refused as
 /// well.
 const OWN_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
@@ -157,6 +159,7 @@ impl Driver for Exec {
                 logs: logs(&task),
                 cgroups: self.cgroups.as_ref().map(|all| all.limited(&cgroup::name(&task.id), &limits(&task))),
                 isolation: Some(isolation),
+                network: task.network.as_ref().map(|network| network.path.clone()),
             };
             self.supervisors.start(&task.id, &spec).await
         })
@@ -191,6 +194,11 @@ fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
     // Mounted over `logs` in the shared directory, because logs belong to the agent.
     let logs = bind(&task.log_dir, "/alloc/logs", true);
     let mut binds: Vec<Bind> = host.chain([shared, logs]).collect();
+    if let Some(file) = &task.resolv_conf {
+        // On many hosts the file is a link, and a mount over a link is refused.
+        let to = std::fs::canonicalize(RESOLV_CONF).unwrap_or_else(|_| RESOLV_CONF.into());
+        binds.push(Bind { from: file.clone(), to, read_only: true, propagation: Propagation::Private });
+    }
     for mount in &task.mounts {
         binds.push(Bind { to: destination(&mount.to)?, ..mount.clone() });
     }

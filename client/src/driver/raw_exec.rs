@@ -67,6 +67,7 @@ impl Driver for RawExec {
                 logs: logs(&task),
                 cgroups: self.cgroups.as_ref().map(|all| all.unlimited(&cgroup::name(&task.id))),
                 isolation: None,
+                network: task.network.as_ref().map(|network| network.path.clone()),
             };
             self.supervisors.start(&task.id, &spec).await
         })

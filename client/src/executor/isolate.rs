@@ -3,7 +3,7 @@
 //!
 //! | Step | File | Where |
 //! |---|---|---|
-//! | namespaces | here | a thread of the executor, before the process |
+//! | network, namespaces | here | a thread of the executor, before the process |
 //! | program | [`super::sealed`] | the first process, on the machine |
 //! | mounts | [`super::mounts`] | the first process, in its own mount namespace |
 //! | devices | [`super::devices`] | the same |
@@ -31,6 +31,7 @@ use super::mounts::{self, Root};
 use super::place::{Isolation, Place, Spec};
 use super::user::{self, User};
 use super::{devices, sealed};
+use crate::network;
 
 /// Exit code of a first process that could not become the task.
 const INIT_FAILED: u8 = 125;
@@ -51,12 +52,20 @@ pub(super) fn init_command(place: &Place, isolation: &Isolation, report: io::Pip
 }
 
 /// Starts a command whose process is the first one in new namespaces, and waits until it has become the task.
-pub(super) fn spawn(mut command: Command, isolation: &Isolation, mut report: PipeReader) -> io::Result<Child> {
+pub(super) fn spawn(
+    mut command: Command,
+    isolation: &Isolation,
+    network: Option<PathBuf>,
+    mut report: PipeReader,
+) -> io::Result<Child> {
     let mut flags = UnshareFlags::NEWNS;
     flags.set(UnshareFlags::NEWPID, isolation.own_pids);
     flags.set(UnshareFlags::NEWIPC, isolation.own_ipc);
     // The thread drops the command, and with it this process's writing end of the pipe.
     let thread = std::thread::spawn(move || {
+        if let Some(network) = network {
+            network::enter(&network)?;
+        }
         #[allow(unsafe_code)]
         // SAFETY: none of these flags unshares the table of file descriptors, which is what the function warns of, and
         // the thread does nothing after this but start the command.
@@ -80,6 +89,18 @@ pub(super) fn spawn(mut command: Command, isolation: &Isolation, mut report: Pip
     } else {
         failure
     }))
+}
+
+/// Starts a command that is not isolated in a network namespace.
+pub(super) fn spawn_in(mut command: Command, network: &Path) -> io::Result<Child> {
+    // A thread of its own: the others stay in the machine's network.
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            network::enter(network)?;
+            command.spawn()
+        });
+        thread.join().map_err(|_| io::Error::other("the thread that starts the task ended early"))?
+    })
 }
 
 /// Makes the task's view of the machine, gives up the privileges that the task must not have, and becomes the task.

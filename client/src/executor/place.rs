@@ -37,6 +37,9 @@ pub struct Spec {
     pub cgroups: Option<NewCgroups>,
     /// Isolation from the machine; `None` runs without isolation.
     pub isolation: Option<Isolation>,
+    /// Path of the network namespace of the task; `None` is the machine's network.
+    #[serde(default)]
+    pub network: Option<PathBuf>,
 }
 
 /// Place and bounds of a task's logs.
@@ -298,13 +301,17 @@ impl Place {
         }
     }
 
-    /// Writes a file atomically: readers never see a part of it.
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
-        let temporary = self.0.join(format!("{name}.tmp"));
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
-        fs::rename(&temporary, self.0.join(name))
+        write_json(&self.0.join(name), value)
     }
+}
+
+/// Writes a file atomically: readers never see a part of it.
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let temporary = path.with_added_extension("tmp");
+    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
+    fs::rename(&temporary, path)
 }
 
 /// Whether a directory could not be renamed because the destination exists and is not empty.

@@ -18,7 +18,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 use super::confine::confine;
 use super::place::{Place, Spec, Started};
 use super::{pid_of, sealed, user};
-use crate::procfs;
+use crate::{network, procfs};
 
 /// Argument that requests a terminal.
 pub const SHARED_TERMINAL: &str = "terminal";
@@ -73,6 +73,9 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
     }
     let (program, rest) = (program.clone(), rest.to_vec());
     let launch = move || {
+        if let Some(network) = &spec.network {
+            network::enter(network).map_err(lost)?;
+        }
         if spec.isolation.is_some() {
             sealed::hide().and_then(|()| enter(&started)).map_err(lost)?;
         }

@@ -20,7 +20,7 @@ impl Shell {
     }
 
     fn registrations(&self, of: &Workload) -> Result<Vec<songline_model::ServiceRegistration>, String> {
-        let rows = setup::registrations(&self.shared, self.machine.alloc(), &self.dir, of);
+        let rows = setup::registrations(&self.shared, self.machine.alloc(), self.machine.network(), &self.dir, of);
         rows.inspect_err(|error| tracing::warn!(alloc = %self.id(), error, "announcing services"))
     }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, AllocatedPortMapping, Allocation, NetworkResource, Node, Port, Secret, ServiceRegistration, Str, Task,
-    TaskArtifact, with_sources,
+    AllocId, AllocNetworkStatus, AllocatedPortMapping, Allocation, NetworkResource, Node, Port, Secret,
+    ServiceRegistration, Str, Task, TaskArtifact, with_sources,
 };
 use tokio::sync::mpsc;
 
@@ -19,6 +19,7 @@ use crate::core::{CheckPlan, Input, StartFailure, Workload, event};
 use crate::driver::{Driver, Listener, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
+use crate::network::{self, Made};
 use crate::previous::{Ended, Wanted};
 use crate::services;
 use crate::volumes;
@@ -66,6 +67,15 @@ pub(super) async fn set_up_alloc(
         dir.build()
     };
     blocking(again).await
+}
+
+/// Makes the network that the tasks of the allocation share, or finds it again.
+pub(super) async fn network(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> Result<Made, String> {
+    if !network::is_wanted(alloc) {
+        return Ok(Made::default());
+    }
+    let wanted = network::of(alloc, &group_environment(shared, alloc, dir), &shared.drivers)?;
+    shared.networks.create(&alloc.id, &wanted).await
 }
 
 /// Creates a task's directories and what is in them before artifacts and templates come.
@@ -175,6 +185,8 @@ pub(super) async fn configure(
         node: (node.id.to_string().into(), node.name.clone()),
         network: None,
         listener: Listener::default(),
+        dns: None,
+        resolv_conf: None,
     })
 }
 
@@ -315,6 +327,7 @@ pub(super) fn environment(
 pub(super) fn registrations(
     shared: &Shared,
     alloc: &Allocation,
+    network: Option<&AllocNetworkStatus>,
     dir: &AllocDir,
     of: &Workload,
 ) -> Result<Vec<ServiceRegistration>, String> {
@@ -329,10 +342,20 @@ pub(super) fn registrations(
     };
     let env = environment(shared, alloc, task, dir, false, None);
     let node = Arc::clone(&shared.node.lock());
-    services::registrations(alloc, &node, &env, of)
+    services::registrations((alloc, network), &node, &env, of)
 }
 
 /// Checks of all services of an allocation.
-pub(super) fn check_plans(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> Vec<CheckPlan> {
-    checks::plans(alloc, &environment(shared, alloc, &Task::default(), dir, false, None))
+pub(super) fn check_plans(
+    shared: &Shared,
+    alloc: &Allocation,
+    network: Option<&AllocNetworkStatus>,
+    dir: &AllocDir,
+) -> Vec<CheckPlan> {
+    checks::plans((alloc, network), &group_environment(shared, alloc, dir))
+}
+
+/// The environment that all tasks of the allocation share.
+fn group_environment(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> TaskEnv {
+    environment(shared, alloc, &Task::default(), dir, false, None)
 }

@@ -12,6 +12,7 @@ use super::{Order, Shared, Shell, send, setup, socket};
 use crate::allocdir::AllocDir;
 use crate::core::{Input, StartFailure, event};
 use crate::driver::{Driver, DriverMessage, Listener, TaskConfig};
+use crate::network::Made;
 use crate::template::{self, Dirs, Hooks, Rendering};
 
 /// Variables that environment templates set.
@@ -62,6 +63,7 @@ struct Place {
     back: mpsc::WeakUnboundedSender<Order>,
     processes: Arc<Processes>,
     templates: Arc<Templates>,
+    network: Made,
     driver: Option<Arc<dyn Driver>>,
     task: Str,
 }
@@ -75,6 +77,7 @@ impl Shell {
             back: self.back.clone(),
             processes: Arc::clone(&self.processes),
             templates: Arc::clone(&self.templates),
+            network: self.network.lock().clone(),
             driver: self.driver(&task),
             task: task.clone(),
         };
@@ -136,7 +139,9 @@ impl Place {
         setup::prepare(shared, alloc, dir, task, run, driver, back).await.map_err(for_good)?;
         setup::fetch_artifacts(shared, alloc, dir, task, back).await?;
         let Some(vars) = self.render().await.map_err(for_good)? else { return Ok(None) };
-        setup::configure(shared, alloc, dir, (task, run), driver, vars, back).await.map(Some).map_err(for_good)
+        let config = setup::configure(shared, alloc, dir, (task, run), driver, vars, back).await.map_err(for_good)?;
+        let Made { network, dns, resolv_conf, status: _ } = self.network.clone();
+        Ok(Some(TaskConfig { network, dns, resolv_conf, ..config }))
     }
 
     /// Waits until the task's templates are rendered. A later run of the task keeps the files and their worker, unless

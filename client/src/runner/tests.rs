@@ -52,6 +52,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         earlier: Arc::new(Nowhere),
         registrar: Arc::new(Nowhere),
         checks: crate::checks::Runs::default(),
+        networks: Networks::new(&ClientConfig::default(), &BTreeMap::new()),
         sessions: Arc::new(Semaphore::new(1)),
     });
     let config = AllocRunnerConfig { kill_timeout_max: Dur::from_secs(1), seed: 1 };
@@ -63,7 +64,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     let runner = Runner::spawn(
         shared,
         machine,
-        Begin::Restore { tasks: BTreeMap::new(), health: None, checks: BTreeMap::new() },
+        Begin::Restore { tasks: BTreeMap::new(), health: None, checks: BTreeMap::new(), network: None },
     );
     runner.tell(Input::Destroy);
     let mut view = runner.view.clone();

@@ -1,10 +1,17 @@
 //! Address and port of a service, from the job, the allocation's ports and the requested address mode.
 
-use songline_model::{Allocation, Str};
+use songline_model::{AllocNetworkStatus, AllocatedPortMapping, Allocation, Str};
 
-/// Evaluates the table of address modes. No driver here has a network of its own, and no allocation has an address of
-/// its own.
-pub(crate) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> Result<(String, i64), String> {
+/// Allocation with the interface and address of its own, if it has one.
+pub(crate) type Located<'a> = (&'a Allocation, Option<&'a AllocNetworkStatus>);
+
+/// Evaluates the table of address modes. No driver here has a network of its own.
+pub(crate) fn of(
+    (alloc, network): Located<'_>,
+    address: &str,
+    mode: &str,
+    label: &str,
+) -> Result<(String, i64), String> {
     match mode {
         "auto" | "" if !address.is_empty() => given(alloc, address, label),
         "auto" | "" => host(alloc, label),
@@ -13,22 +20,39 @@ pub(crate) fn of(alloc: &Allocation, address: &str, mode: &str, label: &str) -> 
         }
         "host" => host(alloc, label),
         "driver" => Err("cannot use address_mode=\"driver\": no driver network exists".to_owned()),
-        "alloc" => Err("cannot use address_mode=\"alloc\": no allocation network status reported".to_owned()),
+        "alloc" => own(alloc, network, label),
         other => Err(format!("invalid address mode {other:?}")),
     }
 }
 
+/// The allocation's own address, and the port there.
+fn own(alloc: &Allocation, network: Option<&AllocNetworkStatus>, label: &str) -> Result<(String, i64), String> {
+    let network = network
+        .filter(|network| !network.address.is_empty())
+        .ok_or("cannot use address_mode=\"alloc\": no allocation network status reported")?;
+    let inside = |port: &AllocatedPortMapping| if port.to > 0 { port.to } else { port.value };
+    let port = match shared(alloc, label).map(inside) {
+        _ if label.is_empty() => 0,
+        Some(port) => port,
+        None => match label.parse() {
+            Ok(port @ 1..) => port,
+            Ok(_) => return Err(format!("invalid port: {label:?}: port must be >0")),
+            Err(_) => return Err(format!("invalid port {label:?}: port label not found")),
+        },
+    };
+    Ok((network.address.to_string(), port))
+}
+
+/// The port of the allocation's own network with this label.
+fn shared<'a>(alloc: &'a Allocation, label: &str) -> Option<&'a AllocatedPortMapping> {
+    let ports = alloc.allocated_resources.as_ref()?.shared.ports.iter().flatten();
+    ports.into_iter().find(|port| port.label == label)
+}
+
 /// The allocation's port with this label: its host address and its port number there.
 fn mapped(alloc: &Allocation, label: &str) -> Option<(Str, i64)> {
-    let resources = alloc.allocated_resources.as_ref()?;
-    let shared = resources
-        .shared
-        .ports
-        .iter()
-        .flatten()
-        .find(|port| port.label == label)
-        .map(|port| (port.host_ip.clone(), port.value));
-    shared.or_else(|| {
+    shared(alloc, label).map(|port| (port.host_ip.clone(), port.value)).or_else(|| {
+        let resources = alloc.allocated_resources.as_ref()?;
         // Ports of a task's own network, a form of old jobs.
         let networks = resources.tasks.iter().flatten().flat_map(|(_, task)| task.networks.iter().flatten());
         networks.into_iter().find_map(|network| {

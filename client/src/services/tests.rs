@@ -5,8 +5,9 @@ use std::sync::Arc;
 use expect_test::expect;
 use parking_lot::Mutex;
 use songline_model::{
-    AllocDeploymentStatus, AllocId, AllocatedPortMapping, AllocatedResources, AllocatedSharedResources, Allocation,
-    Job, NamespaceName, NetworkResource, Node, NodeId, Service, ServiceRegistration, Str, TaskGroup,
+    AllocDeploymentStatus, AllocId, AllocNetworkStatus, AllocatedPortMapping, AllocatedResources,
+    AllocatedSharedResources, Allocation, Job, NamespaceName, NetworkResource, Node, NodeId, Service,
+    ServiceRegistration, Str, TaskGroup,
 };
 use songline_rpc::RpcError;
 use songline_rpc::world::Machine;
@@ -51,14 +52,32 @@ fn alloc(services: Vec<Service>) -> Allocation {
 }
 
 fn told(alloc: &Allocation) -> String {
+    told_of(alloc, None)
+}
+
+fn told_of(alloc: &Allocation, network: Option<&AllocNetworkStatus>) -> String {
     let node = Node { id: NodeId::from_bytes([1; 16]), datacenter: "dc1".into(), ..Node::default() };
-    match registrations(alloc, &node, &TaskEnv::default(), &Workload::Group) {
+    match registrations((alloc, network), &node, &TaskEnv::default(), &Workload::Group) {
         Ok(rows) => rows
             .iter()
             .map(|row| format!("{} at {:?}:{} {:?}", row.id, row.address.as_str(), row.port, row.tags))
             .collect(),
         Err(error) => error,
     }
+}
+
+#[test]
+fn mode_alloc_is_the_address_and_the_port_inside_of_the_allocation() {
+    let network = AllocNetworkStatus { address: "172.26.64.5".into(), ..AllocNetworkStatus::default() };
+    let at = |label: &str| told_of(&alloc(vec![service("s", label, "alloc", "")]), Some(&network));
+    let place = |text: String| text.split(" at ").nth(1).unwrap_or(&text).split(" [").next().map(str::to_owned);
+    assert_eq!(place(at("http")).as_deref(), Some("\"172.26.64.5\":80"));
+    assert_eq!(place(at("4321")).as_deref(), Some("\"172.26.64.5\":4321"));
+    assert_eq!(place(at("")).as_deref(), Some("\"172.26.64.5\":0"));
+    let lost = "unable to get address for service \"s\": invalid port \"none\": port label not found";
+    assert_eq!(at("none"), lost);
+    let without = told(&alloc(vec![service("s", "http", "alloc", "")]));
+    assert!(without.ends_with("no allocation network status reported"), "{without}");
 }
 
 #[test]

@@ -44,6 +44,7 @@ async fn an_isolated_task_sees_its_own_root_and_its_own_processes() {
             files_max: 1,
             file_bytes_max: 1 << 20,
         }),
+        network: None,
         cgroups: None,
         isolation: Some(Isolation {
             root,

@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod attacks;
+mod bridge;
 mod cgroups;
 mod escapes;
 mod fake;

@@ -16,12 +16,12 @@ use crate::fake::{Stage, is_running, shell, task, until};
 /// Running time of a simulated command: longer than any test.
 const LONG: &str = "1h";
 
-async fn begin(stage: &Stage, alloc: AllocId, command: &[&str]) -> Result<ExecSession, RpcError> {
+pub async fn begin(stage: &Stage, alloc: AllocId, command: &[&str]) -> Result<ExecSession, RpcError> {
     let command = command.iter().map(|word| (*word).to_owned()).collect();
     stage.client.alloc_exec(ExecCommand { alloc, task: "web".into(), command, tty: false }).await
 }
 
-async fn hear_all(mut session: ExecSession) -> (String, Option<Result<ExecOutput, RpcError>>) {
+pub async fn hear_all(mut session: ExecSession) -> (String, Option<Result<ExecOutput, RpcError>>) {
     let (mut printed, mut last) = (Vec::new(), None);
     while let Some(said) = session.output.recv().await {
         match &said {
@@ -110,6 +110,7 @@ async fn exec_command_in_an_isolated_task_shares_its_root_and_processes() {
         dir: "/".into(),
         user: "nobody".into(),
         logs: None,
+        network: None,
         cgroups: None,
         isolation: Some(Isolation {
             root,

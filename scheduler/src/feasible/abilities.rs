@@ -13,6 +13,7 @@ pub struct Ability {
 
 /// All abilities that groups may need.
 pub const ABILITIES: &[Ability] = &[
+    Ability { name: "bridge", needed: |group| mode(group, |mode| mode == "bridge" || mode.starts_with("cni/")) },
     Ability { name: "check", needed: |group| checked(&group.services) || any(group, |task| checked(&task.services)) },
     Ability { name: "cores", needed: |group| asks(group, |asked| asked.cores > 0) },
     Ability { name: "csi_plugin", needed: |group| any(group, |task| task.csi_plugin_config.is_some()) },
@@ -25,6 +26,7 @@ pub const ABILITIES: &[Ability] = &[
         },
     },
     Ability { name: "migrate", needed: |group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.migrate) },
+    Ability { name: "network_none", needed: |group| mode(group, |mode| mode == "none") },
     Ability { name: "sticky", needed: |group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky) },
     Ability { name: "task_network", needed: |group| asks(group, |asked| has(&asked.networks)) },
     Ability { name: "template", needed: |group| any(group, |task| has(&task.templates)) },
@@ -47,6 +49,11 @@ pub(super) fn check(needed: &[&'static str], node: &Node) -> Result<(), Str> {
 
 fn has<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|list| !list.is_empty())
+}
+
+/// Whether the group's network has such a mode.
+fn mode(group: &TaskGroup, is_it: impl Fn(&str) -> bool) -> bool {
+    group.networks.iter().flatten().any(|network| is_it(&network.mode))
 }
 
 /// Whether the group asks for volumes of this type.

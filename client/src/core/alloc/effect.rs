@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use songline_model::{Allocation, Blob, Dur, Str, TaskEvent};
+use songline_model::{AllocNetworkStatus, Allocation, Blob, Dur, Str, TaskEvent};
 
 use super::announce::Workload;
 use crate::core::checks::{CheckOutcome, CheckPlan};
@@ -21,7 +21,8 @@ pub enum Effect {
     },
     /// Persist the allocation's health.
     PersistHealth,
-    /// Wait for earlier allocations and create the directories. Answer: [`Input::SetUp`].
+    /// Wait for earlier allocations, create the directories and the network. Answer: [`Input::SetUp`], and
+    /// [`Input::Networked`] before it if the allocation gets an interface.
     SetUp,
     /// Abort that set-up; its answer is ignored.
     AbortSetUp,
@@ -67,6 +68,8 @@ pub enum Effect {
 pub enum Input {
     /// Answer to [`Effect::SetUp`].
     SetUp(Result<(), Str>),
+    /// The allocation has an interface of its own, made by [`Effect::SetUp`].
+    Networked(AllocNetworkStatus),
     /// Answer to [`Effect::RecoverTask`]: the handle of a process, `None` (it was never started), or the reason why
     /// it is lost.
     Recovered { task: Str, found: Result<Option<Blob>, Str> },

@@ -52,6 +52,9 @@ fn plain_group_needs_no_ability() {
 #[test]
 fn each_ability_is_needed_where_it_is_used() {
     let uses = [
+        ("bridge", network(NetworkResource { mode: "bridge".into(), ..NetworkResource::default() })),
+        ("bridge", network(NetworkResource { mode: "cni/lan".into(), ..NetworkResource::default() })),
+        ("network_none", network(NetworkResource { mode: "none".into(), ..NetworkResource::default() })),
         ("check", of_group(|group| group.services = Some(vec![checked()]))),
         ("check", of_task(|task| task.services = Some(vec![checked()]))),
         ("cores", of_resources(Resources { cores: 1, ..Resources::default() })),
