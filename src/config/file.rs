@@ -280,6 +280,13 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "disable_remote_exec" => told.disable_remote_exec = flag(key, value)?,
             "reserved" => reserved(value, &mut told)?,
             "host_volume" => host_volumes(value, &mut told)?,
+            "cni_path" => told.network.cni_path = text(key, value)?,
+            "cni_config_dir" => told.network.cni_config_dir = text(key, value)?.into(),
+            "bridge_network_name" => told.network.bridge_name = text(key, value)?.into(),
+            "bridge_network_subnet" => told.network.bridge_subnet = text(key, value)?.into(),
+            "bridge_network_hairpin_mode" => told.network.bridge_hairpin = flag(key, value)?,
+            "bind_wildcard_default_host_network" => told.network.wildcard_ports = flag(key, value)?,
+            "host_network" => host_networks(value, &mut told)?,
             "servers" => told.servers.extend(network::texts(key, value)?.into_iter().map(Str::from)),
             "template" => template::block(value, &mut told.template, seen)?,
             "server_join" => network::join_block("client.server_join", value, &mut join, seen)?,
@@ -294,14 +301,7 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "gc_parallel_destroys"
             | "gc_inode_usage_threshold"
             | "no_host_uuid"
-            | "cni_path"
-            | "cni_config_dir"
-            | "bridge_network_name"
-            | "bridge_network_subnet"
-            | "bridge_network_hairpin_mode"
-            | "bind_wildcard_default_host_network"
             | "nomad_service_discovery"
-            | "host_network"
             | "artifact"
             | "drain_on_shutdown"
             | "stats" => seen.without_effect(&format!("client.{key}"), value),
@@ -341,6 +341,21 @@ fn host_volumes(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
         })?;
         told.host_volumes.insert(name.into(), volume);
         Ok(())
+    })
+}
+
+fn host_networks(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
+    each(value, &mut |name, body| {
+        let network = told.network.host_networks.entry(name.into()).or_default();
+        each(body, &mut |key, value| {
+            match key {
+                "cidr" => network.cidr = text(key, value)?.into(),
+                "interface" => network.interface = text(key, value)?.into(),
+                "reserved_ports" => network.reserved_ports = text(key, value)?.into(),
+                other => bail!("host_network unexpected keys {other}"),
+            }
+            Ok(())
+        })
     })
 }
 

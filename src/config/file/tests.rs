@@ -26,6 +26,26 @@ fn config_blocks_may_be_objects_or_lists_and_are_merged() {
 }
 
 #[test]
+fn networks_of_allocations_are_read_without_a_warning() {
+    let (config, warnings) = agent(json!({ "client": {
+        "cni_path": "/usr/lib/cni", "cni_config_dir": "/etc/cni", "bridge_network_name": "lab",
+        "bridge_network_subnet": "10.9.0.0/24", "bridge_network_hairpin_mode": true,
+        "bind_wildcard_default_host_network": false,
+        "host_network": [{ "dmz": { "interface": "eth1", "reserved_ports": "22" } }, { "lan": { "cidr": "10.0.0.0/8" } }],
+    }}))
+    .expect("is a configuration");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let network = config.client.expect("a dev agent has a node").network;
+    assert_eq!((network.cni_path.as_str(), network.cni_config_dir.to_str()), ("/usr/lib/cni", Some("/etc/cni")));
+    assert_eq!((network.bridge_name.as_str(), network.bridge_subnet.as_str()), ("lab", "10.9.0.0/24"));
+    assert!(network.bridge_hairpin && !network.wildcard_ports);
+    let (dmz, lan) = (&network.host_networks["dmz"], &network.host_networks["lan"]);
+    assert_eq!((dmz.interface.as_str(), dmz.reserved_ports.as_str(), lan.cidr.as_str()), ("eth1", "22", "10.0.0.0/8"));
+    let error = agent(json!({ "client": { "host_network": { "dmz": { "nope": 1 } } } })).expect_err("is refused");
+    assert_eq!(error.to_string(), "host_network unexpected keys nope");
+}
+
+#[test]
 fn unknown_config_key_is_refused_and_a_key_without_effect_warns() {
     assert_eq!(agent(json!({ "nope": 1 })).expect_err("is refused").to_string(), "unexpected keys nope");
     assert_eq!(
