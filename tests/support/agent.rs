@@ -28,7 +28,7 @@ pub struct Setup {
     pub acl: bool,
     /// Data folder; `None` for `-dev`.
     pub data_dir: Option<PathBuf>,
-    /// Whether the node has the second host volume that cases about the node agent expect.
+    /// Whether the node has the second host volume, and the CNI plugins, that cases about the node agent expect.
     pub two_volumes: bool,
     /// `DOCKER_HOST` of the container engine for its tasks.
     pub engine: Option<String>,
@@ -72,6 +72,7 @@ impl Setup {
         }
         if self.two_volumes {
             config["client"]["host_volume"]["readonly"] = json!({"path": "/usr/share", "read_only": true});
+            config["client"]["cni_path"] = json!("/usr/lib/cni");
         }
         if let Some(dir) = &self.data_dir {
             config["data_dir"] = json!(dir);
