@@ -133,6 +133,15 @@ impl Drop for Engine {
         process::wait_for_end(pid, Instant::now() + STOP_WITHIN);
         let _killed = self.child.kill();
         let _status = self.child.wait();
+        // The engine leaves the namespace of the host's network mounted, and a mounted folder cannot be removed.
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let own = mounts
+            .lines()
+            .filter_map(|line| line.split(' ').nth(1))
+            .filter(|at| Path::new(at).starts_with(self.dir.path()));
+        for at in own {
+            let _busy = rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH);
+        }
     }
 }
 
