@@ -89,8 +89,6 @@ pub struct AllocNetwork {
     pub hostname: String,
     /// File on the host that tasks see as `/etc/hosts`.
     pub hosts_file: Option<PathBuf>,
-    /// Name resolution that the job asks for.
-    pub dns: Option<DnsConfig>,
 }
 
 /// A started task: running, or ended and remembered.

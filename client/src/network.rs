@@ -152,7 +152,6 @@ impl Networks {
         record.owner = wanted.owner.clone();
         held.put(record).map_err(not_made)?;
         let mut network = self.namespace(alloc, wanted, held).await.map_err(not_made)?;
-        network.dns = wanted.dns.clone();
         record.network = Some(network.clone());
         held.put(record).map_err(not_made)?;
         if let Some(list) = self.list(&wanted.mode).map_err(not_configured)? {

@@ -112,8 +112,11 @@ impl ObjectHistory {
     }
 
     /// Queues an entry. Call it in the order of the entries. It does not compare rows, and waits only while the queue
-    /// is at its bound.
+    /// is at its bound. Entries that are recorded already, as in a replay of the log, are left out.
     pub fn publish(&self, entry: AppliedEntry) {
+        if entry.index <= self.shared.marked.last() {
+            return;
+        }
         let mut queue = self.shared.queue.lock();
         while queue.changes >= QUEUED_CHANGES_MAX && !queue.failing && !queue.closed {
             self.shared.emptied.wait(&mut queue);

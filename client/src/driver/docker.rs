@@ -15,6 +15,7 @@ mod options;
 mod ports;
 mod print;
 mod progress;
+mod resolver;
 mod session;
 mod settings;
 mod start;

@@ -39,8 +39,8 @@ impl Engine {
 }
 
 impl Driver for Engine {
-    fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::default()
+    fn fingerprint(&self) -> Boxed<'_, Fingerprint> {
+        Box::pin(std::future::ready(Fingerprint::default()))
     }
 
     fn validate(&self, _config: &Map<String, Value>) -> Result<(), String> {

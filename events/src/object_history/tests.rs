@@ -179,6 +179,21 @@ async fn published_changes_survive_a_close_of_the_object_history() {
 }
 
 #[test]
+fn replay_of_recorded_entries_does_not_wait_for_the_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = Arc::new(Namespace { name: "one".into(), ..Namespace::default() });
+    let change = Change::Namespace { before: None, after: Some(namespace) };
+    let large = |index| entry(index, Ending::Done, vec![change.clone(); super::QUEUED_CHANGES_MAX]);
+    for _ in 0..2 {
+        let object_history = ObjectHistory::open(dir.path()).unwrap();
+        object_history.begin(1).unwrap();
+        (1..=3).for_each(|index| object_history.publish(large(index)));
+        object_history.write_through().unwrap();
+        assert_eq!(object_history.entry(3).unwrap().unwrap().ending, Ending::Done);
+    }
+}
+
+#[test]
 fn object_diff_names_field_paths_and_list_positions() {
     let check = |before: serde_json::Value,
                  after: serde_json::Value,

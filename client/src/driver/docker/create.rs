@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::mounts;
 use super::ports;
+use super::resolver::Resolver;
 use super::settings::Settings;
 use crate::driver::block::{self, Block};
 use crate::driver::rights;
@@ -73,9 +74,10 @@ pub(super) fn body(task: &TaskConfig, settings: &Settings, prepared: &Prepared) 
     host.insert("NetworkMode".into(), network_mode.into());
     if !shares_network {
         put(&mut host, "PortBindings", published.bindings());
-        put(&mut host, "Dns", texts(config, "dns_servers"));
-        put(&mut host, "DnsOptions", texts(config, "dns_options"));
-        put(&mut host, "DnsSearch", texts(config, "dns_search_domains"));
+        let resolver = Resolver::of(task);
+        put(&mut host, "Dns", resolver.servers);
+        put(&mut host, "DnsOptions", resolver.options);
+        put(&mut host, "DnsSearch", resolver.searches);
         put(&mut host, "ExtraHosts", texts(config, "extra_hosts"));
     }
     put(&mut host, "Binds", mounts::binds(task, settings)?);

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 use serde_json::Value;
-use songline_model::{DnsConfig, Dur, Str};
+use songline_model::{Dur, Str};
 
 use super::container::{Container, Handle};
 use super::create::{self, Prepared};
 use super::engine::Failure;
+use super::resolver::Resolver;
 use super::{HANDLE_FILE, Inner, key, logs};
 use crate::beneath::Dir;
 use crate::core::StartFailure;
@@ -161,7 +162,7 @@ async fn files(task: &TaskConfig, run_dir: &Path) -> io::Result<BTreeMap<String,
         }
         files.insert("/etc/hosts".to_owned(), path);
     }
-    let lines = resolver_lines(network.dns.as_ref(), &task.config);
+    let lines = Resolver::of(task).lines();
     if !lines.is_empty() {
         let path = run_dir.join("resolv.conf");
         tokio::fs::create_dir_all(run_dir).await?;
@@ -175,25 +176,6 @@ async fn files(task: &TaskConfig, run_dir: &Path) -> io::Result<BTreeMap<String,
 fn host_lines(hosts: &[String]) -> String {
     let line = |host: &String| host.split_once(':').map(|(name, address)| format!("{address} {name}\n"));
     hosts.iter().filter_map(line).collect()
-}
-
-/// Lines of `/etc/resolv.conf`; none if neither the task nor the group says anything. The task's options come first.
-pub(super) fn resolver_lines(group: Option<&DnsConfig>, config: &serde_json::Map<String, Value>) -> String {
-    let told = |key: &str, of_group: fn(&DnsConfig) -> &Option<Vec<Str>>| -> Vec<String> {
-        let own = texts(config, key);
-        let shared = group.and_then(|dns| of_group(dns).as_ref()).into_iter().flatten();
-        if own.is_empty() { shared.map(Str::to_string).collect() } else { own }
-    };
-    let servers = told("dns_servers", |dns| &dns.servers);
-    let mut lines: String = servers.iter().map(|server| format!("nameserver {server}\n")).collect();
-    let searches = told("dns_search_domains", |dns| &dns.searches);
-    let options = told("dns_options", |dns| &dns.options);
-    for (word, values) in [("search", searches), ("options", options)] {
-        if !values.is_empty() {
-            lines += &format!("{word} {}\n", values.join(" "));
-        }
-    }
-    lines
 }
 
 /// Makes and starts the container.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use songline_model::{AllocId, AllocatedPortMapping, DnsConfig};
 
 use super::create::{self, Prepared};
+use super::resolver::Resolver;
 use super::settings::Settings;
-use super::start::resolver_lines;
 use crate::config::ClientConfig;
 use crate::driver::{AllocNetwork, Listener, RunId, TaskConfig};
 use crate::executor::place::{Bind, Propagation};
@@ -36,6 +36,8 @@ fn task(config: Value) -> TaskConfig {
         cores: Vec::new(),
         mounts: Vec::new(),
         network: None,
+        dns: None,
+        resolv_conf: None,
         cpu_fraction: 0.1,
         ports: vec![port("http", 20_001, 8080), port("same", 20_002, 0)],
         own_ports: Vec::new(),
@@ -335,9 +337,9 @@ fn network_of_the_allocation_takes_the_place_of_the_engines() {
     .assert_eq(&story.join("\n\n"));
     let dns = DnsConfig { servers: Some(vec!["9.9.9.9".into()]), options: Some(vec!["rotate".into()]), searches: None };
     let own = json!({"dns_servers": ["1.1.1.1"], "dns_search_domains": ["x", "y"]});
-    let own = own.as_object().cloned().unwrap_or_default();
-    assert_eq!(resolver_lines(Some(&dns), &own), "nameserver 1.1.1.1\nsearch x y\noptions rotate\n");
-    assert_eq!(resolver_lines(None, &serde_json::Map::new()), "");
+    let of_both = TaskConfig { dns: Some(dns), ..task(own) };
+    assert_eq!(Resolver::of(&of_both).lines(), "nameserver 1.1.1.1\nsearch x y\noptions rotate\n");
+    assert_eq!(Resolver::of(&task(json!({}))).lines(), "");
 }
 
 #[test]
