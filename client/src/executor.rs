@@ -43,6 +43,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 pub fn executor_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
     keep_streams_only();
+    reset_signals();
     let [verb, dir, rest @ ..] = args.as_slice() else {
         eprintln!("usage: executor run|init|session|artifact DIR");
         return ExitCode::from(2);
@@ -71,6 +72,19 @@ fn keep_streams_only() {
     if marked != 0 {
         // Kernels before 5.11 do not support this; on them no task is isolated either.
         eprintln!("marking open files: {}", io::Error::last_os_error());
+    }
+}
+
+/// Gives every signal its default disposition, which programs that this process starts inherit. A shell that starts the
+/// agent in the background, or `nohup`, ignores some signals, and tasks would ignore them as well.
+fn reset_signals() {
+    // The runtime library ignores SIGPIPE in this process and resets it in those that it starts.
+    for signal in (1..=libc::SIGRTMAX()).filter(|signal| *signal != libc::SIGPIPE) {
+        #[allow(unsafe_code)]
+        // SAFETY: no handler is installed, and no other thread runs yet. The signals that cannot be set are refused.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL)
+        };
     }
 }
 

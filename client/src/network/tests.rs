@@ -20,9 +20,9 @@ const NAMESPACE: &str = "/proc/self/ns/net";
 const PLUGIN: &str = r#"#!/bin/sh
 dir=$(dirname "$0"); name=${0##*/}
 cat > /dev/null
+[ "$(cat "$dir/lingers" 2>/dev/null)" != "$CNI_COMMAND $name" ] || { sleep 0.3; echo late >> "$dir/told"; } &
 echo "$CNI_COMMAND $name" >> "$dir/told"
 [ "$(cat "$dir/broken" 2>/dev/null)" != "$CNI_COMMAND $name" ] || { echo '{"msg": "broken"}'; exit 1; }
-[ "$(cat "$dir/lingers" 2>/dev/null)" != "$CNI_COMMAND $name" ] || { sleep 0.3; echo late >> "$dir/told"; } &
 [ "$(cat "$dir/stuck" 2>/dev/null)" != "$CNI_COMMAND $name" ] || exec sleep 1000
 [ "$CNI_COMMAND" = DEL ] ||
     echo '{"interfaces": [{"name": "eth0", "sandbox": "x"}], "ips": [{"interface": 0, "address": "10.9.0.2/24"}], "dns": {}}'

@@ -54,7 +54,7 @@ pub(super) async fn run(script: &ChangeScript, argv: Vec<String>, process: Arc<d
         Ok(Ok(end)) => end.exit_code,
         Ok(Err(error)) => {
             // The event already says that the script could not be run.
-            let error = error.strip_prefix("failed to start command: ").unwrap_or(&error);
+            let error = error.replacen("failed to start command: ", "", 1);
             let text = format!(
                 "Template failed to run script {command} with arguments [{args}] on change: {error} Exit code: 0"
             );

@@ -69,7 +69,7 @@ async fn client_gc_collects_only_terminal_allocs() {
     stage.client.alloc_gc(id).await.unwrap();
     assert!(!stage.alloc_dir(id).exists());
     let gone = stage.client.fs_list(id, "/").await.unwrap_err().to_string();
-    assert_eq!(gone, format!("state for allocation {id} not found on client"));
+    assert_eq!(gone, format!("open {}: no such file or directory", stage.alloc_dir(id).display()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
 //! Real processes: their output, exit codes and stops.
 
+use std::path::PathBuf;
+
 use expect_test::expect;
 use serde_json::json;
 use songline_model::{AllocClientStatus, Dur, JobType, LogConfig, RestartPolicy};
@@ -91,6 +93,22 @@ async fn a_signal_reaches_the_process() {
     assert_eq!(stage.logs(id, "stdout", 0, Origin::Start).await.unwrap(), "hup\n");
     assert_eq!(stage.client.alloc_signal(id, "web", "SIGHUP").await.unwrap_err().to_string(), "Task not running");
     assert_eq!(stage.client.alloc_signal(id, "db", "SIGHUP").await.unwrap_err().to_string(), "Task not found");
+}
+
+/// A shell cannot trap a signal that it ignores from the beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_that_the_agent_ignores_reaches_the_process() {
+    let stage = Stage::with(|config| {
+        let deaf = ["sh", "-c", "trap '' HUP INT; exec \"$0\" \"$@\""].map(PathBuf::from);
+        config.executor.splice(0..0, deaf);
+    })
+    .await;
+    let id = stage.run(shell("trap 'exit 4' HUP; echo $$ > local/ready; while :; do sleep 0.05; done"));
+    stage.number_in(id, "web/local/ready").await;
+    stage.until("running", id, is_running).await;
+    stage.client.alloc_signal(id, "", "SIGHUP").await.unwrap();
+    let update = stage.until_status(id, AllocClientStatus::Failed).await;
+    assert!(messages(&update).contains(&"Exit Code: 4".to_owned()), "{:?}", messages(&update));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,6 +35,7 @@ pub(in crate::http) const MEASURED: &[(&str, &str, &str, RateOp, &str)] = &[
     ("/v1/agent/members", "GET", "status", Read, ""),
     ("/v1/agent/monitor", "*", "agent", Read, ""),
     ("/v1/agent/pprof/{}", "GET", "agent", Read, ""),
+    ("/debug/pprof/{}", "GET", "agent", Read, ""),
     ("/v1/allocation/{}", "GET", "alloc", Read, "alloc.get_alloc"),
     ("/v1/allocation/{}/checks", "*", "client_allocations", Read, ""),
     ("/v1/allocation/{}/services", "GET", "alloc", Read, ""),
