@@ -74,7 +74,7 @@ impl AllocRunner {
         self.tasks.get(task).map(|task| task.local.run)
     }
 
-    /// Time at which [`Input::Tick`] is due if no other input comes before.
+    /// Time at which [`Input::Tick`](super::Input::Tick) is due if no other input comes before.
     pub fn next_deadline(&self) -> Option<Time> {
         let tasks = self.tasks.values().filter_map(TaskRunner::next_deadline);
         let delay = match self.killing {
