@@ -20,7 +20,7 @@ pub struct Options {
     addr: Option<String>,
     /// How many simulated nodes.
     #[arg(long, default_value_t = 100)]
-    nodes: usize,
+    pub nodes: usize,
     /// How many jobs.
     #[arg(long, default_value_t = 100)]
     jobs: usize,
@@ -48,7 +48,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     outcome
 }
 
-async fn place(options: &Options, addr: String) -> anyhow::Result<()> {
+/// Registers the jobs with the agent at `addr`, and prints when their allocations were placed.
+pub async fn place(options: &Options, addr: String) -> anyhow::Result<()> {
     let wanted = options.jobs * options.count;
     let run = format!("{:x}", std::process::id());
     let prefix = format!("load-{run}-");

@@ -15,5 +15,6 @@ pub mod regexp;
 mod rust_type;
 pub mod schedule;
 pub mod template;
+mod url;
 pub mod version;
 pub mod zone;

@@ -5,6 +5,7 @@
 //! an interrupted leader may have dropped.
 
 pub mod autopilot;
+mod backoff;
 pub mod deployments;
 pub mod digests;
 pub mod drains;

@@ -252,18 +252,17 @@ pub(super) fn refused(error: ProposeError) -> RpcError {
 /// indexes. Reports of the node itself do not count: it knows them, and would fetch the list after each of them. An
 /// unknown node has no allocations; without any, the index is that of the table.
 fn client_allocs(view: &State, node: NodeId) -> ClientAllocs {
-    let mut migrate_tokens = BTreeMap::new();
     // One pass: the list is made for every placement on the node, and most of its rows are not in the cache.
-    let indexes: Vec<_> = view
-        .allocs_of_node(node)
-        .map(|alloc| {
-            migrate_tokens.extend(token_of_move(view, alloc).map(|token| (alloc.id, token)));
-            (alloc.id, alloc.alloc_modify_index)
-        })
-        .collect();
-    let newest = indexes.iter().map(|(_, index)| *index).max();
+    let (mut allocs, mut migrate_tokens) = (BTreeMap::new(), BTreeMap::new());
+    for alloc in view.allocs_of_node(node) {
+        allocs.insert(alloc.id, alloc.alloc_modify_index);
+        if let Some(token) = token_of_move(view, alloc) {
+            migrate_tokens.insert(alloc.id, token);
+        }
+    }
+    let newest = allocs.values().max().copied();
     let index = newest.unwrap_or_else(|| view.table_index(Table::Allocs)).max(1);
-    ClientAllocs { allocs: indexes.into_iter().collect(), index, migrate_tokens }
+    ClientAllocs { allocs, index, migrate_tokens }
 }
 
 /// Token by which an allocation fetches its predecessor's data from another node; `None` when the data is not to be

@@ -20,7 +20,7 @@ const KILLS_OF_ONE_CLUSTER: u64 = 100;
 #[test]
 fn killed_servers_lose_and_double_no_acknowledged_writes() -> Result<()> {
     let Some(run) = Run::begin("kills") else { return Ok(()) };
-    let kills = run.count("KILLS", 50, 1000);
+    let kills = run.count("KILLS", 20, 1000);
     // At least this many writes are acknowledged between two kills, plus a random number.
     let between = run.count("WRITES", 20, 5_000);
     let writers = usize::try_from(run.count("WRITERS", WRITERS, WRITERS_LONG))?;

@@ -73,7 +73,7 @@ async fn own<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(answer(content.payload, content.headers.iter().map(|(name, value)| (*name, value.as_str()))))
 }
 
-/// What the request asks for. Numbers that are none have their defaults.
+/// Parameters of a profile request. A number that does not parse has its default.
 fn parameters<S: Server>(call: &Call<S>) -> AskProfile {
     let query = call.query();
     let number = |name: &str| query.text(name).parse().ok();

@@ -148,7 +148,7 @@ fn reason(answer: &Value) -> Option<String> {
     })
 }
 
-/// What a plugin wrote on its standard error, from this place in the log.
+/// Standard error of a plugin, from this position in the log.
 fn messages(log: &File, from: u64) -> String {
     let mut buffer = [0; MESSAGE_BYTES_MAX];
     let bytes = log.read_at(&mut buffer, from).unwrap_or(0);

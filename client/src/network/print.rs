@@ -24,7 +24,7 @@ const NO_NETWORK: &str = "network_none";
 const VERSION_MAX: Duration = Duration::from_secs(2);
 const VERSION_POLL: Duration = Duration::from_millis(2);
 
-/// What a node has for networks of allocations.
+/// Networks that a node offers to allocations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Print {
     /// Attributes of the node.
@@ -80,7 +80,7 @@ impl Print {
     }
 }
 
-/// What the bridge needs and this machine does not have.
+/// Programs and plugins that the bridge needs and this machine does not have.
 fn missing(settings: &NetworkSettings) -> Option<String> {
     if !has_module() {
         return Some("the kernel module bridge".to_owned());

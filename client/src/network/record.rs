@@ -24,7 +24,7 @@ const LOCK_POLL: Duration = Duration::from_millis(20);
 /// Longest wait for a lock: longer than one plugin takes, which an agent that died may have left running.
 const LOCK_MAX: Duration = Duration::from_secs(90);
 
-/// What was made of an allocation's network.
+/// Parts of an allocation's network that exist.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {

@@ -142,6 +142,18 @@ impl Stage {
             tokio::task::yield_now().await;
         }
     }
+
+    /// An agent that dies while it makes the network, when the plugins have been asked this.
+    async fn cut_off(&self, step: &str) {
+        self.set("stuck", step);
+        let agent = Arc::new(self.agent_of(&[]).await);
+        let wanted = self.wanted.clone();
+        let work = tokio::spawn(async move { agent.create(&ALLOC, &wanted).await });
+        self.until_told(step).await;
+        work.abort();
+        assert!(work.await.is_err(), "it was still at work");
+        self.set("stuck", "");
+    }
 }
 
 #[tokio::test]
@@ -193,14 +205,7 @@ async fn a_network_of_no_configuration_is_refused_and_undone() {
 async fn the_next_agent_undoes_what_an_agent_left_that_died_in_any_step() {
     let stage = Stage::new();
     for step in ["first", "second"] {
-        stage.set("stuck", &format!("ADD {step}"));
-        let agent = Arc::new(stage.agent_of(&[]).await);
-        let (working, wanted) = (Arc::clone(&agent), stage.wanted.clone());
-        let work = tokio::spawn(async move { working.create(&ALLOC, &wanted).await });
-        stage.until_told(&format!("ADD {step}")).await;
-        work.abort();
-        assert!(work.await.is_err(), "it was still at work");
-        stage.set("stuck", "");
+        stage.cut_off(&format!("ADD {step}")).await;
         stage.set("told", "");
         drop(stage.agent_of(&[]).await);
         stage.check(expect!["DEL second, DEL first, destroy /proc/self/ns/net; nothing left"]);
@@ -210,14 +215,7 @@ async fn the_next_agent_undoes_what_an_agent_left_that_died_in_any_step() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allocation_that_was_set_up_by_half_is_set_up_anew() {
     let stage = Stage::new();
-    stage.set("stuck", "ADD second");
-    let agent = Arc::new(stage.agent_of(&[]).await);
-    let (working, wanted) = (Arc::clone(&agent), stage.wanted.clone());
-    let work = tokio::spawn(async move { working.create(&ALLOC, &wanted).await });
-    stage.until_told("ADD second").await;
-    work.abort();
-    assert!(work.await.is_err(), "it was still at work");
-    stage.set("stuck", "");
+    stage.cut_off("ADD second").await;
     stage.set("told", "");
     let next = stage.agent_of(&[ALLOC]).await;
     assert!(next.create(&ALLOC, &stage.wanted).await.is_ok());
@@ -227,15 +225,8 @@ async fn an_allocation_that_was_set_up_by_half_is_set_up_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_agent_waits_for_a_plugin_that_outlives_its_agent() {
     let stage = Stage::new();
-    stage.set("stuck", "ADD second");
     stage.set("lingers", "ADD second");
-    let agent = Arc::new(stage.agent_of(&[]).await);
-    let (working, wanted) = (Arc::clone(&agent), stage.wanted.clone());
-    let work = tokio::spawn(async move { working.create(&ALLOC, &wanted).await });
-    stage.until_told("ADD second").await;
-    work.abort();
-    assert!(work.await.is_err(), "it was still at work");
-    stage.set("stuck", "");
+    stage.cut_off("ADD second").await;
     drop(stage.agent_of(&[]).await);
     stage.check(expect![[
         "create, ADD first, ADD second, late, DEL second, DEL first, destroy /proc/self/ns/net; nothing left"

@@ -62,7 +62,7 @@ impl Drop for Removed {
 }
 
 impl Bridge {
-    /// What is left of an allocation with this address.
+    /// Rules, namespaces and interfaces left of an allocation with this address.
     fn left_over(&self, id: AllocId, address: &str) -> Vec<String> {
         let mut left = Vec::new();
         let namespace = Path::new("/var/run/netns").join(id.to_string());

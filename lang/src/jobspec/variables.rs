@@ -20,7 +20,7 @@ struct Variable {
     value: Option<Value>,
     /// Source of the value: `default` or `varfile`.
     source: &'static str,
-    /// Where the value is written.
+    /// Position of the value in its file.
     range: Option<Range>,
     validations: Vec<Validation>,
 }

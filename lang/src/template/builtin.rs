@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::value::{Value, bytes_of_text, text_of_bytes};
 use super::{Signature, Type, format};
+use crate::url;
 
 /// Parameters of a function; `None` if the language has no such function.
 pub(super) fn signature(name: &str) -> Option<Signature> {
@@ -25,7 +26,7 @@ pub(super) fn call(name: &str, args: &[Value]) -> Result<Value, String> {
     match (name, args) {
         ("html", _) => Ok(Value::text(html(&together(args)))),
         ("js", _) => Ok(Value::text(js(&together(args)))),
-        ("urlquery", _) => Ok(Value::text(url_query(&together(args)))),
+        ("urlquery", _) => Ok(Value::text(url::query(&bytes_of_text(&together(args))))),
         ("print", _) => Ok(Value::text(format::sprint(args))),
         ("println", _) => Ok(Value::text(format::sprintln(args))),
         ("printf", [Value::Text(pattern), rest @ ..]) => format::sprintf(pattern, rest).map(Value::text),
@@ -218,21 +219,6 @@ fn js(text: &str) -> String {
                 let _ = write!(out, "\\u{:04X}", u32::from(letter));
             }
             _ => out.push(letter),
-        }
-    }
-    out
-}
-
-/// A text as part of a query.
-pub(super) fn url_query(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in bytes_of_text(text) {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            b' ' => out.push('+'),
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
         }
     }
     out

@@ -11,6 +11,7 @@ use songline_commands::{Actor, Cause, Command, Idempotency, UpdateNodeStatus};
 use songline_model::{DeploymentId, Dur, EvalId, JobKey, NodeId, NodeStatus, Str, Time};
 use songline_projections::State;
 
+use super::backoff::backoff;
 use super::gc::Cutoffs;
 use crate::broker::Token;
 
@@ -304,7 +305,7 @@ impl Outbox {
 
     fn again(&mut self, subject: Subject, now: Time) -> Told {
         let Some(open) = self.open.get_mut(&subject) else { return Told::Unknown };
-        let at = now.plus(retry_wait(open.failures));
+        let at = now.plus(backoff(open.failures, RETRY_WAIT_FIRST, RETRY_WAIT_MAX));
         open.failures = open.failures.saturating_add(1);
         let failures = open.failures;
         self.due.insert((at, subject));
@@ -315,12 +316,6 @@ impl Outbox {
         let Open { effect, look_again, .. } = self.open.remove(&subject)?;
         Some(Over { effect, ending, look_again })
     }
-}
-
-/// Back-off after `failures` earlier failures: 250 ms, then twice as long each time, at most 8 s.
-fn retry_wait(failures: u32) -> Dur {
-    let doubled = RETRY_WAIT_FIRST.nanos().saturating_mul(1_i64 << failures.min(16));
-    Dur(doubled.min(RETRY_WAIT_MAX.nanos()))
 }
 
 #[cfg(test)]

@@ -32,17 +32,20 @@ pub enum Effect {
     Delete(RootKeyId),
 }
 
-/// The steps that are due now. A rotation comes alone: the other steps wait for the new key.
+/// The steps that are due now. A rotation comes alone: the other steps wait for the new key. A paused eval broker holds
+/// back re-encryption, as in Nomad, where it is the work of an evaluation.
 pub fn due(view: &State, ages: &RootKeyAges, now: Time) -> Vec<Effect> {
     let age = |created: i64| now.since(Time::from_nanos(created));
     if view.active_root_key().is_none_or(|row| age(row.meta.create_time) > ages.rotation) {
         return vec![Effect::Rotate];
     }
+    let paused = view.scheduler_config().is_some_and(|config| config.pause_eval_broker);
     let mut effects = Vec::new();
     for row in view.root_keys() {
         let id = row.meta.key_id;
         match row.meta.state {
             RootKeyState::Active => {}
+            RootKeyState::Rekeying if paused => {}
             RootKeyState::Rekeying if view.variables_of_root_key(id).next().is_some() => {
                 effects.push(Effect::TakeOver(id))
             }

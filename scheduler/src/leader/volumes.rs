@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use songline_model::{AllocId, CsiVolume, CsiVolumeKey, Dur, Time};
 use songline_projections::{Change, State};
 
+use super::backoff::backoff;
+
 /// Most releases at a time. Each waits for a node or a controller.
 const RELEASES_MAX: usize = 32;
 /// Wait after the first failed release of a claim; each further failure doubles it.
@@ -129,7 +131,7 @@ impl Volumes {
             watched.claims.remove(&release.alloc);
             watched.is_due = true;
         } else {
-            let again_at = now.plus(retry_wait(failures));
+            let again_at = now.plus(backoff(failures, RETRY_WAIT_FIRST, RETRY_WAIT_MAX));
             watched.claims.insert(release.alloc, Attempt::Failed { failures: failures.saturating_add(1), again_at });
         }
     }
@@ -174,12 +176,6 @@ impl Watched {
 /// Whether the volume may have claims to release.
 fn is_claimed(volume: &CsiVolume) -> bool {
     volume.in_use() || !volume.past_claims.is_empty()
-}
-
-/// Wait after `failures` earlier failures: 5 s, then twice as long each time, at most 5 minutes.
-fn retry_wait(failures: u32) -> Dur {
-    let doubled = RETRY_WAIT_FIRST.nanos().saturating_mul(1_i64 << failures.min(16));
-    Dur(doubled.min(RETRY_WAIT_MAX.nanos()))
 }
 
 #[cfg(test)]

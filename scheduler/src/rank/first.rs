@@ -1,4 +1,4 @@
-//! Which nodes are compared: the first that can run a group, except some with a low score.
+//! Nodes that are compared: the first that can run a group, except some with a low score.
 
 use std::collections::VecDeque;
 

@@ -32,7 +32,7 @@ fn one(text: &str) -> Story<'_> {
 }
 
 impl Story<'_> {
-    /// What the code tells instead of the expected output, as text for people.
+    /// Difference between the expected and the actual output, as text for people.
     pub(crate) fn difference(&self) -> Option<String> {
         let told = languages::tell(self.language, self.given);
         let Self { row, title, expected, .. } = self;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// What a value counts.
+/// Name and unit of a sample's value: `cpu` in `nanoseconds`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unit {
     pub(super) kind: &'static str,

@@ -1,4 +1,4 @@
-//! What the engine is told of a new container: the task's options, resources, directories and network, within what the
+//! The request that creates a container: the task's options, resources, directories and network, within what the
 //! node allows. Pure; errors are in the reference's words. Volumes and ports have modules of their own.
 
 use std::collections::BTreeMap;

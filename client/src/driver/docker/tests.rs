@@ -1,4 +1,4 @@
-//! What the engine is told of a container, for a task's `config` block on a node with some settings.
+//! The request that creates a container, for a task's `config` block on a node with some settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ fn told(task: &TaskConfig, options: Value) -> Result<Value, String> {
     create::body(task, &settings(options), &prepared)
 }
 
-/// What differs from a task with an empty block, one difference a line, or the refusal.
+/// Differences from the container of a task with an empty block, one a line, or the refusal.
 fn check(config: Value, options: Value) -> String {
     check_task(&task(config), options)
 }

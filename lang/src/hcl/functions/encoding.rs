@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Called, Function, Parameter, Takes, fail, plain, text_of};
 use crate::go_json;
 use crate::hcl::value::{Value, of_json};
+use crate::url;
 
 const TEXT: &[Parameter] = &[("str", Takes::Text)];
 
@@ -21,7 +22,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         write_json(given.first().unwrap_or(&Value::Null), &mut text);
         Ok(Value::Text(text))
     }),
-    plain("urlencode", TEXT, |given| Ok(Value::Text(url_encoded(text_of(given, 0))))),
+    plain("urlencode", TEXT, |given| Ok(Value::Text(url::query(text_of(given, 0).as_bytes())))),
 ];
 
 fn base64_decode(given: &[Value]) -> Called {
@@ -31,18 +32,6 @@ fn base64_decode(given: &[Value]) -> Called {
         Ok(text) => Ok(Value::Text(text)),
         Err(_) => fail("the result of decoding the the provided string is not valid UTF-8"),
     }
-}
-
-fn url_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
-            b' ' => encoded.push('+'),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }
 
 // ---- JSON

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use crate::jobspec::{ParseOptions, parse};
 
-/// What a job file gives: the error, or the members of its job that are said.
+/// Result of a job file: the error, or the named members of its job.
 fn said(source: &str, variables: &str, hclv1: bool, members: &[&str]) -> String {
     let options = ParseOptions { variables: variables.to_string(), hclv1, ..ParseOptions::default() };
     match parse(source, &options) {
@@ -24,6 +24,12 @@ fn check(before: &str, texts: &[&str], after: &str, members: &[&str], expected: 
         format!("{text} => {}", said(&source, "", false, members))
     };
     expected.assert_eq(&texts.iter().map(line).collect::<Vec<String>>().join("\n"));
+}
+
+/// Parses each text as the value of a key of a task's `config` block.
+fn check_value(texts: &[&str], expected: Expect) {
+    let before = "job \"j\" {\n task \"t\" {\n  config {\n   v = ";
+    check(before, texts, "\n  }\n }\n}\n", &["/TaskGroups/0/Tasks/0/Config/v"], expected);
 }
 
 /// Parses job files of the older language.
@@ -136,12 +142,8 @@ fn branches_of_a_condition_become_one_type() {
         "coalesce(null, true, \"x\")",
         "coalesce(null, [1])",
     ];
-    let config = ["/TaskGroups/0/Tasks/0/Config/v"];
-    check(
-        "job \"j\" {\n task \"t\" {\n  config {\n   v = ",
+    check_value(
         &texts,
-        "\n  }\n }\n}\n",
-        &config,
         expect![[r#"
         true ? [1] : ["a", "b"] => ["1"]
         true ? [1, 2] : ["a", true] => ["1","2"]
@@ -180,12 +182,8 @@ fn try_and_can_tell_what_failed() {
         "formatlist(\"%s\")",
         "rsadecrypt(\"%\", \"x\")",
     ];
-    let config = ["/TaskGroups/0/Tasks/0/Config/v"];
-    check(
-        "job \"j\" {\n task \"t\" {\n  config {\n   v = ",
+    check_value(
         &texts,
-        "\n  }\n }\n}\n",
-        &config,
         expect![[r#"
         try(1 + "x", nope()) => input.hcl:4,8-12: Error in function call; Call to function "try" failed: no expression succeeded:
         - Invalid operand (at input.hcl:4,16-19)

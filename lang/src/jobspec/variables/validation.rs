@@ -22,7 +22,7 @@ pub(super) struct Validation {
 pub(super) struct Given<'v> {
     pub(super) name: &'v str,
     pub(super) value: &'v Value,
-    /// Where the value was written: `default` or `varfile`.
+    /// Source of the value: `default` or `varfile`.
     pub(super) source: &'static str,
     pub(super) range: Option<Range>,
 }
