@@ -56,15 +56,23 @@ pub struct Cluster {
 pub struct Server {
     /// HTTP address, such as `http://127.0.0.1:4646`.
     pub http: String,
-    rpc: String,
+    /// `host:port` of its port for agents.
+    pub rpc: String,
     program: PathBuf,
     config: PathBuf,
+    /// The processor that it is limited to.
+    processor: Option<usize>,
     child: Option<Child>,
 }
 
 impl Cluster {
     /// Starts three servers and waits for a leader.
     pub async fn start(program: &Program) -> anyhow::Result<Self> {
+        Self::start_on(program, &[]).await
+    }
+
+    /// Like [`Self::start`]; each server is limited to its processor, if there is one in the list.
+    pub async fn start_on(program: &Program, processors: &[usize]) -> anyhow::Result<Self> {
         let binary = match &program.binary {
             Some(binary) => binary.clone(),
             None => std::env::current_exe().context("where this tool is")?.with_file_name("songline"),
@@ -76,7 +84,8 @@ impl Cluster {
         let addresses: Vec<String> = ports.chunks(3).map(|ports| format!("127.0.0.1:{}", ports[1])).collect();
         let mut servers = Vec::new();
         for (n, ports) in ports.chunks(3).enumerate() {
-            servers.push(Server::start(&binary, &dir.join(format!("server-{n}")), n, ports, &addresses)?);
+            let processor = processors.get(n).copied();
+            servers.push(Server::start(&binary, &dir.join(format!("server-{n}")), n, ports, &addresses, processor)?);
         }
         let cluster = Self { servers, _dir: temporary };
         cluster.leader().await?;
@@ -104,7 +113,14 @@ impl Cluster {
 }
 
 impl Server {
-    fn start(program: &Path, dir: &Path, n: usize, ports: &[u16], addresses: &[String]) -> anyhow::Result<Self> {
+    fn start(
+        program: &Path,
+        dir: &Path,
+        n: usize,
+        ports: &[u16],
+        addresses: &[String],
+        processor: Option<usize>,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let config = json!({
             "name": format!("server-{n}"),
@@ -123,6 +139,7 @@ impl Server {
             rpc: format!("127.0.0.1:{}", ports[1]),
             program: program.to_owned(),
             config: path,
+            processor,
             child: None,
         };
         server.start_again()?;
@@ -131,7 +148,14 @@ impl Server {
 
     /// Restarts its process on the data of the previous one.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
-        let mut command = Command::new(&self.program);
+        let mut command = match self.processor {
+            Some(processor) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", &processor.to_string()]).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
         command.args(["agent", "-config"]).arg(&self.config).stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("starting {}", self.program.display()))?;
         self.child = Some(child);

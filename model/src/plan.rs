@@ -11,8 +11,10 @@ use crate::{
     NodeId, Str,
 };
 
-/// Changes that a scheduler proposes, computed on a view at `snapshot_index`.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Changes that a scheduler proposes, computed on a view at `snapshot_index`. The bytes are what servers of one cluster
+/// say to each other.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Plan {
     /// The evaluation that the plan is for.
     pub eval_id: EvalId,
@@ -50,7 +52,8 @@ impl Plan {
 }
 
 /// Applied part of a plan. Nodes whose changes did not fit the newest view are missing.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlanResult {
     /// Stopped allocations, by node.
     pub node_update: BTreeMap<NodeId, Vec<StopAlloc>>,
@@ -68,6 +71,18 @@ pub struct PlanResult {
     pub refresh_index: u64,
     /// Index of the entry that applied the result; 0 when nothing was applied.
     pub alloc_index: u64,
+}
+
+impl PlanResult {
+    /// The part of the result that the scheduler which submitted the plan looks at: of allocations only their ids. A
+    /// scheduler on another server gets this.
+    #[must_use]
+    pub fn in_short(self) -> Self {
+        let id_only = |alloc: Arc<Allocation>| Arc::new(Allocation { id: alloc.id, ..Allocation::default() });
+        let ids = |allocs: Vec<Arc<Allocation>>| allocs.into_iter().map(id_only).collect();
+        let node_allocation = self.node_allocation.into_iter().map(|(node, allocs)| (node, ids(allocs))).collect();
+        Self { node_allocation, node_preemptions: BTreeMap::new(), ..self }
+    }
 }
 
 /// Stops one allocation. The allocation keeps its own job version.

@@ -9,6 +9,7 @@ mod alloc;
 mod client;
 mod controller;
 mod csi;
+mod eval;
 mod header;
 mod job;
 mod meta;
@@ -26,6 +27,7 @@ pub use alloc::*;
 pub use client::*;
 pub use controller::*;
 pub use csi::*;
+pub use eval::*;
 pub use header::*;
 pub use job::*;
 pub use meta::*;
@@ -66,6 +68,7 @@ macro_rules! every_call {
             ControllerListVolumes ControllerExpandVolume ControllerCreateSnapshot ControllerDeleteSnapshot ControllerListSnapshots
             NodeDetachVolume NodeExpandVolume
             JobGetJob JobEvaluations JobList JobRegister
+            EvalDequeue EvalAck EvalNack EvalUpdate EvalReblock PlanSubmit
             AllocationsRestart AllocationsSignal AllocationsGarbageCollect AllocationsGarbageCollectAll AllocationsStats AllocationsChecks
             ClientStats FileSystemList FileSystemStat NodeMetaApply NodeMetaRead AgentProfile AgentHost
         }

@@ -21,6 +21,18 @@ const LATER_NACK_DELAY: Dur = Dur::from_secs(20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token(u64);
 
+impl Token {
+    /// The token with this number, as another server says it.
+    pub fn of(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The token's number: it never repeats while the process of the broker lives.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// An evaluation handed to a worker.
 #[derive(Debug, Clone)]
 pub struct Delivery {
@@ -244,6 +256,13 @@ impl EvalBroker {
         self.nack(id, token, now)
     }
 
+    /// As [`Self::nack`], for a worker whose server is out of reach. Nothing happens while a plan of the delivery is in the
+    /// plan queue: a second delivery would be scheduled beside the plan. Returns whether the delivery was taken back.
+    pub fn nack_lost(&mut self, id: EvalId, token: Token, now: Time) -> bool {
+        let is_free = self.outstanding.get(&id).is_some_and(|o| o.token == token && o.nack_at.is_some());
+        is_free && self.nack(id, token, now).is_ok()
+    }
+
     /// Restarts the timeout of a delivery. Fails when the worker does not hold the delivery any more.
     pub fn reset_nack(&mut self, id: EvalId, token: Token, now: Time) -> Result<(), BrokerError> {
         self.check(id, token)?;
@@ -306,6 +325,11 @@ impl EvalBroker {
     /// Whether an evaluation of one of these types is ready.
     pub fn has_ready(&self, types: &[JobType]) -> bool {
         types.iter().any(|kind| self.ready.get(&Queue::Of(kind.clone())).is_some_and(|queue| !queue.is_empty()))
+    }
+
+    /// Whether an evaluation of any type is ready.
+    pub fn has_any_ready(&self) -> bool {
+        self.ready.iter().any(|(queue, evals)| *queue != Queue::Failed && !evals.is_empty())
     }
 
     /// Whether an evaluation that was delivered too often is ready for [`Self::dequeue_failed`].

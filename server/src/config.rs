@@ -20,6 +20,8 @@ pub const DEFAULT_RPC_PORT: u16 = 4647;
 pub struct ServerConfig {
     /// Number of evaluations that are processed concurrently; 0 takes the number of processors.
     pub num_schedulers: usize,
+    /// Types of evaluations that this server's workers process, in the words of [`songline_api::SCHEDULERS`].
+    pub enabled_schedulers: Vec<&'static str>,
     /// Heartbeat TTLs and rates of nodes.
     pub heartbeats: HeartbeatLimits,
     /// When a node whose plans are rejected becomes ineligible.
@@ -86,6 +88,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             num_schedulers: 0,
+            enabled_schedulers: songline_api::SCHEDULERS.to_vec(),
             heartbeats: HeartbeatLimits::default(),
             plan_rejections: RejectionLimits::default(),
             gc: GcAges::default(),

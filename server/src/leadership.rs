@@ -28,6 +28,7 @@ use super::clock::Clock;
 use super::machine::{Reacting, Reactions};
 use super::plans::{PlanQueue, PlanReceiver};
 use super::updates::{UpdateQueue, Updates};
+use super::workers::leases::Leases;
 use super::{Core, lead};
 
 /// Delay before another attempt of a leader that could not begin its term.
@@ -79,6 +80,8 @@ pub(crate) struct LeaderState {
     /// This leadership term; `None` while this server does not lead or is not ready to lead.
     pub(super) term: watch::Sender<Option<Arc<LeadershipTerm>>>,
     queues: Mutex<EvalQueues>,
+    /// Evaluations that workers of other servers have.
+    pub(super) leases: Leases,
     /// Notified when the queues may have evaluations to work on.
     pub(super) work: Notify,
     /// Notified when long work may be pending.
@@ -114,6 +117,7 @@ impl LeaderState {
         let state = Self {
             term: watch::Sender::new(None),
             queues: Mutex::new(EvalQueues::new()),
+            leases: Leases::default(),
             work: Notify::new(),
             work_opened: Notify::new(),
             deadlines: Notify::new(),

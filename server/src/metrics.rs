@@ -286,15 +286,18 @@ impl Metrics {
     }
 
     /// Records an evaluation that a worker has answered: when it was delivered, and when the worker began to answer.
-    pub(crate) fn answered(&self, acknowledged: bool, kind: &JobType, delivered: Instant, answering: Instant) {
+    pub(crate) fn answered(&self, kind: &JobType, delivered: Instant, answering: Instant) {
         self.at.worker_evals.add_one();
-        let took = answering.elapsed();
-        self.at.worker_send_ack.record(took);
-        let broker = if acknowledged { &self.at.eval_ack } else { &self.at.eval_nack };
-        broker.record(took);
+        self.at.worker_send_ack.since(answering);
         if let Some(timer) = self.process_eval.get(kind.as_str()) {
             timer.since(delivered);
         }
+    }
+
+    /// Number of evaluations that workers of this server were done with.
+    #[cfg(test)]
+    pub(crate) fn evals_processed(&self) -> u64 {
+        self.at.worker_evals.read(Shown::Current).count
     }
 
     /// Counts a plan as waiting until the returned guard is dropped.

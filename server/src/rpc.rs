@@ -3,6 +3,7 @@
 mod anynode;
 mod csi;
 mod dispatch;
+mod evals;
 mod events;
 mod local;
 mod methods;

@@ -1,16 +1,17 @@
-//! Scheduler workers: each takes one evaluation at a time, runs the scheduler on a view, and writes its plans and
-//! rows to the log.
+//! Scheduler workers: each takes one evaluation at a time from the leader, which may be another server, runs the
+//! scheduler on this server's view, and gives plans and rows to the leader.
 
+pub(crate) mod leases;
 pub(crate) mod pool;
+pub(crate) mod remote;
+pub(crate) mod source;
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use songline_api::{Proposal, ProposeError};
-use songline_commands::{Actor, Cause, Kind, UpdateEvals};
+use songline_api::Leader;
 use songline_model::{Evaluation, PlanResult};
 use songline_projections::State;
-use songline_scheduler::broker::{Delivery, Token};
 use songline_scheduler::{Scheduler, Step};
 
 use super::leadership::LeadershipTerm;
@@ -18,18 +19,35 @@ use super::metrics::Timer;
 use super::panics::{self, Panicked};
 use super::{Core, timing};
 use pool::{Doing, Worker};
+use remote::Remote;
+use source::{Answer, Delivered, Own, Source};
 
 /// Longest wait of a worker for the view that its evaluation needs.
 const VIEW_WAIT: Duration = Duration::from_secs(5);
 /// Longest sleep of an idle worker: bounds the delay after a missed notification.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
+/// Longest rest of a worker without a place to work.
+const REST_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait of a server that is behind, before it looks again where it belongs.
+const BEHIND_WAIT: Duration = Duration::from_secs(50);
+/// First rest after a leader that did not answer; each further one takes twice as long ..
+const BACK_OFF_FIRST: Duration = Duration::from_millis(20);
+/// .. up to this.
+const BACK_OFF_MAX: Duration = Duration::from_secs(10);
+/// Number of failures after which the rests grow no more.
+const FAILURES_MAX: u32 = 10;
+/// Rest after a leader of another version.
+const OTHER_VERSION_WAIT: Duration = Duration::from_secs(30);
 
 /// Reasons why the work on an evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// A state or a plan's result was not available in time, or a write failed.
+    /// A plan's result was not available in time, or a write failed.
     #[error("{0}")]
     Told(String),
+    /// The view did not reach this index in time.
+    #[error("timed out after 5s waiting for index={0}")]
+    Late(u64),
     /// The scheduler or the plan applier panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -45,7 +63,7 @@ impl From<String> for Failure {
 pub(crate) fn start(core: &Arc<Core>) {
     let asked = core.facts.config.num_schedulers;
     let count = if asked > 0 { asked } else { std::thread::available_parallelism().map_or(1, usize::from) };
-    replace(core, count, None);
+    replace(core, count, Some(core.facts.config.enabled_schedulers.clone()));
 }
 
 /// Replaces the workers, each on a thread of its own, because scheduling is CPU-bound.
@@ -61,80 +79,176 @@ pub(crate) fn replace(core: &Arc<Core>, count: usize, enabled: Option<Vec<&'stat
 }
 
 async fn run(core: Weak<Core>, worker: &Arc<Worker>) {
-    let mut idle = Instant::now();
+    let mut pace = Pace { idle: Instant::now(), failures: 0 };
     loop {
         let Some(core) = core.upgrade() else { return };
         if core.shutdown.is_cancelled() || worker.is_stopping() {
             core.workers.forget(worker);
             return;
         }
-        let woken = core.leader.work.notified();
-        tokio::pin!(woken);
-        woken.as_mut().enable();
         // The term is read before the delivery: a delivery of a later term is given back, and one of an earlier
         // term is never worked on under a later one.
-        let term = core.term();
-        let asked = Instant::now();
-        let delivery = term.as_ref().and_then(|_| core.queues().broker.dequeue(&worker.types, core.pace()));
-        let Some((term, Delivery { eval, token, .. })) = term.zip(delivery) else {
-            worker.does(Doing::Waiting);
-            idle = core.term().map_or_else(Instant::now, |_| idle);
+        match place(&core, worker) {
             // Short waits, because a waiting worker must not keep the server alive.
-            let _ = tokio::time::timeout(IDLE_WAIT, woken).await;
-            continue;
-        };
-        core.metrics.at.eval_dequeue.since(asked);
-        core.metrics.at.worker_dequeue.since(idle);
-        let delivered = Instant::now();
-        let outcome = panics::caught(work(&core, &term, worker, &eval, token))
-            .await
-            .unwrap_or_else(|panicked| Err(panicked.into()));
-        let answering = Instant::now();
-        let now = core.pace();
-        let mut queues = core.queues();
-        let answered = match &outcome {
-            Ok(()) => queues.broker.ack(eval.id, token, now),
-            Err(Failure::Told(_)) => queues.broker.nack(eval.id, token, now),
-            Err(Failure::Panicked(Panicked(message))) => {
-                queues.broker.nack_panicked(eval.id, token, message.clone(), now)
-            }
-        };
-        drop(queues);
-        core.metrics.answered(outcome.is_ok(), &eval.kind, delivered, answering);
-        idle = Instant::now();
-        match outcome {
-            Ok(()) => {}
-            Err(Failure::Panicked(panicked)) => {
-                core.metrics.count_panic();
-                tracing::error!(eval = %eval.id, job = %eval.job_id, error = %panicked, "scheduling panicked; the evaluation is given back");
-            }
-            Err(Failure::Told(error)) if term.is_over() => {
-                tracing::debug!(eval = %eval.id, job = %eval.job_id, error, "this server leads no more; the next leader has the evaluation");
-            }
-            Err(Failure::Told(error)) => {
-                tracing::warn!(eval = %eval.id, job = %eval.job_id, error, "evaluation failed; it is tried again");
+            Place::Here(term) => pace.turn(&core, worker, &Own::new(&core, term, IDLE_WAIT)).await,
+            Place::At(leader) => pace.turn(&core, worker, &Remote::new(&core, leader)).await,
+            Place::Nowhere => {
+                worker.does(Doing::Paused);
+                until_elsewhere(&core, worker).await;
+                pace.idle = Instant::now();
             }
         }
-        if let Err(error) = answered {
-            tracing::debug!(eval = %eval.id, %error, "the evaluation had been taken back meanwhile");
-        }
-        // An answer makes the next evaluation of the job ready, or sets its deadline.
-        core.leader.work.notify_one();
-        core.leader.deadlines.notify_one();
     }
 }
 
-async fn work(
-    core: &Arc<Core>,
-    term: &Arc<LeadershipTerm>,
-    worker: &Worker,
-    eval: &Arc<Evaluation>,
-    token: Token,
-) -> Result<(), Failure> {
-    // Every entry that was written for this job before has to be in the view.
-    let needed = core.view().evals_of_job(&eval.namespace, &eval.job_id).map(|eval| eval.modify_index).max();
+/// The leader whose evaluations a worker processes.
+#[derive(Debug)]
+enum Place {
+    /// This server.
+    Here(Arc<LeadershipTerm>),
+    /// The server at this address.
+    At(Arc<str>),
+    /// No leader is known, or this server is not fit to work, or the worker rests.
+    Nowhere,
+}
+
+fn place(core: &Core, worker: &Worker) -> Place {
+    if let Some(term) = core.term() {
+        let rests = core.members_count() > 1 && core.workers.rests_on_leader(worker);
+        return if rests { Place::Nowhere } else { Place::Here(term) };
+    }
+    match core.leader() {
+        Leader::At(address) if core.is_fit_for_work() => Place::At(address),
+        Leader::At(_) | Leader::Here | Leader::Unknown => Place::Nowhere,
+    }
+}
+
+/// Returns when the worker's place may have changed.
+async fn until_elsewhere(core: &Core, worker: &Worker) {
+    let (mut terms, mut members) = (core.leader.term.subscribe(), core.log().members());
+    members.mark_unchanged();
+    let leader = core.leader();
+    if !matches!(place(core, worker), Place::Nowhere) {
+        return;
+    }
+    tokio::select! {
+        biased;
+        () = core.shutdown.cancelled() => {}
+        () = worker.stopping() => {}
+        Ok(()) = terms.changed() => {}
+        Ok(()) = members.changed() => {}
+        () = core.leader_other_than(&leader) => {}
+        // A failing disk that works again announces nothing.
+        () = tokio::time::sleep(REST_WAIT) => {}
+    }
+}
+
+impl Core {
+    fn members_count(&self) -> usize {
+        self.log().members().borrow().addresses.len()
+    }
+
+    /// Whether this server may process evaluations of another leader: it is a member whose state follows the log.
+    fn is_fit_for_work(&self) -> bool {
+        let is_member = self.log().members().borrow().addresses.contains_key(&self.connections.cluster.id());
+        is_member && self.disk_trouble().is_none() && self.fence.why().is_none()
+    }
+}
+
+/// The rhythm of one worker.
+struct Pace {
+    /// Time since when the worker waits for an evaluation.
+    idle: Instant,
+    /// Number of consecutive failures to get one.
+    failures: u32,
+}
+
+impl Pace {
+    /// Waits for an evaluation and processes it.
+    async fn turn(&mut self, core: &Arc<Core>, worker: &Worker, source: &impl Source) {
+        worker.does(Doing::Waiting);
+        if !caught_up(core).await {
+            return;
+        }
+        match source.dequeue(&worker.types).await {
+            Ok(Some(delivered)) => {
+                self.failures = 0;
+                core.metrics.at.worker_dequeue.since(self.idle);
+                serve(core, worker, source, &delivered).await;
+                self.idle = Instant::now();
+            }
+            Ok(None) => self.failures = 0,
+            Err(error) => self.back_off(core, worker, &error).await,
+        }
+    }
+
+    /// Rests after a leader's failure to answer, or until another server leads.
+    async fn back_off(&mut self, core: &Core, worker: &Worker, error: &str) {
+        tracing::debug!(error, failures = self.failures, "no evaluation from the leader; the worker asks again");
+        worker.does(Doing::BackingOff);
+        // An older leader does not know the method, and another scheduler version gets no evaluations.
+        let is_of_another_version = error.contains("rpc: can't find") || error.contains("dequeue disallowed");
+        let wait = match is_of_another_version {
+            true => OTHER_VERSION_WAIT,
+            false => (BACK_OFF_FIRST * 2_u32.saturating_pow(self.failures)).min(BACK_OFF_MAX),
+        };
+        self.failures = (self.failures + 1).min(FAILURES_MAX);
+        let leader = core.leader();
+        tokio::select! {
+            biased;
+            () = core.shutdown.cancelled() => {}
+            () = worker.stopping() => {}
+            () = core.leader_other_than(&leader) => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// Waits until this server's view has what its last evaluation needed and did not get in time: an evaluation that it
+/// took earlier would only be given back again. False if the view is still behind after a bounded wait.
+async fn caught_up(core: &Core) -> bool {
+    let behind = core.workers.behind();
+    tokio::select! {
+        biased;
+        view = core.wait_for_index(behind, BEHIND_WAIT) => view.is_some(),
+        () = core.shutdown.cancelled() => false,
+    }
+}
+
+/// Works on a delivery and answers it.
+async fn serve(core: &Arc<Core>, worker: &Worker, source: &impl Source, delivered: &Delivered) {
+    let eval = &delivered.eval;
+    let began = Instant::now();
+    let outcome =
+        panics::caught(work(core, source, worker, delivered)).await.unwrap_or_else(|panicked| Err(panicked.into()));
+    let answering = Instant::now();
+    let answered = source.answer(delivered, Answer::of(&outcome)).await;
+    core.metrics.answered(&eval.kind, began, answering);
+    match outcome {
+        Ok(()) => {}
+        Err(Failure::Panicked(panicked)) => {
+            core.metrics.count_panic();
+            tracing::error!(eval = %eval.id, job = %eval.job_id, error = %panicked, "scheduling panicked; the evaluation is given back");
+        }
+        Err(error @ (Failure::Told(_) | Failure::Late(_))) if source.is_over() => {
+            tracing::debug!(eval = %eval.id, job = %eval.job_id, %error, "the leader has changed; the next one has the evaluation");
+        }
+        Err(error @ (Failure::Told(_) | Failure::Late(_))) => {
+            if let Failure::Late(index) = error {
+                core.workers.fell_behind(index);
+            }
+            tracing::warn!(eval = %eval.id, job = %eval.job_id, %error, "evaluation failed; it is tried again");
+        }
+    }
+    if let Err(error) = answered {
+        tracing::debug!(eval = %eval.id, %error, "the evaluation had been taken back meanwhile");
+    }
+}
+
+async fn work(core: &Arc<Core>, source: &impl Source, worker: &Worker, delivered: &Delivered) -> Result<(), Failure> {
+    let eval = &delivered.eval;
     worker.does(Doing::WaitingForView);
-    let mut view = wait(core, needed.unwrap_or(0).max(eval.modify_index)).await?;
+    let mut view = wait(core, delivered.needed).await?;
     // The row may have changed while the evaluation waited; a terminal one needs no work.
     let current = view.eval(eval.id).unwrap_or_else(|| Arc::clone(eval));
     if current.status.is_terminal() {
@@ -149,7 +263,7 @@ async fn work(
         #[cfg(test)]
         core.hooks.on_scheduling(&eval.job_id);
         let started = core.world().steady();
-        let step = scheduler.step(&view, core.now(), result.as_ref());
+        let step = scheduler.step(&view, delivered.clock.now(core), result.as_ref());
         let took = core.world().steady().saturating_sub(started);
         core.metrics.measure_scheduler(&eval.kind, took);
         let stands_for = core.world().decision_time();
@@ -159,13 +273,8 @@ async fn work(
         match timing::stamp(step, took) {
             Step::Submit { create, plan } => {
                 worker.does(Doing::Submitting);
-                write(core, term, eval, create, &core.metrics.at.worker_create_eval).await?;
-                let started = Instant::now();
-                core.queues().broker.pause_nack(eval.id, token).map_err(|error| error.to_string())?;
-                let answer = core.submit_plan(term, *plan).await;
-                core.queues().broker.reset_nack(eval.id, token, core.pace()).map_err(|error| error.to_string())?;
-                core.metrics.at.worker_submit_plan.since(started);
-                let answer = answer?;
+                write(source, delivered, create, &core.metrics.at.worker_create_eval).await?;
+                let answer = core.metrics.at.worker_submit_plan.of(source.submit(delivered, *plan)).await?;
                 let newer = answer.refresh_index.max(answer.alloc_index);
                 if newer > 0 {
                     worker.does(Doing::WaitingForView);
@@ -175,9 +284,9 @@ async fn work(
             }
             Step::Done { create, done } => {
                 let (rows, waits) = done.rows(&view, create);
-                write(core, term, eval, rows, &core.metrics.at.worker_update_eval).await?;
+                write(source, delivered, rows, &core.metrics.at.worker_update_eval).await?;
                 if let Some(waits) = waits {
-                    core.queues().reblock(waits, token, core.pace());
+                    source.reblock(delivered, waits).await?;
                 }
                 return Ok(());
             }
@@ -186,36 +295,19 @@ async fn work(
 }
 
 async fn write(
-    core: &Arc<Core>,
-    term: &LeadershipTerm,
-    parent: &Evaluation,
+    source: &impl Source,
+    delivered: &Delivered,
     evals: Vec<Evaluation>,
     timer: &Timer,
 ) -> Result<(), String> {
     if evals.is_empty() {
         return Ok(());
     }
-    let cause = Some(Cause::new(parent.modify_index, Kind::EvalUpdate));
-    let proposal = Proposal {
-        actor: Actor::Leader("scheduler".into()),
-        cause,
-        idempotency: None,
-        command: UpdateEvals { evals }.into(),
-    };
-    match timer.of(core.write_under(term, proposal)).await {
-        Ok(_) => Ok(()),
-        Err(ProposeError::Rejected(refusal)) => Err(refusal.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
+    timer.of(source.write(delivered, evals)).await
 }
 
-async fn wait(core: &Arc<Core>, index: u64) -> Result<Arc<State>, String> {
-    core.metrics
-        .at
-        .worker_wait
-        .of(core.wait_for_index(index, VIEW_WAIT))
-        .await
-        .ok_or_else(|| format!("timed out after 5s waiting for index={index}"))
+async fn wait(core: &Arc<Core>, index: u64) -> Result<Arc<State>, Failure> {
+    core.metrics.at.worker_wait.of(core.wait_for_index(index, VIEW_WAIT)).await.ok_or(Failure::Late(index))
 }
 
 #[cfg(test)]

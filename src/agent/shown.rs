@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use songline_api::SCHEDULERS;
 use songline_client::ClientConfig;
 use songline_model::{Dur, Str};
 use songline_server::config::{JoinConfig, ServerConfig};
@@ -270,7 +271,7 @@ fn server(server: Option<&ServerConfig>, data_dir: &Path) -> Value {
         "DeploymentQueryRateLimit": 0,
         "EnableEventBroker": server.enable_event_broker,
         "Enabled": enabled,
-        "EnabledSchedulers": null,
+        "EnabledSchedulers": (server.enabled_schedulers != SCHEDULERS).then_some(&server.enabled_schedulers),
         "EvalGCThreshold": text(server.gc.eval),
         "EventBufferSize": server.event_buffer_size,
         "FailoverHeartbeatTTL": server.heartbeats.failover_ttl.0,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
+use songline_api::{CORE_SCHEDULER, SCHEDULERS};
 use songline_client::ClientConfig;
 use songline_model::{ClientHostVolumeConfig, Dur, SchedulerAlgorithm, Str};
 use songline_server::config::{EncryptKey, ServerConfig};
@@ -142,6 +143,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
         match key {
             "enabled" => enabled |= flag(key, value)?,
             "num_schedulers" => told.num_schedulers = count(key, value)?,
+            "enabled_schedulers" => told.enabled_schedulers = schedulers(value)?,
             "heartbeat_grace" => told.heartbeats.grace = span("server", key, value)?,
             "min_heartbeat_ttl" => told.heartbeats.min_ttl = span("server", key, value)?,
             "failover_heartbeat_ttl" => told.heartbeats.failover_ttl = span("server", key, value)?,
@@ -184,7 +186,6 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             | "protocol_version"
             | "raft_protocol"
             | "raft_multiplier"
-            | "enabled_schedulers"
             | "redundancy_zone"
             | "upgrade_version"
             | "license_path"
@@ -207,6 +208,19 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
     })?;
     config.server = enabled.then_some(told);
     Ok(())
+}
+
+/// Types of evaluations by name. The servers' own chores always belong to them.
+fn schedulers(value: &Value) -> anyhow::Result<Vec<&'static str>> {
+    let mut enabled = Vec::new();
+    for name in network::texts("enabled_schedulers", value)? {
+        let known = SCHEDULERS.into_iter().find(|known| *known == name);
+        enabled.push(known.with_context(|| format!("server.enabled_schedulers: unknown scheduler {name:?}"))?);
+    }
+    if !enabled.contains(&CORE_SCHEDULER) {
+        enabled.push(CORE_SCHEDULER);
+    }
+    Ok(enabled)
 }
 
 fn plan_rejections(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::channel::Channel;
 use super::header::{RequestHeader, ResponseHeader, StreamAnswer, StreamOpening, bytes_of, read};
 use super::values::Values;
-use super::{Caller, Dispatch, HEADER_BYTES_MAX, REQUEST_BYTES_MAX, Refusal};
+use super::{ANSWER_BYTES_MAX, Caller, Dispatch, HEADER_BYTES_MAX, REQUEST_BYTES_MAX, Refusal};
 use crate::port::{Conn, FirstByte};
 use crate::yamux::{Session, SessionLimits, Stream};
 
@@ -80,11 +80,13 @@ async fn calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) {
 async fn answer_calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) -> io::Result<()> {
     let (requests, mut answers) = tokio::io::split(conn);
     let mut requests = Values::new(requests);
+    // Servers trust each other, and a plan for thousands of nodes is longer than anything that nodes send.
+    let bytes_max = if caller.is_server { ANSWER_BYTES_MAX } else { REQUEST_BYTES_MAX };
     loop {
         let Some(header) = requests.next(HEADER_BYTES_MAX).await? else { break };
         let RequestHeader { seq, service_method } = read(&header)?;
         let before = requests.taken();
-        let body = requests.next(REQUEST_BYTES_MAX).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let body = requests.next(bytes_max).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let answered = answer(&service_method, body, before, caller, dispatch).await;
         let (error, body, last) = match answered {
             Ok(body) => (String::new(), body, false),

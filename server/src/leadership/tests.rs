@@ -21,8 +21,9 @@ use crate::testing::{Settings, TestServer, http_client};
 /// Timeout of every step; the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(90);
 
-struct Cluster {
-    servers: BTreeMap<usize, TestServer>,
+/// Three servers of one cluster.
+pub(crate) struct Cluster {
+    pub servers: BTreeMap<usize, TestServer>,
     _dirs: Vec<tempfile::TempDir>,
     http: reqwest::Client,
 }
@@ -34,7 +35,7 @@ fn config(dir: &std::path::Path, at: usize, join: Option<String>) -> Settings {
 }
 
 impl Cluster {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let mut cluster = Self { servers: BTreeMap::new(), _dirs: Vec::new(), http: http_client() };
         let mut first = None;
         for at in 0..3 {
@@ -49,11 +50,11 @@ impl Cluster {
         cluster
     }
 
-    fn cores(&self) -> impl Iterator<Item = (usize, &Arc<Core>)> {
+    pub fn cores(&self) -> impl Iterator<Item = (usize, &Arc<Core>)> {
         self.servers.iter().map(|(at, server)| (*at, &server.core))
     }
 
-    async fn until<T>(&self, what: &str, found: impl Fn(&Self) -> Option<T>) -> T {
+    pub async fn until<T>(&self, what: &str, found: impl Fn(&Self) -> Option<T>) -> T {
         let looked = async {
             loop {
                 if let Some(found) = found(self) {
@@ -66,7 +67,7 @@ impl Cluster {
     }
 
     /// The server that leads and is ready to lead.
-    async fn leader(&self) -> (usize, Arc<Core>) {
+    pub async fn leader(&self) -> (usize, Arc<Core>) {
         self.until("somebody leads", |it| {
             it.cores().find(|(_, core)| core.term().is_some()).map(|(at, core)| (at, Arc::clone(core)))
         })
@@ -74,7 +75,7 @@ impl Cluster {
     }
 
     /// Registers a job through a server, and retries until it succeeds.
-    async fn register(&self, at: usize, n: usize) {
+    pub async fn register(&self, at: usize, n: usize) {
         let job = json!({"Job": {"ID": format!("job-{n}"), "Name": format!("job-{n}"), "Type": "service", "Datacenters": ["*"], "TaskGroups": [{
             "Name": "group", "Count": 2,
             "Tasks": [{"Name": "task", "Driver": "raw_exec", "Config": {"command": "/bin/true"}, "Resources": {"CPU": 20, "MemoryMB": 16}}],
@@ -100,7 +101,7 @@ impl Cluster {
         self.http.get(url).send().await.expect("it answers").json().await.expect("it is JSON")
     }
 
-    async fn stop(&mut self, at: usize) {
+    pub async fn stop(&mut self, at: usize) {
         self.servers.remove(&at).expect("it runs").stop().await;
     }
 }
@@ -136,7 +137,7 @@ pub(crate) async fn register_node(core: &Core) {
 
 /// Unexpected state of a job on this server: `None` when its two allocations were placed, once, and no work is
 /// pending.
-fn fault(core: &Core, n: usize) -> Option<String> {
+pub(crate) fn fault(core: &Core, n: usize) -> Option<String> {
     let view = core.view();
     let id = format!("job-{n}");
     let evals: Vec<_> = view.evals_of_job("default", &id).map(|eval| eval.status).collect();

@@ -296,6 +296,7 @@ impl Dispatch for NodeRpc {
         match by {
             By::Asked => self.asked(method, &body, &meta, caller),
             By::Leader => self.of_leader(method, body, &meta, caller).await,
+            By::Workers => self.of_worker(method, &body, caller).await,
             By::Node(right) => self.of_node(method, body, right, caller).await,
         }
     }

@@ -12,6 +12,8 @@ pub(super) enum By {
     Asked,
     /// The leader; any server for callers that accept stale answers.
     Leader,
+    /// The server that is asked, if it leads; only for the workers of other servers.
+    Workers,
     /// A node, for callers with this right.
     Node(Right),
 }
@@ -65,6 +67,12 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("Job.List", By::Leader),
     ("Job.Register", By::Leader),
     ("Variables.Apply", By::Leader),
+    ("Eval.Dequeue", By::Workers),
+    ("Eval.Ack", By::Workers),
+    ("Eval.Nack", By::Workers),
+    ("Eval.Update", By::Workers),
+    ("Eval.Reblock", By::Workers),
+    ("Plan.Submit", By::Workers),
     ("CSIVolume.Claim", By::Leader),
     ("CSIVolume.Unpublish", By::Leader),
     ("Allocations.Restart", By::Node(Right::Any(&[AllocLifecycle]))),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use songline_api::RateOp::{self, List, Read, Write};
 use songline_api::{Served, Server as _, identity_label};
 use songline_model::{NodeId, Secret};
-use songline_rpc::message::RequestMeta;
+use songline_rpc::message::{Call as _, PlanSubmit, RequestMeta};
 use songline_rpc::msgpack::from_slice;
 use songline_rpc::net::{Caller, Channel, Dispatch, Refusal};
 use songline_rpc::servers_wire::SERVED;
@@ -51,6 +51,12 @@ const RATES: &[(&str, &str, RateOp, &str)] = &[
     ("Job.Evaluations", "job", List, "job.evaluations"),
     ("Job.List", "job", List, "job.list"),
     ("Job.Register", "job", Write, "job.register"),
+    ("Eval.Dequeue", "eval", Write, ""),
+    ("Eval.Ack", "eval", Write, ""),
+    ("Eval.Nack", "eval", Write, ""),
+    ("Eval.Update", "eval", Write, "eval.update"),
+    ("Eval.Reblock", "eval", Write, "eval.reblock"),
+    ("Plan.Submit", "plan", Write, ""),
     ("CSIVolume.Claim", "csi_volume", Write, "volume.claim"),
     ("CSIVolume.Unpublish", "csi_volume", Write, "volume.unpublish"),
     ("CSI.ControllerAttachVolume", "client_csi", Write, "client_csi_controller.publish_volume"),
@@ -96,8 +102,8 @@ impl NodeRpc {
         work: impl Future<Output = T>,
     ) -> T {
         // Calls of nodes to servers are counted where they are answered, because a node in this process calls without
-        // the wire.
-        if SERVED.contains(&method) {
+        // the wire. Plans are counted where they are submitted, because the leader has workers, too.
+        if SERVED.contains(&method) || method == PlanSubmit::METHOD {
             return work.await;
         }
         let method = methods::on_nodes(method);
@@ -129,7 +135,7 @@ impl Dispatch for Measured {
         let metrics = &self.0.core.metrics;
         metrics.at.rpc_request.add_one();
         let meta: Option<RequestMeta> = match methods::by(method) {
-            Some(By::Asked | By::Node(_)) => from_slice(&body).ok(),
+            Some(By::Asked | By::Workers | By::Node(_)) => from_slice(&body).ok(),
             Some(By::Leader) | None => None,
         };
         // Boxed, because the layers of a call nest deeply, and each of them would hold the whole future on the stack.

@@ -1,5 +1,7 @@
 //! Jobs on which the scheduler or the plan applier panics fail with the reason, and other jobs continue.
 
+mod followers;
+
 use std::collections::BTreeSet;
 
 use parking_lot::Mutex;

@@ -57,6 +57,16 @@ fn unknown_config_key_is_refused_and_a_key_without_effect_warns() {
 }
 
 #[test]
+fn enabled_schedulers_are_read_and_always_include_the_servers_chores() {
+    let document = json!({ "server": { "enabled_schedulers": ["batch", "system"] } });
+    let (config, warnings) = agent(document).expect("is a configuration");
+    assert_eq!(config.server.expect("it has a server").enabled_schedulers, ["batch", "system", "_core"]);
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let error = agent(json!({ "server": { "enabled_schedulers": ["batsch"] } })).expect_err("is refused");
+    assert_eq!(error.to_string(), "server.enabled_schedulers: unknown scheduler \"batsch\"");
+}
+
+#[test]
 fn plan_rejection_tracker_is_read_and_needs_a_threshold() {
     let document = json!({ "server": { "plan_rejection_tracker": { "enabled": true, "node_threshold": 5 } } });
     let (config, warnings) = agent(document).expect("is a configuration");
