@@ -9,6 +9,7 @@ mod exec;
 mod explain;
 mod history;
 mod http;
+mod import;
 mod job;
 mod log;
 mod node;
@@ -72,6 +73,8 @@ enum Command {
     /// Snapshot archives: save, restore, inspect.
     #[command(subcommand)]
     Snapshot(snapshot::Command),
+    /// Import an archive of Nomad with its root key files.
+    Import(import::Options),
     /// The log of a server that is not running: inspect, verify, go-alone.
     #[command(subcommand)]
     Log(log::Command),
@@ -125,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Server(command) => blocking(server::run(command)),
         Command::Operator(command) => blocking(operator::run(command)),
         Command::Snapshot(command) => blocking(snapshot::run(command)),
+        Command::Import(options) => blocking(import::run(options)),
         Command::Log(command) => log::run(command),
         Command::Version => return version(),
     };

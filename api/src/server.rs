@@ -161,7 +161,7 @@ pub trait Server: Send + Sync + 'static {
         archive: File,
         actor: Actor,
         idempotency: Option<Idempotency>,
-        dry_run: bool,
+        choices: RestoreChoices,
     ) -> impl Future<Output = Result<RestoreReport, RestoreError>> + Send;
 
     /// Garbage collection of everything that may be dropped, whatever its age.
@@ -401,6 +401,30 @@ pub struct RestoreReport {
     pub digest: String,
     /// One for each table.
     pub tables: Vec<RestoredTable>,
+    /// Contents of the other cluster that an archive of Nomad does not bring. Left out for an archive of ours.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_carried: Vec<NotCarried>,
+}
+
+/// Content of a cluster of Nomad that an import leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NotCarried {
+    /// The content.
+    pub what: String,
+    /// Number of objects; 0 when it is unknown.
+    pub count: u64,
+    /// Reason, and remedy where there is one.
+    pub reason: String,
+}
+
+/// Choices of a restore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RestoreChoices {
+    /// Only verify the archive and describe its content.
+    pub dry_run: bool,
+    /// Leave out records of unknown types of an archive of Nomad. Otherwise they are refused.
+    pub skip_unknown: bool,
 }
 
 /// A table of an archive.

@@ -34,6 +34,21 @@ pub struct RestoreArchive {
     pub archive: Blob,
     /// BLAKE3 of the archive in lower-case hexadecimal.
     pub digest: Str,
+    /// The archive of Nomad that the state was made of. `None`: the archive is ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportedArchive>,
+}
+
+/// Archive of Nomad that a state was made of. Tables of such a state keep their indexes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportedArchive {
+    /// Id of the archive: term, index and Unix milliseconds.
+    pub id: Str,
+    /// Last log index of the archived cluster.
+    pub index: u64,
+    /// SHA-256 of the archive's `state.bin` in lower-case hexadecimal.
+    pub sha256: Str,
 }
 
 /// Compare the state with the leader's. A server whose state differs fences itself.

@@ -211,7 +211,9 @@ fn sample(kind: Kind) -> Command {
         }
         Kind::QuotaSpecDelete => DeleteQuotaSpecs { names: vec!["gold".into()] }.into(),
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
-        Kind::Restore => RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into() }.into(),
+        Kind::Restore => {
+            RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into(), ..RestoreArchive::default() }.into()
+        }
         Kind::Digest => {
             CheckDigest { schema: 1, through: 10_000, total: Blob(vec![9; 16]), ..CheckDigest::default() }.into()
         }

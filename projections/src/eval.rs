@@ -11,7 +11,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use songline_commands::{ReapEvals, UpdateEvals};
 use songline_lang::bexpr::Filter;
-use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, Secret};
+use songline_model::{EvalId, EvalStatus, Evaluation, JobKey, NodeId, Secret};
 
 use crate::job::status::{self, After};
 use crate::job::summary;
@@ -75,6 +75,19 @@ impl Rules<EvalId, Evaluation> for tables::Evals {
         let packed = PackedEval::new(state, row);
         state.by.evals_loaded.push(((row.create_index, row.id), packed));
         reindex_links(&mut state.by, None, Some(row));
+    }
+
+    fn index_row_again<Old: Kept<EvalId, Evaluation>>(
+        state: &mut State,
+        key: &EvalId,
+        _old: &Old,
+        row: &Arc<Evaluation>,
+    ) {
+        if let Some(at) = state.by.evals_loaded.iter().rposition(|((_, id), _)| id == key) {
+            let (_, packed) = state.by.evals_loaded.swap_remove(at);
+            reindex_links(&mut state.by, Some(&packed.row(key)), None);
+        }
+        Self::index_row(state, row);
     }
 }
 
@@ -194,6 +207,12 @@ impl State {
     pub fn evals_of_job(&self, namespace: &str, id: &str) -> impl DoubleEndedIterator<Item = Arc<Evaluation>> {
         let of_job = self.by.evals_by_job.get(&JobKey::new(namespace, id));
         of_job.into_iter().flat_map(|evals| evals.iter()).filter_map(|(_, id)| self.eval(*id))
+    }
+
+    /// The evaluations that a change of this node caused, by id.
+    pub fn evals_of_node(&self, node: NodeId) -> impl Iterator<Item = Arc<Evaluation>> {
+        let of_node = self.by.evals_by_node.get(&node);
+        of_node.into_iter().flat_map(|evals| evals.iter()).filter_map(|id| self.eval(*id))
     }
 
     /// The blocked evaluations of a job, by id.

@@ -16,6 +16,7 @@ mod deployment;
 mod digest;
 mod eval;
 mod idempotency;
+mod import;
 mod index;
 mod job;
 mod key_set;
@@ -57,6 +58,7 @@ pub use csi::DenormalizedVolume;
 pub use digest::Digest;
 pub use eval::{EvalList, is_safe_to_delete};
 pub use idempotency::{Refused, Remembered};
+pub use import::Importer;
 pub use node::evals::{node_evals, node_registration_needs_evals, node_transition_needs_evals};
 pub use node::ready::ReadyNodes;
 pub use node::standing::next_node_status;
@@ -129,7 +131,7 @@ pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied
     let stamp = state.next_stamp(raft_index, envelope);
     let at = stamp.at;
     let applied = if let Command::Restore(cmd) = &envelope.command {
-        restore::apply(state, &stamp, envelope.idempotency.as_ref(), || restore::read(cmd))
+        restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd.imported.is_some(), || restore::read(cmd))
     } else {
         apply_to_rows(state, stamp, envelope)
     };
@@ -143,10 +145,10 @@ pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied
 /// # Panics
 /// If the entry is not a restore, and as [`apply`] does.
 pub fn apply_restore(state: &mut State, raft_index: u64, envelope: &Envelope, restored: State) -> Applied {
-    assert!(matches!(envelope.command, Command::Restore(_)), "only an archive replaces the state");
+    let Command::Restore(cmd) = &envelope.command else { panic!("only an archive replaces the state") };
     let stamp = state.next_stamp(raft_index, envelope);
     let at = stamp.at;
-    let applied = restore::apply(state, &stamp, envelope.idempotency.as_ref(), || Ok(restored));
+    let applied = restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd.imported.is_some(), || Ok(restored));
     state.passed(raft_index, at);
     applied
 }

@@ -1,21 +1,23 @@
 //! Restore of an archive: replaces the whole state, with indexes that never go back.
 
 use songline_commands::{Idempotency, RestoreArchive};
-use songline_model::{Deployment, DeploymentStatus, with_sources};
+use songline_model::with_sources;
 
 use crate::change::Change;
+use crate::import::cancel_orphaned_deployments;
 use crate::rejected::Rejected;
 use crate::state::State;
-use crate::table::{TABLES, tables};
+use crate::table::TABLES;
 use crate::tx::{Stamp, Tx};
 use crate::{Applied, Outcome, acl, idempotency};
 
 /// Replaces the state, or refuses and leaves it unchanged. Event streams end here: rows that subscribers know may all
-/// have changed.
+/// have changed. An import keeps the indexes of its tables, which clients of the other cluster know.
 pub(crate) fn apply(
     state: &mut State,
     stamp: &Stamp,
     sent: Option<&Idempotency>,
+    imports: bool,
     read: impl FnOnce() -> Result<State, Rejected>,
 ) -> Applied {
     let mut tx = Tx::new(state, stamp.clone());
@@ -44,8 +46,10 @@ pub(crate) fn apply(
         idempotency::remember(&mut tx, sent, &result);
         tx.commit();
     }
-    // Any table may have changed, so every waiting blocking query has to wake.
-    restored.table_index = [stamp.index; TABLES];
+    if !imports {
+        // Any table may have changed, so every waiting blocking query has to wake.
+        restored.table_index = [stamp.index; TABLES];
+    }
     *state = restored;
     Applied { index: stamp.index, result, changes: vec![Change::Restored], repeated: false }
 }
@@ -58,26 +62,6 @@ pub(crate) fn read(cmd: &RestoreArchive) -> Result<State, Rejected> {
     }
     State::read_checkpoint(&mut cmd.archive.0.as_slice())
         .map_err(|error| Rejected::ArchiveUnreadable(with_sources(&error)))
-}
-
-/// Cancels active deployments without a job. An archive may be from between a job's purge and the end of its
-/// deployment, and no other code would end it.
-fn cancel_orphaned_deployments(restored: &mut State, stamp: &Stamp) {
-    let mut tx = Tx::new(restored, stamp.clone());
-    let orphaned: Vec<_> = tx
-        .deployments()
-        .filter(|row| row.is_active() && tx.job(&row.namespace, &row.job_id).is_none())
-        .cloned()
-        .collect();
-    for row in orphaned {
-        tx.put::<tables::Deployment>(Deployment {
-            status: DeploymentStatus::Cancelled,
-            status_description: "Cancelled because job is stopped".into(),
-            modify_index: stamp.index,
-            ..Deployment::clone(&row)
-        });
-    }
-    tx.commit();
 }
 
 /// Drops all one-time tokens: a secret that was exchanged since the archive was made must not become valid again.

@@ -278,6 +278,12 @@ pub(crate) trait Rules<K, R: Serialize + DeserializeOwned> {
     fn index_row(state: &mut State, row: &Arc<R>) {
         Self::reindex(state, None, Some(row));
     }
+
+    /// Replaces a row that `index_row` added.
+    fn index_row_again<Old: Kept<K, R>>(state: &mut State, key: &K, old: &Old, row: &Arc<R>) {
+        let old = old.row(state, key);
+        Self::reindex(state, Some(&old), Some(row));
+    }
 }
 
 /// Stored form of a row in its table.

@@ -153,7 +153,11 @@ fn restore(state: &State) -> Envelope {
     let mut bytes = Vec::new();
     state.write_checkpoint(&mut bytes).expect("writes");
     let digest = blake3::hash(&bytes).to_hex().as_str().into();
-    Envelope::new(Time::from_secs(2), Actor::Anonymous, RestoreArchive { archive: Blob(bytes), digest })
+    Envelope::new(
+        Time::from_secs(2),
+        Actor::Anonymous,
+        RestoreArchive { archive: Blob(bytes), digest, ..RestoreArchive::default() },
+    )
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn a_damaged_archive_is_refused_and_changes_nothing() {
             let entry = Envelope::new(
                 Time::from_secs(3),
                 Actor::Anonymous,
-                RestoreArchive { archive: Blob(bytes.clone()), digest },
+                RestoreArchive { archive: Blob(bytes.clone()), digest, ..RestoreArchive::default() },
             );
             let raft_index = state.raft_index() + 1;
             let applied = apply(&mut state, raft_index, &entry);

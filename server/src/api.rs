@@ -10,8 +10,8 @@ use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::{
     AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal,
-    ProposeError, Refilling, RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served, Server, Wellness,
-    WhatIfFailure, Written,
+    ProposeError, Refilling, RestoreChoices, RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served,
+    Server, Wellness, WhatIfFailure, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_events::hub::EventHub;
@@ -161,9 +161,10 @@ impl Server for Core {
         archive: File,
         actor: Actor,
         idempotency: Option<Idempotency>,
-        dry_run: bool,
+        choices: RestoreChoices,
     ) -> Result<RestoreReport, RestoreError> {
-        self.restore_archive(archive, actor, idempotency, dry_run).await
+        let core = self.own.upgrade().ok_or_else(|| ProposeError::Unavailable("the server is stopping".to_owned()))?;
+        core.restore_archive(archive, actor, idempotency, choices).await
     }
 
     async fn force_gc(&self, actor: Actor) -> Result<(), ProposeError> {

@@ -1,16 +1,19 @@
-//! Saving the state as an archive, and restoring it from one.
+//! Saving the state as an archive, and restoring it from one. An archive of Nomad is turned into one of ours first.
 //!
 //! A log entry only names the archive that it restores. The archive's content is a file in the server's directory,
 //! which is durable before the entry is written.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use songline_api::{Proposal, ProposeError, RestoreError, RestoreReport, RestoredTable, SavedArchive};
-use songline_commands::{Actor, Idempotency, RestoreArchive};
+use songline_api::{
+    NotCarried, Proposal, ProposeError, RestoreChoices, RestoreError, RestoreReport, RestoredTable, SavedArchive,
+};
+use songline_commands::{Actor, Idempotency, ImportedArchive, RestoreArchive};
 use songline_model::{Blob, Time, with_sources};
 use songline_projections::State;
 
@@ -18,6 +21,8 @@ use super::Core;
 use super::machine::Archive;
 use crate::ahead::read_state;
 use crate::archive::{self, Configuration, Member, Meta, Sum, Summed};
+use crate::hex::hex;
+use crate::import::{self, Bundle, ContentKind, RootKeys};
 
 /// Buffer size of file reads and writes, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -41,6 +46,8 @@ struct Kept {
     state: State,
     /// Lower-case hexadecimal BLAKE3 of the archive's content.
     digest: String,
+    /// The archive of Nomad that the content was made of, with what it does not carry.
+    imported: Option<(ImportedArchive, Vec<NotCarried>)>,
 }
 
 impl Core {
@@ -62,30 +69,68 @@ impl Core {
 
     /// Verifies an archive, keeps its content and writes the entry that restores it. A dry run only verifies.
     pub(crate) async fn restore_archive(
-        &self,
+        self: &Arc<Self>,
         archive: File,
         actor: Actor,
         idempotency: Option<Idempotency>,
-        dry_run: bool,
+        choices: RestoreChoices,
     ) -> Result<RestoreReport, RestoreError> {
-        let dir = self.archives_dir();
-        let stored = tokio::task::spawn_blocking(move || keep(&dir, archive, dry_run)).await;
-        let Kept { meta, state, digest } =
+        let core = Arc::clone(self);
+        let stored = tokio::task::spawn_blocking(move || core.keep(archive, choices)).await;
+        let Kept { meta, state, digest, imported } =
             stored.map_err(|error| RestoreError::Archive(error.to_string()))?.map_err(RestoreError::Archive)?;
-        let report = report(&meta, &state, dry_run);
-        if dry_run {
+        let (imported, not_carried) = imported.unzip();
+        let not_carried = not_carried.unwrap_or_default();
+        let report = report(&meta, &state, choices.dry_run, not_carried);
+        if choices.dry_run {
             free(Some(state));
             return Ok(report);
+        }
+        for NotCarried { what, count, reason } in &report.not_carried {
+            tracing::info!(archive = meta.id, what, count, reason, "an import leaves something behind");
         }
         // The entry is applied here soon. Keeping the decoded state avoids reading it a second time while applying
         // waits.
         free(self.stores.read_archive.lock().replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
         self.spread_archive(&digest).await?;
-        let command = RestoreArchive { archive: Blob::default(), digest: digest.into() };
+        let command = RestoreArchive { archive: Blob::default(), digest: digest.into(), imported };
         let written = self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await;
         free(self.stores.read_archive.lock().take());
         written?;
         Ok(report)
+    }
+
+    /// Reads an archive to its end and stores its content under its digest. A dry run leaves no file.
+    fn keep(&self, archive: File, choices: RestoreChoices) -> Result<Kept, String> {
+        let dir = self.archives_dir();
+        let failed = |error: io::Error| format!("keeping the snapshot: {error}");
+        std::fs::create_dir_all(&dir).map_err(failed)?;
+        let Bundle { archive, keys } = Bundle::open(archive, || tempfile::tempfile_in(&dir))
+            .map_err(|error| format!("failed to read snapshot: {error}"))?;
+        let content_file = || tempfile::Builder::new().suffix(".tmp").tempfile_in(&dir).map_err(failed);
+        let mut content = content_file()?;
+        let mut unpacked = Summed::new(BufWriter::with_capacity(BUFFER_BYTES, content.as_file_mut()));
+        let meta = archive::read(BufReader::with_capacity(BUFFER_BYTES, archive), &mut unpacked)
+            .map_err(|error| with_sources(&error))?;
+        let (_, Sum { sha256, .. }) = unpacked.finish();
+        let mut imported = None;
+        if kind_of(content.as_file_mut()).map_err(failed)? == ContentKind::Nomad {
+            let mut converted = content_file()?;
+            let view = self.view();
+            let keys = self.keyring.nomad_keys(&view, keys);
+            let not_carried =
+                convert(content.as_file_mut(), &meta, &keys, choices.skip_unknown, converted.as_file_mut())?;
+            let source = ImportedArchive { id: meta.id.clone().into(), index: meta.index, sha256: hex(&sha256).into() };
+            imported = Some((source, not_carried));
+            content = converted;
+        }
+        let (state, digest) = verified(content.as_file_mut())?;
+        if !choices.dry_run {
+            content.as_file().sync_all().map_err(failed)?;
+            content.persist(dir.join(format!("{digest}.state"))).map_err(|error| failed(error.error))?;
+            File::open(&dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        }
+        Ok(Kept { meta, state, digest, imported })
     }
 
     /// Opens the archive that an entry names; `None` when it is not here.
@@ -143,32 +188,42 @@ fn save(view: &State, dir: &Path, term: u64, address: String, now: Time) -> io::
     Ok(SavedArchive { file, bytes, sha256 })
 }
 
-/// Reads an archive to its end and stores its content under its digest. A dry run leaves no file.
-fn keep(dir: &Path, mut archive: File, dry_run: bool) -> Result<Kept, String> {
+/// The kind of a content, from its first bytes.
+fn kind_of(content: &mut File) -> io::Result<ContentKind> {
+    content.rewind()?;
+    let mut first = Vec::new();
+    content.take(2).read_to_end(&mut first)?;
+    Ok(ContentKind::of(&first))
+}
+
+/// Writes the state of an archive of Nomad as a content of ours. Returns what is not carried.
+fn convert(
+    records: &mut File,
+    meta: &Meta,
+    keys: &dyn RootKeys,
+    skip_unknown: bool,
+    out: &mut File,
+) -> Result<Vec<NotCarried>, String> {
+    let unreadable = |error: &dyn std::error::Error| format!("failed to read snapshot: {}", with_sources(error));
+    let imported =
+        import::read(records, meta, keys, import::Options { skip_unknown }).map_err(|error| unreadable(&error))?;
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
+    imported.state.write_checkpoint(&mut out).map_err(|error| unreadable(&error))?;
+    out.flush().map_err(|error| unreadable(&error))?;
+    Ok(imported.not_carried)
+}
+
+/// Reads a content to its end. Returns its state and its digest.
+fn verified(content: &mut File) -> Result<(State, String), String> {
     let failed = |error: io::Error| format!("keeping the snapshot: {error}");
-    std::fs::create_dir_all(dir).map_err(failed)?;
-    let mut content = tempfile::Builder::new().suffix(".tmp").tempfile_in(dir).map_err(failed)?;
-    archive.rewind().map_err(failed)?;
-    let meta = archive::read(
-        BufReader::with_capacity(BUFFER_BYTES, archive),
-        BufWriter::with_capacity(BUFFER_BYTES, content.as_file_mut()),
-    )
-    .map_err(|error| with_sources(&error))?;
-    content.as_file_mut().rewind().map_err(failed)?;
-    let mut hashed =
-        Hashed { inner: BufReader::with_capacity(BUFFER_BYTES, content.as_file_mut()), hasher: blake3::Hasher::new() };
+    content.rewind().map_err(failed)?;
+    let mut hashed = Hashed { inner: BufReader::with_capacity(BUFFER_BYTES, content), hasher: blake3::Hasher::new() };
     let state =
         read_state(&mut hashed).map_err(|error| format!("failed to read snapshot: {}", with_sources(&error)))?;
     if io::copy(&mut hashed, &mut io::sink()).map_err(failed)? > 0 {
         return Err("failed to read snapshot: bytes follow the state".to_owned());
     }
-    let digest = hashed.hasher.finalize().to_hex().to_string();
-    if !dry_run {
-        content.as_file().sync_all().map_err(failed)?;
-        content.persist(dir.join(format!("{digest}.state"))).map_err(|error| failed(error.error))?;
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-    }
-    Ok(Kept { meta, state, digest })
+    Ok((state, hashed.hasher.finalize().to_hex().to_string()))
 }
 
 /// Passes bytes through and hashes them.
@@ -185,7 +240,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-fn report(meta: &Meta, state: &State, dry_run: bool) -> RestoreReport {
+fn report(meta: &Meta, state: &State, dry_run: bool, not_carried: Vec<NotCarried>) -> RestoreReport {
     let table = |(table, digest): (songline_projections::Table, songline_projections::Digest)| RestoredTable {
         name: table.name(),
         rows: state.table_len(table),
@@ -198,6 +253,7 @@ fn report(meta: &Meta, state: &State, dry_run: bool) -> RestoreReport {
         dry_run,
         digest: state.digest().to_string(),
         tables: state.table_digests().into_iter().map(table).collect(),
+        not_carried,
     }
 }
 

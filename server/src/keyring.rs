@@ -8,6 +8,7 @@ mod kek;
 mod known_key;
 mod leader;
 mod material;
+mod nomad;
 #[cfg(test)]
 mod tests;
 
@@ -76,6 +77,10 @@ impl Keyring {
         let id = row.meta.key_id;
         if let Some(known) = self.unwrapped.read().get(&id) {
             return Ok(Arc::clone(known));
+        }
+        // A key of an import whose key file was missing.
+        if row.wrapped.material.is_empty() {
+            return Err(KeyringError::NoSuchKey(id));
         }
         let kek = self.kek();
         // The file may have been replaced since it was read: read it again.

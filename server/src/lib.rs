@@ -22,6 +22,7 @@ pub mod forwarding;
 mod hex;
 #[cfg(test)]
 mod hooks;
+pub mod import;
 mod keeping;
 mod keyring;
 mod lead;

@@ -147,13 +147,11 @@ pub struct AllocFields {
     pub resources: bool,
     /// Whether to show task states.
     pub task_states: bool,
-    /// Whether task events without a text get one.
-    pub messages: bool,
 }
 
 impl Default for AllocFields {
     fn default() -> Self {
-        Self { resources: false, task_states: true, messages: true }
+        Self { resources: false, task_states: true }
     }
 }
 
@@ -161,7 +159,7 @@ impl<'a> AllocStub<'a> {
     /// Makes the stub of a row.
     pub fn new(alloc: &'a Allocation, fields: AllocFields) -> Self {
         let states = alloc.task_states.as_deref().filter(|_| fields.task_states);
-        let filled = if fields.messages { display::filled(states) } else { None };
+        let filled = display::filled(states);
         Self {
             id: alloc.id,
             eval_id: alloc.eval_id.unwrap_or_default(),

@@ -108,10 +108,21 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// Topologies of a volume that has none.
+const NO_TOPOLOGIES: &Option<Vec<CsiTopology>> = &Some(Vec::new());
+
+/// Topologies of a volume; absent ones are empty.
+fn topologies(volume: &CsiVolume) -> &Option<Vec<CsiTopology>> {
+    if volume.topologies.is_some() { &volume.topologies } else { NO_TOPOLOGIES }
+}
+
 impl Serialize for CsiVolumeView {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let DenormalizedVolume { volume, health, .. } = &self.0;
         let shown = Shown {
+            topologies: topologies(volume),
+            provider: self.0.provider(),
+            provider_version: self.0.provider_version(),
             mount_options: Some(volume.mount_options.clone().unwrap_or_default()),
             parameters: Some(texts(&volume.parameters)),
             context: Some(texts(&volume.context)),
@@ -193,14 +204,14 @@ impl<'a> CsiVolumeStub<'a> {
             namespace: &volume.namespace,
             name: &volume.name,
             external_id: &volume.external_id,
-            topologies: &volume.topologies,
+            topologies: topologies(volume),
             access_mode: &volume.access_mode,
             attachment_mode: &volume.attachment_mode,
             current_readers: volume.read_claims.len(),
             current_writers: volume.write_claims.len(),
             schedulable: health.schedulable(),
             plugin_id: &volume.plugin_id,
-            provider: &volume.provider,
+            provider: seen.0.provider(),
             controller_required: health.controller_required,
             controllers_healthy: health.controllers_healthy,
             controllers_expected: health.controllers_expected,

@@ -1,9 +1,10 @@
 //! Jobs in lists and histories, and request bodies about jobs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, ScalingEvent, Str};
+use songline_model::{Blob, Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, ScalingEvent, Str};
 
 use crate::responses::QueryMeta;
 
@@ -66,12 +67,43 @@ impl<'a> JobStub<'a> {
     }
 }
 
+/// A version of a job, as Nomad shows it: the payload of a dispatched job in the block form of Snappy.
+pub fn version(job: &Job) -> Cow<'_, Job> {
+    if !job.dispatched {
+        return Cow::Borrowed(job);
+    }
+    let payload = job.payload.as_ref().map(|payload| payload.0.as_slice()).unwrap_or_default();
+    Cow::Owned(Job { payload: Some(Blob(literal_block(payload))), ..job.clone() })
+}
+
+/// A Snappy block of one literal: the length in groups of seven bits, the literal's tag and its bytes.
+fn literal_block(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 8);
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push(0x80 | (length & 0x7f) as u8);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    // A literal has at most 64 KiB here: its length minus one is in the tag, or in one or two bytes after it.
+    for part in bytes.chunks(1 << 16) {
+        let [low, high, ..] = (part.len() - 1).to_le_bytes();
+        match (high, low) {
+            (0, 0..60) => out.push(low << 2),
+            (0, _) => out.extend_from_slice(&[60 << 2, low]),
+            (_, _) => out.extend_from_slice(&[61 << 2, low, high]),
+        }
+        out.extend_from_slice(part);
+    }
+    out
+}
+
 /// `JobVersionsResponse` of the wire.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobVersionsResponse<'a> {
-    /// Newest first.
-    pub versions: Vec<&'a Job>,
+    /// Newest first, each from [`version`].
+    pub versions: Vec<Cow<'a, Job>>,
     /// Differences between each version and its predecessor.
     pub diffs: Option<Vec<JobDiff>>,
     /// Index and metadata.

@@ -96,7 +96,7 @@ fn list_fields<S: Server>(call: &Call<S>) -> Result<AllocFields, ApiError> {
     let query = call.query();
     let resources = query.boolean("resources")?;
     let task_states = query.boolean("task_states")?;
-    Ok(AllocFields { resources: resources.unwrap_or(false), task_states: task_states.unwrap_or(true), messages: true })
+    Ok(AllocFields { resources: resources.unwrap_or(false), task_states: task_states.unwrap_or(true) })
 }
 
 /// Names of the fields of an allocation that are strings or integers.

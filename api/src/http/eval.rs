@@ -226,7 +226,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         Ok(At { index: view.table_index(Table::Allocs), value: rows })
     })
     .await?;
-    call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields { messages: false, ..AllocFields::default() }))
+    call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields::default()))
 }
 
 async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {

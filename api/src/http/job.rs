@@ -16,7 +16,7 @@ use songline_events::watch::WatchKey;
 use songline_model::Job;
 use songline_projections::{State, Table};
 use songline_wire::alloc::AllocFields;
-use songline_wire::job::{JobStub, JobVersionsResponse};
+use songline_wire::job::{JobStub, JobVersionsResponse, version};
 
 use crate::error::ApiError;
 use crate::http::alloc::{StubList, stubs};
@@ -171,7 +171,9 @@ async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobEvals(key.clone())], |view| {
-        let rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).collect();
+        let mut rows: Vec<_> = view.evals_of_job(&key.namespace, &key.id).collect();
+        // Nomad's order, in which clients see lists of an imported job.
+        rows.sort_by_key(|row| (row.status.as_str(), row.id));
         Ok(At { index: view.table_index(Table::Evals), value: rows })
     })
     .await?;
@@ -185,8 +187,9 @@ async fn deployments<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::JobDeployments(key.clone())], |view| {
         let created = view.job_by_key(&key).map(|job| job.create_index);
         let rows = view.deployments_of_job(&key.namespace, &key.id);
-        let rows: Vec<_> =
+        let mut rows: Vec<_> =
             rows.filter(|row| all || created.is_none_or(|created| row.job_create_index == created)).cloned().collect();
+        rows.sort_by_key(|row| row.id);
         Ok(At { index: view.table_index(Table::Deployment), value: rows })
     })
     .await?;
@@ -235,6 +238,7 @@ async fn versions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let meta = call.query_meta(found.index);
     let versions: Vec<&Job> = found.value.iter().map(|job| &**job).collect();
     let diffs = (diffs && versions.len() > 1).then(|| plan::diffs(&versions)).transpose()?;
+    let versions = versions.into_iter().map(version).collect();
     call.read(&Meta::at(found.index), &JobVersionsResponse { versions, diffs, meta })
 }
 

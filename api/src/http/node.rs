@@ -89,7 +89,9 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::NodeAllocs(id)], |view| {
         let caller = call.caller()?;
         let shown = |row: &&Arc<Allocation>| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
-        let rows: Vec<Arc<Allocation>> = view.allocs_of_node(id).filter(shown).cloned().collect();
+        let mut rows: Vec<Arc<Allocation>> = view.allocs_of_node(id).filter(shown).cloned().collect();
+        // Live allocations first, as in Nomad.
+        rows.sort_by_key(|alloc| (alloc.terminal(), alloc.id));
         let newest = rows.iter().map(|alloc| alloc.modify_index).max();
         Ok(At { index: newest.unwrap_or_else(|| view.table_index(Table::Allocs).max(1)), value: rows })
     })

@@ -154,7 +154,7 @@ async fn list_jobs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         let index = call.view().table_index(Table::NodePools).max(1);
         return Err(ApiError::missing("node pool not found", index));
     }
-    job::list_where(&call, &params, |job: &Job| pool == ALL_NODE_POOL || job.node_pool == *pool).await
+    job::list_where(&call, &params, |job: &Job| job.node_pool == *pool).await
 }
 
 /// Refuses an invalid node pool.

@@ -22,7 +22,7 @@ use crate::http::capability::Capability;
 use crate::http::idempotency::Once;
 use crate::http::mux::{Answer, Methods, Mux};
 use crate::http::params::cas;
-use crate::server::Server;
+use crate::server::{RestoreChoices, Server};
 use songline_lang::acl::Access;
 
 /// Largest snapshot archive, in bytes. An archive is spooled to a file and never held in memory as a whole.
@@ -145,18 +145,23 @@ async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Restores an archive. Ours only: `dry_run=true` verifies the archive, answers with its content and changes nothing.
+/// Restores an archive, ours or Nomad's. Ours only: `dry_run=true` verifies the archive, answers with its content and
+/// changes nothing; `skip_unknown=true` leaves out records of unknown types.
 async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
-    let dry_run = call.query().boolean("dry_run")?.unwrap_or(false);
+    let query = call.query();
+    let choices = RestoreChoices {
+        dry_run: query.boolean("dry_run")?.unwrap_or(false),
+        skip_unknown: query.boolean("skip_unknown")?.unwrap_or(false),
+    };
     let body = call.take_body();
     let (archive, sum) = spool(&*call.server, body).await?;
     let once = call.once.as_mut().map(|once| {
         once.hash_body(&sum);
         once.next()
     });
-    let report = call.server.snapshot_restore(archive, call.caller()?.actor(), once, dry_run).await?;
-    if dry_run { call.plain(&report) } else { Ok(empty()) }
+    let report = call.server.snapshot_restore(archive, call.caller()?.actor(), once, choices).await?;
+    if choices.dry_run { call.plain(&report) } else { Ok(empty()) }
 }
 
 /// Spools a body to a file. Returns the file and the BLAKE3 hash of the body.

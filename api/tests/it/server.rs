@@ -458,7 +458,7 @@ impl Server for Memory {
         _: std::fs::File,
         _: songline_commands::Actor,
         _: Option<songline_commands::Idempotency>,
-        _: bool,
+        _: songline_api::RestoreChoices,
     ) -> Result<RestoreReport, RestoreError> {
         Err(RestoreError::Archive("gzip: invalid header".to_owned()))
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, CsiHealth, CsiVolume, CsiVolumeKey, NodeId,
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, CsiHealth, CsiPlugin, CsiVolume, CsiVolumeKey, NodeId,
 };
 
 use crate::state::State;
@@ -18,6 +18,8 @@ pub struct DenormalizedVolume {
     pub volume: CsiVolume,
     /// Health of the plugin; all zero when there is no plugin.
     pub health: CsiHealth,
+    /// The plugin; `None` when it is unknown.
+    pub plugin: Option<Arc<CsiPlugin>>,
     /// The allocations that hold the volume; `None` for those that are gone.
     pub allocs: BTreeMap<AllocId, Option<Arc<Allocation>>>,
 }
@@ -26,6 +28,16 @@ impl DenormalizedVolume {
     /// The allocations that still exist, readers first, then writers.
     pub fn known_allocs(&self) -> impl Iterator<Item = &Arc<Allocation>> {
         self.volume.holders().filter_map(|(id, _)| self.allocs.get(id)?.as_ref())
+    }
+
+    /// The plugin's provider; that of the registration while the plugin is unknown.
+    pub fn provider(&self) -> &str {
+        self.plugin.as_ref().map_or(&self.volume.provider, |plugin| &plugin.provider)
+    }
+
+    /// The version of the plugin's provider; that of the registration while the plugin is unknown.
+    pub fn provider_version(&self) -> &str {
+        self.plugin.as_ref().map_or(&self.volume.provider_version, |plugin| &plugin.version)
     }
 
     /// Whether every allocation that holds the volume is gone or terminal.
@@ -37,9 +49,11 @@ impl DenormalizedVolume {
 impl State {
     /// Adds the current data of other tables to a volume.
     pub fn denormalize(&self, volume: &CsiVolume) -> DenormalizedVolume {
+        let plugin = self.csi_plugin(&volume.plugin_id).cloned();
         let mut out = DenormalizedVolume {
             volume: volume.clone(),
-            health: self.csi_plugin(&volume.plugin_id).map(|plugin| plugin.health()).unwrap_or_default(),
+            health: plugin.as_ref().map(|plugin| plugin.health()).unwrap_or_default(),
+            plugin,
             allocs: volume.holders().map(|(id, _)| (*id, self.alloc(*id).cloned())).collect(),
         };
         for (id, alloc) in &out.allocs {

@@ -137,6 +137,10 @@ pub fn status_after_miss(view: &State, node: &Node, now: Time) -> NodeStatus {
 /// allocations of it. The leader that wrote the status stopped before writing the evaluations; the next miss or the
 /// next leader writes them.
 pub fn was_not_looked_at(view: &State, node: &Node) -> bool {
+    // Allocations may stay live after a look: a system job has no other place for its own.
+    if view.evals_of_node(node.id).any(|eval| eval.node_modify_index >= node.modify_index) {
+        return false;
+    }
     let mut live = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal());
     match node.status {
         NodeStatus::Disconnected => live.any(|alloc| alloc.client_status != AllocClientStatus::Unknown),

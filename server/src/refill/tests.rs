@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use songline_api::{Proposal, Server as _};
+use songline_api::{Proposal, RestoreChoices, Server as _};
 use songline_commands::{Actor, Idempotency, UpsertNodePools};
 use songline_events::hub::{Dialect, Format, Interest, Start};
 use songline_events::object_history::{Object, ObjectKind, Order};
@@ -166,7 +166,7 @@ async fn stores_lost_after_an_archive_restore_are_refilled_from_the_restore() ->
     write(&server, "in-the-archive").await?;
     let archive = server.core.snapshot_save().await?;
     write(&server, "forgotten").await?;
-    server.core.snapshot_restore(archive.file, Actor::Anonymous, None, false).await?;
+    server.core.snapshot_restore(archive.file, Actor::Anonymous, None, RestoreChoices::default()).await?;
     write(&server, "new").await?;
     server.core.log().checkpoint_now().await?;
     let last = write(&server, "newest").await?;
