@@ -60,6 +60,7 @@ mod service_registration;
 mod shown;
 mod sso;
 mod task;
+mod ui;
 mod variable;
 mod what_if;
 mod when;
@@ -144,6 +145,7 @@ fn mux<S: Server>() -> Mux<S> {
     raft::routes(&mut mux);
     scaling::routes(&mut mux);
     search::routes(&mut mux);
+    ui::routes(&mut mux);
     variable::routes(&mut mux);
     service_registration::routes(&mut mux);
     sso::routes(&mut mux);

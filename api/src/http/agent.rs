@@ -30,7 +30,6 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/status/peers", "", Capability::Anyone, |call| Box::pin(peers(call)));
     mux.add(Methods::Get, "/v1/regions", "", Capability::Anyone, |call| Box::pin(regions(call)));
     mux.add(Methods::Get, "/v1/metrics", "", Capability::Anyone, |call| Box::pin(metrics(call)));
-    mux.add(Methods::Any, "/ui/", "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Ok(no_ui()))));
 }
 
 /// `Member` of the wire.
@@ -218,10 +217,4 @@ async fn metrics<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     Ok(response)
-}
-
-fn no_ui() -> Response {
-    let mut response = Response::new(Body::from("<html><p>Nomad UI is disabled</p></html>"));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    response
 }

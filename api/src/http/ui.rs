@@ -1,0 +1,141 @@
+//! The web page: the files of `api/ui/`, embedded in the program. The page itself asks the API like any other client.
+//!
+//! A path below `/ui/` that names no file answers with `index.html`, whose script reads the path, so that a link to a
+//! job or an allocation works when it is opened.
+
+use std::future::ready;
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::http::capability::Capability;
+use crate::http::mux::{Methods, Mux};
+use crate::server::Server;
+
+const ROOT: &str = "/ui/";
+const INDEX: &str = "index.html";
+
+/// Nothing but the page's own files runs, and nothing is asked but this server: text of a job or of a log that reached
+/// the page as markup by mistake would be inert.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// One file of the page.
+struct Asset {
+    /// Path below `/ui/`.
+    path: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($path:literal,)*) => {
+        [$(Asset { path: $path, bytes: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/ui/", $path)) },)*]
+    };
+}
+
+/// All files of the page, ordered by path.
+static ASSETS: &[Asset] = &assets![
+    "icon.svg",
+    "index.html",
+    "js/api.js",
+    "js/app.js",
+    "js/lib.js",
+    "js/pages/access.js",
+    "js/pages/alloc.js",
+    "js/pages/audit.js",
+    "js/pages/compare.js",
+    "js/pages/deployments.js",
+    "js/pages/evaluations.js",
+    "js/pages/events.js",
+    "js/pages/job.js",
+    "js/pages/node.js",
+    "js/pages/overview.js",
+    "js/pages/places.js",
+    "js/pages/run.js",
+    "js/pages/servers.js",
+    "js/pages/services.js",
+    "js/pages/storage.js",
+    "js/pages/variables.js",
+    "js/pages/versions.js",
+    "js/parts/basics.js",
+    "js/parts/columns.js",
+    "js/parts/diff.js",
+    "js/parts/explain.js",
+    "js/parts/feed.js",
+    "js/parts/files.js",
+    "js/parts/finder.js",
+    "js/parts/history.js",
+    "js/parts/keys.js",
+    "js/parts/logs.js",
+    "js/parts/machine.js",
+    "js/parts/table.js",
+    "js/parts/use.js",
+    "js/router.js",
+    "js/store.js",
+    "js/stream.js",
+    "js/words.js",
+    "parts.css",
+    "style.css",
+    "vendor/htm-preact-3.1.1.js",
+    "vendor/signals-core-1.14.5.js",
+];
+
+/// Entity tags of `ASSETS`, in their order.
+static TAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
+    let tag = |asset: &Asset| format!("W/\"{}\"", &blake3::hash(asset.bytes).to_hex()[..24]);
+    let value = |asset| HeaderValue::from_str(&tag(asset)).expect("hexadecimal digits are header text");
+    ASSETS.iter().map(value).collect()
+});
+
+pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+    mux.add(Methods::Any, ROOT, "{}", Capability::Anyone, |call: Call<S>| {
+        Box::pin(ready(show(call.id(), &call.headers)))
+    });
+}
+
+/// Answers with a file of the page, or with 304 if the browser has it.
+fn show(path: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+    let at = position(path).or_else(|| position(INDEX)).ok_or_else(|| ApiError::internal("the page has no index"))?;
+    let (asset, tag) = (&ASSETS[at], &TAGS[at]);
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_known = known.split(',').any(|one| one.trim().as_bytes() == tag.as_bytes());
+    let mut response = Response::new(if is_known { Body::empty() } else { Body::from(asset.bytes) });
+    let headers = response.headers_mut();
+    let fixed = [
+        (header::CONTENT_TYPE, media_type(asset.path)),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        // The browser asks each time, and gets 304: a new program never meets an old script.
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(header::ETAG, tag.clone());
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    Ok(response)
+}
+
+fn position(path: &str) -> Option<usize> {
+    ASSETS.binary_search_by(|asset| asset.path.cmp(path)).ok()
+}
+
+fn media_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map(|(_, suffix)| suffix) {
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "text/html; charset=utf-8",
+    }
+}
+
+#[cfg(test)]
+mod tests;

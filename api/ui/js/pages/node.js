@@ -1,0 +1,144 @@
+//! Nodes: list, map by datacenter and class, and the page of one node with drain and eligibility.
+
+import { useGet, write } from '../api.js';
+import { html, useMemo, useState } from '../lib.js';
+import { Action, Card, Empty, Failed, Head, Meter, Pairs, Status, Time } from '../parts/basics.js';
+import { alloc as columns } from '../parts/columns.js';
+import { History } from '../parts/history.js';
+import { Table } from '../parts/table.js';
+import { nodeUse } from '../parts/use.js';
+import { Link, paths } from '../router.js';
+import { useRows, versionOf } from '../store.js';
+import { counted, short, span } from '../words.js';
+
+/** @typedef {Record<string, any>} Row */
+
+/** @param {Row} node */
+const state = (node) => (node.Status !== 'ready' ? node.Status : node.Drain || node.DrainStrategy ? 'draining'
+  : node.SchedulingEligibility === 'ineligible' ? 'ineligible' : 'ready');
+
+/** @param {Row} node */
+const room = (node) => ({ cpu: node.NodeResources?.Cpu?.CpuShares ?? 0,
+  memory: node.NodeResources?.Memory?.MemoryMB ?? 0 });
+
+/** Every node as a square: how full it is, and whether it takes allocations. @param {{nodes: Row[]}} props */
+function Map_({ nodes }) {
+  const use = nodeUse(useRows('Allocation'));
+  /** @type {Map<string, Row[]>} */
+  const places = new Map();
+  for (const node of nodes) {
+    const key = `${node.Datacenter}${node.NodeClass ? ` · ${node.NodeClass}` : ''}`;
+    places.set(key, [...(places.get(key) ?? []), node]);
+  }
+  return html`<${Card} title="Map"
+    aside=${html`<span class="dim">Height is the larger share of reserved CPU and memory</span>`}>
+    <div class="map">${[...places].sort().map(([name, inside]) => html`<div key=${name}>
+      <h3>${name} · ${counted(inside.length, 'node')}</h3>
+    <div class="cells">${inside.map((node) => {
+      const used = use.get(node.ID) ?? { cpu: 0, memory: 0, count: 0 };
+      const all = room(node);
+      const share = Math.min(1, Math.max(used.cpu / (all.cpu || 1), used.memory / (all.memory || 1)));
+      const kind = ['down', 'disconnected'].includes(node.Status) ? 'bad'
+        : state(node) === 'ready' ? (share > 0.85 ? 'warn' : '') : 'off';
+      const words = `${node.Name}: ${state(node)}, ${Math.round(share * 100)} % reserved, ${counted(used.count,
+        'allocation')}`;
+      return html`<${Link} key=${node.ID} class="cell ${kind}" to=${paths.node(node.ID)} title=${words}
+        aria-label=${words}>
+        <i style=${{ height: `${Math.round(share * 100)}%` }}></i><//>`;
+    })}</div></div>`)}</div><//>`;
+}
+
+export function Nodes() {
+  const rows = useRows('Node');
+  const use = nodeUse(useRows('Allocation'));
+  const [text, setText] = useState('');
+  const nodes = [...rows.values()].filter((node) =>
+    node.Name.includes(text) || node.ID.startsWith(text) || node.NodeClass === text);
+  const used = (/** @type {Row} */ node) => use.get(node.ID) ?? { cpu: 0, memory: 0, count: 0 };
+  return html`<${Head} title="Nodes" /><div class="tools"><input class="grow" type="search" aria-label="Filter nodes"
+    placeholder="Part of a name, id or class"
+    value=${text} onInput=${(/** @type {any} */ e) => setText(e.target.value)} />
+      <span class="dim">${counted(nodes.length, 'node')}</span></div>
+    ${nodes.length > 0 ? html`<${Map_} nodes=${nodes} />` : null}
+    <section class="card"><${Table} label="Nodes" rows=${nodes} id=${(/** @type {Row} */ node) => node.ID} sort="Name"
+      to=${(/** @type {Row} */ node) => paths.node(node.ID)} empty="No node is here." columns=${[
+        { name: 'Name', by: (node) => node.Name, show: (node) => html`<${Link} to=${paths.node(node.ID)}>
+          <strong>${node.Name}</strong><//>` },
+        { name: 'Id', by: (node) => node.ID, show: (node) => html`<span class="mono">${short(node.ID)}</span>`,
+          class: 'p2' },
+        { name: 'Status', by: state, show: (node) => html`<${Status} value=${state(node)} />` },
+        { name: 'CPU', class: 'count', by: (node) => used(node).cpu / (room(node).cpu || 1),
+          show: (node) => html`<${Meter} label="CPU" used=${used(node).cpu} total=${room(node).cpu} />` },
+        { name: 'Memory', class: 'count p2', by: (node) => used(node).memory / (room(node).memory || 1),
+          show: (node) => html`<${Meter} label="Memory" used=${used(node).memory} total=${room(node).memory} />` },
+        { name: 'Allocations', class: 'num', by: (node) => used(node).count, show: (node) => used(node).count },
+        { name: 'Datacenter', by: (node) => node.Datacenter, show: (node) => node.Datacenter, class: 'p2' },
+        { name: 'Pool', by: (node) => node.NodePool, show: (node) => node.NodePool, class: 'p3' },
+        { name: 'Class', by: (node) => node.NodeClass, show: (node) => node.NodeClass || '—', class: 'p3' },
+      ]} /></section>`;
+}
+
+/** @param {{node: Row}} props */
+function Doing({ node }) {
+  const base = `/v1/node/${node.ID}`;
+  const drains = Boolean(node.DrainStrategy);
+  const eligible = node.SchedulingEligibility === 'eligible';
+  const hour = 3600e9;
+  return html`${drains ? html`<${Action} run=${() => write('POST', `${base}/drain`,
+    { DrainSpec: null, MarkEligible: true })}>End the drain<//>`
+    : html`<${Action} confirm="Move its allocations away" run=${() => write('POST', `${base}/drain`,
+      { DrainSpec: { Deadline: hour, IgnoreSystemJobs: false } })}>Drain<//>
+      <${Action} run=${() => write('POST', `${base}/eligibility`, { Eligibility: eligible ? 'ineligible'
+        : 'eligible' })}>
+        ${eligible ? 'Make ineligible' : 'Make eligible'}<//>`}`;
+}
+
+/** @param {{id: string}} props */
+export function Node({ id }) {
+  const row = useRows('Node').get(id);
+  const got = useGet(row?.Attributes ? null : `/v1/node/${encodeURIComponent(id)}`, useMemo(() => versionOf('Node'),
+    []));
+  const node = row?.Attributes ? row : got.data;
+  const allocs = [...useRows('Allocation').values()].filter((other) => other.NodeID === id);
+  const use = nodeUse(useRows('Allocation')).get(id) ?? { cpu: 0, memory: 0, count: 0 };
+  const [text, setText] = useState('');
+  if (!node) return html`<${Head} title=${short(id)} over=${html`<${Link} to="/clients">Nodes<//>`} />
+    <${Failed} error=${got.error} />`;
+  const all = room(node);
+  const drivers = Object.entries(node.Drivers ?? {}).filter(([, driver]) => driver.Detected);
+  const attributes = Object.entries({ ...node.Attributes, ...Object.fromEntries(Object.entries(node.Meta ?? {}).map(([k, v]) => [`meta.${k}`, v])) })
+    .filter(([key, value]) => `${key}=${value}`.includes(text)).sort();
+  const drain = node.DrainStrategy;
+  return html`<${Head} title=${node.Name} over=${html`<${Link} to="/clients">Nodes<//> · <span class="mono">
+    ${id}</span>`}
+      status=${html`<${Status} value=${state(node)} />`} aside=${html`<${Doing} node=${node} />`} />
+    ${drain ? html`<div class="note warn">Draining${drain.Deadline > 0 ? ` with a deadline of ${span(drain.Deadline / 1e6)}` : ''}: ${
+      counted(use.count, 'allocation')} still here.</div>` : null}
+    <div class="grid"><div class="c8 stack"><${Card} title="Allocations"><${Table} label="Allocations" rows=${allocs}
+        id=${(/** @type {Row} */ other) => other.ID} to=${(/** @type {Row} */ other) => paths.alloc(other.ID)}
+          sort="Changed" down
+        empty="Nothing runs here." columns=${[columns.id, columns.job, columns.status, columns.wanted, columns.changed]} /><//>
+      <${History} kind="node" id=${id} topic="Node" /></div>
+    <div class="c4 stack"><${Card} title="Reserved"><div class="body stack">
+        <div><h3>CPU</h3><${Meter} label="CPU" used=${use.cpu} total=${all.cpu}
+          text=${`${use.cpu} of ${all.cpu} MHz`} /></div>
+        <div><h3>Memory</h3><${Meter} label="Memory" used=${use.memory} total=${all.memory}
+          text=${`${use.memory} of ${all.memory} MiB`} /></div></div><//>
+      <${Card} title="Facts"><${Pairs} pairs=${[['Datacenter', node.Datacenter], ['Pool', node.NodePool],
+        ['Class', node.NodeClass],
+        ['Address', node.HTTPAddr], ['Eligibility', node.SchedulingEligibility],
+          ['Version', node.Attributes?.['nomad.version']]]} /><//>
+      <${Card} title="Drivers">${drivers.length === 0 ? html`<${Empty}>None.<//>`
+        : html`<div class="body stack">${drivers.map(([name, driver]) =>
+        html`<div class="pair"><${Status} value=${driver.Healthy ? 'healthy' : 'unhealthy'} /> <strong>
+          ${name}</strong></div>`)}</div>`}<//>
+      <${Card} title="Events"><ul class="feed">${[...(node.Events ?? [])].reverse().map((event) => html`<li>
+        <span class="index">${event.CreateIndex || ''}</span>
+        <span class="what" title=${event.Message}>${event.Message}</span><small><${Time}
+          time=${event.Timestamp} /></small></li>`)}</ul><//>
+      <${Card} title="Attributes"><div class="body stack"><input type="search" aria-label="Filter attributes"
+        placeholder="Part of a name or value"
+        value=${text} onInput=${(/** @type {any} */ e) => setText(e.target.value)} />
+        <div class="fields">${attributes.map(([key, value]) => html`<div key=${key}>
+          <span class="path">${key}</span> ${value}</div>`)}</div></div><//></div></div>`;
+}

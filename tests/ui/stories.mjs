@@ -1,0 +1,283 @@
+// What the page promises, each as one story against a real agent: rows as the API has them, without a reload; the past;
+// reconnection; rights; text that stays text; no finding of axe.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+
+import { until } from './agent.mjs';
+
+const LOOP = 'i=0; while true; do i=$((i+1)); echo line $i; sleep 0.2; done';
+const MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>';
+
+/** Opens a page and waits until it follows the cluster. */
+async function visit(page, agent, path) {
+  await page.goto(`${agent.address}/ui${path}`);
+  await page.locator('.link-state', { hasText: 'live' }).waitFor();
+}
+
+/** Waits for an element with this text in the main part. */
+const sees = (page, text) => page.locator('main').getByText(text, { exact: false }).first().waitFor();
+
+/** Fails with every finding of axe on the page, in the light and in the dark. */
+async function isAccessible(page, axe, name) {
+  const source = readFileSync(axe, 'utf8');
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.evaluate(source);
+    const { violations } = await page.evaluate(() => window.axe.run(document, {
+      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }));
+    const words = violations.map(({ id,
+      nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.html} ${node.any[0]?.message ?? ''}`).join(' | ')}`);
+    assert.deepEqual(words, [], `${name}, ${colorScheme}`);
+  }
+}
+
+export const open = {
+  async 'the root leads to the page, which allows its own files only'({ page, agent }) {
+    const response = await page.goto(`${agent.address}/`);
+    assert.equal(new URL(page.url()).pathname, '/ui/');
+    const policy = response.headers()['content-security-policy'];
+    assert.match(policy, /default-src 'none'; script-src 'self'/);
+    assert.ok(!policy.includes('unsafe'));
+    const jobs = await fetch(`${agent.address}/v1/jobs`);
+    assert.equal(jobs.headers.get('content-security-policy'), null, 'answers of the API stay as they are');
+    await sees(page, 'Overview');
+  },
+
+  async 'a job that is written appears without a reload, and its allocations run'({ page, agent }) {
+    await visit(page, agent, '/jobs');
+    await page.evaluate(() => { window.same = true; });
+    const started = Date.now();
+    await agent.run('storefront', LOOP, { count: 2, meta: { owner: 'web team' } });
+    await page.getByRole('link', { name: 'storefront' }).waitFor();
+    console.log(`     a written job is on screen after ${Date.now() - started} ms`);
+    await page.getByRole('row', { name: /storefront/ }).getByText('2/2').waitFor();
+    assert.equal(await page.evaluate(() => window.same), true);
+  },
+
+  async 'the job page shows what the API has'({ page, agent }) {
+    const alloc = await agent.alloc('storefront', 'running');
+    await visit(page, agent, '/jobs/storefront@default');
+    await sees(page, alloc.ID.slice(0, 8));
+    await sees(page, 'web team');
+    await page.getByRole('link', { name: 'History' }).click();
+    await sees(page, 'JobRegister');
+    await page.getByRole('link', { name: 'Evaluations', exact: true }).last().click();
+    await sees(page, 'the job was registered');
+  },
+
+  async 'a count is changed on the page, and the version shows the difference'({ page, agent }) {
+    // A job is not scaled while its deployment runs.
+    await until('the end of the deployment', async () =>
+      (await agent.get('/v1/job/storefront/deployment')).Status === 'successful');
+    await visit(page, agent, '/jobs/storefront@default');
+    await page.getByRole('button', { name: 'One more' }).click();
+    await until('three allocations', async () => (await agent.get('/v1/job/storefront/allocations')).length === 3);
+    await page.getByRole('link', { name: 'Versions' }).click();
+    await sees(page, 'Count: 2 → 3');
+  },
+
+  async 'an edited job file is planned, then run'({ page, agent }) {
+    await visit(page, agent, '/jobs/run');
+    const text = page.getByLabel('Job file');
+    const file = (await text.inputValue()).replace('job "example"', 'job "from-the-page"');
+    await text.fill(file);
+    assert.equal(await page.getByRole('button', { name: 'Run this plan' }).isDisabled(), true);
+    await page.getByRole('button', { name: 'Plan', exact: true }).click();
+    await sees(page, 'place 1');
+    await page.getByRole('button', { name: 'Run this plan' }).click();
+    await page.waitForURL(/from-the-page/);
+    await agent.alloc('from-the-page', 'running');
+    await page.getByRole('link', { name: 'Definition' }).click();
+    await until('the file as it was written', async () => (await page.getByLabel('Job file').inputValue()) === file);
+  },
+
+  async 'a job without room says why in words'({ page, agent }) {
+    await agent.run('too-big', LOOP, { cpu: 9_000_000 });
+    await visit(page, agent, '/jobs/too-big@default');
+    await sees(page, 'could not be placed');
+    await sees(page, 'too little cpu');
+    await visit(page, agent, '/');
+    await sees(page, 'too-big');
+  },
+
+  async 'the allocation page explains, follows logs and lists files'({ page, agent }) {
+    const alloc = await agent.alloc('storefront', 'running');
+    await visit(page, agent, `/allocations/${alloc.ID}`);
+    await sees(page, 'is running on node quokka');
+    await page.getByRole('link', { name: 'Explain', exact: true }).click();
+    await sees(page, 'registered job storefront');
+    await page.getByRole('link', { name: 'Logs' }).click();
+    await sees(page, /line \d+/);
+    const log = page.getByRole('log');
+    const before = (await log.textContent()).length;
+    await until('more lines', async () => (await log.textContent()).length > before);
+    await page.getByLabel('Search the log').fill('line 1');
+    await log.locator('mark').first().waitFor();
+    await page.getByRole('link', { name: 'Files' }).click();
+    await page.getByRole('button', { name: /^server\// }).click();
+    await page.getByRole('button', { name: /^local\// }).waitFor();
+  },
+
+  async 'a failed task is shown with its exit code'({ page, agent }) {
+    await agent.run('broken', 'echo cannot >&2; exit 3', { type: 'batch' });
+    const alloc = await agent.alloc('broken', 'failed');
+    await visit(page, agent, `/allocations/${alloc.ID}`);
+    await sees(page, 'Exit Code: 3');
+  },
+
+  async 'the node is made ineligible on its page'({ page, agent }) {
+    const [node] = await agent.get('/v1/nodes');
+    await visit(page, agent, `/clients/${node.ID}`);
+    await page.getByRole('button', { name: 'Make ineligible' }).click();
+    await page.locator('h1', { hasText: 'ineligible' }).waitFor();
+    await page.getByRole('button', { name: 'Make eligible' }).click();
+    await page.locator('h1', { hasText: 'ready' }).waitFor();
+  },
+
+  async 'the time machine shows a past state on every page, with writes off'({ page, agent }) {
+    const jobs = await agent.get('/v1/jobs');
+    const first = Math.min(...jobs.map((job) => job.CreateIndex));
+    await visit(page, agent, '/jobs');
+    await page.getByRole('button', { name: 'Time machine' }).click();
+    await page.getByLabel('Log index').fill(String(first));
+    await sees(page, 'storefront');
+    await page.getByText('This is the past').waitFor();
+    await until('only the first job', async () => (await page.locator('tbody tr').count()) === 1);
+    assert.equal(new URL(page.url()).searchParams.get('at'), String(first));
+    await page.getByRole('link', { name: 'storefront' }).click();
+    await page.getByText('This is the past').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Stop' }).isDisabled(), true);
+    await page.getByRole('button', { name: 'Return to the present' }).click();
+    assert.equal(await page.getByRole('button', { name: 'Stop' }).isDisabled(), false);
+    await visit(page, agent, `/compare?from=${first}&to=${jobs[0].ModifyIndex}`);
+    await sees(page, 'came');
+  },
+
+  async 'two edits of a variable: the second one sees the conflict and loses nothing'({ page, agent }) {
+    await agent.ask('PUT', '/v1/var/app/web', { Path: 'app/web', Items: { color: 'blue' } });
+    await visit(page, agent, '/variables/app%2Fweb/default');
+    await page.getByRole('button', { name: 'Show values' }).click();
+    await page.getByLabel('Value of color').fill('red');
+    await agent.ask('PUT', '/v1/var/app/web', { Path: 'app/web', Items: { color: 'green' } });
+    await page.getByText('Conflict.').waitFor();
+    await page.getByRole('button', { name: 'Take theirs' }).click();
+    assert.equal(await page.getByLabel('Value of color').inputValue(), 'green');
+    await page.getByLabel('Value of color').fill('red');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await until('the value', async () => (await agent.get('/v1/var/app/web')).Items.color === 'red');
+  },
+
+  async 'events are explored with a filter, from the beginning'({ page, agent }) {
+    await visit(page, agent, '/events');
+    await page.getByLabel('Filter').fill('Type == JobRegistered and Topic == Job');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.getByRole('button', { name: 'From the beginning' }).click();
+    await page.getByRole('button', { name: 'JobRegistered' }).last().click();
+    await sees(page, '"Topic": "Job"');
+  },
+
+  async 'names, metadata and log lines with markup stay text'({ page, agent }) {
+    const name = MARKUP.replaceAll(' ', '_');
+    await agent.run(name, `while true; do echo '${MARKUP}'; sleep 0.5; done`, { meta: { note: MARKUP } });
+    const alloc = await agent.alloc(name, 'running');
+    const paths = ['/jobs', `/jobs/${encodeURIComponent(`${name}@default`)}`,
+      '/allocations', `/allocations/${alloc.ID}`,
+      `/allocations/${alloc.ID}/explain`, `/allocations/${alloc.ID}/logs`, '/events',
+        '/audit', `/jobs/${encodeURIComponent(MARKUP)}`];
+    for (const path of paths) {
+      await visit(page, agent, path);
+      if (path === '/audit') await page.getByRole('button', { name: 'JobRegister' }).first().click();
+      await page.locator('main', { hasText: 'onerror' }).waitFor();
+      assert.equal(await page.evaluate(() => window.broken), undefined, path);
+      assert.equal(await page.locator('main img, main script').count(), 0, path);
+    }
+  },
+
+  async 'keys reach every page, and search finds a job'({ page, agent }) {
+    await visit(page, agent, '/');
+    await page.keyboard.press('g');
+    await page.keyboard.press('n');
+    await page.locator('h1', { hasText: 'Nodes' }).waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('storefr');
+    await page.keyboard.press('Enter');
+    await page.locator('h1', { hasText: 'storefront' }).waitFor();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog').waitFor();
+  },
+
+  async 'no page has a finding of axe, in light or dark'({ page, agent, axe }) {
+    const alloc = await agent.alloc('storefront', 'running');
+    const [node] = await agent.get('/v1/nodes');
+    const paths = ['/', '/jobs', '/jobs/run', '/jobs/storefront@default', '/jobs/storefront@default/versions',
+      '/jobs/too-big@default',
+      '/allocations', `/allocations/${alloc.ID}`, `/allocations/${alloc.ID}/explain`, `/allocations/${alloc.ID}/logs`,
+        '/clients',
+      `/clients/${node.ID}`, '/evaluations', '/deployments', '/services', '/storage', '/variables',
+        '/variables/app%2Fweb/default',
+      '/places', '/servers', '/events', '/audit', '/login', '/jobs?at=12', '/compare?from=5&to=15'];
+    for (const path of paths) {
+      await page.goto(`${agent.address}/ui${path}`);
+      await page.locator('.link-state', { hasText: 'live' }).waitFor();
+      await page.locator('h1').waitFor();
+      await isAccessible(page, axe, path);
+    }
+    console.log(`     ${paths.length} pages in two themes, 0 findings`);
+  },
+
+  async 'a page outlives the death of the agent and catches up without a reload'({ page, agent }) {
+    await visit(page, agent, '/jobs');
+    await page.evaluate(() => { window.same = true; });
+    await agent.kill();
+    await page.locator('.offline').waitFor();
+    await sees(page, 'storefront');
+    await agent.begin();
+    await until('a write', () => agent.run('after-the-crash', LOOP).then(() => true));
+    await page.getByRole('link', { name: 'after-the-crash' }).waitFor();
+    await page.locator('.link-state', { hasText: 'live' }).waitFor();
+    assert.equal(await page.locator('.offline').count(), 0);
+    assert.equal(await page.evaluate(() => window.same), true);
+  },
+};
+
+export const acl = {
+  async 'without a token the page asks for one'({ page, agent }) {
+    const first = await until('the first token', () => agent.ask('POST', '/v1/acl/bootstrap'));
+    agent.token = first.SecretID;
+    await agent.run('storefront', LOOP);
+    await agent.ask('POST', '/v1/acl/policy/look', { Name: 'look', Rules: 'namespace "default" { policy = "read" }' });
+    agent.reader = (await agent.ask('POST', '/v1/acl/token', { Name: 'reader', Type: 'client',
+      Policies: ['look'] })).SecretID;
+    await page.goto(`${agent.address}/ui/jobs`);
+    await page.getByText('This token may not follow the cluster').waitFor();
+    assert.equal(await page.getByText('storefront').count(), 0);
+  },
+
+  async 'a token that does not exist is refused, and a reader sees jobs and may not stop one'({ page, agent }) {
+    await page.goto(`${agent.address}/ui/login`);
+    await page.getByLabel('Secret id').fill('00000000-0000-0000-0000-000000000000');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await sees(page, 'does not know this token');
+    await page.getByLabel('Secret id').fill(agent.reader);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await sees(page, 'reader');
+    await visit(page, agent, '/jobs/storefront@default');
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
+    await page.getByRole('button', { name: 'Stop storefront' }).click();
+    await page.getByText('Permission denied').waitFor();
+    await visit(page, agent, '/audit');
+    await sees(page, 'Not permitted');
+    await visit(page, agent, '/access');
+    await sees(page, 'Not permitted');
+  },
+
+  async 'a management token sees who did what'({ page, agent }) {
+    await page.addInitScript((secret) => localStorage.setItem('songline.token', secret), agent.token);
+    await visit(page, agent, '/audit');
+    await sees(page, 'JobRegister');
+    await visit(page, agent, '/access');
+    await sees(page, 'reader');
+    assert.ok(!(await page.content()).includes(agent.reader), 'no secret is on the page');
+  },
+};
