@@ -52,6 +52,7 @@ mod quota;
 mod raft;
 pub(crate) mod rate;
 mod rates;
+mod region;
 mod root_key;
 pub(crate) mod route;
 mod scaling;

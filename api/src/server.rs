@@ -1,6 +1,8 @@
 //! Interface of the server behind the HTTP API. The shell implements [`Server`]; this crate has no log, scheduler or
 //! node agent of its own.
 
+mod archives;
+mod members;
 mod what_if;
 
 use std::collections::BTreeMap;
@@ -11,7 +13,6 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
-use serde::Serialize;
 use songline_commands::{Actor, Cause, Command, Idempotency};
 use songline_events::hub::EventHub;
 use songline_events::past::Past;
@@ -32,6 +33,8 @@ use crate::http::route::Route;
 use crate::keyring::Keyring;
 use crate::sso::Sso;
 
+pub use archives::{NotCarried, RestoreChoices, RestoreError, RestoreReport, RestoredTable, SavedArchive};
+pub use members::{ClusterHealth, Member, MemberHealth};
 pub use what_if::WhatIfFailure;
 
 /// The server behind the HTTP API.
@@ -77,6 +80,33 @@ pub trait Server: Send + Sync + 'static {
         let why = format!("{address} cannot be reached from here");
         std::future::ready(Err(PassFailure::NotSent { request: Box::new(request), why }))
     }
+
+    /// Sends a request to the server of another region whose port is at `address`.
+    fn pass_to_region(
+        &self,
+        address: &str,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, PassFailure>> + Send {
+        self.pass_on(address, request)
+    }
+
+    /// Names of all known regions, this server's among them, in alphabetical order.
+    fn regions(&self) -> Vec<String> {
+        vec![self.info().region.clone()]
+    }
+
+    /// Addresses of the known servers of another region: those that answered last come first.
+    fn servers_of_region(&self, _region: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The known servers of other regions.
+    fn members_elsewhere(&self) -> Vec<Member> {
+        Vec::new()
+    }
+
+    /// Forgets a server of another region until it is heard of again.
+    fn forget_member(&self, _name: &str) {}
 
     /// Returns when the leader at `address` no longer answers this server's greetings, though its own messages may
     /// still arrive here.
@@ -373,83 +403,6 @@ pub enum ProposeError {
     Unavailable(String),
 }
 
-/// A freshly written snapshot archive.
-#[derive(Debug)]
-pub struct SavedArchive {
-    /// Positioned at its start. It has no name, so closing it deletes it.
-    pub file: File,
-    /// Length in bytes.
-    pub bytes: u64,
-    /// SHA-256 of the file.
-    pub sha256: [u8; 32],
-}
-
-/// Content of an archive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct RestoreReport {
-    /// Id of the archive, as in `meta.json`.
-    #[serde(rename = "ID")]
-    pub id: String,
-    /// Index of the archived state, as users of its cluster saw it.
-    pub index: u64,
-    /// Raft term of the entry at that index.
-    pub term: u64,
-    /// Whether the archive was only verified, not restored.
-    pub dry_run: bool,
-    /// Digest over all tables.
-    pub digest: String,
-    /// One for each table.
-    pub tables: Vec<RestoredTable>,
-    /// Contents of the other cluster that an archive of Nomad does not bring. Left out for an archive of ours.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_carried: Vec<NotCarried>,
-}
-
-/// Content of a cluster of Nomad that an import leaves behind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct NotCarried {
-    /// The content.
-    pub what: String,
-    /// Number of objects; 0 when it is unknown.
-    pub count: u64,
-    /// Reason, and remedy where there is one.
-    pub reason: String,
-}
-
-/// Choices of a restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RestoreChoices {
-    /// Only verify the archive and describe its content.
-    pub dry_run: bool,
-    /// Leave out records of unknown types of an archive of Nomad. Otherwise they are refused.
-    pub skip_unknown: bool,
-}
-
-/// A table of an archive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct RestoredTable {
-    /// Name of the table.
-    pub name: &'static str,
-    /// Number of rows.
-    pub rows: usize,
-    /// Digest over the rows.
-    pub digest: String,
-}
-
-/// Failure of a restore.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum RestoreError {
-    /// The file is no archive, or a damaged one.
-    #[error("failed to restore from snapshot: {0}")]
-    Archive(String),
-    /// The restore could not be written to the log.
-    #[error(transparent)]
-    Propose(#[from] ProposeError),
-}
-
 /// A server's contact with the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contact {
@@ -470,65 +423,6 @@ pub struct PlannedJob {
     pub failed_tg_allocs: BTreeMap<Str, AllocMetric>,
     /// Evaluations that it would create.
     pub created_evals: Vec<Evaluation>,
-}
-
-/// A server of the cluster.
-#[derive(Debug, Clone)]
-pub struct Member {
-    /// The server's number, in the form of a UUID.
-    pub id: String,
-    /// Name among the servers, such as `host.global`; empty until the server was heard of.
-    pub name: String,
-    /// `host:port` of its server port.
-    pub address: String,
-    /// Port of the reference's gossip (serf).
-    pub serf_port: u16,
-    /// Member tags, in the words of the reference.
-    pub tags: BTreeMap<String, String>,
-    /// Version of the reference whose interface the server has.
-    pub version: String,
-    /// Whether the server was heard of recently.
-    pub alive: bool,
-    /// Whether the server votes.
-    pub voter: bool,
-    /// Whether the server leads.
-    pub leader: bool,
-    /// Whether it is the server that answers.
-    pub own: bool,
-}
-
-impl Member {
-    /// Host part of the address, without brackets.
-    pub fn host(&self) -> &str {
-        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
-        host.trim_start_matches('[').trim_end_matches(']')
-    }
-}
-
-/// Health of all servers of a cluster.
-#[derive(Debug, Clone, Default)]
-pub struct ClusterHealth {
-    /// Whether all servers are healthy.
-    pub healthy: bool,
-    /// Number of voters that may fail while writes still succeed.
-    pub failure_tolerance: u64,
-    /// Health by server id.
-    pub servers: BTreeMap<String, MemberHealth>,
-}
-
-/// Health of one server, as the leader sees it.
-#[derive(Debug, Clone)]
-pub struct MemberHealth {
-    /// Whether the server is healthy.
-    pub healthy: bool,
-    /// Time since the server was last heard of.
-    pub last_contact: Duration,
-    /// Raft term that the server is in.
-    pub last_term: u64,
-    /// Raft index of the last entry in its log.
-    pub last_index: u64,
-    /// Time since which `healthy` has its value.
-    pub stable_since: Time,
 }
 
 /// A store that was lost and is being refilled from the log.

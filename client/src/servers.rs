@@ -26,7 +26,7 @@ use crate::reverse::encoded;
 const HOLD: Duration = Duration::from_secs(5);
 /// Timeout of a heartbeat: less than the TTL after which servers mark a node as down, with time left to ask another
 /// server.
-const HEARTBEAT_WITHIN: Duration = Duration::from_secs(5);
+const HEARTBEAT_WITHIN: Duration = Duration::from_secs(3);
 /// Timeout of other calls that do not block for changes.
 const CALL_WITHIN: Duration = Duration::from_secs(30);
 /// Timeout of blocking calls: the servers' longest wait, and a little more.

@@ -15,7 +15,7 @@ pub use dial::Dialer;
 pub use link::{Conn, Connecting, Duplex, Listener, Network, Tcp};
 pub use listen::{Accept, PortLimits, serve};
 pub use tls::{Tls, TlsError, TlsSettings};
-pub use trust::{Refused, ServerKey, ServerTrust, Unproven};
+pub use trust::{Refused, ServerKey, ServerTrust, Unproven, is_of_this_machine};
 
 /// First byte of a connection to the port. Those below 0x10 are the reference's (`spec` of its node RPC), the others
 /// ours.
@@ -41,10 +41,12 @@ pub enum FirstByte {
     HttpOfNodes = 0x12,
     /// Like `MultiplexV2`, between servers.
     RpcOfServers = 0x13,
+    /// Greetings between servers of different regions.
+    Regions = 0x14,
 }
 
 impl FirstByte {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Rpc,
         Self::RaftOfReference,
         Self::Multiplex,
@@ -55,13 +57,14 @@ impl FirstByte {
         Self::Http,
         Self::HttpOfNodes,
         Self::RpcOfServers,
+        Self::Regions,
     ];
 
     /// Whether only servers open connections with this byte. Both ends then prove that they are servers: see
     /// [`ServerTrust`].
     pub fn is_of_servers(self) -> bool {
         match self {
-            Self::Peers | Self::Http | Self::RpcOfServers => true,
+            Self::Peers | Self::Http | Self::RpcOfServers | Self::Regions => true,
             Self::Rpc
             | Self::RaftOfReference
             | Self::Multiplex

@@ -67,6 +67,26 @@ impl Server for Core {
         self.connections.forward.pass_on(address, request).await
     }
 
+    async fn pass_to_region(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
+        self.connections.forward_to_region.pass_on(address, request).await
+    }
+
+    fn regions(&self) -> Vec<String> {
+        self.known_regions()
+    }
+
+    fn servers_of_region(&self, region: &str) -> Vec<String> {
+        Core::servers_of_region(self, region)
+    }
+
+    fn members_elsewhere(&self) -> Vec<Member> {
+        self.seen_in_other_regions().into_iter().map(|seen| self.member(seen)).collect()
+    }
+
+    fn forget_member(&self, name: &str) {
+        self.forget_in_region(name);
+    }
+
     async fn leader_is_deaf(&self, address: &str) {
         self.connections.cluster.deaf(address).await;
     }
@@ -198,6 +218,8 @@ impl Server for Core {
         let leadership = *self.log().leadership().borrow();
         let members = self.cluster_members();
         let voters = members.iter().filter(|member| member.voter).count();
+        let tasks = tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks());
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let failed = members.iter().filter(|member| !member.alive).count();
         let text =
             |pairs: &[(&str, String)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
@@ -208,8 +230,8 @@ impl Server for Core {
                 ("server", "true".into()),
                 ("leader", leadership.is_leader.to_string()),
                 ("leader_addr", self.leader_addr()),
-                ("bootstrap", (self.facts.config.bootstrap_expect <= 1).to_string()),
-                ("known_regions", "1".into()),
+                ("bootstrap", (self.facts.config.expected() <= 1).to_string()),
+                ("known_regions", self.known_regions().len().to_string()),
             ]),
         );
         stats.insert(
@@ -235,7 +257,11 @@ impl Server for Core {
             "runtime".into(),
             text(&[
                 ("arch", std::env::consts::ARCH.into()),
+                ("cpu_count", processors.to_string()),
+                // Its tasks are what goroutines are to the reference.
+                ("goroutines", tasks.to_string()),
                 ("kernel.name", "linux".into()),
+                ("max_procs", processors.to_string()),
                 ("version", env!("CARGO_PKG_VERSION").into()),
             ]),
         );

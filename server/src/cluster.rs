@@ -11,6 +11,7 @@ mod leave;
 mod membership;
 mod number;
 pub(crate) mod peers;
+mod regions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::number::id_of;
 pub use self::number::{id_text, identity};
 use self::peers::{Answers, Peers, Topic};
+use self::regions::{Addresses, Regions, ToRegions};
 use super::{Core, StartError, watching};
 use crate::trust;
 
@@ -60,6 +62,7 @@ pub struct Cluster {
     leaving: CancellationToken,
     /// Reasons why servers did not answer, by address. A reason is logged when it changes.
     silent: Mutex<BTreeMap<String, String>>,
+    regions: Regions,
 }
 
 #[derive(Debug, Clone)]
@@ -88,6 +91,9 @@ struct Greeting {
     members: BTreeMap<ServerId, String>,
     /// Addresses of the servers that the sender knows.
     knows: BTreeSet<String>,
+    /// Addresses of the servers of other regions that the sender knows, by region.
+    #[serde(default)]
+    regions: Addresses,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -125,7 +131,7 @@ pub(crate) struct ServerSeen {
     pub(crate) serf_port: u16,
     /// Whether the server is a voter.
     pub(crate) voter: bool,
-    /// Whether the server is the leader.
+    /// Whether the server is the leader of its region.
     pub(crate) leader: bool,
     /// Time since the last greeting; `None` when there was none since this server started. Zero for this server
     /// itself.
@@ -137,6 +143,7 @@ impl Cluster {
         Self {
             id,
             address,
+            regions: Regions::new(Peers::of_regions(dialer.clone().of_any_region())),
             peers: Peers::new(dialer),
             known: Mutex::default(),
             promised: Mutex::default(),
@@ -223,8 +230,16 @@ pub(crate) async fn accept(core: &Arc<Core>, conn: Conn, from: SocketAddr) {
     }
 }
 
+/// Serves a server of another region over a connection of first byte `Regions`.
+pub(crate) async fn accept_region(core: &Arc<Core>, conn: Conn, from: SocketAddr) {
+    if let Err(error) = peers::serve(conn, &ToRegions(Arc::clone(core))).await {
+        tracing::debug!(%from, %error, "a connection of a server of another region ended");
+    }
+}
+
 /// Looks for a cluster, or greets the members of this one, until the server shuts down.
 pub(crate) fn start(core: &Arc<Core>) {
+    core.recall_regions();
     let leaving = core.cluster().leaving.clone();
     watching::until_shutdown(core, async move |own| {
         let look = async {
@@ -242,6 +257,7 @@ pub(crate) fn start(core: &Arc<Core>) {
 /// One round of greetings. Returns the delay until the next round; `None` when the server is gone.
 async fn look_around(own: &Weak<Core>) -> Option<Duration> {
     let core = own.upgrade()?;
+    core.greet_regions().await;
     if core.facts.config.starts_alone() && core.log().members().borrow().addresses.len() <= 1 {
         core.keep_own_address().await;
         return Some(GREET_EVERY);
@@ -280,9 +296,9 @@ impl Core {
             return Ok(());
         }
         addresses.push(self.connections.cluster.address.clone());
-        addresses.retain(|address| !trust::is_loopback_ip(address));
+        addresses.retain(|address| !trust::is_ip_of_this_machine(address));
         if addresses.is_empty() {
-            trust.take_loopback();
+            trust.take_same_machine();
             return Ok(());
         }
         Err(StartError::Unproven(trust::advice(&addresses, &self.facts.info.region)))
@@ -348,12 +364,13 @@ impl Core {
             version: self.facts.info.version.clone(),
             address: self.connections.cluster.address.clone(),
             serf_port: self.facts.info.serf_port,
-            expect: self.facts.config.bootstrap_expect,
+            expect: self.facts.config.expected(),
             non_voting: self.facts.config.non_voting_server,
             initialized: !members.is_empty(),
             leader: log.leadership().borrow().leader,
             knows: known.values().map(|it| it.greeting.address.clone()).collect(),
             members,
+            regions: self.regions_known(),
         }
     }
 
@@ -376,11 +393,10 @@ impl Core {
             match answer.map_err(|error| error.to_string()).and_then(|answer| decode::<Greeting>(&answer)) {
                 Ok(greeting) if greeting.region == self.facts.info.region => {
                     self.connections.cluster.silent.lock().remove(address);
+                    self.hear_of_regions(&greeting.regions);
                     self.connections.cluster.note(greeting, true);
                 }
-                Ok(greeting) => {
-                    tracing::warn!(%address, region = %greeting.region, "a server of another region is to be joined; regions do not join")
-                }
+                Ok(greeting) => self.note_region(greeting, true),
                 Err(why) => self.connections.cluster.note_silence(address, why),
             }
         }
@@ -522,6 +538,7 @@ impl Answers for Core {
             Topic::Greeting => {
                 let theirs: Greeting = decode(&question)?;
                 if theirs.region == self.facts.info.region {
+                    self.hear_of_regions(&theirs.regions);
                     self.connections.cluster.note(theirs, false);
                 }
                 Ok(encode(&self.greeting()))

@@ -56,8 +56,9 @@ pub struct ServerConfig {
     /// Scheduler configuration of a new cluster, until an operator changes it.
     pub default_scheduler_config: SchedulerConfiguration,
     /// Number of servers, including this one, that must have found each other before they elect the first leader of a
-    /// new cluster; 0 joins an existing cluster.
-    pub bootstrap_expect: usize,
+    /// new cluster; `Some(0)` joins an existing cluster, or waits until a server of one joins this server. Without a
+    /// number and without servers to join, this server forms a cluster of its own.
+    pub bootstrap_expect: Option<usize>,
     /// Servers to join.
     pub join: JoinConfig,
     /// Shared key by which servers authenticate each other.
@@ -75,12 +76,22 @@ impl ServerConfig {
     /// Whether this server forms a cluster of its own at start: `bootstrap_expect` is 1, or no other server is
     /// configured.
     pub fn starts_alone(&self) -> bool {
-        self.bootstrap_expect == 1 || (self.bootstrap_expect == 0 && self.join.is_empty())
+        self.bootstrap_expect == Some(1) || (self.bootstrap_expect.is_none() && self.join.is_empty())
     }
 
     /// Whether no other server is configured: this server expects none and joins none.
     pub(crate) fn is_single(&self) -> bool {
-        self.bootstrap_expect <= 1 && self.join.is_empty()
+        self.expected() <= 1 && self.join.is_empty()
+    }
+
+    /// Whether this server has no cluster until a server of one is told to join it.
+    pub(crate) fn waits_to_be_joined(&self) -> bool {
+        self.bootstrap_expect == Some(0) && self.join.is_empty()
+    }
+
+    /// Number of servers that found a cluster; 0 when this server founds none.
+    pub fn expected(&self) -> usize {
+        self.bootstrap_expect.unwrap_or(0)
     }
 }
 
@@ -105,7 +116,7 @@ impl Default for ServerConfig {
             log_retention_bytes: 8 << 30,
             log_retention_entries_min: Retention::default().entries_min,
             default_scheduler_config: default_scheduler_config(),
-            bootstrap_expect: 0,
+            bootstrap_expect: None,
             join: JoinConfig::default(),
             encrypt: None,
             allow_unauthenticated_peers: false,

@@ -9,7 +9,7 @@ use songline_log::NodeId as ServerId;
 use songline_model::NodeId;
 use songline_rpc::NodeAgent;
 use songline_rpc::net::{Dispatch, Pool, PoolLimits};
-use songline_rpc::port::Dialer;
+use songline_rpc::port::{Dialer, ServerTrust};
 
 use super::cluster::Cluster;
 use super::forward::Forward;
@@ -22,12 +22,16 @@ const SERVER_SESSION_IDLE: Duration = Duration::from_mins(2);
 /// Other servers and nodes, and the ways to them.
 pub(crate) struct Connections {
     pub(super) cluster: Cluster,
+    /// Proof that other servers have to give.
+    pub(super) trust: ServerTrust,
     /// Dials other servers.
     pub(super) dialer: Dialer,
     /// Sessions with other servers.
     pub(super) pool: Pool,
     /// Forwards HTTP requests to other servers.
     pub(super) forward: Forward,
+    /// Forwards HTTP requests to servers of other regions, which trust nothing about them but their tokens.
+    pub(super) forward_to_region: Forward,
     /// Sessions with nodes.
     pub(super) sessions: Sessions,
     /// Whether methods for nodes and servers require a certificate with a node's or server's name.
@@ -39,13 +43,21 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Connections of the server with this id, which others dial at `advertised`.
-    pub(super) fn new(id: ServerId, advertised: String, dialer: &Dialer, verify_names: bool) -> Self {
+    pub(super) fn new(
+        id: ServerId,
+        advertised: String,
+        dialer: &Dialer,
+        trust: ServerTrust,
+        verify_names: bool,
+    ) -> Self {
         let limits = PoolLimits { idle_session: SERVER_SESSION_IDLE, of_server: true, ..PoolLimits::default() };
         Self {
             cluster: Cluster::new(id, advertised, dialer.clone()),
+            trust,
             dialer: dialer.clone(),
             pool: Pool::new(dialer.clone(), limits, None),
             forward: Forward::new(Forwarder::of_server(dialer.clone())),
+            forward_to_region: Forward::new(Forwarder::of_node(dialer.clone().of_any_region())),
             sessions: Sessions::default(),
             verify_names,
             local_nodes: RwLock::default(),

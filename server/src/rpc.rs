@@ -74,6 +74,7 @@ impl Door {
         self.core.metrics.at.rpc_accept_conn.add_one();
         match first {
             FirstByte::Peers => cluster::accept(&self.core, conn, from).await,
+            FirstByte::Regions => cluster::accept_region(&self.core, conn, from).await,
             FirstByte::Http => forward::accept(Arc::clone(&self.core), conn, from).await,
             FirstByte::HttpOfNodes => forward::accept_of_node(Arc::clone(&self.core), conn, from).await,
             FirstByte::RpcOfServers => {

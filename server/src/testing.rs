@@ -52,7 +52,7 @@ impl Default for Settings {
 impl Settings {
     /// The next server of a new cluster of `expect` servers, of which `others` have been started.
     pub(crate) fn next_of(expect: usize, others: &[TestServer]) -> Self {
-        let mut server = ServerConfig { bootstrap_expect: expect, ..ServerConfig::default() };
+        let mut server = ServerConfig { bootstrap_expect: (expect > 0).then_some(expect), ..ServerConfig::default() };
         server.join.retry_join = others.iter().map(|other| other.core.cluster().address().to_owned()).collect();
         Self { name: format!("server-{}", others.len()), server, ..Self::default() }
     }

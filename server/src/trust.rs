@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use songline_rpc::port::{ServerKey, ServerTrust, Unproven};
+use songline_rpc::port::{ServerKey, ServerTrust, Unproven, is_of_this_machine};
 
 use crate::StartError;
 use crate::config::{EncryptKey, ServerConfig};
@@ -34,17 +34,17 @@ pub async fn of(server: &ServerConfig, reached: Reached<'_>) -> Result<ServerTru
         );
         return Ok(trust(Unproven::Anybody));
     }
-    if server.is_single() {
+    if server.is_single() && !(server.waits_to_be_joined() && is_on_this_machine(advertised).await) {
         return Ok(trust(Unproven::Refused));
     }
     let mut others = Vec::new();
     for address in server.join.addresses().into_iter().chain([advertised.to_owned()]) {
-        if !is_loopback(&address).await {
+        if !is_on_this_machine(&address).await {
             others.push(address);
         }
     }
     match others.as_slice() {
-        [] => Ok(trust(Unproven::Loopback)),
+        [] => Ok(trust(Unproven::SameMachine)),
         _ if tls || key.is_some() => Ok(trust(Unproven::Refused)),
         _ => Err(StartError::Unproven(advice(&others, region))),
     }
@@ -55,23 +55,23 @@ pub(crate) fn server_key(encrypt: &EncryptKey) -> ServerKey {
     ServerKey::new(blake3::derive_key("songline encrypt key of servers", encrypt.reveal()))
 }
 
-/// Whether an address (`host:port`) is a loopback address. A name is one if it has addresses and all of them are.
-async fn is_loopback(address: &str) -> bool {
+/// Whether an address (`host:port`) is one of this machine's. A name is one if it has addresses and all of them are.
+async fn is_on_this_machine(address: &str) -> bool {
     let Ok(found) = tokio::net::lookup_host(address).await else { return false };
     let found: Vec<SocketAddr> = found.collect();
-    !found.is_empty() && found.iter().all(|address| address.ip().to_canonical().is_loopback())
+    !found.is_empty() && found.iter().all(|address| is_of_this_machine(address.ip()))
 }
 
-/// Like [`is_loopback`], for an IP address with a port.
-pub(crate) fn is_loopback_ip(address: &str) -> bool {
+/// Like [`is_on_this_machine`], for an IP address with a port.
+pub(crate) fn is_ip_of_this_machine(address: &str) -> bool {
     let ip: Option<IpAddr> = address.parse::<SocketAddr>().ok().map(|address| address.ip());
-    ip.is_some_and(|ip| ip.to_canonical().is_loopback())
+    ip.is_some_and(is_of_this_machine)
 }
 
 /// Advice to the operator about unauthenticated servers at these addresses.
 pub(crate) fn advice(addresses: &[String], region: &str) -> String {
     format!(
-        "server: there are other servers, {} is not a loopback address, and the servers have nothing to know each other by: anyone who reaches \
+        "server: there are other servers, {} is not an address of this machine, and the servers have nothing to know each other by: anyone who reaches \
          the port could join the cluster and read its keys. Make a key with `songline operator gossip keyring generate` and set \
          server {{ encrypt = \"KEY\" }} on every server, or set tls {{ rpc = true }} with certificates named server.{region}.nomad. \
          server {{ allow_unauthenticated_peers = true }} starts all the same",

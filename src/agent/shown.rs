@@ -254,7 +254,7 @@ fn template(client: &ClientConfig) -> Value {
 
 fn server(server: Option<&ServerConfig>, data_dir: &Path) -> Value {
     let none = ServerConfig::default();
-    let expected = server.map_or(0, |server| if server.starts_alone() { 1 } else { server.bootstrap_expect });
+    let expected = server.map_or(0, |server| if server.starts_alone() { 1 } else { server.expected() });
     let (enabled, server) = (server.is_some(), server.unwrap_or(&none));
     let text = |span: Dur| span.to_string();
     let shown = json!({

@@ -172,7 +172,7 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "log_retention_bytes" => told.log_retention_bytes = size(key, value)?,
             "default_scheduler_config" => scheduler(value, &mut told)?,
             "plan_rejection_tracker" => plan_rejections(value, &mut told)?,
-            "bootstrap_expect" => told.bootstrap_expect = count(key, value)?,
+            "bootstrap_expect" => told.bootstrap_expect = Some(count(key, value)?),
             "server_join" => network::join_block("server.server_join", value, &mut told.join, seen)?,
             "encrypt" => {
                 let key = text(key, value)?;

@@ -32,6 +32,7 @@ mod planted;
 mod process;
 mod quota;
 mod refusals;
+mod regions;
 mod replay;
 mod secrets;
 #[path = "../support/openapi.rs"]

@@ -92,10 +92,7 @@ fn dry_run_restore_verifies_an_archive_and_a_bad_archive_changes_nothing() -> Re
     let refused = [
         (cut, "failed to read snapshot file: failed to read or write snapshot data: unexpected EOF"),
         (flipped, "failed to read snapshot file: "),
-        (
-            packed(&[("meta.json", &meta), ("state.bin", b"so")])?,
-            "failed to read snapshot: reading the checkpoint",
-        ),
+        (packed(&[("meta.json", &meta), ("state.bin", b"so")])?, "failed to read snapshot: reading the checkpoint"),
         (
             // An archive of Nomad begins with an empty map and a record of type 5.
             packed(&[("meta.json", &meta), ("state.bin", b"\x80\x05")])?,

@@ -113,6 +113,7 @@ async fn members<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if members.is_empty() {
         members.push(Member::this(&*call.server));
     }
+    members.extend(call.server.members_elsewhere().into_iter().map(Member::from));
     members.sort_by(|a, b| a.name.cmp(&b.name));
     let answer = MembersResponse {
         server_name: info.name.rsplit_once('.').map_or(info.name.as_str(), |(host, _)| host).to_owned(),
@@ -196,7 +197,7 @@ async fn peers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn regions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
-    call.plain(&[&call.server.info().region])
+    call.plain(&call.server.regions())
 }
 
 async fn metrics<S: Server>(call: Call<S>) -> Result<Response, ApiError> {

@@ -1,5 +1,7 @@
 //! The layers around every handler: routing, redirects, forwarding, CORS, headers, errors, compression.
 
+use std::time::Instant;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -23,6 +25,17 @@ const HEALTH: &str = "/v1/agent/health";
 impl<S: Server> Api<S> {
     /// Handles one request. Infallible: an error is a response, too.
     pub async fn answer(&self, request: Request) -> Response {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return self.answered(request).await;
+        }
+        let (method, path, started) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
+        let response = self.answered(request).await;
+        // The query may hold secrets.
+        tracing::debug!(%method, path, status = response.status().as_u16(), duration = ?started.elapsed(), "request complete");
+        response
+    }
+
+    async fn answered(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let encoding = compress::wanted(&parts.headers);
         let origin = parts.headers.contains_key(header::ORIGIN);
@@ -41,6 +54,13 @@ impl<S: Server> Api<S> {
                 if let Some(why) = self.server.fenced().filter(|_| path != HEALTH) {
                     let error = ApiError::internal(format!("this server serves nothing any more: {why}"));
                     return compress::apply(error_response(&*self.server, error), encoding);
+                }
+                let elsewhere = self.servers_elsewhere(&path, query);
+                if !elsewhere.is_empty() {
+                    return match self.of_region(elsewhere, parts, body).await {
+                        Ok(response) => response,
+                        Err(error) => compress::apply(error_response(&*self.server, error), encoding),
+                    };
                 }
                 let by = answered_by.this_time(&*self.server, &parts.method, &path, Query(query));
                 let passed = parts.extensions.get::<PassedOn>().is_some_and(|passed| passed.by_server);

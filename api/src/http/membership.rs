@@ -100,7 +100,8 @@ pub(super) fn with_port(address: &str, port: u16) -> String {
     }
 }
 
-/// Removes a server that does not answer; a live server stays. Unknown names are ignored.
+/// Removes a server from the cluster, except this one. A live server of this region joins again some seconds later, as
+/// with the reference. Unknown names are ignored.
 async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     if query.text("node").is_empty() {
@@ -111,9 +112,10 @@ async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("invalid prune value"));
     }
     let node = query.text("node");
-    let dead = call.server.members().into_iter().find(|member| !member.alive && member.name == *node);
-    if let Some(member) = dead {
-        call.server.remove_member(&member.id).await?;
+    match call.server.members().into_iter().find(|member| member.name == *node) {
+        Some(member) if !member.own => call.server.remove_member(&member.id).await?,
+        Some(_) => {}
+        None => call.server.forget_member(&node),
     }
     Ok(empty())
 }

@@ -1,8 +1,11 @@
-//! Profiles of the agent's process: its command line, its threads, and their use of the processor, for `go tool pprof`
-//! or as text. The process has no Go runtime, so other profiles do not exist, and a stack is the name of its thread.
+//! Profiles of the agent's process for `go tool pprof` or as text: its command line, its threads, their use of the
+//! processor, its memory; and a timeline of the threads. The process has no Go runtime, so other profiles do not exist,
+//! and a stack is one name.
 
+mod memory;
 mod proto;
 mod threads;
+mod timeline;
 
 use std::time::Duration;
 
@@ -22,7 +25,7 @@ use crate::server::Server;
 
 /// Profiles of the reference that are not offered: they are about Go's runtime, or would need an allocator that keeps
 /// account.
-const NOT_OFFERED: [&str; 5] = ["trace", "heap", "allocs", "block", "mutex"];
+const NOT_OFFERED: [&str; 3] = ["allocs", "block", "mutex"];
 /// Longest time for which the use of the processor is measured, in seconds.
 const SECONDS_MAX: u64 = 300;
 
@@ -96,9 +99,11 @@ async fn asked<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(answer(found.payload, found.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))))
 }
 
-/// A profile of this process by name. `profile` takes as many seconds as it is asked for.
+/// A profile of this process by name. `profile` and `trace` take as many seconds as they
+/// are asked for.
 pub(crate) async fn profile(ask: &AskProfile) -> Result<Content, ApiError> {
     let name = ask.name.as_str();
+    let span = Duration::from_secs(u64::try_from(ask.seconds).unwrap_or(1).clamp(1, SECONDS_MAX));
     match name {
         "cmdline" => {
             let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -112,15 +117,24 @@ pub(crate) async fn profile(ask: &AskProfile) -> Result<Content, ApiError> {
                 Content::file(name, threads::counted(&all))
             })
         }
+        "heap" => {
+            let all = memory::now().await?;
+            Ok(if ask.debug > 0 {
+                Content::text(memory::shown(&all))
+            } else {
+                Content::file(name, memory::profile(&all))
+            })
+        }
+        "trace" => Ok(Content::file(name, timeline::record(span).await?)),
         "profile" => {
-            let span = Duration::from_secs(u64::try_from(ask.seconds).unwrap_or(1).clamp(1, SECONDS_MAX));
             let before = threads::now().await?;
             tokio::time::sleep(span).await;
             Ok(Content::file(name, threads::used(&before, &threads::now().await?, span)))
         }
         name if NOT_OFFERED.contains(&name) => {
-            let text =
-                format!("this agent has no profile {name:?}: it has cmdline, goroutine, profile and threadcreate");
+            let text = format!(
+                "this agent has no profile {name:?}: it has cmdline, goroutine, heap, profile, threadcreate and trace"
+            );
             Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, text))
         }
         name => Err(ApiError::not_found(format!("Pprof profile not found profile: {name}"))),

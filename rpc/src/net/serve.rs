@@ -26,7 +26,12 @@ pub async fn serve<D: Dispatch>(first: FirstByte, conn: Conn, caller: Caller, di
             let typed = first != FirstByte::Multiplex;
             serve_session(session, typed, caller, dispatch).await;
         }
-        FirstByte::RaftOfReference | FirstByte::Tls | FirstByte::Peers | FirstByte::Http | FirstByte::HttpOfNodes => {}
+        FirstByte::RaftOfReference
+        | FirstByte::Tls
+        | FirstByte::Peers
+        | FirstByte::Http
+        | FirstByte::HttpOfNodes
+        | FirstByte::Regions => {}
     }
 }
 

@@ -85,7 +85,11 @@ impl Counted {
     pub(super) fn is_for(&mut self, first: FirstByte) -> bool {
         let kind = match first {
             FirstByte::Streaming => Kind::Streaming,
-            FirstByte::Peers | FirstByte::Http | FirstByte::HttpOfNodes | FirstByte::RpcOfServers => Kind::PassedOn,
+            FirstByte::Peers
+            | FirstByte::Http
+            | FirstByte::HttpOfNodes
+            | FirstByte::RpcOfServers
+            | FirstByte::Regions => Kind::PassedOn,
             FirstByte::Rpc
             | FirstByte::Multiplex
             | FirstByte::MultiplexV2

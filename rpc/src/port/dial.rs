@@ -21,6 +21,8 @@ pub struct Dialer {
     network: Arc<dyn Network>,
     tls: Option<Tls>,
     servers: Option<ServerTrust>,
+    /// Whether servers of other regions are dialled.
+    of_any_region: bool,
 }
 
 impl Dialer {
@@ -31,7 +33,7 @@ impl Dialer {
 
     /// A dialer over another network than TCP, without TLS.
     pub fn over(network: Arc<dyn Network>) -> Self {
-        Self { network, tls: None, servers: None }
+        Self { network, tls: None, servers: None, of_any_region: false }
     }
 
     /// A dialer with TLS: it presents its own certificate and verifies the other end's.
@@ -43,6 +45,12 @@ impl Dialer {
     #[must_use]
     pub fn of_server(self, servers: ServerTrust) -> Self {
         Self { servers: Some(servers), ..self }
+    }
+
+    /// The dialer for servers of other regions: their certificates have the names of their regions.
+    #[must_use]
+    pub fn of_any_region(self) -> Self {
+        Self { of_any_region: true, ..self }
     }
 
     /// Connects to `address` (`host:port`) and sends the first byte. If only servers use that byte, both ends have
@@ -87,7 +95,8 @@ impl Dialer {
         let ip = from.ip();
         let Some(tls) = &self.tls else { return Ok((stream, ip, None)) };
         stream.write_all(&[FirstByte::Tls as u8]).await?;
-        let (stream, names) = tls.connect(stream).await?;
+        let (stream, names) =
+            if self.of_any_region { tls.connect_to_region(stream).await? } else { tls.connect(stream).await? };
         Ok((Box::new(stream), ip, Some(names)))
     }
 }

@@ -15,8 +15,10 @@ use rustls::{
     version,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+use webpki::EndEntityCert;
 
 use super::link::Conn;
+use super::trust::{Refused, is_of_a_server};
 
 /// TLS settings.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +61,10 @@ pub enum TlsError {
 pub struct Tls {
     accepting: TlsAcceptor,
     dialling: TlsConnector,
+    /// Dials servers of other regions, whose names are looked at after the handshake.
+    dialling_regions: TlsConnector,
     names: Names,
+    verify_server_hostname: bool,
     upgrade: bool,
 }
 
@@ -95,17 +100,23 @@ impl Tls {
         let accepting = accepting.map_err(|error| unusable(&error))?.with_client_cert_verifier(callers);
         let accepting = accepting.with_single_cert(own.clone(), key.clone_key()).map_err(|error| unusable(&error))?;
 
-        let dialling = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions);
-        let dialling = dialling.map_err(|error| unusable(&error))?;
-        let dialling = match settings.verify_server_hostname {
-            true => dialling.with_root_certificates(roots),
-            false => dialling.dangerous().with_custom_certificate_verifier(Arc::new(ChainOnly { roots, provider })),
+        let dialling = |verify_name: bool| {
+            let config = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions);
+            let config = config.map_err(|error| unusable(&error))?;
+            let chain_only = ChainOnly { roots: Arc::clone(&roots), provider: Arc::clone(&provider) };
+            let config = match verify_name {
+                true => config.with_root_certificates(Arc::clone(&roots)),
+                false => config.dangerous().with_custom_certificate_verifier(Arc::new(chain_only)),
+            };
+            let config = config.with_client_auth_cert(own.clone(), key.clone_key());
+            Ok(TlsConnector::from(Arc::new(config.map_err(|error| unusable(&error))?)))
         };
-        let dialling = dialling.with_client_auth_cert(own, key).map_err(|error| unusable(&error))?;
         Ok(Self {
             accepting: TlsAcceptor::from(Arc::new(accepting)),
-            dialling: TlsConnector::from(Arc::new(dialling)),
+            dialling: dialling(settings.verify_server_hostname)?,
+            dialling_regions: dialling(false)?,
             names,
+            verify_server_hostname: settings.verify_server_hostname,
             upgrade: settings.upgrade,
         })
     }
@@ -122,6 +133,17 @@ impl Tls {
         Ok((stream, names))
     }
 
+    /// Does the TLS handshake with a server of any region. Returns the names in its certificate, too. When servers'
+    /// names are verified, one of them must be a server's.
+    pub(super) async fn connect_to_region(&self, stream: Conn) -> io::Result<(client::TlsStream<Conn>, Arc<[String]>)> {
+        let stream = self.dialling_regions.connect(self.names.server.clone(), stream).await?;
+        let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
+        if self.verify_server_hostname && !names.iter().any(|name| is_of_a_server(name)) {
+            return Err(Refused::Certificate.into());
+        }
+        Ok((stream, names))
+    }
+
     /// Does the TLS handshake with a caller. Returns the names of the region in its certificate, too.
     pub(super) async fn accept(&self, stream: Conn) -> io::Result<(server::TlsStream<Conn>, Arc<[String]>)> {
         let stream = self.accepting.accept(stream).await?;
@@ -131,14 +153,23 @@ impl Tls {
 }
 
 impl Names {
-    /// The region's names in the first certificate of a chain.
+    /// The region's names in the first certificate of a chain, and those of servers of other regions.
     fn in_certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Arc<[String]> {
-        let parsed =
-            chain.and_then(|chain| chain.first()).and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
+        let first = chain.and_then(|chain| chain.first());
+        let parsed = first.and_then(|certificate| ParsedCertificate::try_from(certificate).ok());
         let has = |name: &&ServerName<'static>| {
             parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name).is_ok())
         };
-        [&self.server, &self.client].into_iter().filter(has).map(|name| name.to_str().into_owned()).collect()
+        let own = [&self.server, &self.client].into_iter().filter(has).map(|name| name.to_str().into_owned());
+        let mut names: Vec<String> = own.collect();
+        let whole = first.and_then(|certificate| EndEntityCert::try_from(certificate).ok());
+        let of_servers = whole.iter().flat_map(|whole| whole.valid_dns_names()).filter(|name| is_of_a_server(name));
+        for name in of_servers.map(str::to_owned) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.into()
     }
 }
 

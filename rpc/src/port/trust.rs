@@ -5,7 +5,10 @@
 //! | on | none | a certificate with the name `server.<region>.nomad` |
 //! | off | set | the key: Noise, which also seals the connection |
 //! | on | set | both: TLS outside, Noise inside |
-//! | off | none | nothing: only loopback addresses are taken, or every one with `allow_unauthenticated_peers` |
+//! | off | none | nothing: only servers of the same machine are taken, or every one with `allow_unauthenticated_peers` |
+//!
+//! Servers of other regions only exchange greetings, over connections of first byte `Regions`: there a certificate with
+//! the name of a server of any region will do, and without certificates and key every process of the same machine.
 //!
 //! After the first byte the dialler sends `version u8, sealed u8` and, when sealed, its handshake message. The answer
 //! is one byte, 0 or the code of a refusal; when sealed and accepted, the other handshake message follows.
@@ -51,8 +54,8 @@ pub enum Unproven {
     /// They are refused.
     #[default]
     Refused,
-    /// They are accepted at loopback addresses.
-    Loopback,
+    /// They are accepted on this server's own machine.
+    SameMachine,
     /// They are accepted at every address.
     Anybody,
 }
@@ -66,7 +69,7 @@ pub struct ServerTrust {
     certificates: bool,
     key: Option<ServerKey>,
     anybody: bool,
-    loopback: Arc<AtomicBool>,
+    same_machine: Arc<AtomicBool>,
 }
 
 /// Reason why a connection may not speak as a server.
@@ -81,9 +84,10 @@ pub enum Refused {
     /// The keys differ.
     #[error("the encrypt keys of the two servers differ")]
     KeyDiffers = 3,
-    /// Neither side has a key or certificates, and they are not servers told of each other at loopback addresses.
+    /// Neither side has a key or certificates, and they are not servers of one machine that were told of each
+    /// other.
     #[error(
-        "without an encrypt key or certificates, only servers that were told of each other at loopback addresses talk to each other"
+        "without an encrypt key or certificates, only servers that were told of each other on one machine talk to each other"
     )]
     Unproven = 4,
     /// The other side speaks another version.
@@ -124,14 +128,14 @@ impl ServerTrust {
             certificates,
             key,
             anybody: unproven == Unproven::Anybody,
-            loopback: Arc::new(AtomicBool::new(unproven == Unproven::Loopback)),
+            same_machine: Arc::new(AtomicBool::new(unproven == Unproven::SameMachine)),
         }
     }
 
-    /// Accepts servers at loopback addresses from now on. Called when all members of this server's cluster have such
-    /// addresses.
-    pub fn take_loopback(&self) {
-        self.loopback.store(true, Ordering::Relaxed);
+    /// Accepts servers of the same machine from now on. Called when all members of this server's cluster have addresses
+    /// of this machine.
+    pub fn take_same_machine(&self) {
+        self.same_machine.store(true, Ordering::Relaxed);
     }
 
     /// Whether addresses do not matter for the decision: servers have certificates or a key, or all are accepted.
@@ -145,18 +149,21 @@ impl ServerTrust {
     }
 
     /// Decides whether the other end may speak as a server. `sealed`: it proves the key.
-    fn judge(&self, other: OtherEnd<'_>, sealed: bool) -> Result<(), Refused> {
+    fn judge(&self, first: FirstByte, other: OtherEnd<'_>, sealed: bool) -> Result<(), Refused> {
         if self.anybody {
             return Ok(());
         }
-        if other.names.is_some_and(|names| !names.iter().any(|name| **name == *self.name)) {
+        let of_any_region = first == FirstByte::Regions;
+        let counts = |name: &String| **name == *self.name || of_any_region && is_of_a_server(name);
+        if other.names.is_some_and(|names| !names.iter().any(counts)) {
             return Err(Refused::Certificate);
         }
+        let takes_same_machine = of_any_region || self.same_machine.load(Ordering::Relaxed);
         match (&self.key, sealed) {
             (Some(_), true) => Ok(()),
             (Some(_), false) | (None, true) => Err(Refused::KeyMissing),
             (None, false) if other.names.is_some() => Ok(()),
-            (None, false) if self.loopback.load(Ordering::Relaxed) && other.ip.to_canonical().is_loopback() => Ok(()),
+            (None, false) if takes_same_machine && is_of_this_machine(other.ip) => Ok(()),
             (None, false) => Err(Refused::Unproven),
         }
     }
@@ -169,7 +176,7 @@ impl ServerTrust {
         other: OtherEnd<'_>,
         sealed: bool,
     ) -> io::Result<Conn> {
-        self.judge(other, sealed)?;
+        self.judge(first, other, sealed)?;
         let key = self.key.as_ref().filter(|_| sealed);
         let hello = [VERSION, u8::from(sealed)];
         let mut said = vec![first as u8];
@@ -231,7 +238,7 @@ impl ServerTrust {
         if sealed {
             conn.read_exact(&mut message).await?;
         }
-        if let Err(refused) = self.judge(other, sealed) {
+        if let Err(refused) = self.judge(first, other, sealed) {
             return Ok(Err(refused));
         }
         if !sealed {
@@ -250,6 +257,18 @@ impl ServerTrust {
         conn.flush().await?;
         Ok(Ok(Some(handshake)))
     }
+}
+
+/// Whether an IP address is one of this machine's. No other machine can connect from such an address.
+pub fn is_of_this_machine(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    // Only an address of this machine can be bound.
+    ip.is_loopback() || !ip.is_unspecified() && std::net::UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// Whether a name in a certificate is that of a server of some region.
+pub(super) fn is_of_a_server(name: &str) -> bool {
+    name.strip_prefix("server.").and_then(|rest| rest.strip_suffix(".nomad")).is_some_and(|region| !region.is_empty())
 }
 
 /// Bytes exchanged in the clear. They are part of the handshake, so that a handshake for one type of connection is

@@ -82,7 +82,7 @@ impl Core {
             leader: self.connections.cluster.id,
             last_index,
             peers,
-            expected: self.facts.config.bootstrap_expect,
+            expected: self.facts.config.expected(),
         }
     }
 

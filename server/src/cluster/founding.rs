@@ -12,7 +12,7 @@ impl Core {
     /// Founds a cluster once the expected number of servers have found each other, if this server has the lowest id
     /// of them. Every one of them promises first, so that two overlapping sets cannot both found a cluster.
     pub(super) async fn found_a_cluster(&self) {
-        let expect = self.facts.config.bootstrap_expect;
+        let expect = self.facts.config.expected();
         if expect == 0 || self.facts.config.non_voting_server {
             return;
         }
@@ -59,8 +59,8 @@ impl Core {
         if !self.log().members().borrow().addresses.is_empty() {
             return Err("this server belongs to a cluster".into());
         }
-        if set.len() != self.facts.config.bootstrap_expect {
-            return Err(format!("this server expects {} servers", self.facts.config.bootstrap_expect));
+        if set.len() != self.facts.config.expected() {
+            return Err(format!("this server expects {} servers", self.facts.config.expected()));
         }
         let mut promised = self.connections.cluster.promised.lock();
         match &*promised {

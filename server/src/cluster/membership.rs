@@ -10,7 +10,8 @@ use songline_api::{ClusterHealth, Member, MemberHealth, ProposeError};
 use songline_log::MemberError;
 
 use super::peers::Topic;
-use super::{Core, GREET_EVERY, GREET_WITHIN, Greeting, ServerSeen, decode, encode, id_of, id_text};
+use super::{Core, GREET_EVERY, GREET_WITHIN, Greeting, JOIN_WITHIN, ServerSeen, decode, encode, id_of, id_text};
+use crate::trust;
 
 /// Number of missed greetings after which this server reports another one as failed.
 const GREETINGS_MISSED_MAX: u32 = 5;
@@ -23,7 +24,7 @@ impl Core {
         members
     }
 
-    fn member(&self, seen: ServerSeen) -> Member {
+    pub(crate) fn member(&self, seen: ServerSeen) -> Member {
         let own = seen.id == self.connections.cluster.id;
         // The log may still have an earlier address of this server.
         let address = if own { self.connections.cluster.address.clone() } else { seen.address.clone() };
@@ -62,7 +63,7 @@ impl Core {
 
     fn server_tags(&self, seen: &ServerSeen, address: &str) -> BTreeMap<String, String> {
         let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
-        let expect = self.facts.config.bootstrap_expect.max(1);
+        let expect = self.facts.config.expected().max(1);
         let mut tags = vec![
             ("build", seen.version.clone()),
             ("dc", seen.datacenter.clone()),
@@ -114,14 +115,18 @@ impl Core {
         }
     }
 
-    /// Greets the server at an address and records its answer.
+    /// Greets the server at an address and records its answer. A server of this region that has no cluster is a member
+    /// when this returns, unless it takes too long; a server of another region is known.
     pub(crate) async fn meet(&self, address: &str) -> Result<(), String> {
+        let theirs = self.greet_any_region(address).await?;
+        if theirs.region != self.facts.info.region {
+            self.note_region(theirs, true);
+            return Ok(());
+        }
+        self.trust_same_machine(&theirs.address);
         let asked =
             self.connections.cluster.peers.ask(address, Topic::Greeting, &encode(&self.greeting()), GREET_WITHIN).await;
         let theirs: Greeting = decode(&asked.map_err(|error| error.to_string())?)?;
-        if theirs.region != self.facts.info.region {
-            return Err(format!("member {:?} is part of region {:?}", theirs.name, theirs.region));
-        }
         let ours = self.log().members().borrow().addresses.clone();
         let strangers =
             !ours.is_empty() && !theirs.members.is_empty() && !theirs.members.keys().any(|id| ours.contains_key(id));
@@ -129,8 +134,25 @@ impl Core {
             return Err("both servers belong to a cluster, and not to the same".to_owned());
         }
         self.come_back();
+        let (id, joins_us) = (theirs.id, theirs.members.is_empty() && !ours.is_empty());
         self.connections.cluster.note(theirs, true);
+        if joins_us {
+            let mut members = self.log().members();
+            let member = members.wait_for(|members| members.addresses.contains_key(&id));
+            // It goes on trying by itself.
+            let _ = tokio::time::timeout(JOIN_WITHIN, member).await;
+        }
         Ok(())
+    }
+
+    /// Accepts servers of this machine, without proof, because an operator has named one: only if all of this server's
+    /// cluster are on this machine.
+    fn trust_same_machine(&self, address: &str) {
+        let mut addresses = self.other_servers();
+        addresses.extend([address.to_owned(), self.connections.cluster.address.clone()]);
+        if addresses.iter().all(|address| trust::is_ip_of_this_machine(address)) {
+            self.connections.trust.take_same_machine();
+        }
     }
 
     /// Removes a server from the cluster.

@@ -66,6 +66,7 @@ pub(crate) trait Answers: Send + Sync + 'static {
 #[derive(Clone)]
 pub(crate) struct Peers {
     dialer: Dialer,
+    first: FirstByte,
     idle: Arc<Mutex<BTreeMap<Box<str>, Vec<Conn>>>>,
 }
 
@@ -85,7 +86,12 @@ pub(crate) enum AskError {
 
 impl Peers {
     pub(crate) fn new(dialer: Dialer) -> Self {
-        Self { dialer, idle: Arc::default() }
+        Self { dialer, first: FirstByte::Peers, idle: Arc::default() }
+    }
+
+    /// Connections to servers of any region, which answer greetings only.
+    pub(crate) fn of_regions(dialer: Dialer) -> Self {
+        Self { dialer, first: FirstByte::Regions, idle: Arc::default() }
     }
 
     /// Asks the server at `address`. `within` bounds connecting and the answer.
@@ -107,7 +113,7 @@ impl Peers {
             }
             let mut conn = self
                 .dialer
-                .connect(address, FirstByte::Peers)
+                .connect(address, self.first)
                 .await
                 .map_err(|error| AskError::Unreachable(format!("{address}: {error}")))?;
             let answer = exchange(&mut conn, topic, question)

@@ -29,7 +29,7 @@ pub(crate) struct Cluster {
 }
 
 fn config(dir: &std::path::Path, at: usize, join: Option<String>) -> Settings {
-    let mut server = ServerConfig { bootstrap_expect: 3, num_schedulers: 2, ..ServerConfig::default() };
+    let mut server = ServerConfig { bootstrap_expect: Some(3), num_schedulers: 2, ..ServerConfig::default() };
     server.join.retry_join = join.into_iter().collect();
     Settings { name: format!("server-{at}"), data_dir: Some(dir.to_owned()), server, ..Settings::default() }
 }

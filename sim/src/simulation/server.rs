@@ -274,7 +274,7 @@ impl Host {
         let mut config = ServerConfig {
             num_schedulers: self.cluster.schedulers,
             heartbeats: HEARTBEATS,
-            bootstrap_expect: self.founders.len(),
+            bootstrap_expect: Some(self.founders.len()),
             job_tracked_versions: JOB_VERSIONS_MAX,
             ..ServerConfig::default()
         };

@@ -189,7 +189,10 @@ mod tests {
         assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);
         let line = "--server --data-dir=/srv/x --bootstrap-expect=3 --retry-join=a --join=b --encrypt=AAAAAAAAAAAAAAAAAAAAAA== --rejoin";
         let server = agent(line).expect("is a configuration").server.expect("a server is asked for");
-        assert_eq!((server.bootstrap_expect, server.rejoin_after_leave, server.encrypt.is_some()), (3, true, true));
+        assert_eq!(
+            (server.bootstrap_expect, server.rejoin_after_leave, server.encrypt.is_some()),
+            (Some(3), true, true)
+        );
         assert_eq!(server.join.addresses(), ["b:4647", "a:4647"]);
         let error = agent("--client --data-dir=/srv/x").expect_err("there is nobody to register with").to_string();
         assert!(error.contains("needs servers"), "{error}");

@@ -125,7 +125,7 @@ fn join_addresses_come_from_server_join_and_from_the_old_keys() {
         ]
     );
     let server = config.server.as_ref().expect("a dev agent has a server");
-    assert_eq!((server.bootstrap_expect, server.non_voting_server, server.encrypt.is_some()), (3, true, true));
+    assert_eq!((server.bootstrap_expect, server.non_voting_server, server.encrypt.is_some()), (Some(3), true, true));
     assert_eq!(server.join.addresses(), ["s3:4647", "10.0.0.1:4647", "10.0.0.2:4648"]);
     assert_eq!(config.server_addresses(), ["a:4647", "b:1", "c:4647"]);
     assert_eq!(

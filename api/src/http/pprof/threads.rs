@@ -14,11 +14,19 @@ const TICK: Duration = Duration::from_millis(10);
 /// One thread.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Thread {
-    id: u64,
-    name: String,
+    pub(super) id: u64,
+    pub(super) name: String,
     state: String,
     /// Processor time since its start.
-    ticks: u64,
+    pub(super) ticks: u64,
+}
+
+#[cfg(test)]
+impl Thread {
+    /// A sleeping thread.
+    pub(super) fn example(id: u64, name: &str, ticks: u64) -> Self {
+        Self { id, name: name.to_owned(), state: "S".to_owned(), ticks }
+    }
 }
 
 /// All threads, by id. Reads `/proc` on a thread that may block.
@@ -98,10 +106,6 @@ mod tests {
 
     use super::*;
 
-    fn thread(id: u64, name: &str, ticks: u64) -> Thread {
-        Thread { id, name: name.to_owned(), state: "S".to_owned(), ticks }
-    }
-
     #[test]
     fn thread_dump_lists_at_least_one_thread() {
         let shown = shown(&all());
@@ -117,6 +121,7 @@ mod tests {
 
     #[test]
     fn processor_profile_has_the_time_since_the_first_look() {
+        let thread = Thread::example;
         let before = [thread(1, "a", 5), thread(2, "b", 7), thread(3, "gone", 1)];
         let after = [thread(1, "a", 8), thread(2, "b", 7), thread(4, "a", 2)];
         let encoded = used(&before, &after, Duration::from_secs(1));

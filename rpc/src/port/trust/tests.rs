@@ -78,12 +78,12 @@ async fn dialled(dialer: &Dialer, address: &str, first: FirstByte) -> String {
 
 #[tokio::test]
 async fn only_proven_servers_may_open_server_connections() {
-    use Unproven::{Anybody, Loopback, Refused};
+    use Unproven::{Anybody, Refused, SameMachine};
     let acceptors = [
         End("certificates", Some("server"), None, Refused),
         End("key", None, Some(1), Refused),
         End("certificates and key", Some("server"), Some(1), Refused),
-        End("loopback", None, None, Loopback),
+        End("loopback", None, None, SameMachine),
         End("alone", None, None, Refused),
         End("anybody", None, None, Anybody),
         End("anybody, key", None, Some(1), Anybody),
@@ -176,11 +176,11 @@ async fn only_proven_servers_may_open_server_connections() {
 
 #[tokio::test]
 async fn dialled_server_must_prove_itself_too() {
-    use Unproven::{Loopback, Refused};
+    use Unproven::{Refused, SameMachine};
     // The right key with a node's certificate, and an end with another key.
     let node = End("a node", Some("client"), Some(1), Unproven::Anybody).served().await;
     let stranger = End("a stranger", None, Some(2), Unproven::Anybody).served().await;
-    let open = End("open", None, None, Loopback).served().await;
+    let open = End("open", None, None, SameMachine).served().await;
     let mut told = String::new();
     for (dialler, address) in [
         (End("certificates to a node", Some("server"), None, Refused), &node.0),
@@ -188,7 +188,7 @@ async fn dialled_server_must_prove_itself_too() {
         (End("key to another key", None, Some(1), Refused), &stranger.0),
         (End("key to none", None, Some(1), Refused), &open.0),
         (End("alone to loopback", None, None, Refused), &open.0),
-        (End("loopback to loopback", None, None, Loopback), &open.0),
+        (End("loopback to loopback", None, None, SameMachine), &open.0),
     ] {
         told.push_str(&format!("{}: {}\n", dialler.0, dialled(&dialler.dialer(), address, FirstByte::Peers).await));
     }
@@ -206,9 +206,9 @@ async fn dialled_server_must_prove_itself_too() {
 }
 
 #[test]
-fn unproven_servers_are_admitted_only_from_loopback_addresses() {
-    let trust = ServerTrust::new("global", false, None, Unproven::Loopback);
-    let judged = |ip: &str| trust.judge(OtherEnd { ip: ip.parse().unwrap(), names: None }, false);
+fn unproven_servers_are_admitted_only_from_the_same_machine() {
+    let trust = ServerTrust::new("global", false, None, Unproven::SameMachine);
+    let judged = |ip: &str| trust.judge(FirstByte::Peers, OtherEnd { ip: ip.parse().unwrap(), names: None }, false);
     assert_eq!(judged("127.0.0.1"), Ok(()));
     assert_eq!(judged("::1"), Ok(()));
     assert_eq!(judged("::ffff:127.0.0.1"), Ok(()));
