@@ -13,6 +13,8 @@ mod tests;
 mod v1;
 mod variables;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use songline_model::spec::Job;
 
@@ -24,6 +26,12 @@ use crate::hcl::{self, Diagnostic, first_of};
 pub struct ParseOptions {
     /// Values of variables, as the text of a variables file.
     pub variables: String,
+    /// Values of variables from an environment. Names that the file does not declare are ignored.
+    pub environment: BTreeMap<String, String>,
+    /// Values of variables from a command line. They go before `variables`, and these before `environment`.
+    pub flags: BTreeMap<String, String>,
+    /// Whether names in `variables` and `flags` that the file does not declare are errors.
+    pub strict: bool,
     /// Whether to parse the older language, HCL 1.
     pub hclv1: bool,
     /// Name of the text in diagnostics.
@@ -34,7 +42,15 @@ pub struct ParseOptions {
 
 impl Default for ParseOptions {
     fn default() -> Self {
-        ParseOptions { variables: String::new(), hclv1: false, filename: "input.hcl".to_string(), entropy: 0 }
+        ParseOptions {
+            variables: String::new(),
+            environment: BTreeMap::new(),
+            flags: BTreeMap::new(),
+            strict: false,
+            hclv1: false,
+            filename: "input.hcl".to_string(),
+            entropy: 0,
+        }
     }
 }
 
@@ -69,7 +85,7 @@ pub fn parse(source: &str, options: &ParseOptions) -> Result<Job, Diagnostics> {
     }
     let mut found = Vec::new();
     let Some(job) = top_level(&body, file, &mut found) else { return Err(Diagnostics::listed(&found, file)) };
-    let scope = variables::resolve(&body, &options.variables, options.entropy, file)?;
+    let scope = variables::resolve(&body, options)?;
     let mut decoder = decode::Decoder::new(file);
     let decoded = special::job(job, &scope, &mut decoder);
     if !decoder.found.is_empty() {

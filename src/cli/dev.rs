@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::http::{Api, text};
-use super::{Target, agent, event, read_job};
+use songline_cli::client::text;
+use songline_cli::{Client, event, jobfile};
+
+use super::agent;
 use crate::agent::Agent;
 use crate::config::AgentConfig;
 
@@ -23,7 +25,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: Options) -> anyhow::Result<()> {
-    let body = read_job(&options.file)?;
+    let body = jobfile::registration(&options.file.to_string_lossy())?;
     let mut config = AgentConfig { log_level: "warn".into(), ..AgentConfig::dev() };
     config.http_port = options.http_port.unwrap_or_else(|| free_port(config.http_port));
     crate::logging::start(&config);
@@ -43,12 +45,7 @@ async fn play(config: AgentConfig, body: serde_json::Value) -> anyhow::Result<()
 }
 
 async fn watch(agent: &Agent, body: &serde_json::Value) -> anyhow::Result<()> {
-    let api = Api::new(&Target {
-        address: agent.http_addr(),
-        namespace: "default".into(),
-        token: String::new(),
-        ca_cert: None,
-    });
+    let api = Client::at(&agent.http_addr()).map_err(anyhow::Error::msg)?;
     let mut lines = event::follow(&api, "after_index=0").await?;
     wait_for_node(&api).await?;
     let answer = api.put("/v1/jobs", body).await?;
@@ -97,7 +94,7 @@ fn print(line: &str) -> anyhow::Result<()> {
 
 /// A job that is registered before the node is ready would only be placed a moment later, but its first evaluation
 /// would look failed.
-async fn wait_for_node(api: &Api) -> anyhow::Result<()> {
+async fn wait_for_node(api: &Client) -> anyhow::Result<()> {
     let mut index = 0;
     loop {
         let nodes = api.open(&format!("/v1/nodes?index={index}&wait=10s")).await?;
@@ -110,7 +107,7 @@ async fn wait_for_node(api: &Api) -> anyhow::Result<()> {
     }
 }
 
-async fn all_ended(api: &Api, job: &str) -> anyhow::Result<bool> {
+async fn all_ended(api: &Client, job: &str) -> anyhow::Result<bool> {
     let allocs = api.get(&format!("/v1/job/{job}/allocations")).await?;
     Ok(allocs
         .as_array()

@@ -12,13 +12,13 @@ use songline_projections::Table;
 use songline_server::archive::{self, Meta};
 use songline_server::import::{self, ContentKind, Imported, KEY_FILE_SUFFIX, KeyFiles, RootKeyFile, RootKeys};
 
-use super::http::Api;
-use super::{Target, table};
+use songline_cli::General;
+use songline_cli::table;
 
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    target: Target,
+    target: General,
     /// Directory of the key files: `DATA_DIR/server/keystore` of a server of Nomad.
     #[arg(long, value_name = "DIR")]
     keystore: Option<PathBuf>,
@@ -39,15 +39,15 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         read(&file, &Files(&keys), skip_unknown).with_context(|| format!("importing {}", file.display()))?;
     show(&meta, &imported);
     if dry_run {
-        println!("\nNothing was sent; without -dry-run this replaces the state of the cluster.");
+        songline_cli::outln!("\nNothing was sent; without -dry-run this replaces the state of the cluster.");
         return Ok(());
     }
     let mut bundle = tempfile::tempfile().context("making a file for the archive and its keys")?;
     import::write_bundle(&mut File::open(&file)?, &keys, BufWriter::new(&mut bundle))?;
     bundle.rewind()?;
     let path = format!("/v1/operator/snapshot?skip_unknown={skip_unknown}");
-    Api::new(&target).put_file(&path, tokio::fs::File::from_std(bundle)).await?;
-    println!("\nState of {} imported; only tokens of the archive are valid from now on", file.display());
+    target.client()?.put_file(&path, tokio::fs::File::from_std(bundle)).await?;
+    songline_cli::outln!("\nState of {} imported; only tokens of the archive are valid from now on", file.display());
     Ok(())
 }
 
@@ -96,7 +96,7 @@ fn read(file: &Path, keys: &Files<'_>, skip_unknown: bool) -> anyhow::Result<(Me
 
 fn show(meta: &Meta, imported: &Imported) {
     table::pairs(&[("ID", meta.id.clone()), ("Index", meta.index.to_string()), ("Term", meta.term.to_string())]);
-    println!();
+    songline_cli::outln!();
     let rows: Vec<_> = Table::ALL
         .iter()
         .map(|&table| (table, imported.state.table_len(table)))
@@ -104,7 +104,7 @@ fn show(meta: &Meta, imported: &Imported) {
         .map(|(table, rows)| vec![table.name().to_owned(), rows.to_string()])
         .collect();
     table::print(&["Table", "Rows"], &rows);
-    println!("\nNot carried");
+    songline_cli::outln!("\nNot carried");
     let left: Vec<_> = imported
         .not_carried
         .iter()

@@ -11,22 +11,24 @@ use songline_projections::State;
 use songline_server::ahead;
 use songline_server::archive::{self, Meta, Summed};
 
-use super::http::{Api, text};
-use super::{Target, table};
+use songline_cli::client::text;
+use songline_cli::table::{pairs, print};
+
+use super::{General, table};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Save the cluster's state into a file.
     Save {
         #[command(flatten)]
-        target: Target,
+        target: General,
         /// The file; it must not exist.
         file: PathBuf,
     },
     /// Replace the cluster's state by that of a file.
     Restore {
         #[command(flatten)]
-        target: Target,
+        target: General,
         /// Let the servers verify the file and say what is in it; nothing changes.
         #[arg(long)]
         dry_run: bool,
@@ -48,8 +50,8 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-async fn save(target: &Target, file: &Path) -> anyhow::Result<()> {
-    let mut response = Api::new(target).open("/v1/operator/snapshot").await?;
+async fn save(target: &General, file: &Path) -> anyhow::Result<()> {
+    let mut response = target.client()?.open("/v1/operator/snapshot").await?;
     let promised = response.headers().get("digest").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let out = File::create_new(file).with_context(|| format!("making {}", file.display()))?;
     let mut out = Summed::new(BufWriter::new(out));
@@ -63,7 +65,7 @@ async fn save(target: &Target, file: &Path) -> anyhow::Result<()> {
             anyhow::bail!("the archive was damaged on its way: its digest does not match");
         }
         let (meta, _) = verified(file)?;
-        println!("State up to index {} saved to {} ({} bytes)", meta.index, file.display(), sum.bytes);
+        songline_cli::outln!("State up to index {} saved to {} ({} bytes)", meta.index, file.display(), sum.bytes);
         Ok(())
     };
     let taken = taken.await;
@@ -74,17 +76,17 @@ async fn save(target: &Target, file: &Path) -> anyhow::Result<()> {
     taken
 }
 
-async fn restore(target: &Target, file: &Path, dry_run: bool) -> anyhow::Result<()> {
+async fn restore(target: &General, file: &Path, dry_run: bool) -> anyhow::Result<()> {
     // What cannot be restored is not sent.
     verified(file)?;
     let bytes = tokio::fs::File::open(file).await.with_context(|| format!("reading {}", file.display()))?;
     let path = if dry_run { "/v1/operator/snapshot?dry_run=true" } else { "/v1/operator/snapshot" };
-    let report = Api::new(target).put_file(path, bytes).await?;
+    let report = target.client()?.put_file(path, bytes).await?;
     if !dry_run {
-        println!("State of {} restored", file.display());
+        songline_cli::outln!("State of {} restored", file.display());
         return Ok(());
     }
-    println!("{} would be restored; nothing was changed", file.display());
+    songline_cli::outln!("{} would be restored; nothing was changed", file.display());
     show(
         &[
             ("ID", text(&report["ID"]).to_owned()),
@@ -97,28 +99,28 @@ async fn restore(target: &Target, file: &Path, dry_run: bool) -> anyhow::Result<
 }
 
 fn show(head: &[(&str, String)], report: &Value) {
-    let mut pairs = head.to_vec();
-    pairs.push(("Digest", text(&report["Digest"]).to_owned()));
-    table::pairs(&pairs);
-    println!();
+    let mut lines = head.to_vec();
+    lines.push(("Digest", text(&report["Digest"]).to_owned()));
+    pairs(&lines);
+    songline_cli::outln!();
     let tables = report["Tables"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<_> = tables
         .iter()
         .map(|row| vec![text(&row["Name"]).to_owned(), row["Rows"].to_string(), text(&row["Digest"]).to_owned()])
         .collect();
-    table::print(&["Table", "Rows", "Digest"], &rows);
+    print(&["Table", "Rows", "Digest"], &rows);
 }
 
 fn inspect(file: &Path) -> anyhow::Result<()> {
     let (meta, state) = verified(file)?;
-    table::pairs(&[
+    pairs(&[
         ("ID", meta.id),
         ("Index", meta.index.to_string()),
         ("Term", meta.term.to_string()),
         ("Size", meta.size.to_string()),
         ("Digest", state.digest().to_string()),
     ]);
-    println!();
+    songline_cli::outln!();
     table::digests(&state);
     Ok(())
 }

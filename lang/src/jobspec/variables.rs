@@ -4,8 +4,8 @@ mod validation;
 
 use std::collections::BTreeMap;
 
-use super::Diagnostics;
 use super::decode;
+use super::{Diagnostics, ParseOptions};
 use crate::hcl::ast::{Attribute, Block, Body};
 use crate::hcl::convert::{Type, convert, type_of};
 use crate::hcl::eval::{self, Allowed, Scope};
@@ -33,14 +33,17 @@ struct Declared {
 }
 
 /// Builds the scope of the job's expressions, with the names `var` and `local`.
-pub(super) fn resolve(body: &Body, given: &str, entropy: u128, file: &str) -> Result<Scope<'static>, Diagnostics> {
+pub(super) fn resolve(body: &Body, options: &ParseOptions) -> Result<Scope<'static>, Diagnostics> {
+    let file = options.filename.as_str();
     let mut found = Vec::new();
     let Declared { mut variables, faults } = declared(body, &mut found);
     if !found.is_empty() {
         found.extend(faults);
         return Err(Diagnostics::listed(&found, file));
     }
-    assign(&mut variables, given, file, &mut found)?;
+    assign_texts(&mut variables, &options.environment, "env", false, &mut found);
+    assign(&mut variables, &options.variables, options.strict, file, &mut found)?;
+    assign_texts(&mut variables, &options.flags, "cli", options.strict, &mut found);
     found.extend(faults);
     for (name, variable) in &variables {
         check(name, variable, file, &mut found);
@@ -51,7 +54,7 @@ pub(super) fn resolve(body: &Body, given: &str, entropy: u128, file: &str) -> Re
     let values = variables.into_iter().map(|(name, variable)| (name, variable.value.unwrap_or(Value::Null))).collect();
     let known = [("var".to_string(), values), ("local".to_string(), BTreeMap::new())];
     let names = known.into_iter().map(|(name, members)| (name, eval::names_object(members))).collect();
-    let mut scope = Scope::of_file(names, file, entropy);
+    let mut scope = Scope::of_file(names, file, options.entropy);
     locals(body, &mut scope).map_err(|found| Diagnostics::listed(&found, file))?;
     Ok(scope)
 }
@@ -167,6 +170,7 @@ fn variable(block: &Block, found: &mut Vec<Diagnostic>) -> Option<Variable> {
 fn assign(
     variables: &mut BTreeMap<String, Variable>,
     given: &str,
+    strict: bool,
     file: &str,
     found: &mut Vec<Diagnostic>,
 ) -> Result<(), Diagnostics> {
@@ -199,9 +203,66 @@ fn assign(
     for attribute in &body.attributes {
         if let Some(variable) = variables.get_mut(&attribute.name) {
             assign_one(variable, attribute, found);
+        } else if strict {
+            found.push(undeclared(&attribute.name));
         }
     }
     Ok(())
+}
+
+/// Assigns texts: as they are to variables of type `string`, else as expressions.
+fn assign_texts(
+    variables: &mut BTreeMap<String, Variable>,
+    given: &BTreeMap<String, String>,
+    source: &'static str,
+    strict: bool,
+    found: &mut Vec<Diagnostic>,
+) {
+    for (name, text) in given {
+        let Some(variable) = variables.get_mut(name) else {
+            if strict {
+                found.push(undeclared(name));
+            }
+            continue;
+        };
+        let value = match &variable.wanted {
+            Type::Text => Some(Value::Text(text.as_str().into())),
+            wanted => {
+                expression(text).or_else(|| matches!(wanted, Type::Any).then(|| Value::Text(text.as_str().into())))
+            }
+        };
+        let value = value.ok_or_else(|| "the text is no expression".to_owned());
+        match value.and_then(|value| convert(&value, &variable.wanted).map_err(|reason| reason.to_string())) {
+            Ok(value) => {
+                variable.value = Some(value);
+                variable.source = source;
+                variable.range = None;
+            }
+            Err(reason) => found.push(Diagnostic::nowhere(
+                "Invalid value for variable",
+                format!("The value for {name} is not compatible with the variable's type constraint: {reason}."),
+            )),
+        }
+    }
+}
+
+/// The value of an expression without names.
+fn expression(text: &str) -> Option<Value> {
+    let (body, wrong) = hcl::parse::body(&format!("value = {text}\n"), "value");
+    let attribute = body.attribute("value").filter(|_| wrong.is_empty())?;
+    let mut found = Vec::new();
+    let value = eval::value(&attribute.expression, &Scope::root(BTreeMap::new()), Allowed::Constants, &mut found);
+    found.is_empty().then_some(value)
+}
+
+fn undeclared(name: &str) -> Diagnostic {
+    Diagnostic::nowhere(
+        "Undefined variable",
+        format!(
+            "A {name:?} variable was set but was not found in known variables. To declare variable {name:?}, place this block in one of \
+             your .nomad files, such as variables.nomad.hcl: variable {name:?} {{ type = string }}"
+        ),
+    )
 }
 
 fn assign_one(variable: &mut Variable, attribute: &Attribute, found: &mut Vec<Diagnostic>) {

@@ -1,0 +1,123 @@
+//! `-json` and `-t`: answers as data.
+
+use clap::Args;
+use serde_json::Value;
+use songline_lang::template::{Bounds, Library, NoLibrary, Options, Template, Value as Datum};
+
+use crate::exit::Failure;
+use crate::outln;
+
+/// Flags of commands that can print their data.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Format {
+    /// Print the data as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the data through a Go template.
+    #[arg(long = "t", value_name = "TEMPLATE")]
+    pub template: Option<String>,
+}
+
+impl Format {
+    /// Whether data is asked for, in one of the ways.
+    ///
+    /// # Errors
+    /// Both ways are asked for.
+    pub fn wanted(&self) -> Result<bool, Failure> {
+        match (self.json, self.template()) {
+            (true, Some(_)) => Err(Failure::new("Both json and template formatting are not allowed")),
+            (json, template) => Ok(json || template.is_some()),
+        }
+    }
+
+    /// Prints the data if it is asked for; `false`: it is not, and the caller prints words.
+    ///
+    /// # Errors
+    /// Both ways are asked for, or the template fails.
+    pub fn print(&self, data: &Value) -> Result<bool, Failure> {
+        if !self.wanted()? {
+            return Ok(false);
+        }
+        match self.template() {
+            Some(template) => outln!("{}", render(template, data)?),
+            None => outln!("{}", json(data)),
+        }
+        Ok(true)
+    }
+
+    fn template(&self) -> Option<&str> {
+        self.template.as_deref().filter(|template| !template.is_empty())
+    }
+}
+
+/// JSON with four spaces of indentation and keys in alphabetical order.
+pub fn json(data: &Value) -> String {
+    let mut out = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
+    let mut sorted = data.clone();
+    sorted.sort_all_objects();
+    // Values of JSON with texts as keys always have a text.
+    let _ = serde::Serialize::serialize(&sorted, &mut serializer);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The data through a template.
+///
+/// # Errors
+/// `Error formatting the data: ..`
+pub fn render(template: &str, data: &Value) -> Result<String, Failure> {
+    render_with(template, datum(data), &NoLibrary)
+}
+
+/// A value through a template with functions of a library.
+///
+/// # Errors
+/// `Error formatting the data: ..`
+pub fn render_with(template: &str, data: Datum, library: &dyn Library) -> Result<String, Failure> {
+    let failed = |error: songline_lang::template::TemplateError| Failure::of("Error formatting the data", error);
+    let template = Template::parse("format", template, &Options::default(), library).map_err(failed)?;
+    let bytes = template.render(data, library, Bounds::default()).map_err(failed)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A value of an answer for templates: whole numbers stay whole.
+pub fn datum(data: &Value) -> Datum {
+    match data {
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => Datum::Int(number),
+            (None, Some(number)) => Datum::Uint(number),
+            (None, None) => Datum::Float(number.as_f64().unwrap_or_default()),
+        },
+        Value::Array(items) => Datum::list(items.iter().map(datum).collect()),
+        Value::Object(items) => {
+            Datum::map(items.iter().map(|(key, item)| (key.as_str().into(), datum(item))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => Datum::of_json(data),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_has_sorted_keys_and_four_spaces() {
+        let data = json!({ "B": { "D": [], "C": null }, "A": "<x>" });
+        assert_eq!(
+            super::json(&data),
+            "{\n    \"A\": \"<x>\",\n    \"B\": {\n        \"C\": null,\n        \"D\": []\n    }\n}"
+        );
+    }
+
+    #[test]
+    fn templates_see_whole_numbers_and_missing_keys() {
+        let data = json!([{ "ID": "a", "N": 50 }, { "ID": "b", "N": 1_700_000_000_000_000_000_i64 }]);
+        let out = render("{{range .}}{{.ID}}={{.N}} {{.Nope}};{{end}}", &data).expect("it renders");
+        assert_eq!(out, "a=50 <no value>;b=1700000000000000000 <no value>;");
+        let refused = render("{{.ID", &data).expect_err("it has no end");
+        assert!(refused.message().starts_with("Error formatting the data: "), "{refused}");
+    }
+}

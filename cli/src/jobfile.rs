@@ -1,0 +1,129 @@
+//! Job files: from a path, standard input or a URL to the body of a registration.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use songline_lang::jobspec::{self, ParseOptions};
+
+use crate::exit::Failure;
+use crate::input;
+
+/// Flags of commands that read a job file.
+#[derive(Args, Debug, Clone, Default)]
+pub struct JobFile {
+    /// The file is JSON, with the job bare or below `Job`.
+    #[arg(long)]
+    pub json: bool,
+    /// The file is written in HCL 1.
+    #[arg(long)]
+    pub hcl1: bool,
+    /// Refuse values of variables that the file does not declare.
+    #[arg(long, action = clap::ArgAction::Set, default_value_t = true)]
+    pub hcl2_strict: bool,
+    /// A value of a variable, `name=value`; may be repeated.
+    #[arg(long, action = clap::ArgAction::Append)]
+    pub var: Vec<String>,
+    /// A file with values of variables; may be repeated.
+    #[arg(long, action = clap::ArgAction::Append)]
+    pub var_file: Vec<String>,
+}
+
+/// A job file that was read.
+#[derive(Debug, Clone)]
+pub struct ReadJob {
+    /// The job in the form of the HTTP API.
+    pub job: Value,
+    /// What the server keeps about its source.
+    pub submission: Value,
+}
+
+impl JobFile {
+    /// Reads and parses the job at a path, on standard input (`-`) or at a URL.
+    ///
+    /// # Errors
+    /// `Invalid job options: ..`: flags that exclude each other. `Error getting job struct: ..`: the rest.
+    pub async fn read(&self, path: &str) -> Result<ReadJob, Failure> {
+        self.check().map_err(|reason| Failure::of("Invalid job options", reason))?;
+        let source = fetch(path).await.map_err(|error| Failure::of("Error getting job struct", error))?;
+        let name = if path == "-" { "stdin" } else { path };
+        self.parse(name, source).map_err(|error| Failure::of("Error getting job struct", error))
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let vars = [(!self.var.is_empty(), "-var"), (!self.var_file.is_empty(), "-var-file")];
+        let vars = vars.into_iter().find(|(given, _)| *given).map(|(_, name)| name);
+        match (self.json, self.hcl1, vars) {
+            (true, true, _) => Err("-json and -hcl1 cannot be used together"),
+            (true, _, Some("-var")) => Err("-json and -var cannot be used together"),
+            (true, _, Some(_)) => Err("-json and -var-file cannot be used together"),
+            (_, true, Some("-var")) => Err("-hcl1 and -var cannot be used together"),
+            (_, true, Some(_)) => Err("-hcl1 and -var-file cannot be used together"),
+            (_, _, None) | (false, false, Some(_)) => Ok(()),
+        }
+    }
+
+    fn parse(&self, name: &str, source: String) -> Result<ReadJob, String> {
+        if self.json {
+            let value: Value =
+                serde_json::from_str(&source).map_err(|error| format!("Failed to parse JSON job: {error}"))?;
+            let job = value.get("Job").cloned().unwrap_or(value);
+            return Ok(ReadJob { job, submission: json!({ "Source": source, "Format": "json" }) });
+        }
+        let mut files = String::new();
+        for file in &self.var_file {
+            files.push_str(&input::read(file).map_err(|error| error.message().to_owned())?);
+            files.push('\n');
+        }
+        let environment = std::env::vars()
+            .filter_map(|(key, value)| key.strip_prefix("NOMAD_VAR_").map(|name| (name.to_owned(), value)));
+        let flags = self.var.iter().map(|pair| {
+            pair.split_once('=')
+                .map(|(name, value)| (name.trim().to_owned(), value.to_owned()))
+                .ok_or_else(|| format!("Invalid -var value {pair:?}: it must be NAME=VALUE"))
+        });
+        let flags: Vec<(String, String)> = flags.collect::<Result<_, _>>()?;
+        let options = ParseOptions {
+            variables: files.clone(),
+            environment: environment.collect(),
+            flags: flags.iter().cloned().collect(),
+            strict: self.hcl2_strict && !self.hcl1,
+            hclv1: self.hcl1,
+            filename: name.to_owned(),
+            entropy: uuid::Uuid::new_v4().as_u128(),
+        };
+        let job = jobspec::parse(&source, &options)
+            .map_err(|found| format!("Error parsing job file from {name}:\n{found}"))?;
+        let mut merged: Map<String, Value> =
+            options.environment.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        merged.extend(flags.into_iter().map(|(name, value)| (name, Value::String(value))));
+        let submission = json!({
+            "Source": source,
+            "Format": if self.hcl1 { "hcl1" } else { "hcl2" },
+            "VariableFlags": merged,
+            "Variables": files,
+        });
+        let job = serde_json::to_value(job).map_err(|error| error.to_string())?;
+        Ok(ReadJob { job, submission })
+    }
+}
+
+/// The text at a path, on standard input or at a URL.
+async fn fetch(path: &str) -> Result<String, String> {
+    if path.starts_with("http://") || path.starts_with("https://") {
+        let client = crate::client::plain()?;
+        let answer = client.get(path).send().await.and_then(reqwest::Response::error_for_status);
+        let answer = answer.map_err(|error| format!("Error fetching {path}: {error}"))?;
+        return answer.text().await.map_err(|error| format!("Error fetching {path}: {error}"));
+    }
+    input::read(path).map_err(|error| error.message().to_owned())
+}
+
+/// The body of a registration from a file, HCL or JSON by its content.
+///
+/// # Errors
+/// The file cannot be read or parsed.
+pub fn registration(path: &str) -> Result<Value, Failure> {
+    let source = input::read(path)?;
+    let flags = JobFile { json: source.trim_start().starts_with('{'), hcl2_strict: true, ..JobFile::default() };
+    let read = flags.parse(path, source).map_err(Failure::new)?;
+    Ok(json!({ "Job": read.job, "Submission": read.submission }))
+}

@@ -1,0 +1,15 @@
+//! Namespaces, variables, services.
+
+mod namespace;
+
+use crate::Entry;
+
+pub(crate) const COMMANDS: &[Entry] = &[
+    Entry::group("namespace", "Interact with namespaces"),
+    Entry::command::<namespace::Apply>("namespace apply", "Create or update a namespace"),
+    Entry::command::<namespace::Delete>("namespace delete", "Delete a namespace"),
+    Entry::command::<namespace::Inspect>("namespace inspect", "Inspect a namespace"),
+    Entry::command::<namespace::List>("namespace list", "List namespaces"),
+    Entry::command::<namespace::Status>("namespace status", "Display a namespace's status")
+        .arity("This command takes one argument: <namespace>"),
+];

@@ -1,0 +1,99 @@
+//! Standard output and standard error: no panic when the reader has closed the pipe, and colours where they are wanted.
+
+use std::fmt::Arguments;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::exit::Failure;
+
+static COLOURS: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line on standard output.
+#[macro_export]
+macro_rules! outln {
+    () => { $crate::out::write(format_args!("\n")) };
+    ($($arg:tt)*) => { $crate::out::write(format_args!("{}\n", format_args!($($arg)*))) };
+}
+
+/// Prints a line on standard error.
+#[macro_export]
+macro_rules! errln {
+    ($($arg:tt)*) => { $crate::out::complain(format_args!("{}\n", format_args!($($arg)*))) };
+}
+
+/// Writes to standard output. A closed pipe ends the process: its reader needs no more.
+pub fn write(text: Arguments<'_>) {
+    let mut out = std::io::stdout().lock();
+    if out.write_fmt(text).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// Writes bytes to standard output at once.
+pub fn bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// Writes to standard error. There is no place to report that this fails.
+pub fn complain(text: Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_fmt(text);
+}
+
+/// Prints an error on standard error, in red.
+pub fn error(text: &str) {
+    errln!("{}", paint(Colour::Red, text));
+}
+
+/// Prints a warning on standard error, in yellow.
+pub fn warning(text: &str) {
+    errln!("{}", paint(Colour::Yellow, text));
+}
+
+/// Prints the failure of a step after which the command goes on.
+pub fn failure(failure: &Failure) {
+    error(failure.message());
+}
+
+/// A look of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// Headings.
+    Bold,
+    /// Errors, deletions.
+    Red,
+    /// Additions.
+    Green,
+    /// Warnings.
+    Yellow,
+    /// Changes.
+    LightYellow,
+    /// Moves.
+    Blue,
+    /// Changes in place.
+    Cyan,
+}
+
+/// The text in a colour, or as it is where colours are not wanted.
+pub fn paint(colour: Colour, text: &str) -> String {
+    if !COLOURS.load(Ordering::Relaxed) || text.is_empty() {
+        return text.to_owned();
+    }
+    let code = match colour {
+        Colour::Bold => "1",
+        Colour::Red => "31",
+        Colour::Green => "32",
+        Colour::Yellow => "33",
+        Colour::LightYellow => "93",
+        Colour::Blue => "34",
+        Colour::Cyan => "36",
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+/// Decides about colours: `off` goes before `on`, and without both a terminal has them.
+pub(crate) fn choose_colours(off: bool, on: bool) {
+    COLOURS.store(!off && (on || std::io::stdout().is_terminal()), Ordering::Relaxed);
+}

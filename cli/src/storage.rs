@@ -1,0 +1,5 @@
+//! Volumes, plugins, scaling policies.
+
+use crate::Entry;
+
+pub(crate) const COMMANDS: &[Entry] = &[];
