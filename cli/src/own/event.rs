@@ -71,20 +71,20 @@ fn escaped(text: &str) -> String {
 }
 
 /// The lines of an event stream.
-pub(crate) struct Lines {
+pub struct Lines {
     response: reqwest::Response,
     rest: Vec<u8>,
 }
 
 /// Opens the event stream with these parameters.
-pub(crate) async fn follow(api: &Client, query: &str) -> anyhow::Result<Lines> {
+pub async fn follow(api: &Client, query: &str) -> anyhow::Result<Lines> {
     let response = api.open(&format!("/v1/event/stream?{query}")).await?;
     Ok(Lines { response, rest: Vec::new() })
 }
 
 impl Lines {
     /// The next line, or nothing when the agent ended the stream.
-    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<String>> {
+    pub async fn next(&mut self) -> anyhow::Result<Option<String>> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
@@ -99,7 +99,7 @@ impl Lines {
 }
 
 /// One line for each event of a frame, and for its marks.
-pub(crate) fn readable(frame: &Value) -> Vec<String> {
+pub fn readable(frame: &Value) -> Vec<String> {
     if let Some(oldest) = frame["Gap"]["Oldest"].as_u64() {
         return vec![format!("-- older events are gone: the oldest is at index {oldest}")];
     }
