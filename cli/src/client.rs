@@ -222,6 +222,22 @@ impl Client {
         request
     }
 
+    /// The JSON answer of a request with a JSON body.
+    ///
+    /// # Errors
+    /// The request failed.
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, RequestError> {
+        Ok(answer(sent(self.request(method, path).json(body)).await?).await?.value)
+    }
+
+    /// The answer of a request, whatever its status.
+    ///
+    /// # Errors
+    /// The agent was not reached.
+    pub async fn execute(&self, request: reqwest::Request) -> reqwest::Result<reqwest::Response> {
+        self.http.execute(request).await
+    }
+
     /// The connection itself, once the agent has agreed that it becomes a websocket.
     ///
     /// # Errors
