@@ -33,7 +33,9 @@ impl<'t> Line<'t> {
         match &entry.kind {
             Kind::Group | Kind::Alias(_) => self.group(entry.path, &self.words[entry.words()..]),
             Kind::Command { build, run } => {
-                let command = build(Command::new(entry.path).no_binary_name(true).disable_help_flag(true));
+                let command = build(
+                    Command::new(entry.path).no_binary_name(true).disable_help_flag(true).disable_help_subcommand(true),
+                );
                 self.command(entry, command, *run)
             }
         }

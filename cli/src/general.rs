@@ -6,45 +6,46 @@ use crate::args::boolean;
 use crate::client::{Client, Setup};
 use crate::exit::Failure;
 
-/// Options of every command that talks to an agent. A flag goes before its variable.
+/// Options of every command that talks to an agent. A flag goes before its variable. The ids of clap have a prefix, so
+/// that commands may have arguments of the same names.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "General Options")]
 pub struct General {
     /// Address of the agent: `http://`, `https://` or `unix://PATH`; else `NOMAD_ADDR`, else http://127.0.0.1:4646.
-    #[arg(long)]
+    #[arg(id = "general.address", long = "address")]
     pub address: Option<String>,
     /// Region of the request; else `NOMAD_REGION`, else the agent's.
-    #[arg(long)]
+    #[arg(id = "general.region", long = "region")]
     pub region: Option<String>,
     /// Namespace; `*` is all of them, where a list is asked for. Else `NOMAD_NAMESPACE`.
-    #[arg(long)]
+    #[arg(id = "general.namespace", long = "namespace")]
     pub namespace: Option<String>,
     /// Secret of an ACL token; else `NOMAD_TOKEN`.
-    #[arg(long)]
+    #[arg(id = "general.token", long = "token")]
     pub token: Option<String>,
     /// PEM file of the certificates that may sign the agent's; else `NOMAD_CACERT`, else the system's.
-    #[arg(long)]
+    #[arg(id = "general.ca_cert", long = "ca-cert")]
     pub ca_cert: Option<String>,
     /// Directory of such files; else `NOMAD_CAPATH`.
-    #[arg(long)]
+    #[arg(id = "general.ca_path", long = "ca-path")]
     pub ca_path: Option<String>,
     /// Certificate (PEM) of this program; else `NOMAD_CLIENT_CERT`.
-    #[arg(long)]
+    #[arg(id = "general.client_cert", long = "client-cert")]
     pub client_cert: Option<String>,
     /// Its key; else `NOMAD_CLIENT_KEY`.
-    #[arg(long)]
+    #[arg(id = "general.client_key", long = "client-key")]
     pub client_key: Option<String>,
     /// Name that the agent's certificate must have; else `NOMAD_TLS_SERVER_NAME`, else the address's host.
-    #[arg(long)]
+    #[arg(id = "general.tls_server_name", long = "tls-server-name")]
     pub tls_server_name: Option<String>,
     /// Do not check the agent's certificate; also `NOMAD_SKIP_VERIFY`.
-    #[arg(long, alias = "insecure")]
+    #[arg(id = "general.tls_skip_verify", long = "tls-skip-verify", alias = "insecure")]
     pub tls_skip_verify: bool,
     /// No colours; also `NOMAD_CLI_NO_COLOR`.
-    #[arg(long)]
+    #[arg(id = "general.no_color", long = "no-color")]
     pub no_color: bool,
     /// Colours without a terminal; also `NOMAD_CLI_FORCE_COLOR`.
-    #[arg(long)]
+    #[arg(id = "general.force_color", long = "force-color")]
     pub force_color: bool,
 }
 

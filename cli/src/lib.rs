@@ -69,3 +69,21 @@ pub fn main(program: &str, typed: Vec<String>, more: &[Entry]) -> Exit {
     let table: Vec<&Entry> = AREAS.iter().copied().flatten().chain(more).collect();
     find::Line::new(table, program.to_owned(), typed).run()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Kind;
+
+    #[test]
+    fn commands_are_in_the_table_once_with_sound_arguments() {
+        let table: Vec<&Entry> = AREAS.iter().copied().flatten().collect();
+        for entry in &table {
+            if let Kind::Command { build, .. } = entry.kind {
+                build(clap::Command::new(entry.path).no_binary_name(true).disable_help_flag(true)).debug_assert();
+            }
+            let same = table.iter().filter(|other| other.path == entry.path).count();
+            assert_eq!(same, 1, "{} is in the table once", entry.path);
+        }
+    }
+}

@@ -41,7 +41,7 @@ impl Run for Apply {
                 namespace[key] = Value::String(given);
             }
         }
-        client.put("/v1/namespaces", &namespace).await.tried("Error applying namespace")?;
+        client.put("/v1/namespace", &namespace).await.tried("Error applying namespace")?;
         outln!("Successfully applied namespace \"{}\"!", text(&namespace["Name"]));
         Ok(Exit::DONE)
     }
@@ -149,6 +149,7 @@ impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
         self.format.wanted()?;
         let namespaces = self.general.client()?.get("/v1/namespaces").await.tried("Error retrieving namespaces")?;
+        let namespaces = without_hashes(namespaces);
         if !self.format.print(&namespaces)? {
             outln!("{}", rows(&namespaces));
         }
@@ -226,6 +227,14 @@ fn show(namespace: &Value) {
     }
 }
 
+/// The reference's client does not know the hashes, so its data does not have them.
+fn without_hashes(mut namespaces: Value) -> Value {
+    for namespace in namespaces.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        namespace.remove("Hash");
+    }
+    namespaces
+}
+
 /// Texts of a list, with commas between.
 fn names(list: &Value) -> String {
     list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(",")
@@ -234,7 +243,7 @@ fn names(list: &Value) -> String {
 /// The namespace with this name, or the only one whose name begins so. `None`: there are several, and they were listed.
 async fn find(client: &Client, typed: &str) -> Result<Option<Value>, Failure> {
     let found = client.get(&with_query("/v1/namespaces", &[("prefix", typed)])).await;
-    let found = found.tried("Error retrieving namespaces")?;
+    let found = without_hashes(found.tried("Error retrieving namespaces")?);
     let all = found.as_array().map(Vec::as_slice).unwrap_or_default();
     match all {
         [] => Err(Failure::new(format!("Error retrieving namespaces: Namespace {typed:?} matched no namespaces"))),
