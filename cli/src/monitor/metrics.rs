@@ -76,14 +76,14 @@ mod tests {
             "ClassExhausted": {"c": 1}, "DimensionExhausted": {"memory": 1}, "QuotaExhausted": ["cpu"],
         });
         expect![[r#"
-              * No nodes were eligible for evaluation
-              * No nodes are available in datacenter "dc2"
-              * Class "c": 1 nodes excluded by filter
-              * Constraint "${meta.x} = y": 1 nodes excluded by filter
-              * Resources exhausted on 1 nodes
-              * Class "c" exhausted on 1 nodes
-              * Dimension "memory" exhausted on 1 nodes
-              * Quota limit hit "cpu""#]]
-        .assert_eq(&lines(&metric, false, "  "));
+            * No nodes were eligible for evaluation
+            * No nodes are available in datacenter "dc2"
+            * Class "c": 1 nodes excluded by filter
+            * Constraint "${meta.x} = y": 1 nodes excluded by filter
+            * Resources exhausted on 1 nodes
+            * Class "c" exhausted on 1 nodes
+            * Dimension "memory" exhausted on 1 nodes
+            * Quota limit hit "cpu""#]]
+        .assert_eq(&lines(&metric, false, ""));
     }
 }
