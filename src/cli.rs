@@ -2,6 +2,7 @@
 //! `songline-cli`.
 
 mod agent;
+mod config;
 mod dev;
 mod import;
 mod log;
@@ -17,6 +18,8 @@ use songline_cli::{Context, Entry, Exit, General, Outcome, Run, RunHere, outln};
 /// Commands that `songline-cli` does not have.
 const COMMANDS: &[Entry] = &[
     Entry::here::<agent::Options>("agent", "Run an agent: a server, a node, or both"),
+    Entry::group("config", "Interact with configurations"),
+    Entry::here::<config::Validate>("config validate", "Validate configuration files and directories"),
     Entry::here::<dev::Options>("dev", "Start an agent for this machine, run a job file and print what happens"),
     Entry::tree_here::<log::Command>("log", "Look into the log of a server that is not running"),
     Entry::tree::<snapshot::Command>("snapshot", "Save, restore and inspect snapshot archives"),

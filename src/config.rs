@@ -159,6 +159,16 @@ impl AgentConfig {
         addresses
     }
 
+    /// Checks that a node without a server has servers to connect to: flags may name those that files do not.
+    pub fn check_servers_known(&self) -> anyhow::Result<()> {
+        if self.client.is_some() && self.server.is_none() && self.server_addresses().is_empty() {
+            anyhow::bail!(
+                "client: an agent without a server needs servers: name them in client.servers or client.server_join"
+            );
+        }
+        Ok(())
+    }
+
     /// Validates the settings. An error names a missing or contradicting setting.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.server.is_none() && self.client.is_none() {
@@ -193,11 +203,6 @@ impl AgentConfig {
         }
         if let Some(client) = &self.client {
             self.client_join.check("client.server_join")?;
-            if self.server.is_none() && self.server_addresses().is_empty() {
-                anyhow::bail!(
-                    "client: an agent without a server needs servers: name them in client.servers or client.server_join"
-                );
-            }
             if client.min_dynamic_port > client.max_dynamic_port {
                 let (min, max) = (client.min_dynamic_port, client.max_dynamic_port);
                 anyhow::bail!("Invalid dynamic port range: min_dynamic_port={min} and max_dynamic_port={max}");

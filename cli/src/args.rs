@@ -176,6 +176,18 @@ fn is_integer(arg: &Arg) -> bool {
     id == TypeId::of::<i64>() || id == TypeId::of::<u64>() || id == TypeId::of::<i32>() || id == TypeId::of::<usize>()
 }
 
+/// A boolean that takes a word of its own: `-memory-oversubscription false`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Truth(pub(crate) bool);
+
+impl std::str::FromStr for Truth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        boolean(text).map(Truth).ok_or_else(|| "parse error".to_owned())
+    }
+}
+
 /// Booleans as Go reads them.
 pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {

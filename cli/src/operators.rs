@@ -8,6 +8,7 @@ mod raft;
 mod scheduler;
 mod server;
 mod snapshot;
+mod tls;
 mod ui;
 
 use crate::Entry;
@@ -68,6 +69,13 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .arity("This command takes one argument: <filename>"),
     Entry::command::<snapshot::Restore>("operator snapshot restore", "Restore an archive of the state")
         .arity("This command takes one argument: <filename>"),
+    Entry::group("tls", "Make certificates of agents"),
+    Entry::group("tls ca", "Make an authority"),
+    Entry::command::<tls::CaCreate>("tls ca create", "Make an authority"),
+    Entry::command::<tls::CaInfo>("tls ca info", "Show the certificate of an authority"),
+    Entry::group("tls cert", "Make certificates"),
+    Entry::command::<tls::CertCreate>("tls cert create", "Make a certificate"),
+    Entry::command::<tls::CertInfo>("tls cert info", "Show a certificate"),
     Entry::alias("server-members", "server members").deprecated(),
     Entry::alias("server-join", "server join").deprecated(),
     Entry::alias("server-force-leave", "server force-leave").deprecated(),

@@ -39,6 +39,7 @@ fn read(options: Options) -> anyhow::Result<AgentConfig> {
         eprintln!("Warning: {warning}");
     }
     config.check()?;
+    config.check_servers_known()?;
     Ok(config)
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, Str};
 
 use crate::alloc::AllocStub;
@@ -54,25 +55,38 @@ pub struct JobRegisterResponse {
     pub meta: QueryMeta,
 }
 
-/// `JobDeregisterResponse` of the wire.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "PascalCase")]
+/// Answer to the stop of a job: `JobDeregisterResponse` of the reference.
+#[derive(Debug, Default)]
 pub struct JobDeregisterResponse {
     /// Id of the created evaluation.
-    #[serde(rename = "EvalID")]
     pub eval_id: EvalId,
     /// Index of the evaluation.
     pub eval_create_index: u64,
     /// Modify index of the job.
     pub job_modify_index: u64,
     /// Id of the evaluation that releases volumes.
-    #[serde(rename = "VolumeEvalID")]
     pub volume_eval_id: EvalId,
     /// Index of that evaluation.
     pub volume_eval_index: u64,
     /// Index and metadata.
-    #[serde(flatten)]
     pub meta: QueryMeta,
+}
+
+/// The members are in alphabetical order, as scripts that print the answer have seen them.
+impl Serialize for JobDeregisterResponse {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_map(Some(9))?;
+        members.serialize_entry("EvalCreateIndex", &self.eval_create_index)?;
+        members.serialize_entry("EvalID", &self.eval_id)?;
+        members.serialize_entry("Index", &self.meta.index)?;
+        members.serialize_entry("JobModifyIndex", &self.job_modify_index)?;
+        members.serialize_entry("KnownLeader", &self.meta.known_leader)?;
+        members.serialize_entry("LastContact", &self.meta.last_contact)?;
+        members.serialize_entry("NextToken", &self.meta.next_token)?;
+        members.serialize_entry("VolumeEvalID", &self.volume_eval_id)?;
+        members.serialize_entry("VolumeEvalIndex", &self.volume_eval_index)?;
+        members.end()
+    }
 }
 
 /// `JobPlanResponse` of the wire.

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::args::Truth;
 use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
@@ -45,7 +46,7 @@ pub(crate) struct SetConfig {
     general: General,
     /// Whether dead servers are removed when new ones have come in their place.
     #[arg(long)]
-    cleanup_dead_servers: Option<bool>,
+    cleanup_dead_servers: Option<Truth>,
     /// Longest silence of a healthy server, such as `200ms`.
     #[arg(long)]
     last_contact_threshold: Option<String>,
@@ -60,13 +61,13 @@ pub(crate) struct SetConfig {
     server_stabilization_time: Option<String>,
     /// Accepted for compatibility: redundancy zones are not built.
     #[arg(long)]
-    enable_redundancy_zones: Option<bool>,
+    enable_redundancy_zones: Option<Truth>,
     /// Accepted for compatibility: upgrade migrations are not built.
     #[arg(long)]
-    disable_upgrade_migration: Option<bool>,
+    disable_upgrade_migration: Option<Truth>,
     /// Accepted for compatibility: custom upgrades are not built.
     #[arg(long)]
-    enable_custom_upgrades: Option<bool>,
+    enable_custom_upgrades: Option<Truth>,
     /// Only apply while the configuration was last changed at this index.
     #[arg(long)]
     cas: Option<u64>,
@@ -75,14 +76,14 @@ pub(crate) struct SetConfig {
 impl SetConfig {
     fn wanted(&self) -> Vec<(&'static str, Value)> {
         let all = [
-            ("CleanupDeadServers", self.cleanup_dead_servers.map(|value| json!(value))),
+            ("CleanupDeadServers", self.cleanup_dead_servers.map(|Truth(truth)| json!(truth))),
             ("LastContactThreshold", self.last_contact_threshold.as_ref().map(|value| json!(value))),
             ("MaxTrailingLogs", self.max_trailing_logs.map(|value| json!(value))),
             ("MinQuorum", self.min_quorum.map(|value| json!(value))),
             ("ServerStabilizationTime", self.server_stabilization_time.as_ref().map(|value| json!(value))),
-            ("EnableRedundancyZones", self.enable_redundancy_zones.map(|value| json!(value))),
-            ("DisableUpgradeMigration", self.disable_upgrade_migration.map(|value| json!(value))),
-            ("EnableCustomUpgrades", self.enable_custom_upgrades.map(|value| json!(value))),
+            ("EnableRedundancyZones", self.enable_redundancy_zones.map(|Truth(truth)| json!(truth))),
+            ("DisableUpgradeMigration", self.disable_upgrade_migration.map(|Truth(truth)| json!(truth))),
+            ("EnableCustomUpgrades", self.enable_custom_upgrades.map(|Truth(truth)| json!(truth))),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }

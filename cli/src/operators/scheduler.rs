@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::args::Truth;
 use crate::client::{Client, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
@@ -27,8 +28,9 @@ pub(crate) struct GetConfig {
 impl Run for GetConfig {
     async fn run(self, _: &Context) -> Outcome {
         self.format.wanted()?;
+        let started = std::time::Instant::now();
         let answer = configuration(&self.general.client()?).await?;
-        if self.format.print(&answer)? {
+        if self.format.print(&as_data(&answer, started.elapsed()))? {
             return Ok(Exit::DONE);
         }
         let config = &answer["SchedulerConfig"];
@@ -51,6 +53,17 @@ impl Run for GetConfig {
     }
 }
 
+/// The answer with the names of the reference's client: the index, and the time of the request in nanoseconds.
+fn as_data(answer: &Value, took: std::time::Duration) -> Value {
+    let mut data = answer.clone();
+    if let Some(fields) = data.as_object_mut() {
+        let index = fields.remove("Index").unwrap_or_default();
+        fields.insert("LastIndex".to_owned(), index);
+        fields.insert("RequestTime".to_owned(), json!(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)));
+    }
+    data
+}
+
 /// Arguments of `operator scheduler set-config`.
 #[derive(Args)]
 pub(crate) struct SetConfig {
@@ -64,25 +77,25 @@ pub(crate) struct SetConfig {
     scheduler_algorithm: Option<String>,
     /// Whether tasks may use more memory than they reserve.
     #[arg(long)]
-    memory_oversubscription: Option<bool>,
+    memory_oversubscription: Option<Truth>,
     /// Whether job registrations are refused.
     #[arg(long)]
-    reject_job_registration: Option<bool>,
+    reject_job_registration: Option<Truth>,
     /// Whether evaluations wait.
     #[arg(long)]
-    pause_eval_broker: Option<bool>,
+    pause_eval_broker: Option<Truth>,
     /// Whether batch jobs preempt others.
     #[arg(long)]
-    preempt_batch_scheduler: Option<bool>,
+    preempt_batch_scheduler: Option<Truth>,
     /// Whether service jobs preempt others.
     #[arg(long)]
-    preempt_service_scheduler: Option<bool>,
+    preempt_service_scheduler: Option<Truth>,
     /// Whether sysbatch jobs preempt others.
     #[arg(long)]
-    preempt_sysbatch_scheduler: Option<bool>,
+    preempt_sysbatch_scheduler: Option<Truth>,
     /// Whether system jobs preempt others.
     #[arg(long)]
-    preempt_system_scheduler: Option<bool>,
+    preempt_system_scheduler: Option<Truth>,
 }
 
 impl SetConfig {
@@ -96,13 +109,22 @@ impl SetConfig {
     fn change(&self, config: &mut Value) {
         let all = [
             ("/SchedulerAlgorithm", self.scheduler_algorithm.as_ref().map(|name| json!(name))),
-            ("/MemoryOversubscriptionEnabled", self.memory_oversubscription.map(Value::from)),
-            ("/RejectJobRegistration", self.reject_job_registration.map(Value::from)),
-            ("/PauseEvalBroker", self.pause_eval_broker.map(Value::from)),
-            ("/PreemptionConfig/BatchSchedulerEnabled", self.preempt_batch_scheduler.map(Value::from)),
-            ("/PreemptionConfig/ServiceSchedulerEnabled", self.preempt_service_scheduler.map(Value::from)),
-            ("/PreemptionConfig/SysBatchSchedulerEnabled", self.preempt_sysbatch_scheduler.map(Value::from)),
-            ("/PreemptionConfig/SystemSchedulerEnabled", self.preempt_system_scheduler.map(Value::from)),
+            ("/MemoryOversubscriptionEnabled", self.memory_oversubscription.map(|Truth(truth)| json!(truth))),
+            ("/RejectJobRegistration", self.reject_job_registration.map(|Truth(truth)| json!(truth))),
+            ("/PauseEvalBroker", self.pause_eval_broker.map(|Truth(truth)| json!(truth))),
+            ("/PreemptionConfig/BatchSchedulerEnabled", self.preempt_batch_scheduler.map(|Truth(truth)| json!(truth))),
+            (
+                "/PreemptionConfig/ServiceSchedulerEnabled",
+                self.preempt_service_scheduler.map(|Truth(truth)| json!(truth)),
+            ),
+            (
+                "/PreemptionConfig/SysBatchSchedulerEnabled",
+                self.preempt_sysbatch_scheduler.map(|Truth(truth)| json!(truth)),
+            ),
+            (
+                "/PreemptionConfig/SystemSchedulerEnabled",
+                self.preempt_system_scheduler.map(|Truth(truth)| json!(truth)),
+            ),
         ];
         for (place, value) in all {
             if let (Some(there), Some(value)) = (config.pointer_mut(place), value) {
