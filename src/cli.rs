@@ -35,7 +35,7 @@ pub fn main() -> ExitCode {
     let rest: Vec<OsString> = args.collect();
     // A task's executor is this same program: this process must do nothing else.
     if rest.first().is_some_and(|arg| arg == "executor") {
-        return songline_client::executor_main(rest.into_iter());
+        return songline_client::executor_main(rest.into_iter().skip(1));
     }
     let mut words: Vec<String> = rest.into_iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     if words.first().is_some_and(|word| matches!(word.as_str(), "-v" | "-version" | "--version")) {

@@ -155,6 +155,7 @@ mod tests {
         let warnings = file::apply(&flags.document(), &mut config)?;
         assert!(warnings.is_empty(), "{warnings:?}");
         config.check()?;
+        config.check_servers_known()?;
         Ok(config)
     }
 
