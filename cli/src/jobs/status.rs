@@ -1,0 +1,219 @@
+//! `job status`: all jobs, or one of them.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::lists::{allocs, evals, items, jobs, state};
+use super::run::{next_launch, route};
+use super::stop::found;
+use crate::client::{Client, escape, text, with_query};
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::layout::{block, indented, list, section};
+use crate::values::time;
+use crate::{Context, General, monitor, outln};
+
+/// Most groups whose failed placement is shown.
+const FAILED_GROUPS_MAX: usize = 5;
+
+/// Arguments of `job status`.
+#[derive(Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    general: General,
+    /// Print full ids and times.
+    #[arg(long)]
+    verbose: bool,
+    /// Show the job only.
+    #[arg(long)]
+    short: bool,
+    /// Show evaluations, too.
+    #[arg(long)]
+    evals: bool,
+    /// Show allocations of purged jobs of this id, too.
+    #[arg(long)]
+    all_allocs: bool,
+    /// Id of the job, or its beginning.
+    job: Option<String>,
+}
+
+impl crate::Run for Status {
+    async fn run(self, _: &Context) -> Outcome {
+        let Some(typed) = &self.job else { return self.all().await };
+        let (client, id) = found(&self.general, typed).await?;
+        let job = client.get(&route(&id, "")).await.tried("Error querying job")?;
+        outln!("{}", block(&head(&job)));
+        if self.short {
+            return Ok(Exit::DONE);
+        }
+        if job["ParameterizedJob"].is_object() && job["Dispatched"] != true {
+            return parameterized(&client, &job).await;
+        }
+        if job["Periodic"].is_object() {
+            return periodic(&client, &job).await;
+        }
+        self.details(&client, &job).await
+    }
+}
+
+impl Status {
+    async fn all(&self) -> Outcome {
+        let found = self.general.client()?.get("/v1/jobs").await.tried("Error querying jobs")?;
+        match items(&found) {
+            [] => outln!("No running jobs"),
+            found => outln!("{}", jobs(found, self.general.all_namespaces())),
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn details(&self, client: &Client, job: &Value) -> Outcome {
+        let id = text(&job["ID"]);
+        let get = |rest: &str| route(id, rest);
+        summary(client, id).await?;
+        let all = client.get(&get("/evaluations")).await.tried("Error querying job evaluations")?;
+        if self.verbose || self.evals {
+            section("Evaluations", &evals(items(&all), self.verbose));
+        }
+        failures(items(&all), self.verbose);
+        let deployment = client.get(&get("/deployment")).await.tried("Error querying latest job deployment")?;
+        if !deployment.is_null() {
+            section("Latest Deployment", &latest(&deployment, self.verbose));
+        }
+        let every = if self.all_allocs { "true" } else { "" };
+        let path = with_query(&get("/allocations"), &[("all", every)]);
+        let found = client.get(&path).await.tried("Error querying job allocations")?;
+        section("Allocations", &allocs(items(&found), self.verbose, true));
+        Ok(Exit::DONE)
+    }
+}
+
+fn head(job: &Value) -> Vec<(&'static str, String)> {
+    let is = |key: &str| job[key].is_object().to_string();
+    let datacenters: Vec<&str> = items(&job["Datacenters"]).iter().map(text).collect();
+    let mut pairs = vec![
+        ("ID", text(&job["ID"]).to_owned()),
+        ("Name", text(&job["Name"]).to_owned()),
+        ("Submit Date", time(job["SubmitTime"].as_i64().unwrap_or(0))),
+        ("Type", text(&job["Type"]).to_owned()),
+        ("Priority", job["Priority"].to_string()),
+        ("Datacenters", datacenters.join(",")),
+        ("Namespace", text(&job["Namespace"]).to_owned()),
+        ("Node Pool", text(&job["NodePool"]).to_owned()),
+        ("Status", state(job)),
+        ("Periodic", is("Periodic")),
+        ("Parameterized", is("ParameterizedJob")),
+    ];
+    let token = text(&job["DispatchIdempotencyToken"]);
+    if !token.is_empty() {
+        pairs.push(("Idempotency Token", token.to_owned()));
+    }
+    if job["Periodic"].is_object() && !job["ParameterizedJob"].is_object() {
+        let next = if job["Stop"] == true { Some("none (job stopped)".to_owned()) } else { next_launch(job) };
+        pairs.extend(next.map(|next| ("Next Periodic Launch", next)));
+    }
+    pairs
+}
+
+/// The latest deployment: its block without the job, then its groups.
+fn latest(deployment: &Value, verbose: bool) -> String {
+    let whole = monitor::deployment_block(deployment, verbose);
+    let (_, rest) = whole.split_once("\n\n").unwrap_or((&whole, ""));
+    let head = block(&[
+        ("ID", crate::ids::shown(text(&deployment["ID"]), verbose)),
+        ("Status", text(&deployment["Status"]).to_owned()),
+        ("Description", text(&deployment["StatusDescription"]).to_owned()),
+    ]);
+    if rest.is_empty() { head } else { format!("{head}\n\n{rest}") }
+}
+
+async fn summary(client: &Client, id: &str) -> Result<(), Failure> {
+    let summary = client.get(&route(id, "/summary")).await.tried("Error querying job summary")?;
+    let states = ["Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"];
+    let groups: BTreeMap<&String, &Value> = summary["Summary"].as_object().into_iter().flatten().collect();
+    let row = |(name, counts): (&&String, &&Value)| {
+        let mut cells = vec![(*name).clone()];
+        cells.extend(states.map(|state| counts[state].as_i64().unwrap_or(0).to_string()));
+        cells
+    };
+    let headings: Vec<&str> = ["Task Group"].into_iter().chain(states).collect();
+    section("Summary", &list(&headings, &groups.iter().map(row).collect::<Vec<_>>()));
+    let children = &summary["Children"];
+    let any = ["Pending", "Running", "Dead"].iter().any(|state| children[*state].as_i64().unwrap_or(0) > 0);
+    if any {
+        section("Children Job Summary", &children_row(children));
+    }
+    Ok(())
+}
+
+fn children_row(children: &Value) -> String {
+    let states = ["Pending", "Running", "Dead"];
+    list(&states, &[states.map(|state| children[state].as_i64().unwrap_or(0).to_string()).to_vec()])
+}
+
+/// The newest failed placement, while an evaluation is blocked.
+fn failures(evals: &[Value], verbose: bool) {
+    if !evals.iter().any(|eval| text(&eval["Status"]) == "blocked") {
+        return;
+    }
+    let failed = |eval: &&Value| eval["FailedTGAllocs"].as_object().is_some_and(|groups| !groups.is_empty());
+    let newest = evals.iter().filter(failed).max_by_key(|eval| eval["CreateIndex"].as_u64());
+    let Some(newest) = newest else { return };
+    let groups: BTreeMap<&String, &Value> = newest["FailedTGAllocs"].as_object().into_iter().flatten().collect();
+    let mut parts: Vec<String> = Vec::new();
+    for (name, metric) in groups.iter().take(FAILED_GROUPS_MAX) {
+        let lines = monitor::metric_lines(metric, verbose, "  ");
+        parts.push(format!("Task Group \"{name}\":\n{lines}"));
+    }
+    if groups.len() > FAILED_GROUPS_MAX {
+        parts.push(format!(
+            "Placement failures truncated. To see remainder run:\nnomad eval status {}",
+            text(&newest["ID"])
+        ));
+    }
+    section("Placement Failure", &parts.join("\n\n"));
+}
+
+async fn children(client: &Client, job: &Value, infix: &str) -> Result<Vec<Value>, Failure> {
+    let id = text(&job["ID"]);
+    let prefix = format!("{id}{infix}");
+    let found = client.get(&format!("/v1/jobs?prefix={}", escape(&prefix))).await.tried("Error querying job")?;
+    Ok(items(&found).iter().filter(|child| text(&child["ParentID"]) == id).cloned().collect())
+}
+
+fn child_rows(children: &[Value]) -> String {
+    let row = |child: &Value| vec![text(&child["ID"]).to_owned(), state(child)];
+    list(&["ID", "Status"], &children.iter().map(row).collect::<Vec<_>>())
+}
+
+async fn periodic(client: &Client, job: &Value) -> Outcome {
+    let summary = client.get(&route(text(&job["ID"]), "/summary")).await.tried("Error querying job summary")?;
+    section("Children Job Summary", &children_row(&summary["Children"]));
+    let launched = children(client, job, "/periodic-").await?;
+    if launched.is_empty() {
+        outln!("\nNo instances of periodic job found");
+    } else {
+        section("Previously Launched Jobs", &child_rows(&launched));
+    }
+    Ok(Exit::DONE)
+}
+
+async fn parameterized(client: &Client, job: &Value) -> Outcome {
+    let config = &job["ParameterizedJob"];
+    let names = |key: &str| items(&config[key]).iter().map(text).collect::<Vec<_>>().join(", ");
+    let pairs = [
+        ("Payload", text(&config["Payload"]).to_owned()),
+        ("Required Metadata", names("MetaRequired")),
+        ("Optional Metadata", names("MetaOptional")),
+    ];
+    section("Parameterized Job", &indented(&block(&pairs), ""));
+    let summary = client.get(&route(text(&job["ID"]), "/summary")).await.tried("Error querying job summary")?;
+    section("Parameterized Job Summary", &children_row(&summary["Children"]));
+    let dispatched = children(client, job, "/dispatch-").await?;
+    if dispatched.is_empty() {
+        outln!("\nNo dispatched instances of parameterized job found");
+    } else {
+        section("Dispatched Jobs", &child_rows(&dispatched));
+    }
+    Ok(Exit::DONE)
+}
