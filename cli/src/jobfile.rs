@@ -44,33 +44,33 @@ impl JobFile {
     pub async fn read(&self, path: &str) -> Result<ReadJob, Failure> {
         self.check().map_err(|reason| Failure::of("Invalid job options", reason))?;
         let source = fetch(path).await.map_err(|error| Failure::of("Error getting job struct", error))?;
-        let name = if path == "-" { "stdin" } else { path };
-        self.parse(name, source).map_err(|error| Failure::of("Error getting job struct", error))
+        self.parse(path, source).map_err(|error| Failure::of("Error getting job struct", error))
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let vars = [(!self.var.is_empty(), "-var"), (!self.var_file.is_empty(), "-var-file")];
-        let vars = vars.into_iter().find(|(given, _)| *given).map(|(_, name)| name);
-        match (self.json, self.hcl1, vars) {
-            (true, true, _) => Err("-json and -hcl1 cannot be used together"),
-            (true, _, Some("-var")) => Err("-json and -var cannot be used together"),
-            (true, _, Some(_)) => Err("-json and -var-file cannot be used together"),
-            (_, true, Some("-var")) => Err("-hcl1 and -var cannot be used together"),
-            (_, true, Some(_)) => Err("-hcl1 and -var-file cannot be used together"),
-            (_, _, None) | (false, false, Some(_)) => Ok(()),
+        let has_variables = !self.var.is_empty() || !self.var_file.is_empty();
+        match (self.json, self.hcl1) {
+            (true, true) => Err("cannot parse job file as HCL and JSON."),
+            (true, false) if has_variables => Err("cannot use variables with JSON files."),
+            (false, true) if has_variables => Err("cannot use variables with HCLv1."),
+            _ => Ok(()),
         }
     }
 
-    fn parse(&self, name: &str, source: String) -> Result<ReadJob, String> {
+    fn parse(&self, path: &str, source: String) -> Result<ReadJob, String> {
         if self.json {
-            let value: Value =
-                serde_json::from_str(&source).map_err(|error| format!("Failed to parse JSON job: {error}"))?;
+            let value: Value = serde_json::from_str(&source)
+                .map_err(|error| format!("Failed to parse JSON job: {}", of_json(&error, &source)))?;
             let job = value.get("Job").cloned().unwrap_or(value);
             return Ok(ReadJob { job, submission: json!({ "Source": source, "Format": "json" }) });
         }
         let mut files = String::new();
         for file in &self.var_file {
-            files.push_str(&input::read(file).map_err(|error| error.message().to_owned())?);
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                let reason = format!("failed to read {file:?}: open {file}: {}", words(&error));
+                format!("Error parsing job file from {path}:\nunable to parse var file: <nil>: Failed to read file; {reason}")
+            })?;
+            files.push_str(&text);
             files.push('\n');
         }
         let environment = std::env::vars()
@@ -87,11 +87,11 @@ impl JobFile {
             flags: flags.iter().cloned().collect(),
             strict: self.hcl2_strict && !self.hcl1,
             hclv1: self.hcl1,
-            filename: name.to_owned(),
+            filename: if path == "-" { "stdin" } else { path }.to_owned(),
             entropy: uuid::Uuid::new_v4().as_u128(),
         };
         let job = jobspec::parse(&source, &options)
-            .map_err(|found| format!("Error parsing job file from {name}:\n{found}"))?;
+            .map_err(|found| format!("Error parsing job file from {path}:\n{found}"))?;
         let mut merged: Map<String, Value> =
             options.environment.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         merged.extend(flags.into_iter().map(|(name, value)| (name, Value::String(value))));
@@ -114,7 +114,36 @@ async fn fetch(path: &str) -> Result<String, String> {
         let answer = answer.map_err(|error| format!("Error fetching {path}: {error}"))?;
         return answer.text().await.map_err(|error| format!("Error fetching {path}: {error}"));
     }
-    input::read(path).map_err(|error| error.message().to_owned())
+    if path == "-" {
+        return input::read(path).map_err(|error| error.message().to_owned());
+    }
+    std::fs::read_to_string(path).map_err(|error| {
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        format!("Error getting jobfile from {path:?}: source path error: stat {}: {}", whole.display(), words(&error))
+    })
+}
+
+/// The words of Go about an error of a file.
+fn words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The words of Go about a text that is not JSON.
+fn of_json(error: &serde_json::Error, source: &str) -> String {
+    if error.is_eof() {
+        return "unexpected EOF".to_owned();
+    }
+    let line = source.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
+    match line.chars().nth(error.column().saturating_sub(1)) {
+        Some(found) if error.to_string().starts_with("expected value") => {
+            format!("invalid character {found:?} looking for beginning of value")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The body of a registration from a file, HCL or JSON by its content.

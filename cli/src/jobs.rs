@@ -1,9 +1,12 @@
 //! Jobs.
 
 mod act;
+mod diff;
 mod dispatch;
 mod inspect;
 pub(crate) mod lists;
+mod plan;
+mod restart;
 mod run;
 mod scale;
 mod status;
@@ -25,8 +28,15 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("job periodic", "Interact with periodic jobs"),
     Entry::command::<dispatch::Force>("job periodic force", "Launch a periodic job now")
         .arity("This command takes one argument: <job id>"),
+    Entry::command::<plan::Plan>("job plan", "Show what a job file would change")
+        .arity("This command takes one argument: <path>")
+        .misuse(plan::FAILED),
     Entry::command::<act::Promote>("job promote", "Promote the canaries of a job")
         .arity("This command takes one argument: <job id>"),
+    Entry::command::<restart::Restart>("job restart", "Restart the allocations of a job")
+        .arity("This command takes one argument: <job>"),
+    Entry::command::<inspect::History>("job history", "Show the versions of a job")
+        .arity("This command takes one argument: <job>"),
     Entry::command::<act::Revert>("job revert", "Return to an earlier version of a job")
         .arity("This command takes two arguments: <job> <version>"),
     Entry::command::<run::Run>("job run", "Register a job, or change one")

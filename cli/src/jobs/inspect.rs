@@ -3,12 +3,15 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::diff;
 use super::lists::{allocs, deployments, items};
 use super::run::route;
 use super::stop::found;
 use crate::client::{Client, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
+use crate::layout::block;
+use crate::values::time;
 use crate::{Context, General, format, monitor, outln};
 
 /// Arguments of `job inspect`.
@@ -29,12 +32,35 @@ impl crate::Run for Inspect {
     async fn run(self, _: &Context) -> Outcome {
         self.format.wanted()?;
         let (client, id) = found(&self.general, &self.job).await?;
-        let job = version(&client, &id, self.version.as_deref()).await.tried("Error inspecting job")?;
+        let mut job = version(&client, &id, self.version.as_deref()).await.tried("Error inspecting job")?;
+        as_data(&mut job);
         // A template gets the job itself.
         if self.format.json || !self.format.print(&job)? {
             outln!("{}", format::json(&json!({ "Job": job })));
         }
         Ok(Exit::DONE)
+    }
+}
+
+/// Gives a job the members of the reference's client: those that it does not know are left out, those that an answer
+/// does not have are null.
+pub(super) fn as_data(job: &mut Value) {
+    for key in ["Migrate", "Reschedule", "Update"] {
+        if job.get(key).is_none() {
+            job[key] = Value::Null;
+        }
+    }
+    for group in job["TaskGroups"].as_array_mut().into_iter().flatten() {
+        for task in group["Tasks"].as_array_mut().into_iter().flatten() {
+            if task["CSIPluginConfig"].is_null()
+                && let Some(members) = task.as_object_mut()
+            {
+                members.remove("CSIPluginConfig");
+            }
+            if let Some(logs) = task["LogConfig"].as_object_mut() {
+                logs.entry("Enabled").or_insert(Value::Null);
+            }
+        }
     }
 }
 
@@ -47,6 +73,79 @@ async fn version(client: &Client, id: &str, typed: Option<&str>) -> Result<Value
     let answer = client.get(&route(id, "/versions")).await.map_err(|error| error.to_string())?;
     let found = items(&answer["Versions"]).iter().find(|job| job["Version"].as_u64() == Some(wanted));
     found.cloned().ok_or_else(|| format!("job {id:?} with version {wanted} couldn't be found"))
+}
+
+/// Arguments of `job history`.
+#[derive(Args)]
+pub(crate) struct History {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    /// Show what differs from the version before.
+    #[arg(long = "p")]
+    differences: bool,
+    /// Show the whole job of each version.
+    #[arg(long)]
+    full: bool,
+    /// Show this version only.
+    #[arg(long)]
+    version: Option<String>,
+    /// Id of the job, or its beginning.
+    job: String,
+}
+
+impl crate::Run for History {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        if self.full && (self.format.json || self.format.template.is_some()) {
+            return Err(Failure::new("-json and -t are exclusive with -p and -full"));
+        }
+        let (client, id) = found(&self.general, &self.job).await?;
+        let diffs = if self.differences { "true" } else { "false" };
+        let path = with_query(&route(&id, "/versions"), &[("diffs", diffs)]);
+        let answer = client.get(&path).await.tried("Error retrieving job versions")?;
+        let mut versions = items(&answer["Versions"]).to_vec();
+        let diffs = items(&answer["Diffs"]).to_vec();
+        let mut pairs: Vec<(Value, Option<Value>)> =
+            versions.drain(..).enumerate().map(|(at, job)| (job, diffs.get(at).cloned())).collect();
+        if let Some(typed) = self.version.as_deref().filter(|typed| !typed.is_empty()) {
+            let wanted: u64 = typed.parse().tried(&format!("Error parsing version value {typed:?}"))?;
+            pairs.retain(|(job, _)| job["Version"].as_u64() == Some(wanted));
+            if pairs.is_empty() {
+                return Err(Failure::new(format!("Error retrieving job versions: version {wanted} not found")));
+            }
+        }
+        let data = if self.version.is_some() {
+            pairs[0].0.clone()
+        } else {
+            Value::Array(pairs.iter().map(|(job, _)| job.clone()).collect())
+        };
+        if self.format.print(&data)? {
+            return Ok(Exit::DONE);
+        }
+        let shown: Vec<String> = pairs.iter().map(|(job, diff)| self.shown(job, diff.as_ref())).collect();
+        outln!("{}", shown.join("\n\n"));
+        Ok(Exit::DONE)
+    }
+}
+
+impl History {
+    fn shown(&self, job: &Value, diff: Option<&Value>) -> String {
+        if self.full {
+            let head = format!("Version     = {}", job["Version"]);
+            return format!("{head}\n{}", format::json(job));
+        }
+        let mut lines = block(&[
+            ("Version", job["Version"].to_string()),
+            ("Stable", (job["Stable"] == true).to_string()),
+            ("Submit Date", time(job["SubmitTime"].as_i64().unwrap_or(0))),
+        ]);
+        if let Some(diff) = diff.filter(|_| self.differences) {
+            lines.push_str(&format!("\nDiff        =\n{}", diff::job(diff, diff::Shown::default())));
+        }
+        lines
+    }
 }
 
 /// Arguments of `job allocs`.

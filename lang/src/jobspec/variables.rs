@@ -221,7 +221,7 @@ fn assign_texts(
     for (name, text) in given {
         let Some(variable) = variables.get_mut(name) else {
             if strict {
-                found.push(undeclared(name));
+                found.push(undeclared_flag(name));
             }
             continue;
         };
@@ -253,6 +253,16 @@ fn expression(text: &str) -> Option<Value> {
     let mut found = Vec::new();
     let value = eval::value(&attribute.expression, &Scope::root(BTreeMap::new()), Allowed::Constants, &mut found);
     found.is_empty().then_some(value)
+}
+
+fn undeclared_flag(name: &str) -> Diagnostic {
+    Diagnostic::nowhere(
+        "Undefined -var variable",
+        format!(
+            "A {name:?} variable was passed in the command line but was not found in known variables. To declare variable {name:?}, \
+             place this block in your job file"
+        ),
+    )
 }
 
 fn undeclared(name: &str) -> Diagnostic {
