@@ -70,8 +70,12 @@ fn widest<'v>(parts: impl Iterator<Item = &'v Value>) -> usize {
 
 /// A marker, padded to a width.
 fn marked(kind: &str, width: usize) -> String {
-    let marker = marker(kind);
-    format!("{}{}", marker.painted(), " ".repeat(width.saturating_sub(marker.width())))
+    format!("{}{}", marker(kind).painted(), " ".repeat(padding(kind, width)))
+}
+
+/// Blanks behind a marker: what is inside the part is further in by them.
+fn padding(kind: &str, width: usize) -> usize {
+    width.saturating_sub(marker(kind).width())
 }
 
 /// Fields and objects of a part, at a depth. Markers are padded to `width`.
@@ -89,7 +93,7 @@ fn content(part: &Value, depth: usize, width: usize) -> String {
     }
     for object in items(&part["Objects"]) {
         let kind = text(&object["Type"]);
-        let inner = depth + width + 2;
+        let inner = depth + 2 + padding(kind, width);
         out.push_str(&format!("{indent}{}{} {{\n", marked(kind, width), text(&object["Name"])));
         out.push_str(&content(object, inner, widest(members(object))));
         out.push_str(&format!("{}}}\n", " ".repeat(depth + width)));
@@ -130,11 +134,12 @@ fn task_group(group: &Value, width: usize, shown: Shown) -> String {
     let tasks = items(&group["Tasks"]);
     let edited = kind == "Edited" || shown.verbose;
     let inner = if edited { widest(members(group).chain(tasks)) } else { widest(tasks.iter()) };
+    let depth = 2 + padding(kind, width);
     if edited {
-        out.push_str(&content(group, 2, inner));
+        out.push_str(&content(group, depth, inner));
     }
     for one in tasks {
-        out.push_str(&task(one, inner, shown));
+        out.push_str(&task(one, depth, inner, shown));
     }
     out
 }
@@ -167,13 +172,13 @@ fn updates(group: &Value) -> String {
     if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }
 }
 
-fn task(task: &Value, width: usize, shown: Shown) -> String {
+fn task(task: &Value, depth: usize, width: usize, shown: Shown) -> String {
     let kind = text(&task["Type"]);
     let notes = if shown.annotations { notes(task) } else { String::new() };
-    let mut out = format!("  {}Task: \"{}\"{notes}\n", marked(kind, width), text(&task["Name"]));
+    let mut out = format!("{}{}Task: \"{}\"{notes}\n", " ".repeat(depth), marked(kind, width), text(&task["Name"]));
     if kind == "None" || kind.is_empty() || (!shown.verbose && kind != "Edited") {
         return out;
     }
-    out.push_str(&content(task, 4, widest(members(task))));
+    out.push_str(&content(task, depth + 2 + padding(kind, width), widest(members(task))));
     out
 }
