@@ -1,6 +1,7 @@
 //! Namespaces, variables, services.
 
 mod namespace;
+mod service;
 
 use crate::Entry;
 
@@ -12,4 +13,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<namespace::List>("namespace list", "List namespaces"),
     Entry::command::<namespace::Status>("namespace status", "Display a namespace's status")
         .arity("This command takes one argument: <namespace>"),
+    Entry::group("service", "Interact with registered services"),
+    Entry::command::<service::Delete>("service delete", "Deregister a registered service"),
+    Entry::command::<service::List>("service list", "Display all registered Nomad services"),
 ];

@@ -15,54 +15,72 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
-use super::alloc::{find, only_task};
+use super::find::{by_id, of_job, only_task};
 use crate::General;
 use crate::client::{escape, text};
+use crate::exit::{Failure, Outcome, Tried};
 
 /// How often the agent is told that this side lives.
 const HEARTBEAT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Bytes of input that are sent at once.
 const INPUT_BYTES_MAX: usize = 8 << 10;
 
+/// Arguments of `alloc exec`.
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    target: General,
+    general: General,
     /// Pass standard input on to the command.
-    #[arg(short = 'i', default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long = "i", default_value_t = true, action = clap::ArgAction::Set)]
     interactive: bool,
-    /// Give the command a terminal; as standard input and output are, if nothing is said.
-    #[arg(short = 't', num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    /// Give the command a terminal; by default if standard input and output are one.
+    #[arg(long = "t")]
     tty: Option<bool>,
-    /// The task, if the allocation has several.
+    /// Character that begins an escape at the start of a line, or `none`.
+    #[arg(long = "e", default_value = "~")]
+    escape: String,
+    /// The argument is a job, one of whose allocations is taken.
+    #[arg(long)]
+    job: bool,
+    /// The task, where the allocation has several.
     #[arg(long)]
     task: Option<String>,
-    /// Its id, or the beginning of it.
+    /// Id of the allocation, or its beginning; with `-job` that of the job.
     alloc: String,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
 
-/// Runs the command and ends this process with its exit code.
-pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
-    let api = options.target.client()?;
-    let alloc = find(&api, &options.alloc).await?;
-    let task = match options.task {
-        Some(task) => task,
-        None => only_task(&alloc)?,
-    };
-    let tty = options
-        .tty
-        .unwrap_or_else(|| options.interactive && std::io::stdin().is_terminal() && std::io::stdout().is_terminal());
-    let (id, command) = (text(&alloc["ID"]), serde_json::to_string(&options.command)?);
-    let path = format!("/v1/client/allocation/{id}/exec?task={}&command={}&tty={tty}", escape(&task), escape(&command));
-    let socket = WebSocketStream::from_raw_socket(api.upgrade(&path).await?, Role::Client, None).await;
-    let raw = if tty { Raw::enter() } else { None };
-    let ended = converse(socket, options.interactive, tty).await;
-    drop(raw);
-    // Not by returning: a read of standard input that waits would hold the process.
-    std::process::exit(ended?)
+impl crate::Run for Options {
+    async fn run(self, _: &crate::Context) -> Outcome {
+        if self.escape != "none" && self.escape.chars().count() > 1 {
+            return Err(Failure::new("-e requires 'none' or a single character"));
+        }
+        let client = self.general.client()?;
+        let alloc = if self.job { of_job(&client, &self.alloc).await? } else { by_id(&client, &self.alloc).await? };
+        let client = client.with_scope(None, Some(text(&alloc["Namespace"])));
+        let task = match &self.task {
+            Some(task) => task.clone(),
+            None => only_task(&alloc)?,
+        };
+        let terminals = || std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let tty = self.tty.unwrap_or_else(|| self.interactive && terminals());
+        if tty && !self.interactive {
+            return Err(Failure::new("-i must be enabled if running with tty"));
+        }
+        let (id, command) = (text(&alloc["ID"]), serde_json::to_string(&self.command).tried("Error encoding command")?);
+        let path =
+            format!("/v1/client/allocation/{id}/exec?task={}&command={}&tty={tty}", escape(&task), escape(&command));
+        let upgraded = client.upgrade(&path).await.tried("failed to exec into task")?;
+        let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
+        let raw = if tty { Raw::enter() } else { None };
+        let ended = converse(socket, self.interactive, tty).await;
+        drop(raw);
+        let code = ended.map_err(|error| Failure::of("failed to exec into task", format_args!("{error:#}")))?;
+        // Not by returning: a read of standard input that waits would hold the process.
+        std::process::exit(code)
+    }
 }
 
 async fn converse(mut socket: WebSocketStream<reqwest::Upgraded>, interactive: bool, tty: bool) -> anyhow::Result<i32> {

@@ -1,0 +1,198 @@
+//! `alloc status`: an allocation and its tasks.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::find::by_id;
+use super::tasks;
+use crate::client::{Client, text};
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::format::Format;
+use crate::jobs::lists::items;
+use crate::layout::{block, list, section};
+use crate::values::{age, now, time};
+use crate::{Context, General, ids, monitor, outln};
+
+/// Arguments of `alloc status`.
+#[derive(Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    /// Print full ids and times, and the metrics of the placement.
+    #[arg(long)]
+    verbose: bool,
+    /// Print the allocation and a line for each task.
+    #[arg(long)]
+    short: bool,
+    /// Print detailed use of resources.
+    #[arg(long)]
+    stats: bool,
+    /// Id of the allocation, or its beginning.
+    alloc: Option<String>,
+}
+
+impl crate::Run for Status {
+    async fn run(self, _: &Context) -> Outcome {
+        let wanted = self.format.wanted()?;
+        let client = self.general.client()?;
+        let Some(typed) = &self.alloc else {
+            if !wanted {
+                return Err(Failure::arguments(
+                    "This command takes one of the following argument conditions:\n * A single <allocation>\n * No arguments, with output format specified",
+                ));
+            }
+            let all = client.get("/v1/allocations").await.tried("Error querying allocations")?;
+            self.format.print(&all)?;
+            return Ok(Exit::DONE);
+        };
+        let alloc = by_id(&client, typed).await?;
+        if self.format.print(&alloc)? {
+            return Ok(Exit::DONE);
+        }
+        let client = client.with_scope(None, Some(text(&alloc["Namespace"])));
+        if self.short {
+            short(&alloc);
+            return Ok(Exit::DONE);
+        }
+        outln!("{}", block(&self.head(&alloc)));
+        addresses(&alloc);
+        checks(&client, &alloc).await;
+        // A node that does not answer has no statistics; the rest is known without it.
+        let path = format!("/v1/client/allocation/{}/stats", text(&alloc["ID"]));
+        let stats = if text(&alloc["ClientStatus"]) == "running" { client.get(&path).await.ok() } else { None };
+        for task in tasks::in_order(&alloc) {
+            tasks::print(&alloc, &task, stats.as_ref(), self.stats);
+        }
+        if self.verbose {
+            section("Placement Metrics", &monitor::metric_lines(&alloc["Metrics"], true, "  "));
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+impl Status {
+    fn head(&self, alloc: &Value) -> Vec<(&'static str, String)> {
+        let word = |key: &str| text(&alloc[key]).to_owned();
+        let id = |key: &str| ids::shown(text(&alloc[key]), self.verbose);
+        let when = |key: &str| {
+            let at = alloc[key].as_i64().unwrap_or(0);
+            if self.verbose { time(at) } else { age(at, now()) }
+        };
+        let mut pairs = vec![
+            ("ID", word("ID")),
+            ("Eval ID", id("EvalID")),
+            ("Name", word("Name")),
+            ("Node ID", id("NodeID")),
+            ("Node Name", word("NodeName")),
+            ("Job ID", word("JobID")),
+            ("Job Version", alloc["Job"]["Version"].as_u64().unwrap_or(0).to_string()),
+            ("Client Status", word("ClientStatus")),
+            ("Client Description", word("ClientDescription")),
+            ("Desired Status", word("DesiredStatus")),
+            ("Desired Description", word("DesiredDescription")),
+            ("Created", when("CreateTime")),
+            ("Modified", when("ModifyTime")),
+        ];
+        if !text(&alloc["DeploymentID"]).is_empty() {
+            pairs.push(("Deployment ID", id("DeploymentID")));
+            let status = &alloc["DeploymentStatus"];
+            let health = match status["Healthy"].as_bool() {
+                Some(true) => "healthy",
+                Some(false) => "unhealthy",
+                None => "unset",
+            };
+            pairs.push(("Deployment Health", health.to_owned()));
+            if status["Canary"] == true {
+                pairs.push(("Canary", "true".to_owned()));
+            }
+        }
+        if let Some(tracker) = items(&alloc["RescheduleTracker"]["Events"]).len().checked_sub(0).filter(|n| *n > 0) {
+            let groups = items(&alloc["Job"]["TaskGroups"]);
+            let group = groups.iter().find(|group| group["Name"] == alloc["TaskGroup"]);
+            let attempts = group.and_then(|group| group["ReschedulePolicy"]["Attempts"].as_u64()).unwrap_or(0);
+            pairs.push(("Reschedule Attempts", format!("{tracker}/{attempts}")));
+        }
+        if !text(&alloc["NextAllocation"]).is_empty() {
+            pairs.push(("Replacement Alloc ID", id("NextAllocation")));
+        }
+        if self.verbose {
+            let metrics = &alloc["Metrics"];
+            let number = |key: &str| metrics[key].as_i64().unwrap_or(0).to_string();
+            pairs.extend([
+                ("Evaluated Nodes", number("NodesEvaluated")),
+                ("Filtered Nodes", number("NodesFiltered")),
+                ("Exhausted Nodes", number("NodesExhausted")),
+                ("Allocation Time", crate::values::go_duration(metrics["AllocationTime"].as_i64().unwrap_or(0))),
+                ("Failures", number("CoalescedFailures")),
+            ]);
+        }
+        pairs
+    }
+}
+
+fn short(alloc: &Value) {
+    let when = |key: &str| age(alloc[key].as_i64().unwrap_or(0), now());
+    let pairs = [
+        ("ID", text(&alloc["ID"]).to_owned()),
+        ("Name", text(&alloc["Name"]).to_owned()),
+        ("Created", when("CreateTime")),
+        ("Modified", when("ModifyTime")),
+    ];
+    outln!("{}", block(&pairs));
+    let row = |task: &String| {
+        let state = &alloc["TaskStates"][task];
+        let last = items(&state["Events"]).last().cloned().unwrap_or_default();
+        let lifecycle = tasks::lifecycle(alloc, task);
+        vec![
+            task.clone(),
+            text(&state["State"]).to_owned(),
+            text(&last["Type"]).to_owned(),
+            time(last["Time"].as_i64().unwrap_or(0)),
+            if lifecycle.is_empty() { "main".to_owned() } else { lifecycle },
+        ]
+    };
+    let rows: Vec<_> = tasks::in_order(alloc).iter().map(row).collect();
+    section("Tasks", &list(&["Name", "State", "Last Event", "Time", "Lifecycle"], &rows));
+}
+
+/// Ports of the allocation.
+fn addresses(alloc: &Value) {
+    let shared = &alloc["AllocatedResources"]["Shared"];
+    let ports = items(&shared["Ports"]);
+    if ports.is_empty() {
+        return;
+    }
+    let row = |port: &Value| {
+        let to = port["To"].as_i64().unwrap_or(0);
+        let mapped = if to > 0 { format!(" -> {to}") } else { String::new() };
+        let address = format!("{}:{}{mapped}", text(&port["HostIP"]), port["Value"]);
+        vec![format!("*{}", text(&port["Label"])), "yes".to_owned(), address]
+    };
+    let mode = text(&shared["Networks"][0]["Mode"]);
+    let mode = if mode.is_empty() { String::new() } else { format!(" (mode = {mode:?})") };
+    let rows: Vec<_> = ports.iter().map(row).collect();
+    outln!("\nAllocation Addresses{mode}:\n{}", list(&["Label", "Dynamic", "Address"], &rows));
+}
+
+/// Checks of services, if the node knows some.
+async fn checks(client: &Client, alloc: &Value) {
+    let path = format!("/v1/client/allocation/{}/checks", text(&alloc["ID"]));
+    let Ok(found) = client.get(&path).await else { return };
+    let mut rows: Vec<Vec<String>> = found
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(_, check)| {
+            let task = text(&check["Task"]);
+            let task = if task.is_empty() { "(group)" } else { task };
+            let word = |key: &str| text(&check[key]).to_owned();
+            vec![word("Service"), task.to_owned(), word("Check"), word("Mode"), word("Status")]
+        })
+        .collect();
+    rows.sort();
+    if !rows.is_empty() {
+        outln!("\nNomad Service Checks:\n{}", list(&["Service", "Task", "Name", "Mode", "Status"], &rows));
+    }
+}
