@@ -91,7 +91,8 @@ impl crate::Run for Promote {
             json!({"DeploymentID": deployment, "Groups": self.group})
         };
         let path = format!("/v1/deployment/promote/{deployment}");
-        let answer = client.put(&path, &body).await.tried("Error promoting deployment for job")?;
+        let tried = format!("Error promoting deployment \"{deployment}\" for job {id:?}");
+        let answer = client.put(&path, &body).await.tried(&tried)?;
         self.follow.end(&client, &answer).await
     }
 }
