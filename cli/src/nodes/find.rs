@@ -1,0 +1,32 @@
+//! Nodes by their ids.
+
+use serde_json::Value;
+
+use super::list::{Columns, table};
+use crate::client::{Client, text};
+use crate::exit::{Failure, Tried};
+use crate::ids::{self, Kind};
+
+fn rows(found: &[Value]) -> String {
+    table(found, &Columns::default(), None)
+}
+
+/// The row of the node whose id begins so.
+pub(super) async fn by_id(client: &Client, typed: &str) -> Result<Value, Failure> {
+    let kind = Kind { list: "/v1/nodes", tried: "Error toggling node", noun: "node", none: None, nouns: "nodes", rows };
+    ids::by_uuid(client, &kind, typed).await
+}
+
+/// Id of the node whose id begins so; with `own` that of the agent's.
+pub(super) async fn id_of(client: &Client, typed: Option<&str>, own: bool) -> Result<String, Failure> {
+    if own {
+        let info = client.get("/v1/agent/self").await.tried("Error querying agent info")?;
+        let id = text(&info["stats"]["client"]["node_id"]);
+        if id.is_empty() {
+            return Err(Failure::new("Error querying agent info: the agent has no node"));
+        }
+        return Ok(id.to_owned());
+    }
+    let typed = typed.ok_or_else(|| Failure::arguments("Node ID must be specified if -self isn't being used"))?;
+    Ok(text(&by_id(client, typed).await?["ID"]).to_owned())
+}
