@@ -15,5 +15,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .arity("This command takes one argument: <namespace>"),
     Entry::group("service", "Interact with registered services"),
     Entry::command::<service::Delete>("service delete", "Deregister a registered service"),
+    Entry::command::<service::Info>("service info", "Show the registrations of a service")
+        .arity("This command takes one argument: <service_name>"),
     Entry::command::<service::List>("service list", "Display all registered Nomad services"),
 ];

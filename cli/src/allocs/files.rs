@@ -1,5 +1,7 @@
 //! `alloc fs`: directories and files of an allocation.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::Value;
 
@@ -106,22 +108,19 @@ impl Fs {
         let follow = if self.follow { "true" } else { "false" };
         let stream = with_query(
             &format!("/v1/client/fs/stream/{id}"),
-            &[
-                ("path", path),
-                ("origin", origin),
-                ("offset", &offset.to_string()),
-                ("follow", follow),
-                ("plain", "true"),
-            ],
+            &[("path", path), ("origin", origin), ("offset", &offset.to_string()), ("follow", follow)],
         );
         let mut response = client.open(&stream).await.map_err(bare)?;
-        let mut content = Vec::new();
-        let cut = tails && self.bytes.is_none();
+        let (mut content, mut rest) = (Vec::new(), Vec::new());
+        let cut = tails && self.bytes.is_none() && !self.follow;
         loop {
             tokio::select! {
                 piece = response.chunk() => match piece.map_err(|error| Failure::new(error.to_string()))? {
-                    Some(piece) if cut && !self.follow => content.extend_from_slice(&piece),
-                    Some(piece) => out::bytes(&piece),
+                    Some(piece) => {
+                        rest.extend_from_slice(&piece);
+                        let data = frames(&mut rest);
+                        if cut { content.extend_from_slice(&data) } else { out::bytes(&data) }
+                    }
                     None => break,
                 },
                 _ = tokio::signal::ctrl_c() => break,
@@ -132,5 +131,31 @@ impl Fs {
         let skipped = all.len().saturating_sub(usize::try_from(lines).unwrap_or(usize::MAX));
         out::bytes(all[skipped..].concat().as_bytes());
         Ok(Exit::DONE)
+    }
+}
+
+/// The data of the whole frames at the beginning of a stream, which are taken out of it.
+fn frames(stream: &mut Vec<u8>) -> Vec<u8> {
+    let mut data = Vec::new();
+    let mut frames = serde_json::Deserializer::from_slice(stream).into_iter::<Value>();
+    let mut used = 0;
+    while let Some(Ok(frame)) = frames.next() {
+        used = frames.byte_offset();
+        // A frame without data is a heartbeat.
+        data.extend(STANDARD.decode(text(&frame["Data"])).unwrap_or_default());
+    }
+    stream.drain(..used);
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frames;
+
+    #[test]
+    fn whole_frames_are_decoded_and_a_part_of_one_waits() {
+        let mut stream = br#"{"Data":"aGU="}{}{"Data":"bGxv"}{"Dat"#.to_vec();
+        assert_eq!(frames(&mut stream), b"hello");
+        assert_eq!(stream, b"{\"Dat");
     }
 }

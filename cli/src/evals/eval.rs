@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{Client, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
@@ -122,7 +122,13 @@ impl crate::Run for Status {
         if self.monitor {
             return monitor::evaluation(&client, id, self.verbose).await;
         }
-        let eval = client.get(&format!("/v1/evaluation/{id}")).await.tried("Error querying evaluation")?;
+        let mut eval = client.get(&format!("/v1/evaluation/{id}")).await.tried("Error querying evaluation")?;
+        // The reference's client prints these always.
+        for (key, value) in [("Wait", json!(0)), ("WaitUntil", json!("0001-01-01T00:00:00Z"))] {
+            if eval[key].is_null() {
+                eval[key] = value;
+            }
+        }
         if self.format.print(&eval)? {
             return Ok(Exit::DONE);
         }

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::diff;
-use super::lists::{allocs, deployments, items};
+use super::lists::{allocs, deployments, items, newest_first};
 use super::run::route;
 use super::stop::found;
 use crate::client::{Client, with_query};
@@ -171,7 +171,7 @@ impl crate::Run for Allocs {
         let (client, id) = found(&self.general, &self.job).await?;
         let all = if self.all { "true" } else { "" };
         let path = with_query(&route(&id, "/allocations"), &[("all", all)]);
-        let answer = client.get(&path).await.tried("Error retrieving allocations")?;
+        let answer = newest_first(client.get(&path).await.tried("Error retrieving allocations")?);
         if !self.format.print(&answer)? {
             outln!("{}", allocs(items(&answer), self.verbose, true));
         }
@@ -208,7 +208,7 @@ impl crate::Run for Deployments {
         }
         let all = if self.all { "true" } else { "" };
         let path = with_query(&route(&id, "/deployments"), &[("all", all)]);
-        let answer = client.get(&path).await.tried("Error retrieving deployments")?;
+        let answer = newest_first(client.get(&path).await.tried("Error retrieving deployments")?);
         if !self.format.print(&answer)? {
             outln!("{}", deployments(items(&answer), self.verbose));
         }

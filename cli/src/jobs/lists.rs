@@ -12,6 +12,14 @@ pub(crate) fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// The items of a list, the newest first: the order of the reference's client.
+pub(crate) fn newest_first(mut list: Value) -> Value {
+    if let Some(items) = list.as_array_mut() {
+        items.sort_by_key(|item| std::cmp::Reverse(item["CreateIndex"].as_u64()));
+    }
+    list
+}
+
 /// Type of a job with what launches it: `batch/periodic`.
 pub(crate) fn kind(job: &Value) -> String {
     let is = |key: &str| job[key] == true || job[key].is_object();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::Value;
 
-use super::lists::{allocs, evals, items, jobs, state};
+use super::lists::{allocs, evals, items, jobs, newest_first, state};
 use super::run::{next_launch, route};
 use super::stop::found;
 use crate::client::{Client, escape, text, with_query};
@@ -71,7 +71,7 @@ impl Status {
         let id = text(&job["ID"]);
         let get = |rest: &str| route(id, rest);
         summary(client, id).await?;
-        let all = client.get(&get("/evaluations")).await.tried("Error querying job evaluations")?;
+        let all = newest_first(client.get(&get("/evaluations")).await.tried("Error querying job evaluations")?);
         if self.verbose || self.evals {
             section("Evaluations", &evals(items(&all), self.verbose));
         }
@@ -82,7 +82,7 @@ impl Status {
         }
         let every = if self.all_allocs { "true" } else { "" };
         let path = with_query(&get("/allocations"), &[("all", every)]);
-        let found = client.get(&path).await.tried("Error querying job allocations")?;
+        let found = newest_first(client.get(&path).await.tried("Error querying job allocations")?);
         section("Allocations", &allocs(items(&found), self.verbose, true));
         Ok(Exit::DONE)
     }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::client::text;
+
 /// Lines about why nodes did not fit, each behind `indent`. `scores` adds the table of scores.
 pub fn lines(metric: &Value, scores: bool, indent: &str) -> String {
     let mut out = Vec::new();
@@ -50,7 +52,7 @@ fn scores(metric: &Value) -> String {
     let rows: Vec<Vec<String>> = found
         .iter()
         .map(|node| {
-            let mut row = vec![crate::client::short(&node["NodeID"]).to_owned()];
+            let mut row = vec![text(&node["NodeID"]).to_owned()];
             row.extend(names.iter().map(|name| number(&node["Scores"][name])));
             row.push(number(&node["NormScore"]));
             row

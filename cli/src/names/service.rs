@@ -3,10 +3,13 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::client::{escape, text, with_query};
+use crate::client::{escape, text};
 use crate::exit::{Exit, Outcome, Tried};
 use crate::format::Format;
-use crate::layout::list;
+use crate::ids::shown;
+use crate::jobs::lists::items;
+use crate::layout::{block, list};
+use crate::pages::Page;
 use crate::{Context, General, Run, outln};
 
 /// Arguments of `service list`.
@@ -22,11 +25,14 @@ impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
         self.format.wanted()?;
         let found = self.general.client()?.get("/v1/services").await.tried("Error listing service registrations")?;
-        let spaces: Vec<&Value> = found.as_array().into_iter().flatten().collect();
+        if self.format.print(&found)? {
+            return Ok(Exit::DONE);
+        }
+        let spaces: Vec<&Value> = items(&found).iter().collect();
         if spaces.is_empty() {
             outln!("No service registrations found");
-        } else if !self.format.print(&found)? {
-            outln!("{}", rows(&spaces, self.general.namespace.as_deref() == Some("*")));
+        } else {
+            outln!("{}", rows(&spaces, self.general.all_namespaces()));
         }
         Ok(Exit::DONE)
     }
@@ -53,6 +59,73 @@ fn tags(tags: &Value) -> String {
     format!("[{}]", tags.join(","))
 }
 
+/// Arguments of `service info`.
+#[derive(Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    #[command(flatten)]
+    page: Page,
+    /// Print full ids and everything else.
+    #[arg(long)]
+    verbose: bool,
+    /// Name of the service.
+    service_name: String,
+}
+
+impl Run for Info {
+    async fn run(self, context: &Context) -> Outcome {
+        self.format.wanted()?;
+        let path = self.page.path(&format!("/v1/service/{}", escape(&self.service_name)), &[]);
+        let answer = self.general.client()?.ask(&path).await.tried("Error listing service registrations")?;
+        let found = items(&answer.value);
+        if found.is_empty() {
+            outln!("No service registrations found");
+            return Ok(Exit::DONE);
+        }
+        if self.format.print(&answer.value)? {
+            return Ok(Exit::DONE);
+        }
+        outln!();
+        if self.verbose {
+            let blocks: Vec<String> = found.iter().map(|one| block(&pairs(one))).collect();
+            outln!("{}", blocks.join("\n\n"));
+        } else {
+            let row = |one: &Value| {
+                let id = |key: &str| shown(text(&one[key]), false);
+                let port = one["Port"].as_u64().unwrap_or(0);
+                let address = if port > 0 { address(one) } else { String::new() };
+                vec![text(&one["JobID"]).to_owned(), address, tags(&one["Tags"]), id("NodeID"), id("AllocID")]
+            };
+            let headings = ["Job ID", "Address", "Tags", "Node ID", "Alloc ID"];
+            outln!("{}", list(&headings, &found.iter().map(row).collect::<Vec<_>>()));
+        }
+        Page::hint(&answer, context);
+        Ok(Exit::DONE)
+    }
+}
+
+fn address(one: &Value) -> String {
+    format!("{}:{}", text(&one["Address"]), one["Port"].as_u64().unwrap_or(0))
+}
+
+fn pairs(one: &Value) -> [(&'static str, String); 9] {
+    let word = |key: &str| text(&one[key]).to_owned();
+    [
+        ("ID", word("ID")),
+        ("Service Name", word("ServiceName")),
+        ("Namespace", word("Namespace")),
+        ("Job ID", word("JobID")),
+        ("Alloc ID", word("AllocID")),
+        ("Node ID", word("NodeID")),
+        ("Datacenter", word("Datacenter")),
+        ("Address", address(one)),
+        ("Tags", tags(&one["Tags"])),
+    ]
+}
+
 /// Arguments of `service delete`.
 #[derive(Args)]
 pub(crate) struct Delete {
@@ -67,7 +140,6 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/service/{}/{}", escape(&self.service_name), escape(&self.service_id));
-        let path = with_query(&path, &[]);
         self.general.client()?.delete(&path).await.tried("Error deleting service registration")?;
         outln!("Successfully deleted service registration");
         Ok(Exit::DONE)

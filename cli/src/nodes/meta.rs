@@ -90,7 +90,7 @@ impl crate::Run for Apply {
         }
         let client = self.general.client()?;
         let path = path(&client, self.node_id.as_deref()).await?;
-        client.put(&path, &json!({ "Meta": meta })).await.tried("Error applying dynamic node metadata")?;
+        client.post(&path, &json!({ "Meta": meta })).await.tried("Error applying dynamic node metadata")?;
         Ok(Exit::DONE)
     }
 }

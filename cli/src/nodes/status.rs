@@ -10,7 +10,7 @@ use super::list::{Columns, table};
 use crate::client::{Client, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
-use crate::jobs::lists::{allocs, items};
+use crate::jobs::lists::{allocs, items, newest_first};
 use crate::layout::{block, list, section};
 use crate::pages::Page;
 use crate::values::{go_duration, megahertz, percent, size, time_of};
@@ -112,6 +112,7 @@ impl Status {
         let stats = if self.short { None } else { client.get(&path).await.ok() };
         outln!("{}", block(&self.head(node, stats.as_ref())));
         let found = client.get(&format!("/v1/node/{id}/allocations")).await.tried("Error querying node allocations")?;
+        let found = newest_first(found);
         let of_node = items(&found);
         if self.verbose {
             volumes_and_networks(node);
