@@ -108,7 +108,11 @@ fn supported_pprof_profiles_are_served_and_others_refused() -> Result<()> {
     );
     ensure!(measured.head.status == 200 && measured.body.starts_with(&[0x1f, 0x8b]), "{}", measured.text());
     ensure!(ask("/debug/pprof/cmdline")?.0 == 200);
-    ensure!(ask("/v1/agent/pprof/heap")?.0 == 501);
+    let (status, text) = ask("/v1/agent/pprof/heap?debug=1")?;
+    ensure!(status == 200 && text.contains("[stack]"), "{status} {text}");
+    let (status, text) = ask("/v1/agent/pprof/trace?seconds=1")?;
+    ensure!(status == 200 && text.contains("traceEvents") && text.contains("thread_name"), "{status} {text}");
+    ensure!(ask("/v1/agent/pprof/mutex")?.0 == 501);
     ensure!(ask("/v1/agent/pprof/nonsense")?.0 == 404);
     ensure!(ask("/v1/agent/pprof/cmdline?server_id=nobody")? == (500, "unknown Nomad server nobody".to_owned()));
     Ok(())
