@@ -55,7 +55,7 @@ pub(crate) fn separate(command: &Command, words: &[String]) -> Result<Words, Fai
             arguments.extend(words.cloned());
             break;
         }
-        let flag = dashed(word).filter(|_| !(is_number(word) && !arguments.is_empty()));
+        let flag = dashed(word).filter(|_| !is_number(word) || arguments.is_empty());
         let Some(text) = flag else {
             arguments.push(word.clone());
             if takes_foreign_rest(command) {

@@ -2,6 +2,7 @@
 
 mod namespace;
 mod service;
+mod var;
 
 use crate::Entry;
 
@@ -18,4 +19,11 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<service::Info>("service info", "Show the registrations of a service")
         .arity("This command takes one argument: <service_name>"),
     Entry::command::<service::List>("service list", "Display all registered Nomad services"),
+    Entry::group("var", "Interact with variables"),
+    Entry::command::<var::Get>("var get", "Show a variable").arity("This command takes one argument: <path>"),
+    Entry::command::<var::Init>("var init", "Write an example of a specification"),
+    Entry::command::<var::List>("var list", "Show the paths of variables")
+        .arity("This command takes flags and either no arguments or one: <prefix>"),
+    Entry::command::<var::Purge>("var purge", "Delete a variable").arity("This command takes one argument: <path>"),
+    Entry::command::<var::Put>("var put", "Create or change a variable"),
 ];

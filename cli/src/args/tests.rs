@@ -5,7 +5,7 @@ use clap::{Args, Command};
 use super::*;
 
 #[derive(Args)]
-#[expect(dead_code, reason = "only its flags are looked at")]
+#[allow(dead_code, reason = "only its flags are looked at")]
 struct Example {
     #[arg(long)]
     json: bool,
@@ -20,7 +20,7 @@ struct Example {
 }
 
 #[derive(Args)]
-#[expect(dead_code, reason = "only its flags are looked at")]
+#[allow(dead_code, reason = "only its flags are looked at")]
 struct Foreign {
     #[arg(long)]
     task: Option<String>,

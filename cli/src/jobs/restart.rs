@@ -81,12 +81,12 @@ impl crate::Run for Restart {
         let size = usize::try_from(size.max(1)).unwrap_or(usize::MAX);
         let mut failures = Vec::new();
         for (at, batch) in chosen.chunks(size).enumerate() {
-            if at > 0 {
-                if let Some(wait) = plan.wait.filter(|wait| !wait.is_zero()) {
-                    let shown = crate::values::go_duration(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
-                    step(&format!("Waiting {shown} before restarting the next batch"));
-                    tokio::time::sleep(wait).await;
-                }
+            if at > 0
+                && let Some(wait) = plan.wait.filter(|wait| !wait.is_zero())
+            {
+                let shown = crate::values::go_duration(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
+                step(&format!("Waiting {shown} before restarting the next batch"));
+                tokio::time::sleep(wait).await;
             }
             if size > 1 {
                 step(&format!("Restarting {} batch of {} allocations", ordinal(at + 1), batch.len()));

@@ -35,7 +35,7 @@ pub fn lines(metric: &Value, scores: bool, indent: &str) -> String {
     let mut lines: Vec<String> = out.iter().map(|line| format!("{indent}* {line}")).collect();
     if scores {
         let table = self::scores(metric);
-        lines.extend(table.lines().map(|line| format!("{indent}{line}")));
+        lines.extend(table.lines().map(str::to_owned));
     }
     lines.join("\n")
 }

@@ -88,7 +88,6 @@ impl Run for Info {
         if self.format.print(&answer.value)? {
             return Ok(Exit::DONE);
         }
-        outln!();
         if self.verbose {
             let blocks: Vec<String> = found.iter().map(|one| block(&pairs(one))).collect();
             outln!("{}", blocks.join("\n\n"));

@@ -178,7 +178,8 @@ async fn follow(client: &Client, id: &str) -> Result<(), Failure> {
         }
         let moves = |alloc: &&Value| {
             let is_system = matches!(text(&alloc["Job"]["Type"]), "system" | "sysbatch");
-            !matches!(text(&alloc["ClientStatus"]), "complete" | "failed" | "lost") && !(is_system && ignores_system)
+            let has_ended = matches!(text(&alloc["ClientStatus"]), "complete" | "failed" | "lost");
+            !has_ended && (!is_system || !ignores_system)
         };
         if !is_draining && !allocs.iter().any(|alloc| moves(&alloc)) {
             outln!("{}: All allocations on node {id:?} have stopped", stamp());
