@@ -26,7 +26,7 @@ rules! {
     TIMES = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z| ?[+-]\d\d:?\d\d(?: [A-Z]{3,4})?)|\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]{3,4}";
     AGES = r"(?<![\w.])(?:\d+(?:d|h|mo|m|s|y|ms|µs)){1,3} ago\b|\bless than a second ago|\ba second ago|\d+ (?:seconds?|minutes?) ago|\d+\.\d+(?:ms|s|µs) ago";
     INDEX = r#"(?i)(index["']?\s*[:=(]?\s*)([1-9]\d*)"#;
-    NANOS = r#"((?:create|modify|submit)_?time"?\s*[:=]\s*)\d{10,}"#;
+    NANOS = r#"(?i)((?:create|modify|submit)_?time"?\s*[:=]\s*)\d{10,}"#;
     ADDRESS = r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])(:\d{1,5})?";
     SPACES = r"(?<=\S) {2,}";
     /// Words of a parser or of the operating system.

@@ -25,13 +25,15 @@ const HEALTH: &str = "/v1/agent/health";
 impl<S: Server> Api<S> {
     /// Handles one request. Infallible: an error is a response, too.
     pub async fn answer(&self, request: Request) -> Response {
-        if !tracing::enabled!(tracing::Level::DEBUG) {
-            return self.answered(request).await;
+        let asked = tracing::enabled!(tracing::Level::DEBUG)
+            .then(|| (request.method().clone(), request.uri().path().to_owned(), Instant::now()));
+        // On the heap: the states of all layers together are too large for the stacks of unoptimized builds.
+        let response = Box::pin(self.answered(request)).await;
+        if let Some((method, path, started)) = asked {
+            // The query may hold secrets.
+            let status = response.status().as_u16();
+            tracing::debug!(%method, path, status, duration = ?started.elapsed(), "request complete");
         }
-        let (method, path, started) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
-        let response = self.answered(request).await;
-        // The query may hold secrets.
-        tracing::debug!(%method, path, status = response.status().as_u16(), duration = ?started.elapsed(), "request complete");
         response
     }
 
@@ -57,7 +59,7 @@ impl<S: Server> Api<S> {
                 }
                 let elsewhere = self.servers_elsewhere(&path, query);
                 if !elsewhere.is_empty() {
-                    return match self.of_region(elsewhere, parts, body).await {
+                    return match Box::pin(self.of_region(elsewhere, parts, body)).await {
                         Ok(response) => response,
                         Err(error) => compress::apply(error_response(&*self.server, error), encoding),
                     };

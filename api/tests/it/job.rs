@@ -37,13 +37,13 @@ async fn a_job_is_registered_again_evaluated_stopped_and_purged() {
             GET /v1/job/web/deployment
                 200 @0 null
             DELETE /v1/job/web
-                200 @5 {"EvalID":"00000000-0000-0004-8000-000000000001","EvalCreateIndex":5,"JobModifyIndex":5,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":5,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @5 {"EvalCreateIndex":5,"EvalID":"00000000-0000-0004-8000-000000000001","Index":5,"JobModifyIndex":5,"KnownLeader":false,"LastContact":0,"NextToken":"","VolumeEvalID":"","VolumeEvalIndex":0}
             DELETE /v1/job/web?purge=true
-                200 @6 {"EvalID":"00000000-0000-0005-8000-000000000001","EvalCreateIndex":6,"JobModifyIndex":6,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":6,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @6 {"EvalCreateIndex":6,"EvalID":"00000000-0000-0005-8000-000000000001","Index":6,"JobModifyIndex":6,"KnownLeader":false,"LastContact":0,"NextToken":"","VolumeEvalID":"","VolumeEvalIndex":0}
             GET /v1/job/web
                 404 @6 job not found
             DELETE /v1/job/web
-                200 @0 {"EvalID":"","EvalCreateIndex":0,"JobModifyIndex":0,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":0,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @0 {"EvalCreateIndex":0,"EvalID":"","Index":0,"JobModifyIndex":0,"KnownLeader":false,"LastContact":0,"NextToken":"","VolumeEvalID":"","VolumeEvalIndex":0}
         "#]],
     )
     .await;

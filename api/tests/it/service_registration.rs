@@ -146,7 +146,7 @@ async fn scaling_policies_are_listed_by_job_type_and_prefix() {
             POST /v1/search {"Prefix": "00000000-0000-0001", "Context": "scaling_policy"}
                 200 @3 {"Matches":{"scaling_policy":["00000000-0000-0001-8000-000000000001"]},"Truncations":{"scaling_policy":false},"Index":3,"LastContact":0,"KnownLeader":true,"NextToken":""}
             DELETE /v1/job/web?purge=true
-                200 @5 {"EvalID":"00000000-0000-0005-8000-000000000001","EvalCreateIndex":5,"JobModifyIndex":5,"VolumeEvalID":"","VolumeEvalIndex":0,"Index":5,"LastContact":0,"KnownLeader":false,"NextToken":""}
+                200 @5 {"EvalCreateIndex":5,"EvalID":"00000000-0000-0005-8000-000000000001","Index":5,"JobModifyIndex":5,"KnownLeader":false,"LastContact":0,"NextToken":"","VolumeEvalID":"","VolumeEvalIndex":0}
             GET /v1/scaling/policies
                 200 @5 [{"ID":"00000000-0000-0003-8000-000000000001","Enabled":true,"Type":"horizontal","Target":{"Group":"g","Job":"other","Namespace":"default"},"CreateIndex":3,"ModifyIndex":3}]
         "#]],
