@@ -48,11 +48,11 @@ fn tokens_policies_and_roles_are_made_on_the_command_line() -> Result<()> {
         "",
         &[&["node", "status"], &["acl", "token", "list"]],
         expect![[r#"
-        $ node status
-        Error: Unexpected response code: 403 (Permission denied)
-        $ acl token list
-        Error: Unexpected response code: 403 (Permission denied)
-    "#]],
+            $ node status
+            Error querying node status: Unexpected response code: 403 (Permission denied)
+            $ acl token list
+            Error: Unexpected response code: 403 (Permission denied)
+        "#]],
     )?;
     let made = songline(&agent, "", &["acl", "bootstrap", "-json"])?;
     let made: serde_json::Value = serde_json::from_str(&made)?;
