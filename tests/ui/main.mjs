@@ -25,7 +25,8 @@ async function tell(name, story, agent) {
   // The content policy stays in force for the page; axe comes in beside it.
   const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, bypassCSP: false });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  // Long enough for a machine that builds something beside.
+  page.setDefaultTimeout(30_000);
   const said = [];
   page.on('pageerror', (error) => said.push(`error: ${error.message}`));
   page.on('console', (message) => {
