@@ -33,7 +33,9 @@ export function headers() {
 export async function request(path, options = {}) {
   let response;
   try {
-    response = await fetch(path, { ...options, headers: { ...headers(), ...options.headers } });
+    // A browser holds back a request while its cache still waits for another answer of the same address: the event
+    // stream of a page that was just left, or of another tab.
+    response = await fetch(path, { cache: 'no-store', ...options, headers: { ...headers(), ...options.headers } });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new ApiError(0, 'the server does not answer');
