@@ -40,7 +40,8 @@ async function tell(name, story, agent) {
     console.log(`ok   ${name} (${Date.now() - started} ms)`);
   } catch (error) {
     failed += 1;
-    console.log(`FAIL ${name} at ${page.url()}\n     ${error.stack}\n     ${said.join('\n     ')}`);
+    const state = await page.locator('.link-state, .offline').allTextContents().catch(() => ['no page']);
+    console.log(`FAIL ${name} at ${page.url()}\n     ${error.stack}\n     ${said.join('\n     ')}\n     ${state.join(' | ')}`);
     if (process.env.UI_PICTURES) await page.screenshot({ path: join(process.env.UI_PICTURES, `${name.replace(/\W+/g,
       '-')}.png`) });
   }
