@@ -20,7 +20,7 @@ mod tail;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -128,6 +128,8 @@ struct Shared {
     /// Batches and resets that the history has not written yet.
     unwritten: Inbox,
     counts: Counts,
+    /// Subscribers that wait for an entry which has not passed here yet. Only they are woken by entries without events.
+    ahead: AtomicUsize,
     /// First index after the last restored archive. Entries before it belong to another history, even while they are
     /// not dropped yet.
     floor: AtomicU64,
@@ -175,6 +177,7 @@ impl EventHub {
             self.begin_after(index);
         } else if crate::event::is_silent(&changes) {
             self.shared.inbox.pass(index);
+            self.shared.wake_those_ahead();
         } else {
             self.shared.inbox.push(index, Item::Entry { index, kind, changes });
             self.news();
@@ -185,6 +188,7 @@ impl EventHub {
     pub fn pass(&self, index: u64) {
         self.shared.inbox.pass(index);
         self.news();
+        self.shared.wake_those_ahead();
     }
 
     /// Ends all streams, because the state was replaced at `index` by a restored archive or by the state of another
@@ -301,6 +305,7 @@ impl Shared {
             news: watch::Sender::new(News { index: applied, ..News::default() }),
             unwritten: Inbox::new(applied),
             counts: Counts::default(),
+            ahead: AtomicUsize::new(0),
             floor: AtomicU64::new(0),
             history_turns: Arc::new(Semaphore::new(HISTORY_READERS_MAX)),
             renderings: Mutex::default(),
@@ -359,13 +364,15 @@ impl Shared {
         for item in items {
             match item {
                 Item::Reset { index } => {
-                    self.unwritten.push(index, Item::Reset { index });
-                    self.floor.store(index + 1, Ordering::Release);
-                    self.tail.lock().clear(index);
+                    // First the epoch: a subscriber that finds it unchanged after a read has read nothing of the new
+                    // state.
                     self.news.send_modify(|news| {
                         news.index = index;
                         news.epoch += 1;
                     });
+                    self.unwritten.push(index, Item::Reset { index });
+                    self.floor.store(index + 1, Ordering::Release);
+                    self.tail.lock().clear(index);
                 }
                 Item::Entry { index, .. } if self.config.skips.is_some_and(|skips| skips(index)) => {}
                 Item::Entry { index, kind, changes } => {
@@ -385,6 +392,13 @@ impl Shared {
             }
         }
         self.inbox.done();
+        self.wake_those_ahead();
+    }
+
+    fn wake_those_ahead(&self) {
+        if self.ahead.load(Ordering::SeqCst) > 0 {
+            self.news.send_modify(|news| news.index = news.index.max(self.settled()));
+        }
     }
 
     /// Writes the history, several entries at once when they arrive quickly.

@@ -55,6 +55,23 @@ export const open = {
     assert.equal(await page.evaluate(() => window.same), true);
   },
 
+  async 'a value that changes before its component listens is drawn'({ page, agent }) {
+    await visit(page, agent, '/');
+    const drawn = await page.evaluate(async () => {
+      const { html, render, signal, useSignal } = await import('/ui/js/lib.js');
+      const state = signal('loading');
+      const State = () => html`<output>${useSignal(state)}</output>`;
+      const root = document.createElement('div');
+      render(html`<${State} />`, root);
+      state.value = 'live';
+      for (let frames = 0; frames < 30 && root.textContent !== 'live'; frames += 1) {
+        await new Promise((done) => { requestAnimationFrame(() => setTimeout(done, 0)); });
+      }
+      return root.textContent;
+    });
+    assert.equal(drawn, 'live');
+  },
+
   async 'the job page shows what the API has'({ page, agent }) {
     const alloc = await agent.alloc('storefront', 'running');
     await visit(page, agent, '/jobs/storefront@default');

@@ -8,7 +8,7 @@ import { signal, computed, effect, batch, untracked } from '../vendor/signals-co
 
 export {
   html, render, useState, useEffect, useLayoutEffect, useRef, useMemo, useErrorBoundary, signal, computed, effect,
-  batch,   untracked,
+  batch, untracked,
 };
 
 /**
@@ -19,17 +19,14 @@ export {
  */
 export function useSignal(source) {
   const [, again] = useState(0);
-  useEffect(() => {
-    let first = true;
-    let seen = source.value;
-    return effect(() => {
-      const now = source.value;
-      if (!first || now !== seen) again((/** @type {number} */ n) => n + 1);
-      first = false;
-      seen = now;
-    });
-  }, [source]);
-  return source.value;
+  const { value } = source;
+  // Effects run after the browser has painted: the value may have changed since it was drawn.
+  const drawn = useRef(value);
+  drawn.current = value;
+  useEffect(() => effect(() => {
+    if (source.value !== drawn.current) again((/** @type {number} */ n) => n + 1);
+  }), [source]);
+  return value;
 }
 
 /**

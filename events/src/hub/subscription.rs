@@ -71,6 +71,8 @@ pub struct Subscription {
     caught_up: bool,
     /// Highest index that the subscriber has been sent.
     told: u64,
+    /// Whether the subscription is counted in [`Shared::ahead`].
+    ahead: bool,
     ended: bool,
 }
 
@@ -109,6 +111,7 @@ impl EventHub {
             stalled: None,
             caught_up: false,
             told: 0,
+            ahead: false,
             ended: false,
         }
     }
@@ -235,6 +238,17 @@ impl Subscription {
         if news.epoch != self.epoch || news.closed {
             return Next::Ended;
         }
+        let cursor = self.cursor;
+        let next = self.read().await;
+        // The epoch rises before the tail and the history are cleared: what was read under the old one is whole.
+        if self.news.borrow().epoch != self.epoch {
+            self.cursor = cursor;
+            return Next::Ended;
+        }
+        next
+    }
+
+    async fn read(&mut self) -> Next {
         if let Some(snapshot) = &mut self.snapshot {
             match snapshot.next(&self.rendering.interest, self.rendering.format, self.rendering.dialect) {
                 Piece::Rows(frame) => return Next::Frames(frame.unwrap_or_default()),
@@ -260,10 +274,16 @@ impl Subscription {
     /// Called when no entry up to `settled` is left to be read.
     fn caught_up(&mut self, settled: u64) -> Next {
         if settled < self.cursor {
-            // The subscriber comes from a server that is ahead of this one: this server has yet to apply the entries
-            // that it has seen.
-            return Next::Waiting;
+            // The subscriber has a newer view, or comes from a server that is ahead of this one: the entries that it has
+            // seen have yet to pass here. It looks once more after it was counted, because nobody wakes it before.
+            let counted = std::mem::replace(&mut self.ahead, true);
+            if counted {
+                return Next::Waiting;
+            }
+            self.shared().ahead.fetch_add(1, Ordering::SeqCst);
+            return Next::Frames(Bytes::new());
         }
+        self.no_longer_ahead();
         self.cursor = self.cursor.max(settled);
         if !self.rendering.dialect.has_marks() || self.caught_up {
             return Next::Waiting;
@@ -353,6 +373,12 @@ impl Subscription {
         rendered.frames
     }
 
+    fn no_longer_ahead(&mut self) {
+        if std::mem::take(&mut self.ahead) {
+            self.shared().ahead.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
     fn shared(&self) -> &Shared {
         &self.hub.shared
     }
@@ -360,6 +386,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
+        self.no_longer_ahead();
         self.shared().counts.subscribers.fetch_sub(1, Ordering::Relaxed);
         let does_not_read = self.stalled.as_ref().is_some_and(|stalled| stalled.load(Ordering::Acquire));
         if does_not_read && !self.ended {

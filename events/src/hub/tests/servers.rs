@@ -70,3 +70,27 @@ async fn state_received_from_another_server_ends_streams_and_leaves_a_gap() {
         r#"{} {"Index":0,"Gap":{"Oldest":51}} 51 {"Index":51,"CaughtUp":true}"#
     );
 }
+
+/// The clock stands still until every task waits, then moves to the next timer: a wake-up that is missed shows as a
+/// checkpoint mark before the caught-up mark.
+#[tokio::test(start_paused = true)]
+async fn subscriber_ahead_of_its_server_is_woken_by_an_entry_without_events() {
+    let hub = EventHub::start(HubConfig::default(), None, 2).expect("starts");
+    let subscription = hub.subscribe(everything(), Format::Json, Dialect::Ours, Start::After(3));
+    let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
+    let first = stream.next().await.expect("goes on").expect("a piece");
+    assert_eq!(&first[..], b"{}\n");
+    let reader = async { stream.next().await.expect("goes on").expect("a piece") };
+    let server = async {
+        while hub.shared.ahead.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        // By now the reader has looked again and waits.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        hub.pass(3);
+    };
+    let (said, ()) = tokio::join!(reader, server);
+    assert_eq!(String::from_utf8_lossy(&said), "{\"Index\":3,\"CaughtUp\":true}\n");
+}
