@@ -12,6 +12,7 @@ mod checks;
 mod clock;
 mod config;
 pub mod core;
+pub mod csi;
 pub mod driver;
 pub mod env;
 pub mod executor;

@@ -1,0 +1,190 @@
+//! The messages of CSI 1.x that the agent sends and reads, with their protobuf field numbers. Fields that the agent
+//! does not use are left out; protobuf skips unknown fields.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A message without fields: most requests for information, and most answers of node calls.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Empty {}
+
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetPluginInfoResponse {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub vendor_version: String,
+}
+
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetPluginCapabilitiesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub capabilities: Vec<PluginCapability>,
+}
+
+/// A capability of the plugin as a whole. Its other form, volume expansion, leaves `service` empty.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PluginCapability {
+    #[prost(message, optional, tag = "1")]
+    pub service: Option<Capability>,
+}
+
+/// `PluginCapability.Service`, and the `RPC` of controller and node capabilities: a number whose meaning depends on
+/// the message around it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Capability {
+    #[prost(int32, tag = "1")]
+    pub kind: i32,
+}
+
+/// The answer of `ControllerGetCapabilities` and `NodeGetCapabilities`, which have the same form.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetCapabilitiesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub capabilities: Vec<ServiceCapability>,
+}
+
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ServiceCapability {
+    #[prost(message, optional, tag = "1")]
+    pub rpc: Option<Capability>,
+}
+
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProbeResponse {
+    #[prost(message, optional, tag = "1")]
+    pub ready: Option<BoolValue>,
+}
+
+/// `google.protobuf.BoolValue`: distinguishes `false` from an absent value.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BoolValue {
+    #[prost(bool, tag = "1")]
+    pub value: bool,
+}
+
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeGetInfoResponse {
+    #[prost(string, tag = "1")]
+    pub node_id: String,
+    #[prost(int64, tag = "2")]
+    pub max_volumes_per_node: i64,
+    #[prost(message, optional, tag = "3")]
+    pub accessible_topology: Option<Topology>,
+}
+
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Topology {
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub segments: BTreeMap<String, String>,
+}
+
+/// The form in which a volume is used: as a block device or a mounted file system, and by how many nodes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VolumeCapability {
+    #[prost(oneof = "access_type::AccessType", tags = "1, 2")]
+    pub access_type: Option<access_type::AccessType>,
+    #[prost(message, optional, tag = "3")]
+    pub access_mode: Option<AccessMode>,
+}
+
+/// The two forms of `VolumeCapability.access_type`.
+pub mod access_type {
+    /// A block device or a mounted file system.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum AccessType {
+        #[prost(message, tag = "1")]
+        Block(super::Empty),
+        #[prost(message, tag = "2")]
+        Mount(super::MountVolume),
+    }
+}
+
+/// Options of a mounted file system. Mount flags may contain secrets, so `Debug` leaves them out.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct MountVolume {
+    #[prost(string, tag = "1")]
+    pub fs_type: String,
+    #[prost(string, repeated, tag = "2")]
+    pub mount_flags: Vec<String>,
+}
+
+/// `VolumeCapability.AccessMode`, with the protocol's number of the mode.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AccessMode {
+    #[prost(int32, tag = "1")]
+    pub mode: i32,
+}
+
+/// A request with secrets and contexts of the volume; `Debug` leaves them out.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct NodeStageVolumeRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub publish_context: BTreeMap<String, String>,
+    #[prost(string, tag = "3")]
+    pub staging_target_path: String,
+    #[prost(message, optional, tag = "4")]
+    pub volume_capability: Option<VolumeCapability>,
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub secrets: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub volume_context: BTreeMap<String, String>,
+}
+
+/// `NodeUnstageVolumeRequest` (path of the stage) and `NodeUnpublishVolumeRequest` (path of the target), which have
+/// the same form.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VolumeAtPath {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(string, tag = "2")]
+    pub path: String,
+}
+
+/// A request with secrets and contexts of the volume; `Debug` leaves them out.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct NodePublishVolumeRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub publish_context: BTreeMap<String, String>,
+    #[prost(string, tag = "3")]
+    pub staging_target_path: String,
+    #[prost(string, tag = "4")]
+    pub target_path: String,
+    #[prost(message, optional, tag = "5")]
+    pub volume_capability: Option<VolumeCapability>,
+    #[prost(bool, tag = "6")]
+    pub readonly: bool,
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub secrets: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "8")]
+    pub volume_context: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for MountVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MountVolume").field("fs_type", &self.fs_type).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for NodeStageVolumeRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("NodeStageVolumeRequest");
+        shown.field("volume_id", &self.volume_id).field("staging_target_path", &self.staging_target_path);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for NodePublishVolumeRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("NodePublishVolumeRequest");
+        shown.field("volume_id", &self.volume_id).field("target_path", &self.target_path);
+        shown.field("readonly", &self.readonly).finish_non_exhaustive()
+    }
+}
