@@ -7,6 +7,7 @@
 mod allocs;
 mod disconnect;
 mod gc;
+mod plugins;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -152,6 +153,7 @@ impl<S: Servers> Client<S> {
             news,
             earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
+            plugins: Arc::default(),
             checks: checks::Runs::default(),
             networks,
             sessions: Arc::new(tokio::sync::Semaphore::new(crate::serve::SESSIONS_MAX)),
@@ -395,6 +397,7 @@ impl<S: Servers> Inner<S> {
                         self.sync_wake.notify_one();
                     }
                 }
+                News::Plugin(rows) => self.on_plugin(*rows),
                 News::Ended => self.collect.notify_one(),
             }
         }

@@ -20,13 +20,14 @@ use crate::{network, procfs, signal, stats};
 const NOMAD_VERSION: &str = "1.6.5";
 /// Abilities that this agent has wherever it runs.
 const EVERYWHERE: &[&str] =
-    &["check", "cores", "dns", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
+    &["check", "cores", "csi_plugin", "dns", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
 /// Abilities of this agent, some of them only on machines that have what they need;
 /// `songline_scheduler::feasible::abilities` has those that groups may need.
 pub const ABILITIES: &[&str] = &[
     "bridge",
     "check",
     "cores",
+    "csi_plugin",
     "dns",
     "migrate",
     "network_none",

@@ -2,6 +2,7 @@
 //! out with drivers, directories and the database. It decides nothing.
 
 mod announce;
+mod plugin;
 mod processes;
 mod setup;
 mod start;
@@ -30,6 +31,7 @@ use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload, signalled};
+use crate::csi;
 use crate::driver::{Driver, Process, RunId, TaskConfig};
 use crate::network::{Made, Networks};
 use crate::previous::Earlier;
@@ -62,6 +64,8 @@ pub(crate) struct Shared {
     pub earlier: Arc<dyn Earlier>,
     /// Registers services.
     pub registrar: Arc<dyn Registrar>,
+    /// CSI plugins that run on this node.
+    pub plugins: Arc<csi::Registry>,
     /// Runs checks of services.
     pub checks: checks::Runs,
     /// Networks of allocations.
@@ -74,6 +78,8 @@ pub(crate) struct Shared {
 pub(crate) enum News {
     /// An update for the servers.
     Update(Box<AllocReport>),
+    /// The rows of a CSI plugin.
+    Plugin(Box<csi::Fingerprint>),
     /// The allocation has ended, or its directory is gone: garbage collection may have something to collect, or there
     /// is room.
     Ended,
@@ -444,13 +450,14 @@ impl Shell {
             );
         };
         let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
+        let plugin = self.plugin(&task);
         self.spawn(async move {
             match driver.recover(id, handle).await {
                 Ok(Some(process)) => {
                     let _socket = socket(&shared, &dir, &task, owner);
                     processes.put(&task, Arc::clone(&process));
                     send(&back, Input::Recovered { task: task.clone(), found: Ok(Some(process.handle())) });
-                    let exit = process.wait().await;
+                    let exit = plugin::attend(&*process, plugin).await;
                     send(&back, Input::Exited { task, run, exit });
                 }
                 Ok(None) => send(&back, Input::Recovered { task, found: Ok(None) }),

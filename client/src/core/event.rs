@@ -53,6 +53,8 @@ pub const SKIPPING_SHUTDOWN_DELAY: &str = "Skipping shutdown delay";
 pub const FAILED_RESTORING: &str = "Failed Restoring Task";
 /// `Task hook failed`
 pub const HOOK_FAILED: &str = "Task hook failed";
+pub const PLUGIN_HEALTHY: &str = "Plugin became healthy";
+pub const PLUGIN_UNHEALTHY: &str = "Plugin became unhealthy";
 /// `Task hook message`
 pub const HOOK_MESSAGE: &str = "Task hook message";
 /// `Template`

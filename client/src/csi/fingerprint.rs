@@ -36,11 +36,22 @@ mod node {
 }
 
 /// The parts that an instance of a plugin has, from the `type` of its task's `csi_plugin` block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parts {
     Controller,
     Node,
     Monolith,
+}
+
+impl Parts {
+    /// The one or two parts.
+    pub(super) fn each(self) -> &'static [Parts] {
+        match self {
+            Self::Controller => &[Self::Controller],
+            Self::Node => &[Self::Node],
+            Self::Monolith => &[Self::Controller, Self::Node],
+        }
+    }
 }
 
 /// An instance of a plugin: its id, and the allocation whose task it is.
@@ -89,10 +100,17 @@ impl Instance {
         Ok(found)
     }
 
-    /// The rows of an instance that stopped answering: not healthy, and without capabilities. Servers keep such a
-    /// row, and do not count it.
-    pub fn failed(&self, error: &FingerprintError, at: Time) -> Fingerprint {
-        let shared = CsiInfo { health_description: error.to_string().as_str().into(), ..self.row(at) };
+    /// The rows of an instance that stopped answering: not healthy, and without capabilities. What `known` says about the
+    /// plugin itself stays. Servers keep such a row, and do not count it.
+    pub fn failed(&self, known: Option<&Fingerprint>, error: &FingerprintError, at: Time) -> Fingerprint {
+        let known = known.and_then(|rows| rows.controller.as_ref().or(rows.node.as_ref()));
+        let row = CsiInfo { controller_info: None, node_info: None, ..known.cloned().unwrap_or_else(|| self.row(at)) };
+        let shared = CsiInfo {
+            healthy: false,
+            health_description: error.to_string().as_str().into(),
+            update_time: Some(at),
+            ..row
+        };
         Fingerprint {
             controller: (self.parts != Parts::Node)
                 .then(|| CsiInfo { controller_info: Some(CsiControllerInfo::default()), ..shared.clone() }),

@@ -14,6 +14,8 @@ use tonic::server::UnaryService;
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
+mod supervision;
+
 use super::messages::*;
 use super::*;
 
@@ -25,6 +27,7 @@ struct Script {
     failures: VecDeque<Status>,
     stage: Option<NodeStageVolumeRequest>,
     nameless: bool,
+    not_ready: bool,
 }
 
 struct Fake {
@@ -71,9 +74,12 @@ type Answer = http::Response<tonic::body::Body>;
 async fn answer(request: http::Request<hyper::body::Incoming>, script: &Mutex<Script>) -> Answer {
     let call = request.uri().path().trim_start_matches("/csi.v1.").to_owned();
     script.lock().calls.push(call.clone());
-    let nameless = script.lock().nameless;
+    let Script { nameless, not_ready, .. } = *script.lock();
     match call.as_str() {
-        "Identity/Probe" => reply(request, |_: Empty| Ok(ProbeResponse { ready: None })).await,
+        "Identity/Probe" => {
+            let ready = not_ready.then_some(BoolValue { value: false });
+            reply(request, move |_: Empty| Ok(ProbeResponse { ready: ready.clone() })).await
+        }
         "Identity/GetPluginInfo" => {
             let name = if nameless { "" } else { "org.example" }.to_owned();
             let info = GetPluginInfoResponse { name, vendor_version: "1.2.3".to_owned() };
@@ -190,7 +196,7 @@ async fn a_plugin_without_a_name_is_not_healthy() {
     fake.script.lock().nameless = true;
     let of = instance(Parts::Controller);
     let error = of.fingerprint(&fake.plugin(), Time::default()).await.expect_err("no name");
-    let row = of.failed(&error, Time::default()).controller.expect("a row");
+    let row = of.failed(None, &error, Time::default()).controller.expect("a row");
     assert!(!row.healthy);
     let text = "failed fingerprinting with error: PluginGetInfo: plugin returned empty name field";
     assert_eq!(&*row.health_description, text);

@@ -16,6 +16,7 @@ use crate::artifact::{self, Dirs};
 use crate::beneath::Owner;
 use crate::checks;
 use crate::core::{CheckPlan, Input, StartFailure, Workload, event};
+use crate::csi::Place;
 use crate::driver::{Driver, Listener, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
@@ -146,8 +147,18 @@ pub(super) async fn configure(
     };
     let mut env = task_environment(shared, alloc, task, dir, driver);
     env.vars.extend(vars);
-    let mounts = volumes::mounts(&shared.config.host_volumes, alloc, task, driver.has_own_root(), &env)
+    let mut mounts = volumes::mounts(&shared.config.host_volumes, alloc, task, driver.has_own_root(), &env)
         .map_err(|error| fail_hook("volumes", error))?;
+    if let Some(plugin) = &task.csi_plugin_config {
+        let place = Place::of(&shared.config.state_dir(), &alloc.id, plugin);
+        let making = place.clone();
+        blocking(move || making.make()).await.map_err(|error| fail_hook("csi_plugin_supervisor", error))?;
+        let own_root = driver.has_own_root();
+        env.vars.entry("CSI_ENDPOINT".to_owned()).or_insert_with(|| place.endpoint(own_root));
+        if own_root {
+            mounts.extend(place.mounts());
+        }
+    }
     let user = env.replace(user_name(task, driver));
     // The name after interpolation may be denied as well.
     check_user(shared, task, &user).await.map_err(|error| fail_hook("validate", error))?;

@@ -8,9 +8,10 @@ use songline_model::{Allocation, Str, Task};
 use tokio::sync::{mpsc, watch};
 
 use super::processes::Processes;
-use super::{Order, Shared, Shell, send, setup, socket};
+use super::{Order, Shared, Shell, plugin, send, setup, socket};
 use crate::allocdir::AllocDir;
 use crate::core::{Input, StartFailure, event};
+use crate::csi::Supervision;
 use crate::driver::{Driver, DriverMessage, Listener, TaskConfig};
 use crate::network::Made;
 use crate::template::{self, Dirs, Hooks, Rendering};
@@ -100,14 +101,16 @@ impl Shell {
             return send(&back, Input::Started { task, run, outcome });
         };
         let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
+        let plugin = self.plugin(&task);
         self.spawn(async move {
             let _socket = socket(&shared, &dir, &task, owner);
+            plugin.iter().for_each(Supervision::starting);
             let listener = listener(&shared, &task, &back);
             match driver.start(TaskConfig { id, listener, ..config }).await {
                 Ok(process) => {
                     processes.put(&task, Arc::clone(&process));
                     send(&back, Input::Started { task: task.clone(), run, outcome: Ok(process.handle()) });
-                    let exit = process.wait().await;
+                    let exit = plugin::attend(&*process, plugin).await;
                     send(&back, Input::Exited { task, run, exit });
                 }
                 Err(failure) => send(&back, Input::Started { task, run, outcome: Err(failure) }),

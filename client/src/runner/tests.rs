@@ -51,6 +51,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         news,
         earlier: Arc::new(Nowhere),
         registrar: Arc::new(Nowhere),
+        plugins: Arc::default(),
         checks: crate::checks::Runs::default(),
         networks: Networks::new(&ClientConfig::default(), &BTreeMap::new()),
         sessions: Arc::new(Semaphore::new(1)),
