@@ -13,6 +13,15 @@ use songline_server::config::{DEFAULT_RPC_PORT, JoinConfig, ServerConfig, with_p
 
 use network::{Addresses, TlsConfig};
 
+/// Settings of blocks without `enabled`.
+#[derive(Debug, Clone, Default)]
+pub struct NotEnabled {
+    /// Settings of `server` blocks.
+    pub server: ServerConfig,
+    /// Settings of `client` and `plugin` blocks.
+    pub client: ClientConfig,
+}
+
 /// All settings of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
@@ -60,6 +69,8 @@ pub struct AgentConfig {
     pub server: Option<ServerConfig>,
     /// The node's settings; `None` runs no node.
     pub client: Option<ClientConfig>,
+    /// Settings of a server and a node that are not enabled yet. A later block may enable them.
+    pub not_enabled: NotEnabled,
     /// Servers that the node joins, in addition to those of `client.servers`.
     pub client_join: JoinConfig,
     /// Whether rate counters are labelled by caller.
@@ -102,6 +113,7 @@ impl Default for AgentConfig {
             response_headers: BTreeMap::new(),
             server: None,
             client: None,
+            not_enabled: NotEnabled::default(),
             client_join: JoinConfig::default(),
             rpc_rate_labels: true,
             dispatched_metrics: true,

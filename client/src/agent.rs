@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use songline_model::{AllocClientStatus, AllocId, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
+use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
 use songline_rpc::{AllocReport, NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::core::{AllocSync, Heartbeats, Input, NextCall};
+use crate::csi;
 use crate::meta::{Dynamic, Layers};
 use crate::network::Networks;
 use crate::runner::{News, Runner, Shared};
@@ -142,6 +143,8 @@ impl<S: Servers> Client<S> {
             http_ca_pem: config.http_ca_pem.clone(),
         };
         let networks = Networks::new(&config, &drivers);
+        let plugins = Arc::<csi::Registry>::default();
+        let node_events = news.clone();
         let shared = Arc::new(Shared {
             config,
             clock: clock.clone(),
@@ -153,7 +156,12 @@ impl<S: Servers> Client<S> {
             news,
             earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
-            plugins: Arc::default(),
+            volumes: Arc::new(csi::Volumes::new(Arc::clone(&plugins), clock.clone(), move |event| {
+                // Fails only when the agent is gone.
+                let _ = node_events.send(News::NodeEvent(Box::new(event)));
+            })),
+            plugins,
+            claims: Arc::new(csi::AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
             checks: checks::Runs::default(),
             networks,
             sessions: Arc::new(tokio::sync::Semaphore::new(crate::serve::SESSIONS_MAX)),
@@ -225,11 +233,15 @@ impl<S: Servers> Client<S> {
     pub async fn shutdown(&self, stop_tasks: bool) {
         let shared = &self.inner.shared;
         if stop_tasks {
-            let runners = self.inner.all();
-            runners.values().for_each(|runner| runner.tell(Input::Destroy));
+            // Plugins last: they unmount the volumes of the others.
+            let (plugins, others): (Vec<_>, Vec<_>) =
+                self.inner.all().into_values().partition(|runner| is_plugin(&runner.view().alloc));
             let all = async {
-                for runner in runners.values() {
-                    runner.wait_for(|view| view.destroyed).await;
+                for runners in [others, plugins] {
+                    runners.iter().for_each(|runner| runner.tell(Input::Destroy));
+                    for runner in &runners {
+                        runner.wait_for(|view| view.destroyed).await;
+                    }
                 }
             };
             if tokio::time::timeout(shared.config.kill_timeout_max.to_std() + STOP_MAX, all).await.is_err() {
@@ -246,6 +258,12 @@ impl<S: Servers> Client<S> {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
     }
+}
+
+/// Whether a task of the allocation is a CSI plugin.
+fn is_plugin(alloc: &Allocation) -> bool {
+    let tasks = alloc.group().and_then(|group| group.tasks.as_ref());
+    tasks.into_iter().flatten().any(|task| task.csi_plugin_config.is_some())
 }
 
 impl<S: Servers> Drop for Client<S> {
@@ -398,6 +416,7 @@ impl<S: Servers> Inner<S> {
                     }
                 }
                 News::Plugin(rows) => self.on_plugin(*rows),
+                News::NodeEvent(event) => self.emit(*event),
                 News::Ended => self.collect.notify_one(),
             }
         }

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags, Uid};
 use rustix::io::Errno;
 
 pub use find::{Found, NotFound};
@@ -278,6 +278,27 @@ impl Dir {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Removes a directory if it is empty, and fails with `DirectoryNotEmpty` if not. A missing entry is no error; a
+    /// mount point is one.
+    pub fn remove_empty_dir(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.fd, one(name.as_ref())?, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a file system is mounted at a path; `false` when there is no entry. Kernels before 5.8 do not tell, and
+    /// nothing counts as mounted on them.
+    pub fn is_mount_point(&self, path: impl AsRef<Path>) -> io::Result<bool> {
+        let entry = match self.entry(path) {
+            Ok(entry) => entry,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let about = rustix::fs::statx(&entry.fd, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+        Ok(about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
     }
 
     /// Names of the entries in this directory, in order.

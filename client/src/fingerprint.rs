@@ -19,8 +19,19 @@ use crate::{network, procfs, signal, stats};
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
 /// Abilities that this agent has wherever it runs.
-const EVERYWHERE: &[&str] =
-    &["check", "cores", "csi_plugin", "dns", "migrate", "sticky", "task_network", "template", "volume", "volume_mount"];
+const EVERYWHERE: &[&str] = &[
+    "check",
+    "cores",
+    "csi_plugin",
+    "csi_volume",
+    "dns",
+    "migrate",
+    "sticky",
+    "task_network",
+    "template",
+    "volume",
+    "volume_mount",
+];
 /// Abilities of this agent, some of them only on machines that have what they need;
 /// `songline_scheduler::feasible::abilities` has those that groups may need.
 pub const ABILITIES: &[&str] = &[
@@ -28,6 +39,7 @@ pub const ABILITIES: &[&str] = &[
     "check",
     "cores",
     "csi_plugin",
+    "csi_volume",
     "dns",
     "migrate",
     "network_none",

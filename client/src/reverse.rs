@@ -26,6 +26,12 @@ use songline_rpc::{AskMonitor, AskProfile, NodeAgent, RpcError};
 
 pub use guard::{Asked, Guard, Right};
 
+/// A node that runs CSI plugins.
+pub trait CsiNode: Send + Sync {
+    /// Answers a request to a plugin, given the name of a method `CSI.*` and the request's body.
+    fn csi(&self, method: &str, body: &[u8]) -> impl Future<Output = Result<Bytes, Refusal>> + Send;
+}
+
 /// The node's side of its sessions. Created before the node, because the node's first call opens the first session.
 pub struct NodeCalls<N: NodeAgent> {
     node: OnceLock<Weak<N>>,
@@ -38,7 +44,7 @@ impl<N: NodeAgent> Default for NodeCalls<N> {
     }
 }
 
-impl<N: NodeAgent> NodeCalls<N> {
+impl<N: NodeAgent + CsiNode> NodeCalls<N> {
     /// Sets the node that answers calls. Only the first one set stays.
     pub fn set(&self, node: &Arc<N>) {
         self.node.get_or_init(|| Arc::downgrade(node));
@@ -146,12 +152,13 @@ impl<N: NodeAgent> NodeCalls<N> {
                 let (payload, http_headers) = (Some(Blob(found.payload.to_vec())), Some(found.headers));
                 bytes_of(&AgentProfileAnswer { agent_id: ask.node_id, payload, http_headers })
             }
+            method if method.starts_with(CSI) => node.csi(method, body).await,
             other => Err(unknown(other)),
         }
     }
 }
 
-impl<N: NodeAgent> Dispatch for NodeCalls<N> {
+impl<N: NodeAgent + CsiNode> Dispatch for NodeCalls<N> {
     async fn call(&self, method: &str, body: Bytes, _caller: &Caller) -> Result<Bytes, Refusal> {
         self.let_in(method, &body).await?;
         self.answer(method, &body).await
@@ -189,6 +196,9 @@ impl<N: NodeAgent> Dispatch for NodeCalls<N> {
 /// other over HTTP.
 pub const SNAPSHOT: &str = "Allocations.Snapshot";
 
+/// Beginning of the methods that are requests to CSI plugins.
+const CSI: &str = "CSI.";
+
 /// A stream that has begun.
 enum Begun {
     Frames { frames: frames::Frames, plain: bool },
@@ -196,7 +206,7 @@ enum Begun {
     Pieces(tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>),
 }
 
-impl<N: NodeAgent> NodeCalls<N> {
+impl<N: NodeAgent + CsiNode> NodeCalls<N> {
     /// Reads the request of a streaming method and begins the stream on the node.
     async fn begin(&self, node: Arc<N>, method: &str, channel: &mut Channel) -> Result<Begun, RpcError> {
         let request = channel.next().await.map_err(|error| RpcError::Lost(error.to_string()))?;

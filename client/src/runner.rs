@@ -2,10 +2,10 @@
 //! out with drivers, directories and the database. It decides nothing.
 
 mod announce;
-mod plugin;
 mod processes;
 mod setup;
 mod start;
+mod storage;
 pub(crate) mod validate;
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{
-    AllocClientStatus, AllocId, AllocNetworkStatus, Allocation, Blob, Dur, Node, Str, TaskRunState, Time,
+    AllocClientStatus, AllocId, AllocNetworkStatus, Allocation, Blob, Dur, Node, NodeEvent, Str, TaskRunState, Time,
 };
 use songline_rpc::AllocReport;
 use songline_rpc::message::CheckResult;
@@ -66,6 +66,10 @@ pub(crate) struct Shared {
     pub registrar: Arc<dyn Registrar>,
     /// CSI plugins that run on this node.
     pub plugins: Arc<csi::Registry>,
+    /// CSI volumes on this node.
+    pub volumes: Arc<csi::Volumes>,
+    /// Takes and releases claims on CSI volumes.
+    pub claims: Arc<dyn csi::Claims>,
     /// Runs checks of services.
     pub checks: checks::Runs,
     /// Networks of allocations.
@@ -80,6 +84,8 @@ pub(crate) enum News {
     Update(Box<AllocReport>),
     /// The rows of a CSI plugin.
     Plugin(Box<csi::Fingerprint>),
+    /// An event of the node.
+    NodeEvent(Box<NodeEvent>),
     /// The allocation has ended, or its directory is gone: garbage collection may have something to collect, or there
     /// is room.
     Ended,
@@ -121,12 +127,17 @@ pub(crate) enum Begin {
     /// The allocation is new to this node.
     Start,
     /// The allocation was left by an earlier agent.
-    Restore {
-        tasks: BTreeMap<Str, TaskRecord>,
-        health: Option<songline_model::AllocDeploymentStatus>,
-        checks: BTreeMap<Str, CheckResult>,
-        network: Option<AllocNetworkStatus>,
-    },
+    Restore(Box<Restored>),
+}
+
+/// State of an allocation that an earlier agent left.
+#[derive(Default)]
+pub(crate) struct Restored {
+    pub tasks: BTreeMap<Str, TaskRecord>,
+    pub health: Option<songline_model::AllocDeploymentStatus>,
+    pub checks: BTreeMap<Str, CheckResult>,
+    pub network: Option<AllocNetworkStatus>,
+    pub volumes: csi::HeldVolumes,
 }
 
 impl Runner {
@@ -139,12 +150,14 @@ impl Runner {
         let (show, view) =
             watch::channel(View { alloc, update, checks: Arc::default(), done_at: None, destroyed: false });
         let processes = Arc::new(Processes::default());
+        let volumes = storage::volumes(&shared, machine.alloc().id, &begin);
         let shell = Shell {
             back: orders.downgrade(),
             dir: dir.clone(),
             processes: Arc::clone(&processes),
             prepared: Arc::default(),
             network: Arc::default(),
+            volumes,
             templates: Arc::default(),
             setup: None,
             announcer: None,
@@ -152,7 +165,7 @@ impl Runner {
             show,
             machine,
             shared,
-            restored: matches!(begin, Begin::Restore { .. }),
+            restored: matches!(begin, Begin::Restore(_)),
         };
         let tracker = shell.shared.tracker.clone();
         // The async task holds a sender from the start: when the runner is dropped before its first step, orders that
@@ -219,6 +232,7 @@ struct Shell {
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
     /// The allocation's network, once it is set up.
     network: Arc<Mutex<Made>>,
+    volumes: csi::AllocVolumes,
     /// Templates of tasks, from their first set-up until they have ended for good.
     templates: Arc<Templates>,
     setup: Option<AbortHandle>,
@@ -242,7 +256,8 @@ impl Shell {
         let now = self.shared.clock.now();
         let effects = match begin {
             Begin::Start => self.machine.start(now),
-            Begin::Restore { tasks, health, checks, network } => {
+            Begin::Restore(restored) => {
+                let Restored { tasks, health, checks, network, volumes: _ } = *restored;
                 self.machine.restore_network(network);
                 self.machine.restore(tasks, health, checks, now)
             }
@@ -368,6 +383,7 @@ impl Shell {
                 Effect::TearDown => {
                     // Before the allocation counts as done: the next one on this node may get its ports.
                     self.shared.networks.destroy(&self.id()).await;
+                    self.release_volumes().await;
                     let now = self.shared.clock.now();
                     self.show.send_modify(|view| view.done_at = Some(now));
                     let _ = self.shared.news.send(News::Ended);
@@ -418,7 +434,8 @@ impl Shell {
         let alloc = Arc::clone(self.machine.alloc());
         // After an agent's restart the earlier allocations were already waited for.
         let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
-        let network = Arc::clone(&self.network);
+        let (network, volumes) = (Arc::clone(&self.network), self.volumes.clone());
+        let mounts = self.driver_mounts();
         let handle = self.spawn(async move {
             let hooks = async {
                 let failed = |hook: &'static str| move |error| format!("pre-run hook {hook:?} failed: {error}");
@@ -432,6 +449,7 @@ impl Shell {
                 let group = setup::registrations(&shared, &alloc, made.status.as_ref(), &dir, &Workload::Group);
                 group.map_err(failed("group_services"))?;
                 *network.lock() = made;
+                volumes.publish(&alloc, mounts).await.map_err(failed("csi_hook"))?;
                 Ok::<(), String>(())
             };
             let outcome = hooks.await;
@@ -457,7 +475,7 @@ impl Shell {
                     let _socket = socket(&shared, &dir, &task, owner);
                     processes.put(&task, Arc::clone(&process));
                     send(&back, Input::Recovered { task: task.clone(), found: Ok(Some(process.handle())) });
-                    let exit = plugin::attend(&*process, plugin).await;
+                    let exit = storage::attend(&*process, plugin).await;
                     send(&back, Input::Exited { task, run, exit });
                 }
                 Ok(None) => send(&back, Input::Recovered { task, found: Ok(None) }),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use songline_model::{AllocId, Allocation, Str, migrate_token};
 use songline_rpc::message::CheckResult;
+use songline_rpc::net::Refusal;
 use songline_rpc::{
     AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Origin, Profile, ReadFile,
     ReadLogs, RpcError, Servers, StreamFrame,
@@ -23,7 +24,9 @@ use tokio::sync::mpsc;
 use crate::about::AboutAgent;
 use crate::agent::Client;
 use crate::core::signalled;
+use crate::csi;
 use crate::fingerprint::mhz_per_core;
+use crate::reverse::CsiNode;
 use crate::runner::Runner;
 use crate::stats::{self, CpuTimes, Interval, TaskUsage};
 
@@ -228,6 +231,13 @@ impl<S: Servers> NodeAgent for Client<S> {
 
     async fn agent_monitor(&self, ask: AskMonitor) -> Result<Frames, RpcError> {
         self.about()?.log(ask)
+    }
+}
+
+impl<S: Servers> CsiNode for Client<S> {
+    async fn csi(&self, method: &str, body: &[u8]) -> Result<Bytes, Refusal> {
+        let namespace_of = |alloc| Some(self.alloc(alloc)?.namespace.clone());
+        csi::serve(&self.inner.shared.volumes, namespace_of, method, body).await
     }
 }
 

@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{
-    AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str,
+    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus,
+    ServiceRegistration, Str,
 };
 use songline_rpc::message::{Call, Caller, Signed, StatusPing};
 use songline_rpc::net::{OnSession, Pool, PoolLimits};
 use songline_rpc::port::Dialer;
 use songline_rpc::servers_wire::{RemoteServers, RpcClient, call};
 use songline_rpc::world::World;
-use songline_rpc::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
+use songline_rpc::{
+    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers,
+};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
@@ -214,6 +217,24 @@ impl Servers for NetServers {
         id: Str,
     ) -> Result<u64, RpcError> {
         self.calls.service_registration_delete_by_id(from, namespace, id).await
+    }
+
+    async fn csi_volume_claim(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<ClaimedVolume, RpcError> {
+        self.calls.csi_volume_claim(from, volume, claim).await
+    }
+
+    async fn csi_volume_unpublish(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<u64, RpcError> {
+        self.calls.csi_volume_unpublish(from, volume, claim).await
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -15,6 +15,7 @@ use songline_rpc::message::CheckResult;
 use tokio::sync::oneshot;
 
 use crate::core::TaskRecord;
+use crate::csi::HeldVolumes;
 use crate::meta::Dynamic;
 
 const CACHE_BYTES: u64 = 4 << 20;
@@ -55,6 +56,7 @@ pub(crate) struct Left {
     pub health: Option<AllocDeploymentStatus>,
     pub checks: BTreeMap<Str, CheckResult>,
     pub network: Option<AllocNetworkStatus>,
+    pub volumes: HeldVolumes,
     pub acknowledged: Option<AllocReport>,
 }
 
@@ -173,6 +175,11 @@ impl StateDb {
     /// Stores the interface and address of an allocation.
     pub fn put_network(&self, alloc: &AllocId, network: &AllocNetworkStatus) {
         self.put_later(vec![(key(alloc, "network_status"), encode(network))]);
+    }
+
+    /// Stores the CSI volumes of an allocation.
+    pub fn put_volumes(&self, alloc: &AllocId, volumes: &HeldVolumes) {
+        self.put_later(vec![(key(alloc, "csi_volumes"), encode(volumes))]);
     }
 
     /// Stores the results of an allocation's checks.
@@ -326,6 +333,8 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
     }
     let health = parts.get("deploy_status").map(|value| decode(id, "deploy_status", value)).transpose()?.flatten();
     let checks = parts.get("checks").map(|value| decode(id, "checks", value)).transpose()?.unwrap_or_default();
+    let volumes =
+        parts.get("csi_volumes").map(|value| decode(id, "csi_volumes", value)).transpose()?.unwrap_or_default();
     let network = parts.get("network_status").map(|value| decode(id, "network_status", value)).transpose()?;
     let acknowledged = parts
         .get("acknowledged_state")
@@ -340,7 +349,7 @@ fn left(id: &AllocId, parts: &BTreeMap<String, Vec<u8>>) -> Result<Option<Left>,
         network_status: row.network_status,
         ..AllocReport::default()
     });
-    Ok(Some(Left { alloc, tasks, health, checks, network, acknowledged }))
+    Ok(Some(Left { alloc, tasks, health, checks, network, volumes, acknowledged }))
 }
 
 fn decode<T: for<'de> Deserialize<'de>>(id: &AllocId, what: &str, value: &[u8]) -> Result<T, StateError> {

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, Allocation, Dur, Eligibility, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, Secret,
-    ServiceRegistration, Str,
+    AllocId, Allocation, CsiVolume, CsiVolumeClaim, CsiVolumeKey, Dur, Eligibility, NamespaceName, Node, NodeEvent,
+    NodeId, NodeStatus, Secret, ServiceRegistration, Str,
 };
 
 use crate::{AllocReport, RpcError};
@@ -75,6 +75,23 @@ pub trait Servers: Send + Sync + 'static {
         id: Str,
     ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 
+    /// `CSIVolume.Claim`: takes a claim on a volume for an allocation of the node. A controller that has to attach the
+    /// volume has done so before the answer.
+    fn csi_volume_claim(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> impl Future<Output = Result<ClaimedVolume, RpcError>> + Send;
+
+    /// `CSIVolume.Unpublish`: releases a claim of an allocation of the node. Returns the index of the entry.
+    fn csi_volume_unpublish(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> impl Future<Output = Result<u64, RpcError>> + Send;
+
     /// `Node.EmitEvents`: reports events on the node.
     fn node_emit_events(
         &self,
@@ -90,6 +107,15 @@ pub struct NodeAuth {
     pub id: NodeId,
     /// Secret of the node, which the node made itself and registered with.
     pub secret: Secret,
+}
+
+/// A volume with its secrets, and what a node needs to mount it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ClaimedVolume {
+    /// The volume.
+    pub volume: CsiVolume,
+    /// The controller's context for mounting it.
+    pub publish_context: BTreeMap<Str, Str>,
 }
 
 /// Bounds of a blocking query.

@@ -8,11 +8,13 @@ use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
 use songline_events::watch::{WatchKey, Watcher};
 use songline_model::{
-    AllocId, Allocation, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, ServiceRegistration, Str,
-    migrate_token,
+    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus,
+    ServiceRegistration, Str, migrate_token,
 };
 use songline_projections::{State, Table};
-use songline_rpc::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers};
+use songline_rpc::{
+    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers,
+};
 use songline_scheduler::leader::{nodes, reports};
 use tokio::time::Instant;
 
@@ -138,6 +140,30 @@ impl Servers for Core {
         services::delete(self, from, namespace, id).await
     }
 
+    async fn csi_volume_claim(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<ClaimedVolume, RpcError> {
+        let _call = self.node_call("CSIVolume.Claim", from.id, &from.secret);
+        self.must_lead()?;
+        self.has_alloc(from, claim.allocation_id)?;
+        self.claim(&Actor::Node(from.id), &volume, claim).await?.try_into()
+    }
+
+    async fn csi_volume_unpublish(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<u64, RpcError> {
+        let _call = self.node_call("CSIVolume.Unpublish", from.id, &from.secret);
+        self.must_lead()?;
+        self.has_alloc(from, claim.allocation_id)?;
+        self.unpublish(&Actor::Node(from.id), &volume, &claim).await
+    }
+
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {
         let _call = self.node_call("Node.EmitEvents", from.id, &from.secret);
         if events.is_empty() {
@@ -220,6 +246,14 @@ impl Core {
             return Err(RpcError::remote("node secret ID does not match"));
         }
         Ok((view, node))
+    }
+
+    /// Fails unless the allocation is of the calling node, or of none.
+    fn has_alloc(&self, from: &NodeAuth, alloc: AllocId) -> Result<(), RpcError> {
+        let (view, _) = self.authenticate(from)?;
+        let of_alloc = view.alloc(alloc).and_then(|alloc| alloc.node_id);
+        let elsewhere = of_alloc.is_some_and(|at| at != from.id);
+        if elsewhere { Err(RpcError::remote("Permission denied")) } else { Ok(()) }
     }
 
     /// Answers a registration or heartbeat, and sets the deadline of the next one.

@@ -137,7 +137,7 @@ impl Seen {
 }
 
 fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
-    let mut told = config.server.clone().unwrap_or_default();
+    let mut told = config.server.clone().unwrap_or_else(|| std::mem::take(&mut config.not_enabled.server));
     let mut enabled = config.server.is_some();
     each(value, &mut |key, value| {
         match key {
@@ -206,7 +206,11 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
         }
         Ok(())
     })?;
-    config.server = enabled.then_some(told);
+    if enabled {
+        config.server = Some(told);
+    } else {
+        config.not_enabled.server = told;
+    }
     Ok(())
 }
 
@@ -268,7 +272,7 @@ fn scheduler(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {
 }
 
 fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
-    let mut told = config.client.clone().unwrap_or_default();
+    let mut told = config.client.clone().unwrap_or_else(|| std::mem::take(&mut config.not_enabled.client));
     let mut join = std::mem::take(&mut config.client_join);
     let mut enabled = config.client.is_some();
     each(value, &mut |key, value| {
@@ -323,7 +327,11 @@ fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
         }
         Ok(())
     })?;
-    config.client = enabled.then_some(told);
+    if enabled {
+        config.client = Some(told);
+    } else {
+        config.not_enabled.client = told;
+    }
     config.client_join = join;
     Ok(())
 }
@@ -375,10 +383,8 @@ fn host_networks(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
 
 /// Driver options: `plugin "raw_exec" { config { enabled = true } }`.
 fn plugins(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
-    let Some(told) = &mut config.client else {
-        // Plugins configure nodes; an agent without a node ignores them.
-        return Ok(());
-    };
+    // Plugins configure nodes.
+    let told = config.client.as_mut().unwrap_or(&mut config.not_enabled.client);
     each(value, &mut |name, body| {
         each(body, &mut |key, value| match key {
             "config" => {

@@ -116,10 +116,10 @@ fn topologies(volume: &CsiVolume) -> &Option<Vec<CsiTopology>> {
     if volume.topologies.is_some() { &volume.topologies } else { NO_TOPOLOGIES }
 }
 
-impl Serialize for CsiVolumeView {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+impl CsiVolumeView {
+    fn shown(&self) -> Shown<'_> {
         let DenormalizedVolume { volume, health, .. } = &self.0;
-        let shown = Shown {
+        Shown {
             topologies: topologies(volume),
             provider: self.0.provider(),
             provider_version: self.0.provider_version(),
@@ -130,8 +130,26 @@ impl Serialize for CsiVolumeView {
             write_allocs: Some(volume.write_claims.keys().map(|id| (*id, ())).collect()),
             allocations: self.0.known_allocs().map(|alloc| AllocStub::new(alloc, AllocFields::default())).collect(),
             ..Shown::new(volume, health)
-        };
-        shown.serialize(s)
+        }
+    }
+}
+
+impl Serialize for CsiVolumeView {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.shown().serialize(s)
+    }
+}
+
+/// A volume in the answer to its update: as [`CsiVolumeView`], with missing options and context as `null`.
+#[derive(Debug)]
+pub struct CsiVolumeUpdated(pub DenormalizedVolume);
+
+impl Serialize for CsiVolumeUpdated {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let view = CsiVolumeView(self.0.clone());
+        let volume = &self.0.volume;
+        let context = volume.context.is_some().then(|| texts(&volume.context));
+        Shown { mount_options: volume.mount_options.clone(), context, ..view.shown() }.serialize(s)
     }
 }
 
@@ -152,7 +170,7 @@ pub enum CsiVolumeCreated {
     /// The volume is new.
     Made(CsiVolumeMade),
     /// The volume existed, and was updated.
-    Updated(CsiVolumeView),
+    Updated(CsiVolumeUpdated),
 }
 
 /// `CSIVolumeCreateResponse` of the wire.

@@ -13,7 +13,7 @@ use crate::core::{
     AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted,
 };
 use crate::network;
-use crate::runner::{Begin, Runner};
+use crate::runner::{Begin, Restored, Runner};
 use crate::state::Left;
 
 /// Delay before the next round.
@@ -166,12 +166,13 @@ impl<S: Servers> Inner<S> {
             }
             match self.machine(&alloc) {
                 Ok(machine) => {
-                    let begin = Begin::Restore {
+                    let begin = Begin::Restore(Box::new(Restored {
                         tasks: left.tasks,
                         health: left.health,
                         checks: left.checks,
                         network: left.network,
-                    };
+                        volumes: left.volumes,
+                    }));
                     machines.push((id, machine, begin));
                 }
                 Err(error) => {

@@ -219,3 +219,24 @@ fn move_replaces_the_target_and_keeps_links_as_links() {
     assert_eq!(std::fs::symlink_metadata(scene.at("from/log")).expect("is there").nlink(), 2);
     scene.assert_untouched();
 }
+
+#[test]
+fn only_an_empty_directory_is_removed_as_such() {
+    let scene = scene();
+    scene.dir.make_dirs("full/inner", 0o755).expect("makes");
+    let error = scene.dir.remove_empty_dir("full").expect_err("it is not empty");
+    assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
+    scene.dir.dir("full").expect("opens").remove_empty_dir("inner").expect("removes");
+    scene.dir.remove_empty_dir("full").expect("removes");
+    scene.dir.remove_empty_dir("full").expect("nothing is there");
+    symlink(scene.out(), scene.at("link")).expect("links");
+    assert!(scene.dir.remove_empty_dir("link").is_err() && scene.dir.remove_empty_dir("../x").is_err());
+    scene.assert_untouched();
+}
+
+#[test]
+fn a_mount_point_is_known_from_other_directories() {
+    let root = Dir::open(Path::new("/")).expect("opens");
+    assert!(root.is_mount_point("proc").expect("examines"));
+    assert!(!root.is_mount_point("proc/self").unwrap_or(false) && !root.is_mount_point("not/there").expect("examines"));
+}

@@ -44,6 +44,15 @@ pub enum Parts {
 }
 
 impl Parts {
+    /// Name of a single part, as in errors.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Node => "node",
+            Self::Monolith => "monolith",
+        }
+    }
+
     /// The one or two parts.
     pub(super) fn each(self) -> &'static [Parts] {
         match self {
@@ -145,6 +154,16 @@ impl Instance {
             ..CsiInfo::default()
         }
     }
+}
+
+/// Whether volumes have to be staged before they are published.
+pub(super) async fn requires_stage(plugin: &Plugin) -> Result<bool, CallError> {
+    Ok(supports(&plugin.node_capabilities().await?, node::STAGE_UNSTAGE_VOLUME))
+}
+
+/// Whether mounted volumes have to be expanded on the node.
+pub(super) async fn expands(plugin: &Plugin) -> Result<bool, CallError> {
+    Ok(supports(&plugin.node_capabilities().await?, node::EXPAND_VOLUME))
 }
 
 fn controller_info(answer: &GetCapabilitiesResponse) -> CsiControllerInfo {

@@ -1,8 +1,26 @@
 //! The messages of CSI 1.x that the agent sends and reads, with their protobuf field numbers. Fields that the agent
 //! does not use are left out; protobuf skips unknown fields.
 
+mod controller;
+
 use std::collections::BTreeMap;
 use std::fmt;
+
+pub use controller::*;
+
+/// `Debug` of messages by the fields that may be shown.
+macro_rules! shown {
+    ($($name:ident { $($field:ident),* })*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut shown = f.debug_struct(stringify!($name));
+                $(shown.field(stringify!($field), &self.$field);)*
+                shown.finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+use shown;
 
 /// A message without fields: most requests for information, and most answers of node calls.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -167,24 +185,52 @@ pub struct NodePublishVolumeRequest {
     pub volume_context: BTreeMap<String, String>,
 }
 
-impl fmt::Debug for MountVolume {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MountVolume").field("fs_type", &self.fs_type).finish_non_exhaustive()
-    }
+/// The file system of a mounted volume gets a larger size.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeExpandVolumeRequest {
+    #[prost(string, tag = "1")]
+    pub volume_id: String,
+    #[prost(string, tag = "2")]
+    pub volume_path: String,
+    #[prost(message, optional, tag = "3")]
+    pub capacity_range: Option<CapacityRange>,
+    #[prost(string, tag = "4")]
+    pub staging_target_path: String,
+    #[prost(message, optional, tag = "5")]
+    pub volume_capability: Option<VolumeCapability>,
 }
 
-impl fmt::Debug for NodeStageVolumeRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("NodeStageVolumeRequest");
-        shown.field("volume_id", &self.volume_id).field("staging_target_path", &self.staging_target_path);
-        shown.finish_non_exhaustive()
-    }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeExpandVolumeResponse {
+    #[prost(int64, tag = "1")]
+    pub capacity_bytes: i64,
 }
 
-impl fmt::Debug for NodePublishVolumeRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("NodePublishVolumeRequest");
-        shown.field("volume_id", &self.volume_id).field("target_path", &self.target_path);
-        shown.field("readonly", &self.readonly).finish_non_exhaustive()
-    }
+/// A request about volumes: the gRPC method that takes it, and its answer.
+pub trait Method: ::prost::Message + Clone + 'static {
+    /// Path of the method.
+    const PATH: &'static str;
+    /// The method's answer.
+    type Answer: ::prost::Message + Default + 'static;
+}
+
+impl Method for NodeStageVolumeRequest {
+    const PATH: &'static str = "/csi.v1.Node/NodeStageVolume";
+    type Answer = Empty;
+}
+
+impl Method for NodePublishVolumeRequest {
+    const PATH: &'static str = "/csi.v1.Node/NodePublishVolume";
+    type Answer = Empty;
+}
+
+impl Method for NodeExpandVolumeRequest {
+    const PATH: &'static str = "/csi.v1.Node/NodeExpandVolume";
+    type Answer = NodeExpandVolumeResponse;
+}
+
+shown! {
+    MountVolume { fs_type }
+    NodeStageVolumeRequest { volume_id, staging_target_path }
+    NodePublishVolumeRequest { volume_id, target_path, readonly }
 }

@@ -10,8 +10,8 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::messages::{
-    Empty, GetCapabilitiesResponse, GetPluginCapabilitiesResponse, GetPluginInfoResponse, NodeGetInfoResponse,
-    NodePublishVolumeRequest, NodeStageVolumeRequest, ProbeResponse, VolumeAtPath,
+    Empty, GetCapabilitiesResponse, GetPluginCapabilitiesResponse, GetPluginInfoResponse, Method, NodeGetInfoResponse,
+    ProbeResponse, VolumeAtPath,
 };
 
 /// Time limit of one try of a call.
@@ -97,12 +97,12 @@ impl Plugin {
         self.once("/csi.v1.Node/NodeGetInfo", Empty {}, TRY_TIMEOUT).await
     }
 
-    /// Makes a volume ready on this node, at the request's staging path, which must exist.
-    pub async fn stage(&self, request: NodeStageVolumeRequest) -> Result<(), CallError> {
-        self.call("/csi.v1.Node/NodeStageVolume", request).await.map(|Empty {}| ())
+    /// Sends a request about volumes. A failure that may pass is tried again.
+    pub async fn ask<M: Method>(&self, request: M) -> Result<M::Answer, CallError> {
+        self.call(M::PATH, request).await
     }
 
-    /// Reverts `stage`. A volume that the plugin does not know counts as unstaged.
+    /// Reverts `NodeStageVolume`. A volume that the plugin does not know counts as unstaged.
     pub async fn unstage(&self, volume_id: &str, staging_path: &str) -> Result<(), CallError> {
         self.call::<_, Empty>("/csi.v1.Node/NodeUnstageVolume", at_path(volume_id, staging_path))
             .await
@@ -110,12 +110,7 @@ impl Plugin {
             .or_else(gone)
     }
 
-    /// Makes a volume available at the request's target path, whose parent must exist. The plugin creates the target.
-    pub async fn publish(&self, request: NodePublishVolumeRequest) -> Result<(), CallError> {
-        self.call("/csi.v1.Node/NodePublishVolume", request).await.map(|Empty {}| ())
-    }
-
-    /// Reverts `publish`. A volume that the plugin does not know counts as unpublished.
+    /// Reverts `NodePublishVolume`. A volume that the plugin does not know counts as unpublished.
     pub async fn unpublish(&self, volume_id: &str, target_path: &str) -> Result<(), CallError> {
         self.call::<_, Empty>("/csi.v1.Node/NodeUnpublishVolume", at_path(volume_id, target_path))
             .await

@@ -1,19 +1,18 @@
 //! Tasks that are CSI plugins: what they find at their start, their health while they run, and the rows that the node
 //! reports about them.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use songline_model::{AllocId, Str, TaskCsiPluginConfig, TaskEvent, Time};
-use tokio::sync::Notify;
+use songline_model::{AllocId, TaskCsiPluginConfig, TaskEvent, Time};
 use tonic::Status;
 
 use super::fingerprint::{Fingerprint, FingerprintError, Instance, Parts};
 use super::plugin::{CallError, Plugin};
+use super::registry::Registry;
 use crate::beneath::Dir;
 use crate::clock::Clock;
 use crate::core::event;
@@ -48,8 +47,14 @@ impl Place {
     }
 
     /// Directory of staged and published volumes. The instances of a plugin share it.
-    fn volumes(&self) -> PathBuf {
+    pub fn volumes(&self) -> PathBuf {
         self.all.join(self.config.kind.as_str()).join(self.config.id.as_str())
+    }
+
+    /// The same directory in the task. It is told to tasks without a root of their own as well: plugins for such tasks
+    /// know that their paths are different.
+    pub fn volumes_in_task(&self) -> PathBuf {
+        PathBuf::from(self.config.stage_publish_base_dir.as_str())
     }
 
     fn socket(&self) -> PathBuf {
@@ -95,47 +100,6 @@ impl Place {
             bind(&self.volumes(), &self.config.stage_publish_base_dir, Propagation::Bidirectional),
             bind(Path::new("/dev"), "/dev", Propagation::Private),
         ]
-    }
-}
-
-/// Healthy instances of plugins on this node, the newest of each plugin last. Only the newest has rows on the node.
-#[derive(Default)]
-pub(crate) struct Registry {
-    running: Mutex<BTreeMap<(Parts, Str), Vec<Str>>>,
-    /// An instance has left: the one before it reports its rows.
-    left: Notify,
-}
-
-impl Registry {
-    fn enter(&self, instance: &Instance) {
-        let mut running = self.running.lock();
-        for &part in instance.parts.each() {
-            running.entry((part, instance.plugin_id.clone())).or_default().push(instance.alloc_id.clone());
-        }
-    }
-
-    fn leave(&self, instance: &Instance) {
-        let mut running = self.running.lock();
-        for &part in instance.parts.each() {
-            if let Some(instances) = running.get_mut(&(part, instance.plugin_id.clone())) {
-                instances.retain(|id| *id != instance.alloc_id);
-            }
-        }
-        drop(running);
-        self.left.notify_waiters();
-    }
-
-    /// Whether no other instance of this part is newer; also once the instance itself has left.
-    fn is_newest(&self, part: Parts, instance: &Instance) -> bool {
-        let running = self.running.lock();
-        let newest = running.get(&(part, instance.plugin_id.clone())).and_then(|instances| instances.last());
-        newest.is_none_or(|id| *id == instance.alloc_id)
-    }
-
-    fn rows(&self, mut rows: Fingerprint, instance: &Instance) -> Fingerprint {
-        rows.controller = rows.controller.filter(|_| self.is_newest(Parts::Controller, instance));
-        rows.node = rows.node.filter(|_| self.is_newest(Parts::Node, instance));
-        rows
     }
 }
 
@@ -195,13 +159,15 @@ impl Supervision {
         if tokio::time::timeout(limit.to_std(), until_healthy(&plugin)).await.is_err() {
             return self.fail(&format!("CSI plugin did not become healthy before configured {limit} health timeout"));
         }
-        self.registry.enter(&self.instance);
+        self.registry.enter(&self.instance, &plugin, &self.place);
+        let mut changes = self.registry.changes();
         let mut healthy = true;
         loop {
             self.report(&plugin).await;
             tokio::select! {
                 () = tokio::time::sleep(PERIOD) => {}
-                () = self.registry.left.notified() => continue,
+                // Another instance may have taken the rows over, or left them to this one.
+                Ok(()) = changes.changed() => continue,
             }
             let (is_healthy, why) = match plugin.probe().await {
                 Ok(true) => (true, String::new()),

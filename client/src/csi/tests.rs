@@ -14,7 +14,9 @@ use tonic::server::UnaryService;
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
+mod requests;
 mod supervision;
+mod volumes;
 
 use super::messages::*;
 use super::*;
@@ -28,6 +30,18 @@ struct Script {
     stage: Option<NodeStageVolumeRequest>,
     nameless: bool,
     not_ready: bool,
+    /// Directory of the plugin's volumes on this machine, in which targets are made and removed.
+    root: PathBuf,
+    /// Paths that volumes were published and unpublished at, as the agent names them.
+    paths: Vec<String>,
+}
+
+impl Script {
+    /// The place on this machine of a path in the plugin's task.
+    fn place(&mut self, path: &str) -> PathBuf {
+        self.paths.push(path.to_owned());
+        self.root.join(path.trim_start_matches("/local/csi/"))
+    }
 }
 
 struct Fake {
@@ -94,6 +108,47 @@ async fn answer(request: http::Request<hyper::body::Incoming>, script: &Mutex<Sc
             reply(request, |message: NodeStageVolumeRequest| {
                 script.lock().stage = Some(message);
                 failure.clone().map_or(Ok(Empty {}), Err)
+            })
+            .await
+        }
+        "Node/NodePublishVolume" => {
+            let failure = script.lock().failures.pop_front();
+            reply(request, |message: NodePublishVolumeRequest| {
+                let target = script.lock().place(&message.target_path);
+                std::fs::create_dir(target).expect("the parent is there");
+                failure.clone().map_or(Ok(Empty {}), Err)
+            })
+            .await
+        }
+        "Node/NodeUnpublishVolume" => {
+            let failure = script.lock().failures.pop_front();
+            reply(request, |message: VolumeAtPath| {
+                let target = script.lock().place(&message.path);
+                // A repeated request finds nothing.
+                let _ = std::fs::remove_dir(target);
+                failure.clone().map_or(Ok(Empty {}), Err)
+            })
+            .await
+        }
+        "Controller/ValidateVolumeCapabilities" => {
+            reply(request, |message: ValidateVolumeCapabilitiesRequest| {
+                let confirmed = Confirmed { volume_capabilities: message.volume_capabilities };
+                let unknown = message.volume_id == "unknown";
+                Ok(ValidateVolumeCapabilitiesResponse {
+                    confirmed: (!unknown).then_some(match message.volume_id.as_str() {
+                        "nothing" => Confirmed::default(),
+                        _ => confirmed,
+                    }),
+                    message: String::new(),
+                })
+            })
+            .await
+        }
+        "Controller/CreateVolume" => {
+            let failure = script.lock().failures.pop_front();
+            reply(request, |message: CreateVolumeRequest| {
+                let volume = Volume { volume_id: message.name, capacity_bytes: 7, ..Volume::default() };
+                failure.clone().map_or(Ok(CreateVolumeResponse { volume: Some(volume) }), Err)
             })
             .await
         }
@@ -206,12 +261,12 @@ async fn a_plugin_without_a_name_is_not_healthy() {
 async fn a_failure_that_may_pass_is_tried_three_times() {
     let fake = Fake::start();
     fake.fail([Status::unavailable("busy"), Status::resource_exhausted("busy")]);
-    fake.plugin().stage(stage_request()).await.expect("the third try");
+    fake.plugin().ask(stage_request()).await.expect("the third try");
     assert_eq!(fake.calls(), ["Node/NodeStageVolume"; 3]);
     assert_eq!(fake.script.lock().stage, Some(stage_request()), "secrets and mount flags arrive");
 
     fake.fail([Status::unavailable("1"), Status::unavailable("2"), Status::unavailable("3")]);
-    let error = fake.plugin().stage(stage_request()).await.expect_err("no fourth try");
+    let error = fake.plugin().ask(stage_request()).await.expect_err("no fourth try");
     assert_eq!(error.to_string(), "rpc error: code = Unavailable desc = 3");
 }
 
@@ -219,7 +274,7 @@ async fn a_failure_that_may_pass_is_tried_three_times() {
 async fn a_refusal_is_not_repeated() {
     let fake = Fake::start();
     fake.fail([Status::invalid_argument("it can not be staged")]);
-    let error = fake.plugin().stage(stage_request()).await.expect_err("a refusal");
+    let error = fake.plugin().ask(stage_request()).await.expect_err("a refusal");
     assert_eq!(error.to_string(), "rpc error: code = InvalidArgument desc = it can not be staged");
     assert_eq!(fake.calls().len(), 1);
 }

@@ -43,6 +43,13 @@ impl Notes {
     }
 }
 
+impl CsiNode for Notes {
+    async fn csi(&self, method: &str, _: &[u8]) -> Result<Bytes, Refusal> {
+        self.note(method.to_owned());
+        Err(Refusal::NoMethod)
+    }
+}
+
 impl NodeAgent for Notes {
     async fn fs_list(&self, alloc: AllocId, path: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
         self.note(format!("list {alloc:?} {path}"));

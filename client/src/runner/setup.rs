@@ -23,7 +23,7 @@ use crate::executor::user;
 use crate::network::{self, Made};
 use crate::previous::{Ended, Wanted};
 use crate::services;
-use crate::volumes;
+use crate::volumes::{self, Known};
 
 /// File in a task's secrets directory with its identity token.
 const TOKEN_FILE: &str = "nomad_token";
@@ -127,14 +127,22 @@ pub(super) async fn prepare(
     Ok(())
 }
 
-/// Creates the configuration with which a task's driver starts it. `vars` are those of the task's templates.
+/// Results of earlier steps that the configuration of a task uses.
+pub(super) struct Ready {
+    /// Variables that environment templates set.
+    pub vars: BTreeMap<String, String>,
+    /// Places of the allocation's CSI volumes, by their names in the group.
+    pub volumes: BTreeMap<Str, PathBuf>,
+}
+
+/// Creates the configuration with which a task's driver starts it.
 pub(super) async fn configure(
     shared: &Shared,
     alloc: &Arc<Allocation>,
     dir: &AllocDir,
     (name, run): (&Str, u64),
     driver: Option<&dyn Driver>,
-    vars: BTreeMap<String, String>,
+    ready: Ready,
     back: &mpsc::WeakUnboundedSender<Order>,
 ) -> Result<TaskConfig, String> {
     let now = || shared.clock.now();
@@ -146,8 +154,9 @@ pub(super) async fn configure(
         format!("prestart hook {hook:?} failed: {error}")
     };
     let mut env = task_environment(shared, alloc, task, dir, driver);
-    env.vars.extend(vars);
-    let mut mounts = volumes::mounts(&shared.config.host_volumes, alloc, task, driver.has_own_root(), &env)
+    env.vars.extend(ready.vars);
+    let known = Known { host: &shared.config.host_volumes, csi: &ready.volumes };
+    let mut mounts = volumes::mounts(known, alloc, task, driver.has_own_root(), &env)
         .map_err(|error| fail_hook("volumes", error))?;
     if let Some(plugin) = &task.csi_plugin_config {
         let place = Place::of(&shared.config.state_dir(), &alloc.id, plugin);

@@ -1,6 +1,7 @@
 //! Set-up and start of a task: directories, artifacts, templates, configuration, then the driver.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -8,7 +9,8 @@ use songline_model::{Allocation, Str, Task};
 use tokio::sync::{mpsc, watch};
 
 use super::processes::Processes;
-use super::{Order, Shared, Shell, plugin, send, setup, socket};
+use super::setup::Ready;
+use super::{Order, Shared, Shell, send, setup, socket, storage};
 use crate::allocdir::AllocDir;
 use crate::core::{Input, StartFailure, event};
 use crate::csi::Supervision;
@@ -65,6 +67,7 @@ struct Place {
     processes: Arc<Processes>,
     templates: Arc<Templates>,
     network: Made,
+    volumes: BTreeMap<Str, PathBuf>,
     driver: Option<Arc<dyn Driver>>,
     task: Str,
 }
@@ -79,6 +82,7 @@ impl Shell {
             processes: Arc::clone(&self.processes),
             templates: Arc::clone(&self.templates),
             network: self.network.lock().clone(),
+            volumes: self.volumes.places(),
             driver: self.driver(&task),
             task: task.clone(),
         };
@@ -110,7 +114,7 @@ impl Shell {
                 Ok(process) => {
                     processes.put(&task, Arc::clone(&process));
                     send(&back, Input::Started { task: task.clone(), run, outcome: Ok(process.handle()) });
-                    let exit = plugin::attend(&*process, plugin).await;
+                    let exit = storage::attend(&*process, plugin).await;
                     send(&back, Input::Exited { task, run, exit });
                 }
                 Err(failure) => send(&back, Input::Started { task, run, outcome: Err(failure) }),
@@ -142,7 +146,8 @@ impl Place {
         setup::prepare(shared, alloc, dir, task, run, driver, back).await.map_err(for_good)?;
         setup::fetch_artifacts(shared, alloc, dir, task, back).await?;
         let Some(vars) = self.render().await.map_err(for_good)? else { return Ok(None) };
-        let config = setup::configure(shared, alloc, dir, (task, run), driver, vars, back).await.map_err(for_good)?;
+        let ready = Ready { vars, volumes: self.volumes.clone() };
+        let config = setup::configure(shared, alloc, dir, (task, run), driver, ready, back).await.map_err(for_good)?;
         let Made { network, dns, resolv_conf, status: _ } = self.network.clone();
         Ok(Some(TaskConfig { network, dns, resolv_conf, ..config }))
     }

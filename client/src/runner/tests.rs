@@ -1,8 +1,10 @@
 //! A runner on its own: orders that arrive before its first step.
 
-use songline_model::{Job, JobType, NamespaceName, ServiceRegistration, TaskGroup};
-use songline_rpc::RpcError;
+use songline_model::{
+    CsiVolumeClaim, CsiVolumeKey, Job, JobType, NamespaceName, NodeId, ServiceRegistration, TaskGroup,
+};
 use songline_rpc::world::Machine;
+use songline_rpc::{ClaimedVolume, RpcError};
 
 use super::*;
 use crate::core::AllocRunnerConfig;
@@ -32,6 +34,20 @@ impl Earlier for Nowhere {
     }
 }
 
+impl csi::Claims for Nowhere {
+    fn node(&self) -> NodeId {
+        NodeId::default()
+    }
+
+    fn claim(&self, _: CsiVolumeKey, _: CsiVolumeClaim) -> Boxed<'_, Result<ClaimedVolume, RpcError>> {
+        Box::pin(async { Err(RpcError::NoLeader) })
+    }
+
+    fn unpublish(&self, _: CsiVolumeKey, _: CsiVolumeClaim) -> Boxed<'_, Result<u64, RpcError>> {
+        Box::pin(async { Err(RpcError::NoLeader) })
+    }
+}
+
 #[tokio::test]
 async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -39,10 +55,11 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     let group = TaskGroup { name: "group".into(), tasks: Some(Vec::new()), ..TaskGroup::default() };
     let job = Job { kind: JobType::Batch, task_groups: Some(vec![group]), ..Job::default() };
     let alloc = Arc::new(Allocation { task_group: "group".into(), job: Some(Arc::new(job)), ..Allocation::default() });
+    let clock = Clock::start(Arc::new(Machine::default()));
     let (news, _inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared {
         config: ClientConfig::dev(dir.path().to_owned()),
-        clock: Clock::start(Arc::new(Machine::default())),
+        clock: clock.clone(),
         drivers: BTreeMap::new(),
         state: state.clone(),
         node: Mutex::default(),
@@ -52,6 +69,8 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         earlier: Arc::new(Nowhere),
         registrar: Arc::new(Nowhere),
         plugins: Arc::default(),
+        volumes: Arc::new(csi::Volumes::new(Arc::default(), clock.clone(), drop)),
+        claims: Arc::new(Nowhere),
         checks: crate::checks::Runs::default(),
         networks: Networks::new(&ClientConfig::default(), &BTreeMap::new()),
         sessions: Arc::new(Semaphore::new(1)),
@@ -62,11 +81,8 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     left.build().expect("builds");
 
     // No other task runs on this thread before the first await.
-    let runner = Runner::spawn(
-        shared,
-        machine,
-        Begin::Restore { tasks: BTreeMap::new(), health: None, checks: BTreeMap::new(), network: None },
-    );
+    let begin = Begin::Restore(Box::default());
+    let runner = Runner::spawn(shared, machine, begin);
     runner.tell(Input::Destroy);
     let mut view = runner.view.clone();
     drop(runner);

@@ -25,7 +25,8 @@ fn check(mounts_of_task: &[(&str, &str, &str)], driver_mounts: bool, expected: E
         ("f".into(), request("host", "fixed")),
         ("i".into(), VolumeRequest { per_alloc: true, ..request("host", "disk") }),
         ("gone".into(), request("host", "gone")),
-        ("c".into(), request("csi", "c")),
+        ("c".into(), VolumeRequest { read_only: true, ..request("csi", "c") }),
+        ("unclaimed".into(), request("csi", "u")),
     ]);
     let volume_mounts = mounts_of_task.iter().map(|(volume, destination, mode)| VolumeMount {
         volume: (*volume).into(),
@@ -48,7 +49,9 @@ fn check(mounts_of_task: &[(&str, &str, &str)], driver_mounts: bool, expected: E
     };
     let mut env = TaskEnv::default();
     env.vars.insert("NOMAD_TASK_NAME".to_owned(), "t".to_owned());
-    let told = match mounts(&known, &alloc, &task, driver_mounts, &env) {
+    let csi = BTreeMap::from([("c".into(), "/state/csi/c".into())]);
+    let known = Known { host: &known, csi: &csi };
+    let told = match mounts(known, &alloc, &task, driver_mounts, &env) {
         Ok(mounts) => mounts
             .iter()
             .map(|mount| {
@@ -80,9 +83,15 @@ fn volume_of_each_alloc_has_the_index_of_the_alloc_in_its_name() {
 }
 
 #[test]
+fn csi_volume_is_mounted_from_its_place_on_this_machine() {
+    check(&[("c", "/c", "host-to-task")], true, expect![[r#"/state/csi/c at /c read-only HostToTask"#]]);
+}
+
+#[test]
 fn volume_that_cannot_be_mounted_is_refused_with_its_reason() {
     check(&[("gone", "/g", "")], true, expect![[r#"host volume validation error: missing gone"#]]);
-    check(&[("c", "/c", "")], true, expect![[r#"No CSI Mount Point found for volume: c"#]]);
+    check(&[("unclaimed", "/u", "")], true, expect![[r#"No CSI Mount Point found for volume: unclaimed"#]]);
+    check(&[("c", "/c", "")], false, expect![[r#"task driver "exec" for "t" does not support CSI volumes"#]]);
     check(&[("none", "/n", "")], true, expect![[r#"volume "none" is not one of the group's volumes"#]]);
     check(&[("d", "/d", "odd")], true, expect![[r#"volume mount has an invalid propagation mode: "odd""#]]);
     check(&[("d", "/d", "")], false, expect![[r#"task driver "exec" for "t" does not support host volumes"#]]);

@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use songline_client::{Client, ClientConfig};
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources,
-    AllocatedResources, AllocatedTaskResources, Allocation, Dur, Job, JobType, NamespaceName, Node, NodeEvent, NodeId,
-    NodeStatus, RestartPolicy, ServiceRegistration, Str, Task, TaskGroup, TaskRunState, TaskState,
+    AllocatedResources, AllocatedTaskResources, Allocation, CsiVolumeClaim, CsiVolumeKey, Dur, Job, JobType,
+    NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RestartPolicy, ServiceRegistration, Str, Task, TaskGroup,
+    TaskRunState, TaskState,
 };
 use songline_rpc::{
-    AllocReport, BlockingQuery, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs, RpcError,
-    Servers,
+    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs,
+    RpcError, Servers,
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -250,6 +251,26 @@ impl Servers for Fake {
             known.service_calls.push(format!("-{}", service.service_name));
             Ok(known.index)
         })
+    }
+
+    async fn csi_volume_claim(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<ClaimedVolume, RpcError> {
+        assert_eq!(claim.node_id, from.id);
+        Err(RpcError::remote(format!("volume not found: {}", volume.id)))
+    }
+
+    async fn csi_volume_unpublish(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<u64, RpcError> {
+        assert_eq!(claim.node_id, from.id);
+        Err(RpcError::remote(format!("volume not found: {}", volume.id)))
     }
 
     async fn node_emit_events(&self, _from: &NodeAuth, _events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -10,6 +10,7 @@ use songline_model::{
 
 use super::message;
 use crate::msgpack::{self, EncodeError, RawValue};
+use crate::{ClaimedVolume, RpcError};
 
 message! {
     /// Takes a claim on a volume.
@@ -36,6 +37,15 @@ message! {
         publish_context: Option<BTreeMap<Str, Str>>,
     }
 }
+impl TryFrom<CsiVolumeClaimAnswer> for ClaimedVolume {
+    type Error = RpcError;
+
+    fn try_from(answer: CsiVolumeClaimAnswer) -> Result<Self, RpcError> {
+        let volume = answer.volume.read().map_err(|error| RpcError::remote(error.on_wire(0)))?;
+        Ok(Self { volume, publish_context: answer.publish_context.unwrap_or_default() })
+    }
+}
+
 message! {
     /// Releases a claim.
     write CsiVolumeUnpublish ("CSIVolume.Unpublish" -> CsiVolumeUnpublishAnswer) {

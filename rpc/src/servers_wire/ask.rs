@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use songline_model::{
-    AllocId, Allocation, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, Secret, ServiceRegistration, Str,
+    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, Secret,
+    ServiceRegistration, Str,
 };
 
 use super::RpcClient;
 use crate::message::{
-    AllocGetAlloc, AllocGetAllocs, AllocReport, Call, Caller, NodeEmitEvents, NodeGetClientAllocs, NodeGetNode,
-    NodeRegister, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
+    AllocGetAlloc, AllocGetAllocs, AllocReport, Call, Caller, CsiVolumeClaimRequest, CsiVolumeUnpublish,
+    NodeEmitEvents, NodeGetClientAllocs, NodeGetNode, NodeRegister, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus,
+    ServiceDelete, ServiceUpsert, Signed,
 };
-use crate::{BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
+use crate::{BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
 /// Servers at the other end of a transport, as one node sees them.
 #[derive(Debug)]
@@ -139,6 +141,40 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
     ) -> Result<u64, RpcError> {
         let mut request = ServiceDelete { id, ..ServiceDelete::default() }.signed(&self.by(&from.secret));
         request.namespace = namespace;
+        Ok(call(&self.client, &request).await?.index)
+    }
+
+    async fn csi_volume_claim(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<ClaimedVolume, RpcError> {
+        let request = CsiVolumeClaimRequest {
+            volume_id: volume.id,
+            allocation_id: claim.allocation_id,
+            node_id: claim.node_id,
+            external_node_id: claim.external_node_id,
+            claim: claim.mode,
+            access_mode: claim.access_mode,
+            attachment_mode: claim.attachment_mode,
+            state: claim.state,
+            ..CsiVolumeClaimRequest::default()
+        };
+        let mut request = request.signed(&self.by(&from.secret));
+        request.namespace = volume.namespace;
+        call(&self.client, &request).await?.try_into()
+    }
+
+    async fn csi_volume_unpublish(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<u64, RpcError> {
+        let request = CsiVolumeUnpublish { volume_id: volume.id, claim: Some(claim), ..CsiVolumeUnpublish::default() };
+        let mut request = request.signed(&self.by(&from.secret));
+        request.namespace = volume.namespace;
         Ok(call(&self.client, &request).await?.index)
     }
 

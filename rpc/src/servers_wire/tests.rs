@@ -5,13 +5,13 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use parking_lot::Mutex;
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Eligibility, FlatMap, Job,
-    NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RootKeyId, SIGNATURE_BYTES, Secret, ServiceRegistration,
-    Signature, Str, TaskIdentity, TaskState, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, CsiVolumeClaim, CsiVolumeKey,
+    Dur, Eligibility, FlatMap, Job, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RootKeyId, SIGNATURE_BYTES,
+    Secret, ServiceRegistration, Signature, Str, TaskIdentity, TaskState, Time,
 };
 
 use super::*;
-use crate::{AllocReport, BlockingQuery, ClientAllocs, NodeAuth, NodeUpdateResponse, Servers};
+use crate::{AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, Servers};
 
 const SECRET: &str = "5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e";
 
@@ -110,6 +110,24 @@ impl Servers for Recorder {
         id: Str,
     ) -> Result<u64, RpcError> {
         self.note(format!("{} takes back {id} of {namespace}", who(from)), 303)
+    }
+
+    async fn csi_volume_claim(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<ClaimedVolume, RpcError> {
+        self.note(format!("{} claims {volume:?} {claim:?}", who(from)), ClaimedVolume::default())
+    }
+
+    async fn csi_volume_unpublish(
+        &self,
+        from: &NodeAuth,
+        volume: CsiVolumeKey,
+        claim: CsiVolumeClaim,
+    ) -> Result<u64, RpcError> {
+        self.note(format!("{} releases {volume:?} {claim:?}", who(from)), 304)
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

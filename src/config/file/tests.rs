@@ -26,6 +26,23 @@ fn config_blocks_may_be_objects_or_lists_and_are_merged() {
 }
 
 #[test]
+fn settings_before_the_block_that_enables_them_take_effect() {
+    let mut config = AgentConfig::default();
+    let first = json!({
+        "plugin": { "raw_exec": { "config": { "enabled": true } } },
+        "client": { "meta": { "rack": "r1" } },
+        "server": { "num_schedulers": 3 },
+    });
+    apply(&first, &mut config).expect("is a configuration");
+    assert!(config.client.is_none() && config.server.is_none());
+    let second = json!({ "client": { "enabled": true }, "server": { "enabled": true } });
+    apply(&second, &mut config).expect("is a configuration");
+    let client = config.client.expect("a node");
+    assert_eq!((client.plugins["raw_exec"]["enabled"].as_bool(), client.meta["rack"].as_str()), (Some(true), "r1"));
+    assert_eq!(config.server.expect("a server").num_schedulers, 3);
+}
+
+#[test]
 fn networks_of_allocations_are_read_without_a_warning() {
     let (config, warnings) = agent(json!({ "client": {
         "cni_path": "/usr/lib/cni", "cni_config_dir": "/etc/cni", "bridge_network_name": "lab",

@@ -9,7 +9,7 @@ use songline_rpc::message::{
     ControllerCreateVolume, ControllerDeleteVolume, ControllerListVolumes, ControllerValidateVolume, CsiExternalVolume,
     ToController,
 };
-use songline_wire::csi::{CsiVolumeCreateResponse, CsiVolumeCreated, CsiVolumeMade, CsiVolumeView};
+use songline_wire::csi::{CsiVolumeCreateResponse, CsiVolumeCreated, CsiVolumeMade, CsiVolumeUpdated};
 use songline_wire::responses::QueryMeta;
 
 use super::{admit, growth, requested, require_write, volume_id, written_with_meta};
@@ -127,7 +127,7 @@ async fn create_one<S: Server>(call: &Call<S>, view: &State, mut volume: CsiVolu
 /// A new volume as the storage has made it, a registered one as it is after the update.
 fn shown(before: &State, after: &State, volume: CsiVolume) -> CsiVolumeCreated {
     match (before.csi_volume_by_key(&volume.key()), after.csi_volume_by_key(&volume.key())) {
-        (Some(_), Some(row)) => CsiVolumeCreated::Updated(CsiVolumeView(after.denormalize(row))),
+        (Some(_), Some(row)) => CsiVolumeCreated::Updated(CsiVolumeUpdated(after.denormalize(row))),
         (None, _) | (_, None) => CsiVolumeCreated::Made(CsiVolumeMade(volume)),
     }
 }

@@ -3,7 +3,8 @@
 use songline_model::{AllocId, CsiNodeInfo, Dur, TaskCsiPluginConfig};
 use tokio::sync::mpsc;
 
-use super::super::supervisor::{Place, Registry, Supervision, Told};
+use super::super::registry::Registry;
+use super::super::supervisor::{Place, Supervision, Told};
 use super::*;
 use crate::clock::Clock;
 
