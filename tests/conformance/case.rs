@@ -17,6 +17,8 @@ pub enum Profile {
     Dev,
     /// Like `Dev`, with the volumes that cases about the node agent expect.
     Agent,
+    /// Like `Agent`, with two CSI plugins.
+    Csi,
     /// Like `Dev`, with ACLs.
     Acl,
     /// Like `Dev`, with a data folder instead of `-dev`.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, Setup};
 use crate::case::{Case, Profile};
+use crate::csi::{self, Plugin};
 use crate::exchange::Server;
 use crate::http::{self, Request};
 use crate::player::{Outcome, Until, play};
@@ -43,8 +44,16 @@ pub struct Plan<'p> {
     pub until: Until,
     /// Whether a failed case is tried again.
     pub again: &'p (dyn Fn(&Case) -> bool + Sync),
+    pub parts: Parts<'p>,
+}
+
+/// What agents use beside themselves.
+#[derive(Clone)]
+pub struct Parts<'p> {
     /// `DOCKER_HOST` of the container engine, if one runs.
     pub engine: Option<String>,
+    /// The CSI plugin, if this machine can run it.
+    pub plugin: Option<&'p Plugin>,
 }
 
 /// Replays all cases; those of one agent in their order.
@@ -62,6 +71,8 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
         // use other ports and directories than the rest.
         (Profile::Agent, 1, queue_of(Profile::Agent)),
         (Profile::Agent, 1, queue(&Case::needs_engine)),
+        // Its agents run the same plugins.
+        (Profile::Csi, 1, queue_of(Profile::Csi)),
         (Profile::Acl, 1, queue_of(Profile::Acl)),
         (Profile::Server, 1, queue_of(Profile::Server)),
     ];
@@ -69,7 +80,7 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
         for (profile, agents, queue) in &shares {
             for _ in 0..*agents {
                 scope.spawn(|| {
-                    let mut seat = Seat::new(*profile, plan.engine.clone());
+                    let mut seat = Seat::new(*profile, plan.parts.clone());
                     loop {
                         let next = queue.lock().pop_front();
                         let Some(case) = next else { break };
@@ -84,22 +95,20 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
 }
 
 /// One sequence of agents, of which one runs at a time.
-struct Seat {
+struct Seat<'p> {
     profile: Profile,
     agent: Option<Agent>,
     /// Data folder of the agent of profile `server`.
     data: Option<tempfile::TempDir>,
-    /// `DOCKER_HOST` of the agents of profile `agent`.
-    engine: Option<String>,
+    parts: Parts<'p>,
     failed_starts: u32,
     /// Reason why no further agent is started.
     given_up: Option<String>,
 }
 
-impl Seat {
-    fn new(profile: Profile, engine: Option<String>) -> Seat {
-        let engine = engine.filter(|_| profile == Profile::Agent);
-        Seat { profile, agent: None, data: None, engine, failed_starts: 0, given_up: None }
+impl<'p> Seat<'p> {
+    fn new(profile: Profile, parts: Parts<'p>) -> Self {
+        Seat { profile, agent: None, data: None, parts, failed_starts: 0, given_up: None }
     }
 
     fn judge(&mut self, case: &Case, plan: &Plan<'_>) -> Verdict {
@@ -131,7 +140,7 @@ impl Seat {
             Err(reason) => return vec![reason],
         };
         let server = Server { http, deadline: Instant::now() + CASE_WITHIN };
-        let Outcome { mut differences, changed_something } = play(case, server, &env(), until);
+        let Outcome { mut differences, changed_something } = play(case, server, &env(self.parts.plugin), until);
         if let Some(agent) = &mut self.agent {
             if !agent.is_running() {
                 differences.push(format!("the agent died, {}", agent.last_lines()));
@@ -168,8 +177,8 @@ impl Seat {
     fn start(&mut self, ready: bool) -> Result<()> {
         let mut setup = Setup::dev();
         setup.acl = self.profile == Profile::Acl;
-        setup.two_volumes = self.profile == Profile::Agent;
-        setup.engine = self.engine.clone();
+        setup.two_volumes = matches!(self.profile, Profile::Agent | Profile::Csi);
+        setup.engine = self.parts.engine.clone().filter(|_| self.profile == Profile::Agent);
         if self.profile == Profile::Server {
             let data = tempfile::tempdir()?;
             setup.data_dir = Some(data.path().to_path_buf());
@@ -182,6 +191,9 @@ impl Seat {
             }
             wait_for_node(agent.http);
             run_something(agent.http);
+        }
+        if let Some(plugin) = self.parts.plugin.filter(|_| self.profile == Profile::Csi) {
+            csi::run(agent.http, &plugin.program())?;
         }
         Ok(())
     }
@@ -197,10 +209,14 @@ pub fn agent(acl: bool) -> Result<Agent> {
     Ok(agent)
 }
 
-/// Values of `<env:NAME>`: the management token, and the environment variables CONFORM_NAME.
-fn env() -> BTreeMap<String, String> {
-    let given = std::env::vars().filter_map(|(name, value)| Some((name.strip_prefix("CONFORM_")?.to_string(), value)));
-    [("TOKEN".to_string(), TOKEN.to_string())].into_iter().chain(given).collect()
+/// Values of `<env:NAME>`: the management token, the program of the CSI plugin and its folder.
+fn env(plugin: Option<&Plugin>) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([("TOKEN".to_owned(), TOKEN.to_owned())]);
+    if let Some(plugin) = plugin {
+        env.insert("CSI_PLUGIN".to_owned(), plugin.program().display().to_string());
+        env.insert("CSI_HOME".to_owned(), plugin.home().display().to_string());
+    }
+    env
 }
 
 fn bootstrap(http: std::net::SocketAddr) -> Result<()> {

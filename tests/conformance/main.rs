@@ -14,6 +14,7 @@ mod agent;
 mod answer;
 mod case;
 mod compare;
+mod csi;
 mod deliberate;
 #[path = "../support/engine.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
@@ -42,9 +43,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use case::Case;
+use case::{Case, Profile};
+use csi::Plugin;
 use engine::Engine;
-use fleet::{Plan, Verdict};
+use fleet::{Parts, Plan, Verdict};
 use lists::Reasons;
 use player::Until;
 
@@ -62,11 +64,29 @@ fn recorded_conversations_are_answered_as_recorded() -> Result<()> {
         cases.retain(|case| only.split(',').any(|start| case.name.starts_with(start)));
     }
     let engine = engine_of(&mut cases, &mut known)?;
-    let host = engine.as_ref().map(Engine::host);
+    let plugin = plugin_of(&mut cases, &mut known)?;
+    let parts = Parts { engine: engine.as_ref().map(Engine::host), plugin: plugin.as_ref() };
     match only {
-        Some(_) => play_some(&cases, host),
-        None => play_all(&cases, &known, masked, &folder, host),
+        Some(_) => play_some(&cases, parts),
+        None => play_all(&cases, &known, masked, &folder, parts),
     }
+}
+
+/// Prepares the plugin for the cases about CSI. On a machine that cannot run it they are left out.
+fn plugin_of(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<Option<Plugin>> {
+    if !cases.iter().any(|case| case.profile == Profile::Csi) {
+        return Ok(None);
+    }
+    let missing = match Plugin::available()? {
+        Ok(plugin) => return Ok(Some(plugin)),
+        Err(missing) => missing,
+    };
+    ensure!(std::env::var_os("UPDATE_KNOWN").is_none(), "known.txt is rewritten only with plugins: {missing}");
+    for case in cases.extract_if(.., |case| case.profile == Profile::Csi) {
+        say(&format!("{} is left out: {missing}", case.name));
+        known.remove(&case.name);
+    }
+    Ok(None)
 }
 
 /// Starts the engine for the cases that run containers. On a machine without one they are left out.
@@ -96,9 +116,9 @@ struct Masked {
     cases: usize,
 }
 
-fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path, engine: Option<String>) -> Result<()> {
+fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path, parts: Parts<'_>) -> Result<()> {
     let begun = Instant::now();
-    let plan = Plan { until: Until::FirstDifference, again: &|case| !known.contains_key(&case.name), engine };
+    let plan = Plan { until: Until::FirstDifference, again: &|case| !known.contains_key(&case.name), parts };
     let verdicts = fleet::run(cases, &plan);
     let (passed, failed) = sorted(&verdicts);
     say(&totals(cases, &verdicts));
@@ -125,8 +145,8 @@ fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path, engi
     bail!("{} complaints\n{}", complaints.len(), complaints.join("\n"));
 }
 
-fn play_some(cases: &[Case], engine: Option<String>) -> Result<()> {
-    let plan = Plan { until: Until::End, again: &|_| false, engine };
+fn play_some(cases: &[Case], parts: Parts<'_>) -> Result<()> {
+    let plan = Plan { until: Until::End, again: &|_| false, parts };
     let begun = Instant::now();
     let verdicts = fleet::run(cases, &plan);
     let (passed, failed) = sorted(&verdicts);

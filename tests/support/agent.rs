@@ -124,7 +124,9 @@ impl Agent {
     }
 
     fn start_wholly(setup: &Setup, content: &Value, env: &[(&str, &str)]) -> Result<Agent> {
-        let dir = tempfile::tempdir().context("making a folder for an agent")?;
+        // Short, because sockets of CSI plugins are deep below it, and gRPC takes paths of about 100 bytes.
+        let dir = tempfile::Builder::new().prefix("sl").rand_bytes(4).tempdir();
+        let dir = dir.context("making a folder for an agent")?;
         let config = dir.path().join("agent.json");
         std::fs::write(&config, content.to_string()).context("writing its configuration")?;
         let stderr = File::create(dir.path().join("stderr")).context("creating its log")?;

@@ -147,6 +147,20 @@ async fn namespaces_delete_with_variable() {
     assert_eq!(world.ask(ALL, "GET /v1/namespace/dev", Value::Null).await.0, 404);
 }
 
+/// Creates a volume, then creates it again with a larger size and without a context.
+#[tokio::test]
+async fn csi_create_existing() {
+    let world = World { server: crate::storage::server() };
+    let modes = json!([{"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}]);
+    for size in [10, 20] {
+        let volume = json!({"ID": "v", "Name": "v", "PluginID": "p", "RequestedCapabilities": modes, "RequestedCapacityMin": size});
+        let said = world.done("PUT /v1/volume/csi/v/create", json!({"Volumes": [volume]})).await;
+        assert_eq!(said["Volumes"][0]["Context"], json!({"made": "here"}));
+        let read = world.done("GET /v1/volume/csi/v", Value::Null).await;
+        assert_eq!((&read["Context"], &read["Capacity"]), (&json!({"made": "here"}), &json!(size)));
+    }
+}
+
 #[tokio::test]
 async fn volumes_csi_detach() {
     const NODE: NodeId = NodeId::from_bytes([1; 16]);
