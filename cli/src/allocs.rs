@@ -13,7 +13,7 @@ use crate::Entry;
 pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("alloc", "Interact with allocations"),
     Entry::command::<act::Checks>("alloc checks", "Show the checks of services of an allocation")
-        .arity("This command takes one argument: <alloc-id>"),
+        .arity("This command takes one argument (allocation ID)"),
     Entry::command::<exec::Options>("alloc exec", "Run a command in a task")
         .arity("This command takes at least two arguments: <alloc-id> <command>"),
     Entry::command::<files::Fs>("alloc fs", "Look into the directory of an allocation")
@@ -21,9 +21,9 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<logs::Logs>("alloc logs", "Print the output of a task")
         .arity("This command takes one or two arguments"),
     Entry::command::<act::Restart>("alloc restart", "Restart the tasks of an allocation")
-        .arity("This command takes one or two arguments: <alloc-id> [<task-name>]"),
+        .arity("This command takes one or two arguments: <alloc-id> <task-name>"),
     Entry::command::<act::Signal>("alloc signal", "Send a signal to the tasks of an allocation")
-        .arity("This command takes one or two arguments: <alloc-id> [<task-name>]"),
+        .arity("This command takes up to two arguments: <alloc-id> <task>"),
     Entry::command::<status::Status>("alloc status", "Show an allocation and its tasks")
         .arity("This command takes one of the following argument conditions:\n * A single <allocation>\n * No arguments, with output format specified"),
     Entry::command::<act::Stop>("alloc stop", "Stop an allocation and place it anew")

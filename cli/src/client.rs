@@ -191,6 +191,14 @@ impl Client {
         Ok(answer(sent(self.request(Method::DELETE, path).json(body)).await?).await?.value)
     }
 
+    /// The JSON answer to a request that the caller has completed.
+    ///
+    /// # Errors
+    /// The request failed.
+    pub async fn completed(&self, request: reqwest::RequestBuilder) -> Result<Answer, RequestError> {
+        answer(sent(request).await?).await
+    }
+
     /// A request that the caller completes and sends: `operator api`. A path that begins with `/` gets the region and
     /// namespace as parameters, if it does not name them.
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {

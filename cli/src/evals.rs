@@ -13,8 +13,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("eval", "Interact with evaluations"),
     Entry::command::<delete::Delete>("eval delete", "Delete evaluations"),
     Entry::command::<eval::List>("eval list", "Show evaluations"),
-    Entry::command::<eval::Status>("eval status", "Show an evaluation")
-        .arity("This command takes one argument: <evaluation>"),
+    Entry::command::<eval::Status>("eval status", "Show an evaluation").arity("This command takes one argument"),
     Entry::group("deployment", "Interact with deployments"),
     Entry::command::<deployment::Fail>("deployment fail", "Fail a deployment").arity(ONE),
     Entry::command::<deployment::List>("deployment list", "Show deployments"),

@@ -113,7 +113,7 @@ impl std::error::Error for Failure {}
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self::of("Error", format_args!("{error:#}"))
+        error.downcast().unwrap_or_else(|error| Self::of("Error", format_args!("{error:#}")))
     }
 }
 

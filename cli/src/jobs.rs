@@ -3,6 +3,7 @@
 mod act;
 mod diff;
 mod dispatch;
+mod init;
 mod inspect;
 pub(crate) mod lists;
 mod plan;
@@ -23,6 +24,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<dispatch::Dispatch>("job dispatch", "Run a parameterized job")
         .arity("This command takes one or two argument: <parameterized job> [input source]"),
     Entry::command::<act::Eval>("job eval", "Evaluate a job anew").arity("This command takes one argument: <job>"),
+    Entry::command::<init::Init>("job init", "Write an example of a job file")
+        .arity("This command takes either no arguments or one: <filename>"),
     Entry::command::<inspect::Inspect>("job inspect", "Show a job as it was submitted")
         .arity("This command takes one argument: <job>"),
     Entry::group("job periodic", "Interact with periodic jobs"),

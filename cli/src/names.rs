@@ -15,7 +15,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<namespace::Status>("namespace status", "Display a namespace's status")
         .arity("This command takes one argument: <namespace>"),
     Entry::group("service", "Interact with registered services"),
-    Entry::command::<service::Delete>("service delete", "Deregister a registered service"),
+    Entry::command::<service::Delete>("service delete", "Deregister a registered service")
+        .arity("This command takes two arguments: <service_name> and <service_id>"),
     Entry::command::<service::Info>("service info", "Show the registrations of a service")
         .arity("This command takes one argument: <service_name>"),
     Entry::command::<service::List>("service list", "Display all registered Nomad services"),

@@ -33,7 +33,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<pool::List>("node pool list", "Show the node pools"),
     Entry::command::<pool::Nodes>("node pool nodes", "Show the nodes of a node pool").arity(POOL),
     Entry::command::<status::Status>("node status", "Show nodes, or one of them")
-        .arity("This command takes either no arguments or one: <node>"),
+        .arity("This command takes either one or no arguments"),
     Entry::alias("node-status", "node status").hidden(),
     Entry::alias("node-drain", "node drain").hidden(),
     Entry::alias("client-config", "node config").deprecated(),

@@ -20,7 +20,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("server", "Interact with servers"),
     Entry::command::<server::Members>("server members", "Show the servers"),
     Entry::command::<server::Join>("server join", "Make servers known to each other")
-        .arity("This command takes at least one argument: <addr>"),
+        .arity("One or more node addresses must be given as arguments"),
     Entry::command::<server::ForceLeave>("server force-leave", "Remove a server")
         .arity("This command takes one argument: <node>"),
     Entry::group("system", "Interact with the system"),
@@ -55,7 +55,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("operator root", "Manage the root keys"),
     Entry::group("operator root keyring", "Manage the root keys"),
     Entry::command::<keyring::List>("operator root keyring list", "Show the root keys"),
-    Entry::command::<keyring::Rotate>("operator root keyring rotate", "Make a new root key"),
+    Entry::command::<keyring::Rotate>("operator root keyring rotate", "Make a new root key")
+        .arity("This command requires no arguments."),
     Entry::command::<keyring::Remove>("operator root keyring remove", "Remove a root key")
         .arity("This command requires one argument: <key ID>"),
     Entry::group("operator scheduler", "Configure the schedulers"),
@@ -66,7 +67,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     Entry::group("operator snapshot", "Save, restore and inspect archives of the state"),
     Entry::command::<snapshot::Save>("operator snapshot save", "Save an archive of the state")
-        .arity("This command takes one argument: <filename>"),
+        .arity("This command takes either no arguments or one: <filename>"),
     Entry::command::<snapshot::Restore>("operator snapshot restore", "Restore an archive of the state")
         .arity("This command takes one argument: <filename>"),
     Entry::group("tls", "Make certificates of agents"),

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 
 use crate::access::acl::read as read_text;
+use crate::exit::Failure;
 
 const EXAMPLE: &str = r#"name        = "default-quota"
 description = "Limits of the default namespace"
@@ -36,7 +37,9 @@ limit {
 /// Writes the example. An existing file is left alone.
 pub(super) fn init(json: bool, file: Option<PathBuf>) -> anyhow::Result<()> {
     let file = file.unwrap_or_else(|| PathBuf::from(if json { "spec.json" } else { "spec.hcl" }));
-    ensure!(!file.exists(), "Quota specification {:?} already exists", file.display().to_string());
+    if file.exists() {
+        bail!(Failure::new(format!("Quota specification {:?} already exists", file.display().to_string())));
+    }
     let text = if json { serde_json::to_string_pretty(&from_hcl(EXAMPLE)?)? + "\n" } else { EXAMPLE.to_owned() };
     std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
     crate::outln!("Example quota specification written to {}", file.display());

@@ -45,8 +45,8 @@ impl Task {
         if let Some(lifecycle) = &self.lifecycle {
             match lifecycle.hook.as_str() {
                 "prestart" | "poststart" | "poststop" => {}
-                "" => errors.push("no lifecycle hook provided"),
-                other => errors.push(format!("invalid hook: {other}")),
+                "" => errors.push("Lifecycle validation failed: no lifecycle hook provided"),
+                other => errors.push(format!("Lifecycle validation failed: invalid hook: {other}")),
             }
         }
         self.validate_proxy(group, &mut errors);
