@@ -11,6 +11,7 @@ pub mod go_time;
 mod hcl;
 mod hcl1;
 pub mod jobspec;
+pub mod languages;
 pub mod regexp;
 mod rust_type;
 pub mod schedule;

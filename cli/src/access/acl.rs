@@ -1,85 +1,75 @@
-//! `acl bootstrap` and what the commands about policies, tokens and roles have in common; each kind is in its file.
+//! `acl bootstrap`, and what the commands about access have in common; each kind is in its file.
 
-mod policy;
-mod role;
-mod token;
+pub(super) mod method;
+pub(super) mod policy;
+pub(super) mod role;
+pub(super) mod rule;
+pub(super) mod token;
 
-use std::io::Read;
-
-use anyhow::{Context, ensure};
-use clap::Subcommand;
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::General;
+use crate::client::text;
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::format::Format;
+use crate::{Context, General, Run, input, outln};
 
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Make the first management token.
-    Bootstrap {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-        /// A file with the secret that the token is to have; `-` is the standard input.
-        secret: Option<String>,
-    },
-    /// Policies: apply, delete, info, list.
-    #[command(subcommand)]
-    Policy(policy::Command),
-    /// Tokens: create, update, delete, info, list, self.
-    #[command(subcommand)]
-    Token(token::Command),
-    /// Roles: create, update, delete, info, list.
-    #[command(subcommand)]
-    Role(role::Command),
+/// Arguments of `acl bootstrap`.
+#[derive(Args)]
+pub(crate) struct Bootstrap {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    /// A file with the secret that the token is to have; `-` is standard input.
+    secret: Option<String>,
 }
 
-async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Bootstrap { target, json, secret } => {
-            let body = match secret {
-                Some(file) => json!({ "BootstrapSecret": read(&file)?.trim() }),
-                None => json!({}),
-            };
-            let made = target.client()?.put("/v1/acl/bootstrap", &body).await?;
-            shown(&made, json, token::show)
-        }
-        Command::Policy(command) => policy::run(command).await,
-        Command::Token(command) => token::run(command).await,
-        Command::Role(command) => role::run(command).await,
+impl Run for Bootstrap {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let body = match &self.secret {
+            Some(file) => json!({ "BootstrapSecret": input::read(file)?.trim() }),
+            None => json!({}),
+        };
+        let made = self.general.client()?.put("/v1/acl/bootstrap", &body).await.tried("Error bootstrapping")?;
+        told(&self.format, &made, token::words)
     }
 }
 
-/// Prints an answer as it came, or in words.
-pub(crate) fn shown(answer: &Value, json: bool, in_words: impl FnOnce(&Value)) -> anyhow::Result<()> {
-    if json {
-        crate::outln!("{}", serde_json::to_string_pretty(answer)?);
-    } else {
-        in_words(answer);
+/// Prints a single token or auth method: JSON is one line in the order of the API.
+fn told(format: &Format, one: &Value, in_words: impl FnOnce(&Value) -> String) -> Outcome {
+    if format.json && format.wanted()? {
+        outln!("{one}");
+    } else if !format.print(one)? {
+        outln!("{}", in_words(one));
     }
-    Ok(())
+    Ok(Exit::DONE)
 }
 
-/// A file's text; `-` is the standard input.
-pub(crate) fn read(file: &str) -> anyhow::Result<String> {
-    if file == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("reading the standard input")?;
-        return Ok(text);
+/// Prints anything else, as other commands do.
+fn shown(format: &Format, data: &Value, in_words: impl FnOnce(&Value) -> String) -> Outcome {
+    if !format.print(data)? {
+        outln!("{}", in_words(data));
     }
-    std::fs::read_to_string(file).with_context(|| format!("reading {file}"))
+    Ok(Exit::DONE)
 }
 
-/// Refuses a name or an id that would ask for another path.
-pub(crate) fn segment(id: &str) -> anyhow::Result<&str> {
-    ensure!(!id.is_empty() && !id.contains(['/', '?', '#', '%']), "{id:?} is no name and no id");
-    Ok(id)
+/// Names that links have, with commas between.
+fn linked(links: &Value) -> String {
+    links.as_array().into_iter().flatten().map(|link| text(&link["Name"])).collect::<Vec<_>>().join(",")
 }
 
-impl crate::Run for Command {
-    async fn run(self, _: &crate::Context) -> crate::Outcome {
-        run(self).await?;
-        Ok(crate::Exit::DONE)
+/// A field of an answer as text: numbers as they are.
+fn field(one: &Value, key: &str) -> String {
+    match &one[key] {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
     }
+}
+
+/// Refuses an update that changes nothing.
+fn must_change(changes: bool, noun: &str) -> Result<(), Failure> {
+    if changes { Ok(()) } else { Err(Failure::new(format!("Please provide at least one flag to update the {noun}"))) }
 }

@@ -79,7 +79,8 @@ impl crate::Run for Restart {
         let client = client.with_scope(None, Some(text(&alloc["Namespace"])));
         let path = format!("/v1/client/allocation/{}/restart", text(&alloc["ID"]));
         let body = json!({"TaskName": task, "AllTasks": self.all_tasks});
-        client.put(&path, &body).await.tried("Failed to restart allocation")?;
+        let restarted = client.put(&path, &body).await;
+        restarted.map_err(|error| Failure::new(format!("Failed to restart allocation:\n\n{error}")))?;
         Ok(Exit::DONE)
     }
 }

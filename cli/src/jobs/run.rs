@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
+use songline_lang::languages::JobLanguages;
 
 use crate::client::{Client, RequestError, escape, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
@@ -174,7 +175,13 @@ impl crate::Run for Validate {
         let ReadJob { mut job, .. } = self.file.read(&self.path).await?;
         self.foreign.put_into(&mut job);
         let client = client_of(&self.general, &job)?;
-        let answer = client.put("/v1/validate/job", &json!({ "Job": job })).await.tried("Error validating job")?;
+        let answer = match client.put("/v1/validate/job", &json!({ "Job": job })).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                outln!("Driver configuration not validated since connection to Nomad agent couldn't be established.\n");
+                validated_here(job)?
+            }
+        };
         let error = text(&answer["Error"]);
         if !error.is_empty() {
             out::error(&format!("Job validation errors:\n{error}"));
@@ -184,6 +191,15 @@ impl crate::Run for Validate {
         outln!("Job validation successful");
         Ok(Exit::DONE)
     }
+}
+
+/// The answer that an agent would give, as far as it can be known without one.
+fn validated_here(job: Value) -> Result<Value, Failure> {
+    let job: songline_model::spec::Job = serde_json::from_value(job).tried("Error validating job")?;
+    let mut job = songline_model::Job::from_spec(job);
+    job.canonicalize();
+    let errors = job.validate(&JobLanguages).err().map(|errors| errors.to_string()).unwrap_or_default();
+    Ok(json!({ "Error": errors, "Warnings": songline_model::warnings_text(&job.warnings()) }))
 }
 
 /// Path of one job's route.

@@ -80,7 +80,7 @@ impl Stop {
                 ("eval_priority", &priority),
             ],
         );
-        let answer = client.delete(&path).await.tried("Error deregistering job")?;
+        let answer = client.delete(&path).await.tried(&format!("Error deregistering job with id {id} err"))?;
         let eval = text(&answer["EvalID"]);
         if eval.is_empty() {
             return Ok(Exit::DONE);

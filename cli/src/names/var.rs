@@ -144,7 +144,9 @@ impl crate::Run for Get {
         let out = Out::of(self.out.as_deref(), default, self.template.clone())?;
         let client = self.general.client()?;
         let found = match client.get(&route(&self.path)).await {
-            Err(error) if error.is_status(404) => return Err(Failure::new("Variable not found")),
+            Err(error) if error.is_status(404) || error.is_status(403) => {
+                return Err(Failure::new("Variable not found"));
+            }
             other => other.tried("Error retrieving variable")?,
         };
         let Some(item) = self.item.as_deref().filter(|item| !item.is_empty()) else {
@@ -152,7 +154,8 @@ impl crate::Run for Get {
             return Ok(Exit::DONE);
         };
         match found["Items"].get(item) {
-            Some(value) => outln!("{}", text(value).trim_end_matches('\n')),
+            // The value alone: scripts take it as it is.
+            Some(value) => crate::out::bytes(text(value).as_bytes()),
             None => return Err(Failure::new(format!("Variable {:?} has no item {item:?}", self.path))),
         }
         Ok(Exit::DONE)

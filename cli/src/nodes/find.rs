@@ -20,7 +20,8 @@ pub(super) async fn by_id(client: &Client, typed: &str) -> Result<Value, Failure
 /// Id of the node whose id begins so; with `own` that of the agent's.
 pub(super) async fn id_of(client: &Client, typed: Option<&str>, own: bool) -> Result<String, Failure> {
     if own {
-        let info = client.get("/v1/agent/self").await.tried("Error querying agent info")?;
+        let info =
+            client.get("/v1/agent/self").await.tried("Error querying agent info: failed querying self endpoint")?;
         let id = text(&info["stats"]["client"]["node_id"]);
         if id.is_empty() {
             return Err(Failure::new("Error querying agent info: the agent has no node"));

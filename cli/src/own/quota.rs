@@ -4,11 +4,10 @@ mod spec;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::access::acl::{segment, shown};
 use crate::client::{Client, text};
 use crate::{General, table};
 
@@ -185,4 +184,20 @@ impl crate::Run for Command {
         run(self).await?;
         Ok(crate::Exit::DONE)
     }
+}
+
+/// Prints an answer as it came, or in words.
+fn shown(answer: &Value, json: bool, in_words: impl FnOnce(&Value)) -> anyhow::Result<()> {
+    if json {
+        crate::outln!("{}", serde_json::to_string_pretty(answer)?);
+    } else {
+        in_words(answer);
+    }
+    Ok(())
+}
+
+/// Refuses a name that would ask for another path.
+fn segment(name: &str) -> anyhow::Result<&str> {
+    ensure!(!name.is_empty() && !name.contains(['/', '?', '#', '%']), "{name:?} is no name");
+    Ok(name)
 }

@@ -3,10 +3,8 @@
 
 use axum::http::StatusCode;
 use songline_lang::acl::{Access, HostVolumeCapability, NamespaceCapability};
-use songline_lang::cron::Cron;
-use songline_lang::zone::Zone;
-use songline_lang::{regexp, version};
-use songline_model::{AdmitContext, Admitted, Job, Languages, NotAdmitted, SchedulerConfiguration, Str, spec};
+use songline_lang::languages::JobLanguages;
+use songline_model::{AdmitContext, Admitted, Job, NotAdmitted, SchedulerConfiguration, Str, spec};
 use songline_projections::State;
 
 use crate::caller::denied;
@@ -129,26 +127,4 @@ pub fn check_update(old: Option<&Job>, new: &Job) -> Result<(), ApiError> {
         return refuse("field 'Dispatched' is read-only".to_owned());
     }
     Ok(())
-}
-
-/// Parsers of the languages in job fields: cron, time zones, version constraints, regular expressions.
-struct JobLanguages;
-
-impl Languages for JobLanguages {
-    fn cron(&self, spec: &str) -> Result<(), String> {
-        Cron::parse(spec).map(drop)
-    }
-
-    fn time_zone(&self, name: &str) -> Result<(), String> {
-        Zone::named(name).map(drop).ok_or_else(|| format!("unknown time zone {name}"))
-    }
-
-    fn version_constraint(&self, list: &str, semver: bool) -> Result<(), String> {
-        let dialect = if semver { version::Dialect::Semver } else { version::Dialect::Version };
-        version::Constraints::parse(list, dialect).map(drop).map_err(|error| error.to_string())
-    }
-
-    fn regexp(&self, pattern: &str) -> Result<(), String> {
-        regexp::compile(pattern).map(drop).map_err(|error| error.to_string())
-    }
 }

@@ -1,115 +1,136 @@
 //! `acl policy apply`, `delete`, `info`, `list`.
 
-use clap::Subcommand;
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::{read, segment, shown};
-use crate::client::text;
-use crate::{General, table};
+use super::{field, shown};
+use crate::client::{escape, text};
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::format::Format;
+use crate::jobs::lists::items;
+use crate::layout::{block, heading, list};
+use crate::{Context, General, Run, input, outln};
 
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Make or change a policy.
-    Apply {
-        #[command(flatten)]
-        target: General,
-        /// Description of the policy.
-        #[arg(long, default_value = "")]
-        description: String,
-        /// The job whose tasks have the policy without a token, in the namespace.
-        #[arg(long, default_value = "")]
-        job: String,
-        /// Only the tasks of this group of the job.
-        #[arg(long, default_value = "", requires = "job")]
-        group: String,
-        /// Only this task of the group.
-        #[arg(long, default_value = "", requires = "group")]
-        task: String,
-        /// The policy's name.
-        name: String,
-        /// A file with its rules; `-` is the standard input.
-        rules: String,
-    },
-    /// Delete a policy.
-    Delete {
-        #[command(flatten)]
-        target: General,
-        /// Its name.
-        name: String,
-    },
-    /// Show a policy.
-    Info {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-        /// Its name.
-        name: String,
-    },
-    /// Show all policies.
-    List {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-    },
+/// Arguments of `acl policy apply`.
+#[derive(Args)]
+pub(crate) struct Apply {
+    #[command(flatten)]
+    general: General,
+    /// Description of the policy.
+    #[arg(long, default_value = "")]
+    description: String,
+    /// The job whose tasks have the policy without a token, in the namespace.
+    #[arg(long, default_value = "")]
+    job: String,
+    /// Only the tasks of this group of the job.
+    #[arg(long, default_value = "")]
+    group: String,
+    /// Only this task of the group.
+    #[arg(long, default_value = "")]
+    task: String,
+    /// Name of the policy.
+    name: String,
+    /// A file with its rules, `-` for standard input.
+    path: String,
 }
 
-pub(super) async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Apply { target, description, job, group, task, name, rules } => {
-            let mut policy = json!({ "Name": name, "Description": description, "Rules": read(&rules)? });
-            if !job.is_empty() {
-                policy["JobACL"] = json!({ "Namespace": target.namespace, "JobID": job, "Group": group, "Task": task });
+impl Run for Apply {
+    async fn run(self, _: &Context) -> Outcome {
+        let namespace = self.general.namespace.clone().unwrap_or_default();
+        for (given, flag, needed, other) in [
+            (&self.job, "job", &namespace, "namespace"),
+            (&self.group, "group", &self.job, "job"),
+            (&self.task, "task", &self.group, "group"),
+        ] {
+            if !given.is_empty() && needed.is_empty() {
+                return Err(Failure::new(format!("-{other} is required if -{flag} is set")));
             }
-            target.client()?.put(&format!("/v1/acl/policy/{}", segment(&name)?), &policy).await?;
-            crate::outln!("Successfully wrote {name:?} ACL policy!");
         }
-        Command::Delete { target, name } => {
-            target.client()?.delete(&format!("/v1/acl/policy/{}", segment(&name)?)).await?;
-            crate::outln!("Successfully deleted {name} policy!");
+        let rules = input::read(&self.path)?;
+        let mut policy = json!({ "Name": self.name, "Description": self.description, "Rules": rules });
+        if !namespace.is_empty() && !self.job.is_empty() {
+            policy["JobACL"] =
+                json!({ "Namespace": namespace, "JobID": self.job, "Group": self.group, "Task": self.task });
         }
-        Command::Info { target, json, name } => {
-            let policy = target.client()?.get(&format!("/v1/acl/policy/{}", segment(&name)?)).await?;
-            shown(&policy, json, show)?;
-        }
-        Command::List { target, json } => {
-            let policies = target.client()?.get("/v1/acl/policies").await?;
-            shown(&policies, json, list)?;
-        }
+        let path = format!("/v1/acl/policy/{}", escape(&self.name));
+        self.general.client()?.put(&path, &policy).await.tried("Error writing ACL policy")?;
+        outln!("Successfully wrote {:?} ACL policy!", self.name);
+        Ok(Exit::DONE)
     }
-    Ok(())
 }
 
-fn show(policy: &Value) {
-    let mut pairs = vec![
-        ("Name", text(&policy["Name"]).to_owned()),
-        ("Description", text(&policy["Description"]).to_owned()),
-        ("CreateIndex", policy["CreateIndex"].to_string()),
-        ("ModifyIndex", policy["ModifyIndex"].to_string()),
-    ];
+/// Arguments of `acl policy delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    general: General,
+    /// Name of the policy.
+    name: String,
+}
+
+impl Run for Delete {
+    async fn run(self, _: &Context) -> Outcome {
+        let path = format!("/v1/acl/policy/{}", escape(&self.name));
+        self.general.client()?.delete(&path).await.tried("Error deleting ACL policy")?;
+        outln!("Successfully deleted {} policy!", self.name);
+        Ok(Exit::DONE)
+    }
+}
+
+/// Arguments of `acl policy info`.
+#[derive(Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    /// Name of the policy.
+    name: String,
+}
+
+impl Run for Info {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let path = format!("/v1/acl/policy/{}", escape(&self.name));
+        let policy = self.general.client()?.get(&path).await.tried("Error fetching info on ACL policy")?;
+        shown(&self.format, &policy, words)
+    }
+}
+
+fn words(policy: &Value) -> String {
+    let mut out = block(&[
+        ("Name", field(policy, "Name")),
+        ("Description", field(policy, "Description")),
+        ("CreateIndex", field(policy, "CreateIndex")),
+        ("ModifyIndex", field(policy, "ModifyIndex")),
+    ]);
     let of = &policy["JobACL"];
-    for (name, key) in [("Namespace", "Namespace"), ("JobID", "JobID"), ("Group", "Group"), ("Task", "Task")] {
-        if !text(&of[key]).is_empty() {
-            pairs.push((name, text(&of[key]).to_owned()));
-        }
+    if of.is_object() {
+        let workload = ["Namespace", "JobID", "Group", "Task"].map(|key| (key, field(of, key)));
+        out += &format!("\n\n{}\n{}", heading("Associated Workload"), block(&workload));
     }
-    table::pairs(&pairs);
-    crate::outln!("\nRules\n\n{}", text(&policy["Rules"]).trim_end());
+    format!("{out}\n\n{}\n\n{}", heading("Rules"), text(&policy["Rules"]).trim_end_matches('\n'))
 }
 
-fn list(policies: &Value) {
-    let rows: Vec<_> = policies
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|policy| vec![text(&policy["Name"]).to_owned(), text(&policy["Description"]).to_owned()])
-        .collect();
-    if rows.is_empty() {
-        crate::outln!("No policies found");
-        return;
+/// Arguments of `acl policy list`.
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Run for List {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let found = self.general.client()?.get("/v1/acl/policies").await.tried("Error listing ACL policies")?;
+        shown(&self.format, &found, |found| match items(found) {
+            [] => "No policies found".to_owned(),
+            found => {
+                let row = |one: &Value| vec![field(one, "Name"), field(one, "Description")];
+                list(&["Name", "Description"], &found.iter().map(row).collect::<Vec<_>>())
+            }
+        })
     }
-    table::print(&["Name", "Description"], &rows);
 }

@@ -1,148 +1,195 @@
 //! `acl role create`, `update`, `delete`, `info`, `list`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::{segment, shown};
-use crate::client::text;
-use crate::{General, table};
-
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Make a role.
-    Create {
-        #[command(flatten)]
-        target: General,
-        #[command(flatten)]
-        wish: Wish,
-    },
-    /// Change a role: its name, description and policies, where they are said.
-    Update {
-        #[command(flatten)]
-        target: General,
-        #[command(flatten)]
-        wish: Wish,
-        /// Its id.
-        id: String,
-    },
-    /// Delete a role.
-    Delete {
-        #[command(flatten)]
-        target: General,
-        /// Its id.
-        id: String,
-    },
-    /// Show a role.
-    Info {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-        /// It is its name that is given.
-        #[arg(long)]
-        by_name: bool,
-        /// Its id.
-        id: String,
-    },
-    /// Show all roles.
-    List {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-    },
-}
+use super::{field, linked, must_change, shown};
+use crate::client::escape;
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::format::Format;
+use crate::jobs::lists::items;
+use crate::layout::{block, list};
+use crate::{Context, General, Run, outln};
 
 /// Settings of a role.
 #[derive(Args)]
-pub(crate) struct Wish {
-    /// Its name.
+pub(crate) struct Settings {
+    /// Name of the role.
     #[arg(long)]
     name: Option<String>,
     /// Description of the role.
     #[arg(long)]
     description: Option<String>,
-    /// A policy's name; several are several options.
+    /// Name of a policy; may be repeated.
     #[arg(long)]
     policy: Vec<String>,
-    /// Print the answer as it came.
-    #[arg(long)]
-    json: bool,
 }
 
-impl Wish {
+impl Settings {
     /// Puts what is said over what is there.
     fn over(&self, role: &mut Value) {
-        if let Some(name) = &self.name {
-            role["Name"] = json!(name);
+        for (key, given) in [("Name", &self.name), ("Description", &self.description)] {
+            if let Some(given) = given {
+                role[key] = json!(given);
+            }
         }
-        if let Some(description) = &self.description {
-            role["Description"] = json!(description);
-        }
-        if !self.policy.is_empty() {
-            role["Policies"] = self.policy.iter().map(|name| json!({ "Name": name })).collect();
-        }
+    }
+
+    fn policies(&self) -> Vec<Value> {
+        self.policy.iter().map(|name| json!({ "Name": name })).collect()
     }
 }
 
-pub(super) async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Create { target, wish } => {
-            let mut role = json!({});
-            wish.over(&mut role);
-            let made = target.client()?.put("/v1/acl/role", &role).await?;
-            shown(&made, wish.json, show)
+/// Arguments of `acl role create`.
+#[derive(Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+impl Run for Create {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        if self.settings.name.as_ref().is_none_or(String::is_empty) {
+            return Err(Failure::arguments("ACL role name must be specified using the -name flag"));
         }
-        Command::Update { target, wish, id } => {
-            let (api, path) = (target.client()?, format!("/v1/acl/role/{}", segment(&id)?));
-            let mut role = api.get(&path).await?;
-            wish.over(&mut role);
-            let changed = api.put(&path, &role).await?;
-            shown(&changed, wish.json, show)
+        if self.settings.policy.is_empty() {
+            return Err(Failure::arguments("At least one policy name must be specified using the -policy flag"));
         }
-        Command::Delete { target, id } => {
-            target.client()?.delete(&format!("/v1/acl/role/{}", segment(&id)?)).await?;
-            crate::outln!("ACL role {id} successfully deleted");
-            Ok(())
-        }
-        Command::Info { target, json, by_name, id } => {
-            let by = if by_name { "name/" } else { "" };
-            let role = target.client()?.get(&format!("/v1/acl/role/{by}{}", segment(&id)?)).await?;
-            shown(&role, json, show)
-        }
-        Command::List { target, json } => {
-            let roles = target.client()?.get("/v1/acl/roles").await?;
-            shown(&roles, json, list)
-        }
+        let mut role = json!({ "Policies": self.settings.policies() });
+        self.settings.over(&mut role);
+        let made = self.general.client()?.put("/v1/acl/role", &role).await.tried("Error creating ACL role")?;
+        shown(&self.format, &made, words)
     }
 }
 
-fn policies(role: &Value) -> String {
-    role["Policies"].as_array().into_iter().flatten().map(|link| text(&link["Name"])).collect::<Vec<_>>().join(",")
+/// Arguments of `acl role update`.
+#[derive(Args)]
+pub(crate) struct Update {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    #[command(flatten)]
+    settings: Settings,
+    /// Replace the whole role by what is said.
+    #[arg(long)]
+    no_merge: bool,
+    /// Id of the role.
+    id: String,
 }
 
-fn show(role: &Value) {
-    table::pairs(&[
-        ("ID", text(&role["ID"]).to_owned()),
-        ("Name", text(&role["Name"]).to_owned()),
-        ("Description", text(&role["Description"]).to_owned()),
-        ("Policies", policies(role)),
-        ("Create Index", role["CreateIndex"].to_string()),
-        ("Modify Index", role["ModifyIndex"].to_string()),
-    ]);
-}
-
-fn list(roles: &Value) {
-    let row = |role: &Value| {
-        let cells = [&role["ID"], &role["Name"], &role["Description"]].map(|cell| text(cell).to_owned());
-        cells.into_iter().chain([policies(role)]).collect::<Vec<_>>()
-    };
-    let rows: Vec<_> = roles.as_array().into_iter().flatten().map(row).collect();
-    if rows.is_empty() {
-        crate::outln!("No ACL roles found");
-        return;
+impl Run for Update {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let Settings { name, description, policy } = &self.settings;
+        let client = self.general.client()?;
+        let path = format!("/v1/acl/role/{}", escape(&self.id));
+        let mut role = client.get(&path).await.tried("Error reading ACL role")?;
+        if self.no_merge {
+            if name.as_ref().is_none_or(String::is_empty) {
+                return Err(Failure::new("ACL role name must be specified using the -name flag"));
+            }
+            if policy.is_empty() {
+                return Err(Failure::new("At least one policy name must be specified using the -policy flag"));
+            }
+            role = json!({ "ID": role["ID"], "Policies": self.settings.policies() });
+        } else {
+            must_change(name.is_some() || description.is_some() || !policy.is_empty(), "ACL role")?;
+            let mut policies = items(&role["Policies"]).to_vec();
+            for one in self.settings.policies() {
+                if !policies.iter().any(|known| known["Name"] == one["Name"]) {
+                    policies.push(one);
+                }
+            }
+            role["Policies"] = json!(policies);
+        }
+        self.settings.over(&mut role);
+        let changed = client.put(&path, &role).await.tried("Error updating ACL role")?;
+        shown(&self.format, &changed, words)
     }
-    table::print(&["ID", "Name", "Description", "Policies"], &rows);
+}
+
+/// Arguments of `acl role delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    general: General,
+    /// Id of the role.
+    id: String,
+}
+
+impl Run for Delete {
+    async fn run(self, _: &Context) -> Outcome {
+        let path = format!("/v1/acl/role/{}", escape(&self.id));
+        self.general.client()?.delete(&path).await.tried("Error deleting ACL role")?;
+        outln!("ACL role {} successfully deleted", self.id);
+        Ok(Exit::DONE)
+    }
+}
+
+/// Arguments of `acl role info`.
+#[derive(Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    /// The argument is the name of the role.
+    #[arg(long)]
+    by_name: bool,
+    /// Id of the role.
+    id: String,
+}
+
+impl Run for Info {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let by = if self.by_name { "name/" } else { "" };
+        let path = format!("/v1/acl/role/{by}{}", escape(&self.id));
+        let role = self.general.client()?.get(&path).await.tried("Error reading ACL role")?;
+        shown(&self.format, &role, words)
+    }
+}
+
+/// Arguments of `acl role list`.
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Run for List {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let found = self.general.client()?.get("/v1/acl/roles").await.tried("Error listing ACL roles")?;
+        shown(&self.format, &found, |found| match items(found) {
+            [] => "No ACL roles found".to_owned(),
+            found => {
+                let row = |one: &Value| {
+                    let words = ["ID", "Name", "Description"].map(|key| field(one, key));
+                    words.into_iter().chain([linked(&one["Policies"])]).collect::<Vec<_>>()
+                };
+                let headings = ["ID", "Name", "Description", "Policies"];
+                list(&headings, &found.iter().map(row).collect::<Vec<_>>())
+            }
+        })
+    }
+}
+
+fn words(role: &Value) -> String {
+    block(&[
+        ("ID", field(role, "ID")),
+        ("Name", field(role, "Name")),
+        ("Description", field(role, "Description")),
+        ("Policies", linked(&role["Policies"])),
+        ("Create Index", field(role, "CreateIndex")),
+        ("Modify Index", field(role, "ModifyIndex")),
+    ])
 }

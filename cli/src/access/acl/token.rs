@@ -1,193 +1,228 @@
 //! `acl token create`, `update`, `delete`, `info`, `list`, `self`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::{segment, shown};
-use crate::client::text;
-use crate::{General, table};
+use super::{field, must_change, shown, told};
+use crate::client::{Client, escape, text};
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::format::Format;
+use crate::jobs::lists::items;
+use crate::layout::{block, heading, list};
+use crate::values::{nanos_of, now};
+use crate::{Context, General, Run, outln};
 
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Make a token.
-    Create {
-        #[command(flatten)]
-        target: General,
-        #[command(flatten)]
-        wish: Wish,
-        /// Valid in every region.
-        #[arg(long)]
-        global: bool,
-        /// How long it lives, such as `8h`; for ever when this is not said.
-        #[arg(long, default_value = "")]
-        ttl: String,
-    },
-    /// Change a token: its name, type, policies and roles, where they are said.
-    Update {
-        #[command(flatten)]
-        target: General,
-        #[command(flatten)]
-        wish: Wish,
-        /// Its accessor.
-        accessor: String,
-    },
-    /// Delete a token.
-    Delete {
-        #[command(flatten)]
-        target: General,
-        /// Its accessor.
-        accessor: String,
-    },
-    /// Show a token.
-    Info {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-        /// Its accessor.
-        accessor: String,
-    },
-    /// Show all tokens.
-    List {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show the token whose secret is used.
-    #[command(name = "self")]
-    Own {
-        #[command(flatten)]
-        target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
-    },
+/// Arguments of `acl token create`.
+#[derive(Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    /// Name of the token, for people.
+    #[arg(long, default_value = "")]
+    name: String,
+    /// `client` or `management`.
+    #[arg(long = "type", default_value = "client")]
+    kind: String,
+    /// Valid in every region.
+    #[arg(long)]
+    global: bool,
+    /// Name of a policy; may be repeated.
+    #[arg(long)]
+    policy: Vec<String>,
+    /// Id of a role; may be repeated.
+    #[arg(long)]
+    role_id: Vec<String>,
+    /// Name of a role; may be repeated.
+    #[arg(long)]
+    role_name: Vec<String>,
+    /// Time until the token expires, such as `8h`; without one it does not expire.
+    #[arg(long, default_value = "")]
+    ttl: String,
 }
 
-/// Settings of a token.
+impl Run for Create {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        if !self.ttl.is_empty() {
+            songline_lang::duration::parse(&self.ttl)
+                .map_err(|error| Failure::new(format!("Failed to parse TTL as time duration: {error}")))?;
+        }
+        let ids = self.role_id.iter().map(|id| json!({ "ID": id }));
+        let roles: Vec<Value> = ids.chain(self.role_name.iter().map(|name| json!({ "Name": name }))).collect();
+        let mut token = json!({
+            "Name": self.name, "Type": self.kind, "Policies": self.policy, "Roles": roles, "Global": self.global,
+        });
+        if !self.ttl.is_empty() {
+            token["ExpirationTTL"] = json!(self.ttl);
+        }
+        let made = self.general.client()?.put("/v1/acl/token", &token).await.tried("Error creating token")?;
+        told(&self.format, &made, words)
+    }
+}
+
+/// Arguments of `acl token update`.
 #[derive(Args)]
-pub(crate) struct Wish {
+pub(crate) struct Update {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
     /// Name of the token, for people.
     #[arg(long)]
     name: Option<String>,
     /// `client` or `management`.
     #[arg(long = "type")]
     kind: Option<String>,
-    /// A policy's name; several are several options.
+    /// Valid in every region.
+    #[arg(long)]
+    global: bool,
+    /// Name of a policy; may be repeated.
     #[arg(long)]
     policy: Vec<String>,
-    /// A role's id; several are several options.
-    #[arg(long)]
-    role_id: Vec<String>,
-    /// A role's name; several are several options.
-    #[arg(long)]
-    role_name: Vec<String>,
-    /// Print the answer as it came.
-    #[arg(long)]
-    json: bool,
+    /// Accessor of the token.
+    accessor: String,
 }
 
-impl Wish {
-    /// Puts what is said over what is there.
-    fn over(&self, token: &mut Value) {
-        if let Some(name) = &self.name {
+impl Run for Update {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let changes = self.name.is_some() || self.kind.is_some() || self.global || !self.policy.is_empty();
+        must_change(changes, "ACL token")?;
+        let client = self.general.client()?;
+        let mut token = by_accessor(&client, &self.accessor).await?;
+        if let Some(name) = self.name {
             token["Name"] = json!(name);
         }
-        if let Some(kind) = &self.kind {
+        if let Some(kind) = self.kind {
             token["Type"] = json!(kind);
+        }
+        if self.global {
+            token["Global"] = json!(true);
         }
         if !self.policy.is_empty() {
             token["Policies"] = json!(self.policy);
         }
-        let ids = self.role_id.iter().map(|id| json!({ "ID": id }));
-        let roles: Vec<Value> = ids.chain(self.role_name.iter().map(|name| json!({ "Name": name }))).collect();
-        if !roles.is_empty() {
-            token["Roles"] = json!(roles);
-        }
+        let path = format!("/v1/acl/token/{}", escape(text(&token["AccessorID"])));
+        let changed = client.put(&path, &token).await.tried("Error updating token")?;
+        told(&self.format, &changed, words)
     }
 }
 
-pub(super) async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Create { target, wish, global, ttl } => {
-            let mut token = json!({ "Type": "client", "Global": global, "ExpirationTTL": ttl });
-            wish.over(&mut token);
-            let made = target.client()?.put("/v1/acl/token", &token).await?;
-            shown(&made, wish.json, show)
-        }
-        Command::Update { target, wish, accessor } => {
-            let (api, path) = (target.client()?, format!("/v1/acl/token/{}", segment(&accessor)?));
-            let mut token = api.get(&path).await?;
-            wish.over(&mut token);
-            let changed = api.put(&path, &token).await?;
-            shown(&changed, wish.json, show)
-        }
-        Command::Delete { target, accessor } => {
-            target.client()?.delete(&format!("/v1/acl/token/{}", segment(&accessor)?)).await?;
-            crate::outln!("Token {accessor} successfully deleted");
-            Ok(())
-        }
-        Command::Info { target, json, accessor } => {
-            let token = target.client()?.get(&format!("/v1/acl/token/{}", segment(&accessor)?)).await?;
-            shown(&token, json, show)
-        }
-        Command::List { target, json } => {
-            let tokens = target.client()?.get("/v1/acl/tokens").await?;
-            shown(&tokens, json, list)
-        }
-        Command::Own { target, json } => {
-            let token = target.client()?.get("/v1/acl/token/self").await?;
-            shown(&token, json, show)
-        }
+async fn by_accessor(client: &Client, accessor: &str) -> Result<Value, Failure> {
+    client.get(&format!("/v1/acl/token/{}", escape(accessor))).await.tried("Error fetching token")
+}
+
+/// Arguments of `acl token delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    general: General,
+    /// Accessor of the token.
+    accessor: String,
+}
+
+impl Run for Delete {
+    async fn run(self, _: &Context) -> Outcome {
+        let path = format!("/v1/acl/token/{}", escape(&self.accessor));
+        self.general.client()?.delete(&path).await.tried("Error deleting token")?;
+        outln!("Token {} successfully deleted", self.accessor);
+        Ok(Exit::DONE)
     }
 }
 
-/// Prints a token, its secret too: who asks owns it or manages all.
-pub(super) fn show(token: &Value) {
+/// Arguments of `acl token info`.
+#[derive(Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+    /// Accessor of the token.
+    accessor: String,
+}
+
+impl Run for Info {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let token = by_accessor(&self.general.client()?, &self.accessor).await?;
+        told(&self.format, &token, words)
+    }
+}
+
+/// Arguments of `acl token self`.
+#[derive(Args)]
+pub(crate) struct Own {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Run for Own {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let token = self.general.client()?.get("/v1/acl/token/self").await.tried("Error fetching self token")?;
+        told(&self.format, &token, words)
+    }
+}
+
+/// Arguments of `acl token list`.
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    general: General,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Run for List {
+    async fn run(self, _: &Context) -> Outcome {
+        self.format.wanted()?;
+        let found = self.general.client()?.get("/v1/acl/tokens").await.tried("Error listing ACL tokens")?;
+        shown(&self.format, &found, |found| match items(found) {
+            [] => "No tokens found".to_owned(),
+            found => {
+                let now = now();
+                let row = |one: &Value| {
+                    let expired = nanos_of(text(&one["ExpirationTime"])).is_some_and(|at| at < now);
+                    let words = ["Name", "Type", "Global", "AccessorID"].map(|key| field(one, key));
+                    words.into_iter().chain([expired.to_string()]).collect::<Vec<_>>()
+                };
+                let headings = ["Name", "Type", "Global", "Accessor ID", "Expired"];
+                list(&headings, &found.iter().map(row).collect::<Vec<_>>())
+            }
+        })
+    }
+}
+
+/// A token with its secret: who asks owns it or manages all.
+pub(crate) fn words(token: &Value) -> String {
     let is_management = text(&token["Type"]) == "management";
-    let names = |list: &Value| list.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(" ");
-    table::pairs(&[
-        ("Accessor ID", text(&token["AccessorID"]).to_owned()),
-        ("Secret ID", text(&token["SecretID"]).to_owned()),
-        ("Name", text(&token["Name"]).to_owned()),
-        ("Type", text(&token["Type"]).to_owned()),
-        ("Global", token["Global"].to_string()),
-        ("Create Time", text(&token["CreateTime"]).to_owned()),
-        ("Expiry Time", token["ExpirationTime"].as_str().unwrap_or("<none>").to_owned()),
-        ("Create Index", token["CreateIndex"].to_string()),
-        ("Modify Index", token["ModifyIndex"].to_string()),
-        ("Policies", if is_management { "n/a".to_owned() } else { format!("[{}]", names(&token["Policies"])) }),
-    ]);
-    let roles: Vec<_> = token["Roles"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|role| vec![text(&role["ID"]).to_owned(), text(&role["Name"]).to_owned()])
-        .collect();
-    crate::outln!("\nRoles");
-    if roles.is_empty() {
-        crate::outln!("{}", if is_management { "n/a" } else { "<none>" });
-    } else {
-        table::print(&["ID", "Name"], &roles);
+    let mut pairs = vec![
+        ("Accessor ID", field(token, "AccessorID")),
+        ("Secret ID", field(token, "SecretID")),
+        ("Name", field(token, "Name")),
+        ("Type", field(token, "Type")),
+        ("Global", field(token, "Global")),
+        ("Create Time", field(token, "CreateTime")),
+        ("Expiry Time", field(token, "ExpirationTime")),
+        ("Create Index", field(token, "CreateIndex")),
+        ("Modify Index", field(token, "ModifyIndex")),
+    ];
+    if is_management {
+        pairs.extend([("Policies", "n/a".to_owned()), ("Roles", "n/a".to_owned())]);
+        return block(&pairs);
     }
-}
-
-fn list(tokens: &Value) {
-    let row = |token: &Value| {
-        let cells = [&token["Name"], &token["Type"]].map(|cell| text(cell).to_owned());
-        let ends = token["ExpirationTime"].as_str().unwrap_or("<none>").to_owned();
-        cells
-            .into_iter()
-            .chain([token["Global"].to_string(), text(&token["AccessorID"]).to_owned(), ends])
-            .collect::<Vec<_>>()
+    let policies: Vec<&str> = items(&token["Policies"]).iter().map(text).collect();
+    pairs.push(("Policies", format!("[{}]", policies.join(" "))));
+    let roles = match items(&token["Roles"]) {
+        [] => "<none>".to_owned(),
+        roles => {
+            let row = |role: &Value| vec![field(role, "ID"), field(role, "Name")];
+            list(&["ID", "Name"], &roles.iter().map(row).collect::<Vec<_>>())
+        }
     };
-    let rows: Vec<_> = tokens.as_array().into_iter().flatten().map(row).collect();
-    if rows.is_empty() {
-        crate::outln!("No tokens found");
-        return;
-    }
-    table::print(&["Name", "Type", "Global", "Accessor ID", "Expiry Time"], &rows);
+    format!("{}\n\n{}\n{roles}", block(&pairs), heading("Roles"))
 }

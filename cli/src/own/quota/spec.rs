@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};
 
-use crate::access::acl::read as read_text;
 use crate::exit::Failure;
 
 const EXAMPLE: &str = r#"name        = "default-quota"
@@ -48,7 +47,7 @@ pub(super) fn init(json: bool, file: Option<PathBuf>) -> anyhow::Result<()> {
 
 /// The body of the request from a file; `-` is the standard input.
 pub(super) fn read(file: &str, json: bool) -> anyhow::Result<Value> {
-    let source = read_text(file)?;
+    let source = crate::input::read(file)?;
     let quota = if json { serde_json::from_str(&source).map_err(Into::into) } else { from_hcl(&source) };
     quota.with_context(|| format!("reading {file}"))
 }
