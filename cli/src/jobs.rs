@@ -3,6 +3,7 @@
 mod act;
 mod diff;
 mod dispatch;
+mod fmt;
 mod init;
 mod inspect;
 pub(crate) mod lists;
@@ -16,6 +17,7 @@ mod stop;
 use crate::Entry;
 
 pub(crate) const COMMANDS: &[Entry] = &[
+    Entry::command::<fmt::Fmt>("fmt", "Rewrite HCL files in the canonical layout"),
     Entry::group("job", "Interact with jobs"),
     Entry::command::<inspect::Allocs>("job allocs", "Show the allocations of a job")
         .arity("This command takes one argument: <job>"),

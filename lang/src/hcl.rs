@@ -7,6 +7,7 @@
 pub(crate) mod ast;
 pub(crate) mod convert;
 pub(crate) mod eval;
+pub(crate) mod format;
 pub(crate) mod functions;
 pub(crate) mod json;
 mod lex;

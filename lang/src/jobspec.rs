@@ -72,6 +72,12 @@ impl Diagnostics {
     }
 }
 
+/// A text in HCL 2 in the canonical layout. `file` is named in errors of its syntax.
+pub fn format(source: &str, file: &str) -> Result<String, Diagnostics> {
+    let (_, found) = hcl::parse::body(source, file);
+    if found.is_empty() { Ok(hcl::format::format(source)) } else { Err(Diagnostics::counted(&found, file)) }
+}
+
 /// Parses a job file. Each phase stops at its own errors: syntax, top level, variables, locals, the job, and last the
 /// free-form bodies (a task's `config`, a scaling `policy`).
 pub fn parse(source: &str, options: &ParseOptions) -> Result<Job, Diagnostics> {

@@ -51,7 +51,7 @@ fn tokens_policies_and_roles_are_made_on_the_command_line() -> Result<()> {
             $ node status
             Error querying node status: Unexpected response code: 403 (Permission denied)
             $ acl token list
-            Error: Unexpected response code: 403 (Permission denied)
+            Error listing ACL tokens: Unexpected response code: 403 (Permission denied)
         "#]],
     )?;
     let made = songline(&agent, "", &["acl", "bootstrap", "-json"])?;
@@ -77,7 +77,7 @@ fn tokens_policies_and_roles_are_made_on_the_command_line() -> Result<()> {
         ],
         expect![[r#"
             $ acl bootstrap
-            Error: Unexpected response code: 400 (ACL bootstrap already done (reset index: <n>))
+            Error bootstrapping: Unexpected response code: 400 (ACL bootstrap already done (reset index: <n>))
             $ acl policy list
             Name     Description
             readers  May look
@@ -116,9 +116,9 @@ fn tokens_policies_and_roles_are_made_on_the_command_line() -> Result<()> {
             ID                                    Name
             <id>  ops
             $ acl token list
-            Name             Type        Global  Accessor ID                           Expiry Time
-            Bootstrap Token  management  true    <id>  <none>
-            eve              client      false   <id>  <time>
+            Name             Type        Global  Accessor ID                           Expired
+            Bootstrap Token  management  true    <id>  false
+            eve              client      false   <id>  false
             $ acl token self
             Accessor ID  = <id>
             Secret ID    = <id>
@@ -130,15 +130,13 @@ fn tokens_policies_and_roles_are_made_on_the_command_line() -> Result<()> {
             Create Index = <n>
             Modify Index = <n>
             Policies     = n/a
-
-            Roles
-            n/a
+            Roles        = n/a
             $ acl policy delete readers
             Successfully deleted readers policy!
             $ acl policy info readers
-            Error: Unexpected response code: 404 (ACL policy not found)
+            Error fetching info on ACL policy: Unexpected response code: 404 (ACL policy not found)
             $ acl policy info a/b
-            Error: "a/b" is no name and no id
+            Error fetching info on ACL policy: Unexpected response code: 404 (ACL policy not found)
         "#]],
     )
 }

@@ -90,7 +90,7 @@ fn quotas_are_made_shown_and_deleted_on_the_command_line() -> Result<()> {
         $ quota init
         Example quota specification written to spec.hcl
         $ quota init
-        Error: Quota specification "spec.hcl" already exists
+        Quota specification "spec.hcl" already exists
         $ quota init -json
         Example quota specification written to spec.json
         $ quota apply spec.hcl

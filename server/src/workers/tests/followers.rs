@@ -103,8 +103,9 @@ async fn followers_place_what_their_leader_delivers() {
     for n in 0..8 {
         idle.placed(n).await;
     }
-    let by_followers: u64 = idle.followers.iter().map(|core| core.metrics.evals_processed()).sum();
-    assert!(by_followers >= 8, "{by_followers}");
+    // An evaluation counts when its worker is through with it, after the allocations are there.
+    let by_followers = || -> u64 { idle.followers.iter().map(|core| core.metrics.evals_processed()).sum() };
+    idle.cluster.until("the followers have processed them all", |_| (by_followers() >= 8).then_some(())).await;
     idle.stop().await;
 }
 
