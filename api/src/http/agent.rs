@@ -114,7 +114,8 @@ async fn members<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
         members.push(Member::this(&*call.server));
     }
     members.extend(call.server.members_elsewhere().into_iter().map(Member::from));
-    members.sort_by(|a, b| a.name.cmp(&b.name));
+    // The server that answers comes first: programs take the second member for another server.
+    members.sort_by(|a, b| (a.name != info.name, &a.name).cmp(&(b.name != info.name, &b.name)));
     let answer = MembersResponse {
         server_name: info.name.rsplit_once('.').map_or(info.name.as_str(), |(host, _)| host).to_owned(),
         server_region: info.region.clone(),

@@ -38,8 +38,9 @@ impl Run for Members {
         }
         let (leaders, failure) = leaders(&client, members).await;
         let detailed = self.detailed || self.verbose;
-        let rows: Vec<_> =
-            members.as_array().into_iter().flatten().map(|member| row(member, &leaders, detailed)).collect();
+        let mut by_name: Vec<&Value> = members.as_array().into_iter().flatten().collect();
+        by_name.sort_by_key(|member| text(&member["Name"]));
+        let rows: Vec<_> = by_name.into_iter().map(|member| row(member, &leaders, detailed)).collect();
         let headings: &[&str] = if detailed {
             &[
                 "Name",
