@@ -67,7 +67,7 @@ impl JobFile {
         let mut files = String::new();
         for file in &self.var_file {
             let text = std::fs::read_to_string(file).map_err(|error| {
-                let reason = format!("failed to read {file:?}: open {file}: {}", words(&error));
+                let reason = format!("failed to read {file:?}: open {file}: {}", input::words(&error));
                 format!("Error parsing job file from {path}:\nunable to parse var file: <nil>: Failed to read file; {reason}")
             })?;
             files.push_str(&text);
@@ -119,17 +119,12 @@ async fn fetch(path: &str) -> Result<String, String> {
     }
     std::fs::read_to_string(path).map_err(|error| {
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
-        format!("Error getting jobfile from {path:?}: source path error: stat {}: {}", whole.display(), words(&error))
+        format!(
+            "Error getting jobfile from {path:?}: source path error: stat {}: {}",
+            whole.display(),
+            input::words(&error)
+        )
     })
-}
-
-/// The words of Go about an error of a file.
-fn words(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
-    }
 }
 
 /// The words of Go about a text that is not JSON.

@@ -7,7 +7,7 @@ mod snapshot;
 mod spec;
 mod volume;
 
-use crate::Entry;
+use crate::{Entry, Failure};
 
 pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("plugin", "Inspect plugins"),
@@ -42,3 +42,16 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<volume::Status>("volume status", "Display the status of volumes")
         .arity("This command takes either no arguments or one: <id>"),
 ];
+
+/// Refuses a list of `KEY=VALUE` in which a part has no `=`. `flag` is named in the refusal.
+fn assigned(pairs: &[String], flag: &str) -> Result<Vec<(String, String)>, Failure> {
+    let one = |pair: &String| match pair.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => {
+            let mut noun = flag.to_owned();
+            noun[..1].make_ascii_uppercase();
+            Err(Failure::new(format!("{noun} must be in the format: -{flag} key=value")))
+        }
+    };
+    pairs.iter().map(one).collect()
+}

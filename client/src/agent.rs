@@ -143,7 +143,6 @@ impl<S: Servers> Client<S> {
             http_ca_pem: config.http_ca_pem.clone(),
         };
         let networks = Networks::new(&config, &drivers);
-        let plugins = Arc::<csi::Registry>::default();
         let node_events = news.clone();
         let shared = Arc::new(Shared {
             config,
@@ -156,11 +155,10 @@ impl<S: Servers> Client<S> {
             news,
             earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
-            volumes: Arc::new(csi::Volumes::new(Arc::clone(&plugins), clock.clone(), move |event| {
+            volumes: Arc::new(csi::Volumes::new(Arc::default(), clock.clone(), move |event| {
                 // Fails only when the agent is gone.
                 let _ = node_events.send(News::NodeEvent(Box::new(event)));
             })),
-            plugins,
             claims: Arc::new(csi::AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
             checks: checks::Runs::default(),
             networks,
@@ -262,8 +260,7 @@ impl<S: Servers> Client<S> {
 
 /// Whether a task of the allocation is a CSI plugin.
 fn is_plugin(alloc: &Allocation) -> bool {
-    let tasks = alloc.group().and_then(|group| group.tasks.as_ref());
-    tasks.into_iter().flatten().any(|task| task.csi_plugin_config.is_some())
+    alloc.group().is_some_and(|group| group.csi_plugins().next().is_some())
 }
 
 impl<S: Servers> Drop for Client<S> {

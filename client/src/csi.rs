@@ -18,7 +18,6 @@ pub use messages::{
     AccessMode, MountVolume, NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability, access_type,
 };
 pub use plugin::{CallError, ConnectError, Plugin};
-pub(crate) use registry::Registry;
 pub(crate) use serve::serve;
 pub(crate) use supervisor::{Place, Supervision, Told};
 pub(crate) use volumes::Volumes;

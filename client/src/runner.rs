@@ -64,8 +64,6 @@ pub(crate) struct Shared {
     pub earlier: Arc<dyn Earlier>,
     /// Registers services.
     pub registrar: Arc<dyn Registrar>,
-    /// CSI plugins that run on this node.
-    pub plugins: Arc<csi::Registry>,
     /// CSI volumes on this node.
     pub volumes: Arc<csi::Volumes>,
     /// Takes and releases claims on CSI volumes.

@@ -57,8 +57,7 @@ fn bind_host(
     mount: &VolumeMount,
     env: &TaskEnv,
 ) -> Result<Bind, String> {
-    let suffix = alloc.name_index().filter(|_| request.per_alloc).map(|index| format!("[{index}]"));
-    let source: Str = format!("{}{}", request.source, suffix.unwrap_or_default()).into();
+    let source = request.volume_of(&alloc.name);
     let volume = known.get(&source).ok_or_else(|| format!("host volume validation error: missing {source}"))?;
     bind(Path::new(volume.path.as_str()), volume.read_only || request.read_only, mount, env)
 }

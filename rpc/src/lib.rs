@@ -17,7 +17,7 @@ pub mod yamux;
 
 pub use about::*;
 pub use exec::*;
-pub use message::AllocReport;
+pub use message::{AllocReport, CSI_RETRYABLE};
 pub use node::*;
 pub use server::*;
 

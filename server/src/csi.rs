@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{AllocId, CsiVolumeKey, NodeId, Str};
-use songline_rpc::RpcError;
+use songline_projections::State;
 use songline_rpc::message::{Call, ToController};
 use songline_rpc::msgpack::{from_slice, to_vec};
+use songline_rpc::{CSI_RETRYABLE, RpcError};
 use songline_scheduler::csi;
 use tokio::sync::OwnedMutexGuard;
 
@@ -25,9 +26,6 @@ pub(super) use watch::start;
 
 /// Longest wait for a plugin. A node gives up earlier, after two minutes.
 const CALL_WITHIN: Duration = Duration::from_secs(150);
-
-/// Error of a call that another controller of the plugin may carry out.
-const RETRYABLE: &str = "CSI client error (retryable)";
 
 /// Operations that are done one at a time.
 #[derive(Default)]
@@ -56,6 +54,11 @@ impl<K: Ord> Keyed<K> {
         };
         lock.lock_owned().await
     }
+}
+
+/// Whether a node may claim volumes for an allocation: for one of its own, or for one that is not known any more.
+pub(crate) fn may_claim(view: &State, node: NodeId, alloc: AllocId) -> bool {
+    view.alloc(alloc).and_then(|alloc| alloc.node_id).is_none_or(|at| at == node)
 }
 
 impl Core {
@@ -93,7 +96,7 @@ impl Core {
 /// Whether the call failed on the way to the plugin, so that another instance may succeed.
 fn is_of_the_node(error: &RpcError) -> bool {
     match error {
-        RpcError::Remote(text) => text.contains(RETRYABLE) || text.contains("Unknown node"),
+        RpcError::Remote(text) => text.contains(CSI_RETRYABLE) || text.contains("Unknown node"),
         RpcError::Coded { code, .. } => *code == 404,
         RpcError::NoLeader | RpcError::Lost(_) => true,
     }

@@ -19,7 +19,7 @@ use songline_scheduler::leader::{nodes, reports};
 use tokio::time::Instant;
 
 use super::leadership::LeadershipTerm;
-use super::{Core, services};
+use super::{Core, csi, services};
 
 impl Servers for Core {
     async fn node_register(&self, node: Node) -> Result<NodeUpdateResponse, RpcError> {
@@ -251,9 +251,7 @@ impl Core {
     /// Fails unless the allocation is of the calling node, or of none.
     fn has_alloc(&self, from: &NodeAuth, alloc: AllocId) -> Result<(), RpcError> {
         let (view, _) = self.authenticate(from)?;
-        let of_alloc = view.alloc(alloc).and_then(|alloc| alloc.node_id);
-        let elsewhere = of_alloc.is_some_and(|at| at != from.id);
-        if elsewhere { Err(RpcError::remote("Permission denied")) } else { Ok(()) }
+        if csi::may_claim(&view, from.id, alloc) { Ok(()) } else { Err(RpcError::remote("Permission denied")) }
     }
 
     /// Answers a registration or heartbeat, and sets the deadline of the next one.

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use crate::client::text;
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
+use crate::jobs::lists::items;
+use crate::layout::list;
 use crate::{Context, General, Run, input, outln};
 
 /// Arguments of `acl bootstrap`.
@@ -53,6 +55,29 @@ fn shown(format: &Format, data: &Value, in_words: impl FnOnce(&Value) -> String)
         outln!("{}", in_words(data));
     }
     Ok(Exit::DONE)
+}
+
+/// Deletes the object at a path, and prints `done`.
+async fn delete(general: &General, path: &str, noun: &str, done: &str) -> Outcome {
+    general.client()?.delete(path).await.tried(&format!("Error deleting {noun}"))?;
+    outln!("{done}");
+    Ok(Exit::DONE)
+}
+
+/// Prints the list at a path: a row for each object, or `none`.
+async fn listed<const N: usize>(
+    (general, format): (&General, &Format),
+    (path, nouns): (&str, &str),
+    none: &str,
+    headings: [&str; N],
+    row: impl Fn(&Value) -> [String; N],
+) -> Outcome {
+    format.wanted()?;
+    let found = general.client()?.get(path).await.tried(&format!("Error listing {nouns}"))?;
+    shown(format, &found, |found| match items(found) {
+        [] => none.to_owned(),
+        found => list(&headings, &found.iter().map(|one| row(one).to_vec()).collect::<Vec<_>>()),
+    })
 }
 
 /// Names that links have, with commas between.

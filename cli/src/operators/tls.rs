@@ -15,7 +15,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::layout::columns;
-use crate::{Context, Run, errln, outln, values};
+use crate::{Context, Run, errln, input, outln, values};
 
 /// Seconds of a day.
 const DAY: i64 = 24 * 60 * 60;
@@ -209,9 +209,9 @@ impl Run for CertCreate {
         free("Key", &key_file)?;
         let ca_file = self.ca.clone().unwrap_or_else(|| format!("{}-agent-ca.pem", self.domain));
         let ca_key_file = self.key.clone().unwrap_or_else(|| format!("{}-agent-ca-key.pem", self.domain));
-        let ca = read(&ca_file).tried("Error reading CA")?;
-        let ca_key =
-            KeyPair::from_pem(&read(&ca_key_file).tried("Error reading CA key")?).tried("Error reading CA key")?;
+        let ca = input::open(&ca_file).tried("Error reading CA")?;
+        let ca_key = KeyPair::from_pem(&input::open(&ca_key_file).tried("Error reading CA key")?)
+            .tried("Error reading CA key")?;
         if role == "server" {
             errln!(
                 "==> WARNING: a server certificate gives its holder the whole state of the cluster, root keys and tokens included.\n    \
@@ -270,14 +270,6 @@ fn write(file: &str, content: &str, mode: u32) -> Result<(), Failure> {
     written.map_err(|error| Failure::of(&format!("Error writing {file}"), error))
 }
 
-/// The text of a file, or the reference's words about why there is none.
-fn read(file: &str) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("open {file}: no such file or directory"),
-        _ => format!("open {file}: {error}"),
-    })
-}
-
 /// Arguments of `tls ca info`.
 #[derive(Args)]
 pub(crate) struct CaInfo {
@@ -305,7 +297,7 @@ impl Run for CertInfo {
 }
 
 fn shown(file: &str, is_ca: bool) -> Outcome {
-    let text = read(file).tried("Error reading certificate file")?;
+    let text = input::open(file).tried("Error reading certificate file")?;
     let unreadable = |reason: &dyn std::fmt::Display| Failure::of("Error parsing certificate file", reason);
     let (_, pem) = x509_parser::pem::parse_x509_pem(text.as_bytes()).map_err(|error| unreadable(&error))?;
     let (_, certificate) = X509Certificate::from_der(&pem.contents).map_err(|error| unreadable(&error))?;

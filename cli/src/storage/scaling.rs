@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::{escape, text, with_query};
-use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::exit::{Exit, Outcome, Tried};
 use crate::format::{self, Format};
 use crate::ids::{Kind, by_uuid, shown};
 use crate::jobs::lists::items;
@@ -55,7 +55,7 @@ fn rows(found: &[Value], verbose: bool) -> String {
     list(&["ID", "Enabled", "Type", "Target"], &found.iter().map(row).collect::<Vec<_>>())
 }
 
-/// What a policy scales: `Namespace:default,Job:web,Group:g`.
+/// Target of a scaling policy: `Namespace:default,Job:web,Group:g`.
 fn target(policy: &Value) -> String {
     let parts = ["Namespace", "Job", "Group", "Task"].into_iter().filter_map(|key| {
         let value = text(&policy["Target"][key]);
@@ -113,17 +113,4 @@ impl Run for Info {
         );
         Ok(Exit::DONE)
     }
-}
-
-/// Refuses a list of `KEY=VALUE` in which a part has no `=`. `flag` is named in the refusal.
-pub(super) fn assigned(pairs: &[String], flag: &str) -> Result<Vec<(String, String)>, Failure> {
-    let one = |pair: &String| match pair.split_once('=') {
-        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => {
-            let mut noun = flag.to_owned();
-            noun[..1].make_ascii_uppercase();
-            Err(Failure::new(format!("{noun} must be in the format: -{flag} key=value")))
-        }
-    };
-    pairs.iter().map(one).collect()
 }

@@ -4,8 +4,8 @@ use clap::Args;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use super::assigned;
 use super::find;
-use super::scaling::assigned;
 use super::volume::with_secrets;
 use crate::client::{text, with_query};
 use crate::exit::{Exit, Outcome, Tried};
@@ -119,7 +119,7 @@ pub(crate) struct List {
     /// Number of snapshots on a page.
     #[arg(long, default_value_t = 30)]
     per_page: u32,
-    /// Where the page begins: the token that the page before ended with.
+    /// Token of the page, which the page before ended with.
     #[arg(long, default_value = "")]
     page_token: String,
 }

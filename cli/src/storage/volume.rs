@@ -6,9 +6,9 @@ use clap::Args;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
+use super::assigned;
 use super::find::{self, count};
 use super::plugin::segments;
-use super::scaling::assigned;
 use super::spec;
 use crate::client::{Client, escape, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
@@ -211,13 +211,7 @@ fn specified(file: &str) -> Result<Value, Failure> {
     let source = if file == "-" {
         input::read(file)?
     } else {
-        std::fs::read_to_string(file).map_err(|error| {
-            let reason = match error.kind() {
-                std::io::ErrorKind::NotFound => format!("open {file}: no such file or directory"),
-                _ => format!("open {file}: {error}"),
-            };
-            Failure::of("Failed to read file", reason)
-        })?
+        input::open(file).map_err(|reason| Failure::of("Failed to read file", reason))?
     };
     let spec = spec::read(&source).map_err(Failure::new)?;
     match spec.kind.as_str() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use songline_model::{AllocId, Allocation, CsiClaimState, CsiVolumeClaim, CsiVolumeKey, NodeId, Str, VolumeRequest};
-use songline_rpc::{ClaimedVolume, NodeAuth, RpcError, Servers};
+use songline_rpc::{CSI_RETRYABLE, ClaimedVolume, NodeAuth, RpcError, Servers};
 
 use super::volumes::{Usage, Use, Volumes};
 use crate::driver::Boxed;
@@ -22,7 +22,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 const TRY_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Errors of a claim that pass: another allocation holds the volume still, a plugin or the servers are not there.
-const MAY_PASS: [&str; 2] = ["volume max claims reached", "CSI client error (retryable)"];
+const MAY_PASS: [&str; 2] = ["volume max claims reached", CSI_RETRYABLE];
 
 /// Calls about claims to the servers.
 pub(crate) trait Claims: Send + Sync {

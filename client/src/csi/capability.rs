@@ -41,7 +41,7 @@ pub(super) fn capability(
                 .and_then(|of| of.mount_flags.as_deref())
                 .unwrap_or_default()
                 .iter()
-                .map(text)
+                .map(Str::to_string)
                 .collect(),
         }),
         CsiAttachmentMode::Unknown | CsiAttachmentMode::Other(_) => {
@@ -70,8 +70,4 @@ pub(super) fn not_covered(asked: &VolumeCapability, by: &VolumeCapability) -> Op
         (Some(AccessType::Block(_)), _) => Some("requested block device attachment is not supported"),
         (Some(AccessType::Mount(_)), _) | (None, _) => Some("requested filesystem attachment is not supported"),
     }
-}
-
-fn text(of: &Str) -> String {
-    of.to_string()
 }

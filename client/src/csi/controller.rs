@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{CsiSecrets, CsiTopology, Str};
+use songline_model::{CsiTopology, Str};
 use songline_rpc::message::{
     Call, ControllerAttachVolume, ControllerAttachVolumeAnswer, ControllerCreateSnapshot,
     ControllerCreateSnapshotAnswer, ControllerCreateVolume, ControllerCreateVolumeAnswer, ControllerDeleteSnapshot,
@@ -19,7 +19,7 @@ use super::messages::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
     CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest, ListSnapshotsRequest,
     ListVolumesRequest, Method, Snapshot, SourceId, Topology, TopologyRequirement, ValidateVolumeCapabilitiesRequest,
-    VolumeContentSource, VolumeEntry, content_source,
+    VolumeContentSource, VolumeEntry, content_source, texts,
 };
 use super::plugin::{CallError, Plugin};
 use super::registry::{NoInstance, Registry};
@@ -27,8 +27,7 @@ use super::registry::{NoInstance, Registry};
 /// A request that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// Servers ask another node after this one.
-    #[error("CSI client error (retryable): {0}")]
+    #[error(transparent)]
     NoInstance(#[from] NoInstance),
     #[error(transparent)]
     Mode(#[from] UnknownMode),
@@ -72,10 +71,10 @@ impl Asked for ControllerValidateVolume {
         let volume = required("VolumeID", &self.volume_id)?;
         let request = ValidateVolumeCapabilitiesRequest {
             volume_id: volume.clone(),
-            volume_context: map(&self.context),
+            volume_context: texts(self.context.as_ref()),
             volume_capabilities: asked.clone(),
-            parameters: map(&self.parameters),
-            secrets: secrets(&self.secrets),
+            parameters: texts(self.parameters.as_ref()),
+            secrets: texts(self.secrets.reveal()),
         };
         let answer = send(plugin, request, |code| match code {
             Code::NotFound => Some(format!("volume {volume:?} could not be found")),
@@ -110,8 +109,8 @@ impl Asked for ControllerAttachVolume {
             node_id: node.clone(),
             volume_capability: Some(capability),
             readonly: self.read_only,
-            secrets: secrets(&self.secrets),
-            volume_context: map(&self.volume_context),
+            secrets: texts(self.secrets.reveal()),
+            volume_context: texts(self.volume_context.as_ref()),
         };
         let answer = send(plugin, request, |code| match code {
             Code::NotFound => Some(format!("volume {volume:?} or node {node:?} could not be found")),
@@ -142,7 +141,7 @@ impl Asked for ControllerDetachVolume {
             volume_id: required("VolumeID", &self.volume_id)?,
             // The protocol takes an empty id for all nodes.
             node_id: required("ClientCSINodeID", &self.client_csi_node_id)?,
-            secrets: secrets(&self.secrets),
+            secrets: texts(self.secrets.reveal()),
         };
         gone_is_done(send(plugin, request, |_| None).await)
     }
@@ -174,8 +173,8 @@ impl Asked for ControllerCreateVolume {
                 limit_bytes: self.capacity_max,
             })?,
             volume_capabilities: capabilities,
-            parameters: map(&self.parameters),
-            secrets: secrets(&self.secrets),
+            parameters: texts(self.parameters.as_ref()),
+            secrets: texts(self.secrets.reveal()),
             volume_content_source: content.map(|kind| VolumeContentSource { kind: Some(kind) }),
             accessibility_requirements: wanted.map(|wanted| TopologyRequirement {
                 requisite: wanted.required.iter().flatten().map(topology).collect(),
@@ -212,7 +211,7 @@ impl Asked for ControllerDeleteVolume {
 
     async fn ask(self, plugin: &Plugin) -> Result<Self::Answer, Refused> {
         let volume = required("ExternalVolumeID", &self.external_volume_id)?;
-        let request = DeleteVolumeRequest { volume_id: volume.clone(), secrets: secrets(&self.secrets) };
+        let request = DeleteVolumeRequest { volume_id: volume.clone(), secrets: texts(self.secrets.reveal()) };
         let done = send(plugin, request, |code| match code {
             Code::FailedPrecondition => Some(format!("volume {volume:?} is in use")),
             _ => None,
@@ -248,7 +247,7 @@ impl Asked for ControllerExpandVolume {
         let request = ControllerExpandVolumeRequest {
             volume_id: volume.clone(),
             capacity_range: range(&self.capacity_range)?,
-            secrets: secrets(&self.secrets),
+            secrets: texts(self.secrets.reveal()),
             volume_capability: of.map(|of| capability(&of.access_mode, &of.attachment_mode, None)).transpose()?,
         };
         let answer = send(plugin, request, |code| match code {
@@ -277,8 +276,8 @@ impl Asked for ControllerCreateSnapshot {
         let request = CreateSnapshotRequest {
             source_volume_id: volume.clone(),
             name: name.clone(),
-            secrets: secrets(&self.secrets),
-            parameters: map(&self.parameters),
+            secrets: texts(self.secrets.reveal()),
+            parameters: texts(self.parameters.as_ref()),
         };
         let answer = send(plugin, request, |code| match code {
             Code::AlreadyExists => {
@@ -301,7 +300,7 @@ impl Asked for ControllerDeleteSnapshot {
 
     async fn ask(self, plugin: &Plugin) -> Result<Self::Answer, Refused> {
         let id = required("SnapshotID", &self.id)?;
-        let request = DeleteSnapshotRequest { snapshot_id: id.clone(), secrets: secrets(&self.secrets) };
+        let request = DeleteSnapshotRequest { snapshot_id: id.clone(), secrets: texts(self.secrets.reveal()) };
         let done = send(plugin, request, |code| match code {
             Code::FailedPrecondition => Some(format!("snapshot {id:?} could not be deleted because it is in use")),
             Code::Aborted => Some(format!("snapshot {id:?} has a pending operation")),
@@ -321,7 +320,7 @@ impl Asked for ControllerListSnapshots {
         let request = ListSnapshotsRequest {
             max_entries: page(self.max_entries)?,
             starting_token: token.clone(),
-            secrets: secrets(&self.secrets),
+            secrets: texts(self.secrets.reveal()),
         };
         let answer = send(plugin, request, |code| bad_token(code, &token)).await?;
         Ok(ControllerListSnapshotsAnswer {
@@ -394,20 +393,12 @@ fn capacity(range: CsiCapacityRange) -> Result<Option<CapacityRange>, Refused> {
     }
 }
 
-fn map(of: &Option<BTreeMap<Str, Str>>) -> BTreeMap<String, String> {
-    of.iter().flatten().map(|(key, value)| (key.to_string(), value.to_string())).collect()
-}
-
-fn secrets(of: &CsiSecrets) -> BTreeMap<String, String> {
-    of.reveal().into_iter().flatten().map(|(key, value)| (key.to_string(), value.to_string())).collect()
-}
-
 fn strs(of: BTreeMap<String, String>) -> BTreeMap<Str, Str> {
     of.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
 }
 
 fn topology(of: &CsiTopology) -> Topology {
-    Topology { segments: map(&of.segments) }
+    Topology { segments: texts(of.segments.as_ref()) }
 }
 
 fn of_model(of: Topology) -> CsiTopology {

@@ -6,6 +6,8 @@ mod controller;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use songline_model::Str;
+
 pub use controller::*;
 
 /// `Debug` of messages by the fields that may be shown.
@@ -21,6 +23,11 @@ macro_rules! shown {
     )*};
 }
 use shown;
+
+/// A map of the model as the protocol has it; none is an empty one.
+pub(super) fn texts(of: Option<&BTreeMap<Str, Str>>) -> BTreeMap<String, String> {
+    of.into_iter().flatten().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
 
 /// A message without fields: most requests for information, and most answers of node calls.
 #[derive(Clone, PartialEq, ::prost::Message)]

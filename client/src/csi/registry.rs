@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::Str;
+use songline_rpc::CSI_RETRYABLE;
 use tokio::sync::watch;
 
 use super::fingerprint::{Fingerprint, Instance, Parts};
@@ -33,9 +34,9 @@ pub(crate) struct Registry {
     changes: watch::Sender<()>,
 }
 
-/// A plugin that does not run on this node.
+/// A plugin that does not run on this node. Servers ask another one, or again later.
 #[derive(Debug, thiserror::Error)]
-#[error("plugin {id} for type csi-{part} not found", part = .part.as_str())]
+#[error("{CSI_RETRYABLE}: plugin {id} for type csi-{part} not found", part = .part.as_str())]
 pub struct NoInstance {
     pub part: Parts,
     pub id: Str,

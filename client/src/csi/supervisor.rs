@@ -103,7 +103,7 @@ impl Place {
     }
 }
 
-/// What supervision tells.
+/// Reports of the supervision.
 pub(crate) enum Told {
     /// For the users of the task.
     Event(TaskEvent),

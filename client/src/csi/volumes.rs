@@ -24,7 +24,7 @@ use tonic::Code;
 use super::capability::{UnknownMode, capability};
 use super::fingerprint::{Parts, expands, requires_stage};
 use super::messages::{
-    CapacityRange, Method, NodeExpandVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest,
+    CapacityRange, Method, NodeExpandVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest, texts,
 };
 use super::plugin::{CallError, Plugin};
 use super::registry::{NoInstance, Registry, Running};
@@ -68,8 +68,7 @@ pub(crate) struct Use {
 /// A volume that cannot be mounted or unmounted.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
-    /// Servers may ask again later.
-    #[error("CSI client error (retryable): {0}")]
+    #[error(transparent)]
     NoInstance(#[from] NoInstance),
     #[error(transparent)]
     Mode(#[from] UnknownMode),
@@ -429,8 +428,4 @@ fn options(of_volume: Option<&CsiVolumeMountOptions>, of_group: Option<&CsiMount
         }
     }
     options
-}
-
-fn texts(of: Option<&BTreeMap<Str, Str>>) -> BTreeMap<String, String> {
-    of.into_iter().flatten().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }

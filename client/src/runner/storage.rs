@@ -58,7 +58,7 @@ impl Shell {
             // Fails only when the agent is gone.
             Told::Rows(rows) => drop(news.send(News::Plugin(rows))),
         };
-        let registry = Arc::clone(&self.shared.plugins);
+        let registry = Arc::clone(&self.shared.volumes.registry);
         Some(Supervision::new(&alloc.id, place, registry, self.shared.clock.clone(), tell))
     }
 }

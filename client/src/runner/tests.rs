@@ -68,7 +68,6 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         news,
         earlier: Arc::new(Nowhere),
         registrar: Arc::new(Nowhere),
-        plugins: Arc::default(),
         volumes: Arc::new(csi::Volumes::new(Arc::default(), clock.clone(), drop)),
         claims: Arc::new(Nowhere),
         checks: crate::checks::Runs::default(),

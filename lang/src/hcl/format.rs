@@ -191,7 +191,7 @@ fn indent(lines: &mut [Line]) {
 
 /// The parts of a line that are aligned with those of its neighbours.
 struct Row {
-    /// What comes before `=`, or the whole line; with its indentation.
+    /// Text before `=`, or the whole line; with its indentation.
     lead: String,
     assign: Option<String>,
     comment: Option<String>,
@@ -223,7 +223,7 @@ impl Row {
         Self { lead, assign, comment, ends_chain }
     }
 
-    /// Joins what comes before and after `=`.
+    /// Joins the texts before and after `=`.
     fn close_assign(&mut self) {
         if let Some(assign) = self.assign.take() {
             self.lead = format!("{} {assign}", self.lead);
@@ -239,7 +239,7 @@ impl Row {
     }
 }
 
-/// Pads what rows begin with to the same width in each chain: rows after each other that all have the part to align.
+/// Pads the first parts of rows to the same width in each chain: rows after each other that all have the part to align.
 fn align(rows: &mut [Row], has_part: impl Fn(&Row) -> bool) {
     let mut at = 0;
     while at < rows.len() {

@@ -12,6 +12,9 @@ use super::message;
 use crate::msgpack::{self, EncodeError, RawValue};
 use crate::{ClaimedVolume, RpcError};
 
+/// Beginning of an error that passes, or that another instance of the plugin may not have.
+pub const CSI_RETRYABLE: &str = "CSI client error (retryable)";
+
 message! {
     /// Takes a claim on a volume.
     write CsiVolumeClaimRequest ("CSIVolume.Claim" -> CsiVolumeClaimAnswer) {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use songline_commands::{Actor, ClaimCsiVolume};
 use songline_model::{CsiClaimError, CsiClaimMode, CsiClaimState, CsiVolume, CsiVolumeClaim, CsiVolumeKey, Str};
-use songline_rpc::RpcError;
 use songline_rpc::message::{ControllerAttachVolume, CsiVolumeClaimAnswer, csi_volume};
+use songline_rpc::{CSI_RETRYABLE, RpcError};
 use songline_scheduler::csi;
 
 use super::super::Core;
-use super::RETRYABLE;
 
 /// Context that a node needs to mount a volume.
 type PublishContext = Option<BTreeMap<Str, Str>>;
@@ -89,7 +88,7 @@ impl Core {
             Ok(answer) => Ok(answer.publish_context),
             // The volume may still be attached elsewhere, so the node has to ask again.
             Err(RpcError::Remote(text)) if text.contains("FailedPrecondition") => {
-                Err(RpcError::remote(format!("{RETRYABLE}: {text}")))
+                Err(RpcError::remote(format!("{CSI_RETRYABLE}: {text}")))
             }
             Err(error) => Err(error),
         }

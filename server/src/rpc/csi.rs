@@ -12,6 +12,7 @@ use songline_rpc::net::Refusal;
 use super::dispatch::NodeRpc;
 use super::more::namespace;
 use super::reads::encode;
+use crate::csi::may_claim;
 
 impl NodeRpc {
     /// Takes a claim.
@@ -66,8 +67,7 @@ impl NodeRpc {
             let mounts = caller.acl().namespace(namespace(meta), NamespaceCapability::CsiMountVolume);
             return if mounts && caller.acl().plugin(Access::Read) { Ok(caller.actor()) } else { Err(denied()) };
         };
-        let of_alloc = self.core.view().alloc(alloc).and_then(|alloc| alloc.node_id);
-        let elsewhere = of_alloc.is_some_and(|at| at != own) || (!node.is_nil() && node != own);
-        if elsewhere { Err(denied()) } else { Ok(Actor::Node(own)) }
+        let elsewhere = !node.is_nil() && node != own;
+        if elsewhere || !may_claim(&self.core.view(), own, alloc) { Err(denied()) } else { Ok(Actor::Node(own)) }
     }
 }

@@ -3,14 +3,14 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{field, must_change, shown, told};
+use super::{delete, field, listed, must_change, told};
 use crate::client::{escape, text};
-use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
-use crate::layout::{block, heading, list};
+use crate::layout::{block, heading};
 use crate::values::go_duration;
-use crate::{Context, General, Run, input, outln};
+use crate::{Context, General, Run, input};
 
 /// Settings of an auth method.
 #[derive(Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     /// `OIDC` or `JWT`.
     #[arg(long = "type")]
     kind: Option<String>,
-    /// Where tokens are valid: `local` in this region, `global` in all of them.
+    /// Regions in which tokens are valid: `local` for this one, `global` for all.
     #[arg(long)]
     token_locality: Option<String>,
     /// Longest life of a token, such as `8h`.
@@ -151,9 +151,8 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/auth-method/{}", escape(&self.name));
-        self.general.client()?.delete(&path).await.tried("Error deleting ACL auth method")?;
-        outln!("ACL auth method {} successfully deleted", self.name);
-        Ok(Exit::DONE)
+        delete(&self.general, &path, "ACL auth method", &format!("ACL auth method {} successfully deleted", self.name))
+            .await
     }
 }
 
@@ -188,16 +187,10 @@ pub(crate) struct List {
 
 impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
-        self.format.wanted()?;
-        let client = self.general.client()?;
-        let found = client.get("/v1/acl/auth-methods").await.tried("Error listing ACL auth methods")?;
-        shown(&self.format, &found, |found| match items(found) {
-            [] => "No ACL auth methods found".to_owned(),
-            found => {
-                let row = |one: &Value| ["Name", "Type", "Default"].map(|key| field(one, key)).to_vec();
-                list(&["Name", "Type", "Default"], &found.iter().map(row).collect::<Vec<_>>())
-            }
-        })
+        let headings = ["Name", "Type", "Default"];
+        let row = |one: &Value| ["Name", "Type", "Default"].map(|key| field(one, key));
+        let what = ("/v1/acl/auth-methods", "ACL auth methods");
+        listed((&self.general, &self.format), what, "No ACL auth methods found", headings, row).await
     }
 }
 

@@ -3,12 +3,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{field, shown};
+use super::{delete, field, listed, shown};
 use crate::client::{escape, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
-use crate::jobs::lists::items;
-use crate::layout::{block, heading, list};
+use crate::layout::{block, heading};
 use crate::{Context, General, Run, input, outln};
 
 /// Arguments of `acl policy apply`.
@@ -71,9 +70,7 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/policy/{}", escape(&self.name));
-        self.general.client()?.delete(&path).await.tried("Error deleting ACL policy")?;
-        outln!("Successfully deleted {} policy!", self.name);
-        Ok(Exit::DONE)
+        delete(&self.general, &path, "ACL policy", &format!("Successfully deleted {} policy!", self.name)).await
     }
 }
 
@@ -123,14 +120,9 @@ pub(crate) struct List {
 
 impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
-        self.format.wanted()?;
-        let found = self.general.client()?.get("/v1/acl/policies").await.tried("Error listing ACL policies")?;
-        shown(&self.format, &found, |found| match items(found) {
-            [] => "No policies found".to_owned(),
-            found => {
-                let row = |one: &Value| vec![field(one, "Name"), field(one, "Description")];
-                list(&["Name", "Description"], &found.iter().map(row).collect::<Vec<_>>())
-            }
-        })
+        let headings = ["Name", "Description"];
+        let row = |one: &Value| ["Name", "Description"].map(|key| field(one, key));
+        let what = ("/v1/acl/policies", "ACL policies");
+        listed((&self.general, &self.format), what, "No policies found", headings, row).await
     }
 }

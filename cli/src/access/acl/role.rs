@@ -3,13 +3,13 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{field, linked, must_change, shown};
+use super::{delete, field, linked, listed, must_change, shown};
 use crate::client::escape;
-use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
-use crate::layout::{block, list};
-use crate::{Context, General, Run, outln};
+use crate::layout::block;
+use crate::{Context, General, Run};
 
 /// Settings of a role.
 #[derive(Args)]
@@ -126,9 +126,7 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/role/{}", escape(&self.id));
-        self.general.client()?.delete(&path).await.tried("Error deleting ACL role")?;
-        outln!("ACL role {} successfully deleted", self.id);
-        Ok(Exit::DONE)
+        delete(&self.general, &path, "ACL role", &format!("ACL role {} successfully deleted", self.id)).await
     }
 }
 
@@ -167,19 +165,11 @@ pub(crate) struct List {
 
 impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
-        self.format.wanted()?;
-        let found = self.general.client()?.get("/v1/acl/roles").await.tried("Error listing ACL roles")?;
-        shown(&self.format, &found, |found| match items(found) {
-            [] => "No ACL roles found".to_owned(),
-            found => {
-                let row = |one: &Value| {
-                    let words = ["ID", "Name", "Description"].map(|key| field(one, key));
-                    words.into_iter().chain([linked(&one["Policies"])]).collect::<Vec<_>>()
-                };
-                let headings = ["ID", "Name", "Description", "Policies"];
-                list(&headings, &found.iter().map(row).collect::<Vec<_>>())
-            }
-        })
+        let headings = ["ID", "Name", "Description", "Policies"];
+        let row =
+            |one: &Value| [field(one, "ID"), field(one, "Name"), field(one, "Description"), linked(&one["Policies"])];
+        let what = ("/v1/acl/roles", "ACL roles");
+        listed((&self.general, &self.format), what, "No ACL roles found", headings, row).await
     }
 }
 

@@ -3,13 +3,12 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{field, must_change, shown};
+use super::{delete, field, listed, must_change, shown};
 use crate::client::escape;
-use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
-use crate::jobs::lists::items;
-use crate::layout::{block, list};
-use crate::{Context, General, Run, outln};
+use crate::layout::block;
+use crate::{Context, General, Run};
 
 /// Settings of a binding rule.
 #[derive(Args)]
@@ -20,7 +19,7 @@ pub(crate) struct Settings {
     /// Condition on the claims of an identity; every identity matches without one.
     #[arg(long)]
     selector: Option<String>,
-    /// What the rule gives: `role`, `policy` or `management`.
+    /// Kind of right that the rule gives: `role`, `policy` or `management`.
     #[arg(long)]
     bind_type: Option<String>,
     /// Name of the role or policy; may have claims in it.
@@ -129,9 +128,8 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/binding-rule/{}", escape(&self.id));
-        self.general.client()?.delete(&path).await.tried("Error deleting ACL binding rule")?;
-        outln!("ACL binding rule {} successfully deleted", self.id);
-        Ok(Exit::DONE)
+        delete(&self.general, &path, "ACL binding rule", &format!("ACL binding rule {} successfully deleted", self.id))
+            .await
     }
 }
 
@@ -166,16 +164,10 @@ pub(crate) struct List {
 
 impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
-        self.format.wanted()?;
-        let client = self.general.client()?;
-        let found = client.get("/v1/acl/binding-rules").await.tried("Error listing ACL binding rules")?;
-        shown(&self.format, &found, |found| match items(found) {
-            [] => "No ACL binding rules found".to_owned(),
-            found => {
-                let row = |one: &Value| ["ID", "Description", "AuthMethod"].map(|key| field(one, key)).to_vec();
-                list(&["ID", "Description", "Auth Method"], &found.iter().map(row).collect::<Vec<_>>())
-            }
-        })
+        let headings = ["ID", "Description", "Auth Method"];
+        let row = |one: &Value| ["ID", "Description", "AuthMethod"].map(|key| field(one, key));
+        let what = ("/v1/acl/binding-rules", "ACL binding rules");
+        listed((&self.general, &self.format), what, "No ACL binding rules found", headings, row).await
     }
 }
 

@@ -3,14 +3,14 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{field, must_change, shown, told};
+use super::{delete, field, listed, must_change, told};
 use crate::client::{Client, escape, text};
-use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
 use crate::layout::{block, heading, list};
 use crate::values::{nanos_of, now};
-use crate::{Context, General, Run, outln};
+use crate::{Context, General, Run};
 
 /// Arguments of `acl token create`.
 #[derive(Args)]
@@ -126,9 +126,7 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/token/{}", escape(&self.accessor));
-        self.general.client()?.delete(&path).await.tried("Error deleting token")?;
-        outln!("Token {} successfully deleted", self.accessor);
-        Ok(Exit::DONE)
+        delete(&self.general, &path, "token", &format!("Token {} successfully deleted", self.accessor)).await
     }
 }
 
@@ -179,21 +177,15 @@ pub(crate) struct List {
 
 impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
-        self.format.wanted()?;
-        let found = self.general.client()?.get("/v1/acl/tokens").await.tried("Error listing ACL tokens")?;
-        shown(&self.format, &found, |found| match items(found) {
-            [] => "No tokens found".to_owned(),
-            found => {
-                let now = now();
-                let row = |one: &Value| {
-                    let expired = nanos_of(text(&one["ExpirationTime"])).is_some_and(|at| at < now);
-                    let words = ["Name", "Type", "Global", "AccessorID"].map(|key| field(one, key));
-                    words.into_iter().chain([expired.to_string()]).collect::<Vec<_>>()
-                };
-                let headings = ["Name", "Type", "Global", "Accessor ID", "Expired"];
-                list(&headings, &found.iter().map(row).collect::<Vec<_>>())
-            }
-        })
+        let now = now();
+        let headings = ["Name", "Type", "Global", "Accessor ID", "Expired"];
+        let row = |one: &Value| {
+            let expired = nanos_of(text(&one["ExpirationTime"])).is_some_and(|at| at < now);
+            let [name, kind, global, accessor] = ["Name", "Type", "Global", "AccessorID"].map(|key| field(one, key));
+            [name, kind, global, accessor, expired.to_string()]
+        };
+        let what = ("/v1/acl/tokens", "ACL tokens");
+        listed((&self.general, &self.format), what, "No tokens found", headings, row).await
     }
 }
 
