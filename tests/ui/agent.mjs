@@ -99,13 +99,14 @@ export class Agent {
   }
 
   /** Registers a job of one task that runs this shell command. */
-  run(ID, command, { count = 1, type = 'service', cpu = 20, meta = null, namespace = 'default', ...more } = {}) {
+  run(ID, command, { count = 1, type = 'service', cpu = 20, meta = null, namespace = 'default',
+    networks = null, services = null, ...more } = {}) {
     return this.ask('POST', '/v1/jobs', { Job: {
       ID, Name: ID, Namespace: namespace, Type: type, Datacenters: ['dc1'], Meta: meta,
       Update: type === 'service' ? UPDATE : null, ...more,
       TaskGroups: [{ Name: 'web', Count: count, RestartPolicy: { Attempts: 0, Mode: 'fail', Interval: 60e9,
         Delay: 1e9 },
-        ReschedulePolicy: { Attempts: 0, Unlimited: false },
+        ReschedulePolicy: { Attempts: 0, Unlimited: false }, Networks: networks, Services: services,
         Tasks: [{ Name: 'server', Driver: 'raw_exec', KillTimeout: 1e9, Config: { command: '/bin/sh',
           args: ['-c', command] },
           Resources: { CPU: cpu, MemoryMB: 16 } }] }] } });

@@ -136,6 +136,92 @@ export const open = {
     await page.getByRole('button', { name: /^local\// }).waitFor();
   },
 
+  async 'a command runs in a task, in a terminal, and ends with its code'({ page, agent }) {
+    const alloc = await agent.alloc('storefront', 'running');
+    await visit(page, agent, `/allocations/${alloc.ID}/exec`);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.locator('.xterm-rows', { hasText: /[#$]/ }).waitFor();
+    // Colours and widths of cells are styles: the policy of the page must not refuse them.
+    await page.keyboard.type("printf '\\033[38;2;200;90;0m%s\\033[0m\\n' $((40+2)) && exit 7\n");
+    await page.locator('.xterm-rows', { hasText: /^42/m }).or(page.getByText('ended with code 7')).first().waitFor();
+    await sees(page, 'The command ended with code 7.');
+    assert.match(await page.locator('.xterm-rows').textContent(), /42/);
+    await page.getByRole('button', { name: 'Run again' }).click();
+    await page.locator('.xterm-rows', { hasText: /^[^4]*[#$]/ }).waitFor();
+    await page.keyboard.press('Shift+Escape');
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'exec-end');
+    await page.keyboard.press('Enter');
+    await sees(page, 'The session was ended here.');
+  },
+
+  async 'CPU and memory of an allocation are drawn over time'({ page, agent }) {
+    const alloc = await agent.alloc('storefront', 'running');
+    await visit(page, agent, `/allocations/${alloc.ID}`);
+    await page.locator('.chart canvas').first().waitFor();
+    await page.getByRole('img', { name: /^Memory: memory [\d.]+ [KM]iB of 16.0 MiB/ }).waitFor();
+  },
+
+  async 'a task gets a signal'({ page, agent }) {
+    await agent.run('listener', 'trap "echo heard" USR1; while true; do sleep 0.1; done');
+    const alloc = await agent.alloc('listener', 'running');
+    await visit(page, agent, `/allocations/${alloc.ID}`);
+    await page.getByLabel('Signal for server').selectOption('SIGUSR1');
+    await page.getByRole('button', { name: 'Signal', exact: true }).click();
+    await page.getByRole('button', { name: 'Send SIGUSR1' }).click();
+    await sees(page, 'Signaling');
+    await page.getByRole('link', { name: 'Logs' }).click();
+    await sees(page, 'heard');
+  },
+
+  async 'a group is scaled to a count, and the page says who did it'({ page, agent }) {
+    await until('the end of the deployment', async () =>
+      (await agent.get('/v1/job/storefront/deployment')).Status === 'successful');
+    await visit(page, agent, '/jobs/storefront@default');
+    await page.getByLabel('New count of web').fill('2');
+    await page.getByRole('button', { name: 'Set', exact: true }).click();
+    await until('the count', async () => (await agent.get('/v1/job/storefront')).TaskGroups[0].Count === 2);
+    await page.getByText('scaling events').click();
+    await sees(page, '3 → 2 scaled on the web page');
+  },
+
+  async 'a parameterized job is dispatched with what it asks for'({ page, agent }) {
+    await agent.run('report', 'echo $NOMAD_META_month', { type: 'batch',
+      ParameterizedJob: { Payload: 'optional', MetaRequired: ['month'], MetaOptional: ['format'] } });
+    await visit(page, agent, '/jobs/report@default');
+    await sees(page, 'month must have a value');
+    assert.equal(await page.getByRole('button', { name: 'Dispatch' }).isDisabled(), true);
+    await page.getByLabel('month (required)').fill('May');
+    await page.getByLabel('Payload').fill('a text');
+    await page.getByRole('button', { name: 'Dispatch' }).click();
+    await page.getByRole('status').getByRole('link', { name: /^report\/dispatch-/ }).click();
+    await sees(page, 'month');
+    const [child] = await agent.get('/v1/jobs?prefix=report/');
+    const job = await agent.get(`/v1/job/${encodeURIComponent(child.ID)}`);
+    assert.equal(Buffer.from(job.Payload, 'base64').toString(), 'a text');
+    assert.deepEqual(job.Meta, { month: 'May' });
+  },
+
+  async 'a periodic job is run at once, and its run is listed'({ page, agent }) {
+    await agent.run('nightly', 'true', { type: 'batch', Periodic: { Enabled: true, Spec: '0 3 * * *', SpecType: 'cron' } });
+    await visit(page, agent, '/jobs/nightly@default');
+    await page.getByRole('button', { name: 'Run now' }).click();
+    await page.getByRole('link', { name: /^nightly\/periodic-/ }).waitFor();
+  },
+
+  async 'a service is shown with the health of its instances'({ page, agent }) {
+    await agent.run('shop', 'cd local; echo hello > index.html; exec python3 -m http.server $NOMAD_PORT_http', {
+      networks: [{ DynamicPorts: [{ Label: 'http' }] }],
+      services: [{ Name: 'shop', Provider: 'nomad', PortLabel: 'http', Checks: [{ Name: 'home', Type: 'http',
+        Path: '/', Interval: 1e9, Timeout: 1e9 }] }] });
+    await agent.alloc('shop', 'running');
+    await visit(page, agent, '/services');
+    await page.getByRole('link', { name: 'shop' }).click();
+    await until('a passing check', async () => {
+      await page.reload();
+      return page.locator('tbody', { hasText: 'passing' }).first().isVisible({ timeout: 2000 });
+    });
+  },
+
   async 'a failed task is shown with its exit code'({ page, agent }) {
     await agent.run('broken', 'echo cannot >&2; exit 3', { type: 'batch' });
     const alloc = await agent.alloc('broken', 'failed');
@@ -150,6 +236,32 @@ export const open = {
     await page.locator('h1', { hasText: 'ineligible' }).waitFor();
     await page.getByRole('button', { name: 'Make eligible' }).click();
     await page.locator('h1', { hasText: 'ready' }).waitFor();
+  },
+
+  async 'a node is drained with a deadline, and taken back'({ page, agent }) {
+    const [node] = await agent.get('/v1/nodes');
+    await visit(page, agent, `/clients/${node.ID}`);
+    await page.getByRole('button', { name: 'Drain…' }).click();
+    await page.getByLabel('Minutes', { exact: true }).fill('5');
+    await page.getByLabel('leave system jobs on the node').check();
+    await page.getByLabel('Message').fill('a new disk');
+    await page.getByRole('button', { name: 'Drain', exact: true }).click();
+    await page.getByRole('button', { name: 'Move its allocations away' }).click();
+    await sees(page, /Draining with a deadline of 5m 0s, system jobs stay/);
+    await page.getByRole('button', { name: 'End the drain' }).click();
+    await page.locator('h1', { hasText: 'ready' }).waitFor();
+    assert.equal((await agent.get(`/v1/node/${node.ID}`)).LastDrain.Meta.message, 'a new disk');
+  },
+
+  async 'metadata of a node is set and removed'({ page, agent }) {
+    const [node] = await agent.get('/v1/nodes');
+    await visit(page, agent, `/clients/${node.ID}`);
+    await page.getByLabel('Key of metadata').fill('rack');
+    await page.getByLabel('Value of metadata').fill('r7');
+    await page.getByRole('button', { name: 'Set', exact: true }).click();
+    await page.getByRole('button', { name: 'Remove rack' }).click();
+    await page.getByRole('button', { name: 'Remove rack' }).click();
+    await until('no rack', async () => !('rack' in ((await agent.get(`/v1/node/${node.ID}`)).Meta ?? {})));
   },
 
   async 'the time machine shows a past state on every page, with writes off'({ page, agent }) {

@@ -1,14 +1,18 @@
 //! Allocations: the list, and the page of one: tasks, explanation, logs, files, resources, history.
 
-import { useGet, write } from '../api.js';
-import { html, signal, useEffect, useMemo, useState } from '../lib.js';
-import { Action, Card, Empty, Failed, Head, Meter, Pairs, Spark, Status, Tabs, Time } from '../parts/basics.js';
+import { at, useGet, write } from '../api.js';
+import { html, useSignal, useState } from '../lib.js';
+import { Action, Card, Empty, Failed, Head, Pairs, Status, Tabs, Time } from '../parts/basics.js';
+import { Chart, usePoints } from '../parts/chart.js';
+import { AllocChecks } from '../parts/checks.js';
 import { alloc as columns } from '../parts/columns.js';
 import { Explain } from '../parts/explain.js';
 import { Files } from '../parts/files.js';
 import { History } from '../parts/history.js';
 import { Logs } from '../parts/logs.js';
 import { Table } from '../parts/table.js';
+import { Exec } from '../parts/terminal.js';
+import { useTicks } from '../parts/use.js';
 import { Link, paths } from '../router.js';
 import { useList, useRows } from '../store.js';
 import { counted, short, size } from '../words.js';
@@ -34,43 +38,45 @@ export function Allocs() {
       columns=${[columns.id, columns.job, columns.name, columns.status, columns.wanted, columns.node, columns.description, columns.changed]} /></section>`;
 }
 
-/** Ticks while a page asks a node for numbers that no event carries. */
-function useTicks() {
-  const ticks = useMemo(() => signal(0), []);
-  useEffect(() => {
-    const timer = window.setInterval(() => { ticks.value += 1; }, 2000);
-    return () => window.clearInterval(timer);
-  }, []);
-  return ticks;
-}
+/** @param {Record<string, any>} of @param {string} key */
+const summed = (of, key) => Object.values(of ?? {}).reduce((sum, task) => sum + (key === 'cpu' ? task.Cpu?.CpuShares ?? 0
+  : task.Memory?.MemoryMB ?? 0), 0);
 
 /** Use of CPU and memory, measured by the node while the page is open. @param {{alloc: Row}} props */
 function Resources({ alloc }) {
-  const got = useGet(`/v1/client/allocation/${alloc.ID}/stats?namespace=${encodeURIComponent(alloc.Namespace)}`, useTicks(), true);
-  const [series, setSeries] = useState(/** @type {{cpu: number[], memory: number[]}} */ ({ cpu: [], memory: [] }));
-  const use = got.data?.ResourceUsage;
-  useEffect(() => {
-    if (!use) return;
-    const bytes = use.MemoryStats.RSS || use.MemoryStats.Usage;
-    setSeries((/** @type {any} */ old) => ({
-      cpu: [...old.cpu, use.CpuStats.TotalTicks].slice(-60), memory: [...old.memory, bytes].slice(-60) }));
-  }, [got.data]);
-  let cpu = 0;
-  let memory = 0;
-  for (const task of Object.values(alloc.AllocatedResources?.Tasks ?? {})) {
-    cpu += task.Cpu?.CpuShares ?? 0;
-    memory += task.Memory?.MemoryMB ?? 0;
-  }
-  const mhz = series.cpu.at(-1) ?? 0;
-  const bytes = series.memory.at(-1) ?? 0;
+  const got = useGet(`/v1/client/allocation/${alloc.ID}/stats?namespace=${encodeURIComponent(alloc.Namespace)}`,
+    useTicks(2000), true);
+  const [task, setTask] = useState('');
+  const names = Object.keys(alloc.AllocatedResources?.Tasks ?? {});
+  const read = () => ['', ...names].flatMap((name) => {
+    const use = name === '' ? got.data?.ResourceUsage : got.data?.Tasks?.[name]?.ResourceUsage;
+    return [use?.CpuStats?.TotalTicks ?? null, use?.MemoryStats?.RSS || use?.MemoryStats?.Usage || null];
+  });
+  const { times, values } = usePoints(got.data, read);
+  const from = 2 * (names.indexOf(task) + 1);
+  const tasks = task === '' ? alloc.AllocatedResources?.Tasks : { [task]: alloc.AllocatedResources?.Tasks?.[task] };
   if (got.error) return html`<${Card} title="Resources"><${Empty}>The node does not tell: ${got.error.message}<//><//>`;
-  return html`<${Card} title="Resources"><div class="body stack">
-    <div><h3>CPU</h3><${Spark} values=${series.cpu} max=${cpu} label="CPU over the last two minutes" />
-      <${Meter} label="CPU" used=${mhz} total=${cpu} text=${`${Math.round(mhz)} of ${cpu} MHz`} /></div>
-    <div><h3>Memory</h3><${Spark} values=${series.memory} max=${memory * 1048576}
-      label="Memory over the last two minutes" />
-      <${Meter} label="Memory" used=${bytes} total=${memory * 1048576}
-        text=${`${size(bytes)} of ${memory} MiB`} /></div></div><//>`;
+  return html`<${Card} title="Resources" aside=${names.length < 2 ? null : html`<select aria-label="Resources of"
+      value=${task} onChange=${(/** @type {any} */ e) => setTask(e.target.value)}><option value="">all tasks</option>
+      ${names.map((name) => html`<option value=${name}>${name}</option>`)}</select>`}><div class="body stack">
+    <${Chart} label="CPU" times=${times} lines=${[{ name: 'CPU', values: values[from] ?? [],
+      show: (/** @type {number} */ mhz) => `${Math.round(mhz)} MHz`, of: summed(tasks, 'cpu') }]} />
+    <${Chart} label="Memory" times=${times} lines=${[{ name: 'memory', values: values[from + 1] ?? [], show: size,
+      of: summed(tasks, 'memory') * 1048576 }]} /></div><//>`;
+}
+
+/** Signals of the page's menu; a driver may refuse one. */
+const SIGNALS = ['SIGHUP', 'SIGINT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2', 'SIGQUIT', 'SIGKILL'];
+
+/** @param {{alloc: Row, task: string}} props */
+function Signal({ alloc, task }) {
+  const [name, setName] = useState(SIGNALS[0]);
+  return html`<span class="action"><select aria-label=${`Signal for ${task}`} value=${name}
+      onChange=${(/** @type {any} */ e) => setName(e.target.value)}>${SIGNALS.map((one) =>
+      html`<option value=${one}>${one}</option>`)}</select>
+    <${Action} confirm=${`Send ${name}`} run=${() => write('POST',
+      `/v1/client/allocation/${alloc.ID}/signal?namespace=${encodeURIComponent(alloc.Namespace)}`,
+      { Task: task, Signal: name })}>Signal<//></span>`;
 }
 
 /** @param {{alloc: Row}} props */
@@ -78,10 +84,10 @@ function Tasks({ alloc }) {
   const space = `namespace=${encodeURIComponent(alloc.Namespace)}`;
   const states = Object.entries(alloc.TaskStates ?? {});
   if (states.length === 0) return html`<${Card} title="Tasks"><${Empty}>The node has not reported yet.<//><//>`;
-  return states.map(([name, state]) => html`<${Card} key=${name} title=${html`Task ${name} <${Status}
-    value=${state.Failed ? 'failed' : state.State} />`}
+  return states.map(([name, state]) => html`<${Card} key=${name} title=${html`Task ${name} <${Status} value=${state.Failed ? 'failed' : state.State} />`}
     aside=${html`<span class="dim">${counted(state.Restarts, 'restart')}</span>
-      ${state.State === 'running' ? html`<${Action} confirm=${`Restart ${name}`}
+      ${state.State === 'running' ? html`<${Signal} alloc=${alloc} task=${name} />
+        <${Action} confirm=${`Restart ${name}`}
         run=${() => write('POST', `/v1/client/allocation/${alloc.ID}/restart?${space}`,
           { TaskName: name })}>Restart<//>` : null}`}>
     <div class="scroll"><table class="rows" aria-label=${`Events of task ${name}`}>
@@ -92,6 +98,7 @@ function Tasks({ alloc }) {
 
 /** @param {{alloc: Row}} props */
 function Summary({ alloc }) {
+  const past = useSignal(at) !== null;
   const ports = (alloc.AllocatedResources?.Shared?.Ports ?? []).map((/** @type {Row} */ port) => `${port.Label} ${port.HostIP}:${port.Value}`);
   const other = (/** @type {string} */ id) => (id ? html`<${Link} class="mono" to=${paths.alloc(id)}>${short(id)}<//>`
     : '');
@@ -104,7 +111,8 @@ function Summary({ alloc }) {
       ['Changed', html`<${Time} time=${alloc.ModifyTime} />`], ['Replaced', other(alloc.PreviousAllocation)],
       ['Replaced by', other(alloc.NextAllocation)], ['Ports', ports.join(', ')],
       ['Says', alloc.DesiredDescription || alloc.ClientDescription]]} /><//>
-    ${alloc.ClientStatus === 'running' ? html`<${Resources} alloc=${alloc} />` : null}</div></div>`;
+    ${alloc.ClientStatus === 'running' && !past ? html`<${Resources} alloc=${alloc} />` : null}
+    <${AllocChecks} alloc=${alloc} /></div></div>`;
 }
 
 /** @param {{id: string, tab: string}} props */
@@ -118,12 +126,15 @@ export function Alloc({ id, tab }) {
       ${got.error?.status === 404 ? html`<${Explain} alloc=${{ ID: id, Namespace: '*' }} />` : null}`;
   }
   const tabs = /** @type {[string, string][]} */ ([['', 'Overview'], ['explain', 'Explain'], ['logs', 'Logs'],
-    ['files', 'Files'], ['history', 'History']]);
+    ['files', 'Files'], ['exec', 'Exec'], ['history', 'History']]);
   const space = `namespace=${encodeURIComponent(alloc.Namespace)}`;
   return html`<${Head} title=${alloc.Name} status=${html`<${Status} value=${alloc.ClientStatus} />`}
       over=${html`<${Link} to=${paths.job({ ID: alloc.JobID, Namespace: alloc.Namespace })}>
         ${alloc.JobID}<//> · <span class="mono">${id}</span>`}
-      aside=${alloc.DesiredStatus === 'run' ? html`<${Action} confirm="Stop and replace it"
+      aside=${alloc.DesiredStatus === 'run' ? html`${alloc.ClientStatus === 'running' ? html`<${Action}
+          confirm="Restart all tasks" run=${() => write('POST', `/v1/client/allocation/${id}/restart?${space}`,
+            { AllTasks: true })}>Restart<//>` : null}
+        <${Action} confirm="Stop and replace it"
         run=${() => write('POST', `/v1/allocation/${id}/stop?${space}`)}>Stop<//>` : null} />
     <${Tabs} label="Parts of the allocation" tabs=${tabs} chosen=${tab} to=${(/** @type {string} */ to) =>
       paths.alloc(id, to)} />
@@ -131,6 +142,7 @@ export function Alloc({ id, tab }) {
     ${tab === 'explain' ? html`<${Explain} alloc=${alloc} />` : null}
     ${tab === 'logs' ? html`<${Logs} alloc=${alloc} />` : null}
     ${tab === 'files' ? html`<${Files} alloc=${alloc} />` : null}
+    ${tab === 'exec' ? html`<${Exec} alloc=${alloc} />` : null}
     ${tab === 'history' ? html`<${History} kind="allocation" id=${id} namespace=${alloc.Namespace}
       topic="Allocation" />` : null}`;
 }

@@ -10,7 +10,9 @@ import { Link, go, paths } from '../router.js';
 import { namespace, useList, useRows, versionOf } from '../store.js';
 import { counted, placementWords } from '../words.js';
 import { Rollout } from './deployments.js';
+import { Dispatch, Groups } from './groups.js';
 import { JobFile } from './run.js';
+import { JobServices } from './services.js';
 import { Versions } from './versions.js';
 
 /** @typedef {Record<string, any>} Row */
@@ -107,49 +109,13 @@ function Placement({ evals }) {
       placementWords(group, /** @type {Row} */ (metric)).map((line) => html`<li>${line}</li>`)}</ul>`)}</div>`;
 }
 
-/** @param {{job: Row, allocs: Row[]}} props */
-function Groups({ job, allocs }) {
-  const now = wanted(allocs);
-  const set = (/** @type {string} */ group, /** @type {number} */ count) => write('POST',
-    `/v1/job/${encodeURIComponent(job.ID)}/scale?namespace=${encodeURIComponent(job.Namespace)}`,
-    { Count: count, Target: { Group: group }, Message: 'scaled on the web page' });
-  const canScale = job.Type !== 'system' && job.Type !== 'sysbatch' && !job.Stop;
-  return html`<${Card} title="Groups"><div class="scroll"><table class="rows" aria-label="Groups"><thead><tr>
-    <th scope="col">Group</th><th scope="col" class="count">Allocations</th><th scope="col" class="p2">Tasks</th>
-      <th scope="col" class="num">Count</th></tr></thead>
-    <tbody>${(job.TaskGroups ?? []).map((/** @type {Row} */ group) => html`<tr key=${group.Name}><td>
-      <strong>${group.Name}</strong></td>
-      <td class="count"><${Bar} label=${group.Name} parts=${byStatus(now.filter((row) =>
-        row.TaskGroup === group.Name))} /></td>
-      <td class="p2">${group.Tasks.map((/** @type {Row} */ task) => `${task.Name} (${task.Driver})`).join(', ')}</td>
-      <td class="num">${canScale ? html`<span class="action">
-        <${Action} disabled=${group.Count === 0} run=${() => set(group.Name, group.Count - 1)}>
-          <span aria-label="One less">−</span><//>
-        <b>${group.Count}</b><${Action} run=${() => set(group.Name, group.Count + 1)}>
-          <span aria-label="One more">+</span><//></span>`
-        : group.Count}</td></tr>`)}</tbody></table></div><//>`;
-}
-
-/** @param {{job: Row}} props */
-function Dispatch({ job }) {
-  const [payload, setPayload] = useState('');
-  const path = `/v1/job/${encodeURIComponent(job.ID)}`;
-  const space = `namespace=${encodeURIComponent(job.Namespace)}`;
-  if (job.Periodic) {
-    return html`<${Action} run=${() => write('POST', `${path}/periodic/force?${space}`)}>Run now<//>`;
-  }
-  if (!job.ParameterizedJob) return null;
-  return html`<span class="action"><input aria-label="Payload" placeholder="Payload" value=${payload}
-    onInput=${(/** @type {any} */ e) => setPayload(e.target.value)} />
-    <${Action} run=${() => write('POST', `${path}/dispatch?${space}`, { Payload: btoa(payload) })}>Dispatch<//></span>`;
-}
-
 /** @param {{job: Row, allocs: Row[], evals: Row[], deployments: Row[], children: Row[]}} props */
 function Summary({ job, allocs, evals, deployments, children }) {
   const meta = Object.entries(job.Meta ?? {});
   return html`<${Placement} evals=${evals} />
     ${deployments[0] && ['running', 'paused'].includes(deployments[0].Status) ? html`<${Rollout}
       deployment=${deployments[0]} />` : null}
+    ${job.ParameterizedJob && !job.Stop ? html`<${Dispatch} job=${job} />` : null}
     <${Groups} job=${job} allocs=${allocs} />
     ${children.length === 0 ? null : html`<${Card} title="Runs"><${Table} label="Runs" rows=${children}
       sort="Submitted" down
@@ -195,26 +161,31 @@ export function Job({ name, tab }) {
   const path = `/v1/job/${encodeURIComponent(id)}`;
   const tabs = /** @type {[string, string][]} */ ([['', 'Overview'], ['definition', 'Definition'],
     ['versions', 'Versions'],
-    ['deployments', 'Deployments'], ['evaluations', 'Evaluations'], ['history', 'History']]);
+    ['deployments', 'Deployments'], ['evaluations', 'Evaluations'], ['services', 'Services'], ['history', 'History']]);
   return html`<${Head} title=${id} over=${html`<${Link} to="/jobs">Jobs<//> · ${space}
       ${job.ParentID ? html` · <${Link} to=${paths.job({ ID: job.ParentID, Namespace: space })}>${job.ParentID}<//>`
         : null}`}
       status=${html`<${Status} value=${job.Stop ? 'stopped' : job.Status} />`}
-      aside=${html`<${Dispatch} job=${job} />${job.Stop
+      aside=${html`${job.Periodic && !job.Stop ? html`<${Action} kind="main" run=${() =>
+          write('POST', `${path}/periodic/force?${query}`)}>Run now<//>` : null}${job.Stop
         ? html`<${Action} run=${() => write('POST', '/v1/jobs', { Job: { ...job, Stop: false } })}>Start again<//>
           <${Action} confirm="Delete it with its history" run=${() => write('DELETE', `${path}?purge=true&${query}`)}
             done=${() => go('/jobs')}>Purge<//>`
-        : html`<${Action} confirm=${`Stop ${id}`} run=${() => write('DELETE', `${path}?${query}`)}>Stop<//>`}`} />
+        : html`${job.Periodic || job.ParameterizedJob ? null : html`<${Action} run=${() => write('POST',
+            `${path}/evaluate?${query}`, { JobID: id, EvalOptions: { ForceReschedule: true } })}>Evaluate<//>`}
+          <${Action} confirm=${`Stop ${id}`} run=${() => write('DELETE', `${path}?${query}`)}>Stop<//>`}`} />
     <${Tabs} label="Parts of the job" tabs=${tabs} chosen=${tab} to=${(/** @type {string} */ to) =>
       paths.job({ ID: id, Namespace: space }, to)} />
     ${tab === '' ? html`<${Summary} ...${{ job, allocs, evals, deployments, children }} />` : null}
     ${tab === 'definition' ? html`<${JobFile} job=${job} />` : null}
     ${tab === 'versions' ? html`<${Versions} job=${job} />` : null}
+    ${tab === 'deployments' && deployments[0] ? html`<${Rollout} deployment=${deployments[0]} />` : null}
     ${tab === 'deployments' ? html`<section class="card"><${Table} label="Deployments" rows=${deployments}
       id=${(/** @type {Row} */ d) => d.ID} to=${(/** @type {Row} */ d) => paths.deployment(d.ID)} empty="No deployment."
       columns=${[deployment.id, deployment.version, deployment.status, deployment.health, deployment.words]} /></section>` : null}
     ${tab === 'evaluations' ? html`<section class="card"><${Table} label="Evaluations" rows=${evals}
       id=${(/** @type {Row} */ e) => e.ID} to=${(/** @type {Row} */ e) => paths.evaluation(e.ID)} empty="No evaluation."
       columns=${[evaluation.id, evaluation.status, evaluation.trigger, evaluation.placed, evaluation.created]} /></section>` : null}
+    ${tab === 'services' ? html`<${JobServices} id=${id} space=${space} />` : null}
     ${tab === 'history' ? html`<${History} kind="job" id=${id} namespace=${space} topic="Job" />` : null}`;
 }

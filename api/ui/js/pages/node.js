@@ -1,15 +1,16 @@
-//! Nodes: list, map by datacenter and class, and the page of one node with drain and eligibility.
+//! Nodes: list, map by datacenter and class, and the page of one node. What one may do to it is in `node-actions.js`.
 
-import { useGet, write } from '../api.js';
+import { useGet } from '../api.js';
 import { html, useMemo, useState } from '../lib.js';
-import { Action, Card, Empty, Failed, Head, Meter, Pairs, Status, Time } from '../parts/basics.js';
+import { Card, Empty, Failed, Head, Meter, Pairs, Status, Time } from '../parts/basics.js';
 import { alloc as columns } from '../parts/columns.js';
 import { History } from '../parts/history.js';
 import { Table } from '../parts/table.js';
 import { nodeUse } from '../parts/use.js';
 import { Link, paths } from '../router.js';
 import { useRows, versionOf } from '../store.js';
-import { counted, short, span } from '../words.js';
+import { counted, short } from '../words.js';
+import { Doing, Drain, DrainForm, Host, Metadata } from './node-actions.js';
 
 /** @typedef {Record<string, any>} Row */
 
@@ -78,21 +79,6 @@ export function Nodes() {
       ]} /></section>`;
 }
 
-/** @param {{node: Row}} props */
-function Doing({ node }) {
-  const base = `/v1/node/${node.ID}`;
-  const drains = Boolean(node.DrainStrategy);
-  const eligible = node.SchedulingEligibility === 'eligible';
-  const hour = 3600e9;
-  return html`${drains ? html`<${Action} run=${() => write('POST', `${base}/drain`,
-    { DrainSpec: null, MarkEligible: true })}>End the drain<//>`
-    : html`<${Action} confirm="Move its allocations away" run=${() => write('POST', `${base}/drain`,
-      { DrainSpec: { Deadline: hour, IgnoreSystemJobs: false } })}>Drain<//>
-      <${Action} run=${() => write('POST', `${base}/eligibility`, { Eligibility: eligible ? 'ineligible'
-        : 'eligible' })}>
-        ${eligible ? 'Make ineligible' : 'Make eligible'}<//>`}`;
-}
-
 /** @param {{id: string}} props */
 export function Node({ id }) {
   const row = useRows('Node').get(id);
@@ -102,18 +88,18 @@ export function Node({ id }) {
   const allocs = [...useRows('Allocation').values()].filter((other) => other.NodeID === id);
   const use = nodeUse(useRows('Allocation')).get(id) ?? { cpu: 0, memory: 0, count: 0 };
   const [text, setText] = useState('');
+  const [draining, setDraining] = useState(false);
   if (!node) return html`<${Head} title=${short(id)} over=${html`<${Link} to="/clients">Nodes<//>`} />
     <${Failed} error=${got.error} />`;
   const all = room(node);
   const drivers = Object.entries(node.Drivers ?? {}).filter(([, driver]) => driver.Detected);
-  const attributes = Object.entries({ ...node.Attributes, ...Object.fromEntries(Object.entries(node.Meta ?? {}).map(([k, v]) => [`meta.${k}`, v])) })
+  const attributes = Object.entries(/** @type {Record<string, string>} */ (node.Attributes ?? {}))
     .filter(([key, value]) => `${key}=${value}`.includes(text)).sort();
-  const drain = node.DrainStrategy;
   return html`<${Head} title=${node.Name} over=${html`<${Link} to="/clients">Nodes<//> · <span class="mono">
-    ${id}</span>`}
-      status=${html`<${Status} value=${state(node)} />`} aside=${html`<${Doing} node=${node} />`} />
-    ${drain ? html`<div class="note warn">Draining${drain.Deadline > 0 ? ` with a deadline of ${span(drain.Deadline / 1e6)}` : ''}: ${
-      counted(use.count, 'allocation')} still here.</div>` : null}
+    ${id}</span>`} status=${html`<${Status} value=${state(node)} />`}
+      aside=${html`<${Doing} node=${node} drain=${() => setDraining(true)} />`} />
+    ${node.DrainStrategy ? html`<${Drain} node=${node} left=${use.count} />`
+      : draining ? html`<${DrainForm} node=${node} close=${() => setDraining(false)} />` : null}
     <div class="grid"><div class="c8 stack"><${Card} title="Allocations"><${Table} label="Allocations" rows=${allocs}
         id=${(/** @type {Row} */ other) => other.ID} to=${(/** @type {Row} */ other) => paths.alloc(other.ID)}
           sort="Changed" down
@@ -124,6 +110,7 @@ export function Node({ id }) {
           text=${`${use.cpu} of ${all.cpu} MHz`} /></div>
         <div><h3>Memory</h3><${Meter} label="Memory" used=${use.memory} total=${all.memory}
           text=${`${use.memory} of ${all.memory} MiB`} /></div></div><//>
+      <${Host} node=${node} />
       <${Card} title="Facts"><${Pairs} pairs=${[['Datacenter', node.Datacenter], ['Pool', node.NodePool],
         ['Class', node.NodeClass],
         ['Address', node.HTTPAddr], ['Eligibility', node.SchedulingEligibility],
@@ -131,11 +118,12 @@ export function Node({ id }) {
       <${Card} title="Drivers">${drivers.length === 0 ? html`<${Empty}>None.<//>`
         : html`<div class="body stack">${drivers.map(([name, driver]) =>
         html`<div class="pair"><${Status} value=${driver.Healthy ? 'healthy' : 'unhealthy'} /> <strong>
-          ${name}</strong></div>`)}</div>`}<//>
+          ${name}</strong> <span class="dim">${driver.HealthDescription}</span></div>`)}</div>`}<//>
       <${Card} title="Events"><ul class="feed">${[...(node.Events ?? [])].reverse().map((event) => html`<li>
         <span class="index">${event.CreateIndex || ''}</span>
         <span class="what" title=${event.Message}>${event.Message}</span><small><${Time}
           time=${event.Timestamp} /></small></li>`)}</ul><//>
+      <${Metadata} node=${node} />
       <${Card} title="Attributes"><div class="body stack"><input type="search" aria-label="Filter attributes"
         placeholder="Part of a name or value"
         value=${text} onInput=${(/** @type {any} */ e) => setText(e.target.value)} />

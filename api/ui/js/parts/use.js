@@ -1,4 +1,6 @@
-//! Resources that allocations reserve, by node.
+//! Resources that allocations reserve, by node; and the ticks of pages that ask a node for what no event carries.
+
+import { signal, useEffect, useMemo } from '../lib.js';
 
 /** @typedef {Record<string, any>} Row */
 
@@ -23,4 +25,14 @@ export function nodeUse(allocs) {
     }
   }
   return out;
+}
+
+/** Ticks while a page asks a node for numbers that no event carries. @param {number} ms */
+export function useTicks(ms) {
+  const ticks = useMemo(() => signal(0), []);
+  useEffect(() => {
+    const timer = window.setInterval(() => { ticks.value += 1; }, ms);
+    return () => window.clearInterval(timer);
+  }, []);
+  return ticks;
 }
