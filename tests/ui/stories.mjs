@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 
 import { until } from './agent.mjs';
+import { Provider } from './provider.mjs';
 
 const LOOP = 'i=0; while true; do i=$((i+1)); echo line $i; sleep 0.2; done';
 const MARKUP = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>';
@@ -297,6 +298,61 @@ export const open = {
     await until('the value', async () => (await agent.get('/v1/var/app/web')).Items.color === 'red');
   },
 
+  async 'a namespace, a pool and a quota are written, used and deleted'({ page, agent }) {
+    await visit(page, agent, '/places');
+    await page.getByRole('link', { name: 'New quota' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('small');
+    await page.getByLabel('CPU, MHz').fill('900');
+    await page.getByLabel('Allocations').fill('5');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('h1', { hasText: 'small' }).waitFor();
+    await sees(page, 'CPU: 0 of 900 MHz');
+    await visit(page, agent, '/places/new-namespace');
+    await page.getByLabel('Name', { exact: true }).fill('team');
+    await page.getByLabel('Description').fill('of the shop');
+    await page.getByLabel('Quota').selectOption('small');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('h1', { hasText: 'team' }).waitFor();
+    assert.equal((await agent.get('/v1/namespace/team')).Quota, 'small');
+    await agent.run('of-the-team', LOOP, { namespace: 'team', cpu: 300 });
+    await visit(page, agent, '/places');
+    await sees(page, 'CPU: 300 of 900 MHz');
+    await page.getByRole('link', { name: 'New node pool' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('gpu');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('h1', { hasText: 'gpu' }).waitFor();
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByRole('button', { name: 'Delete the pool' }).click();
+    await page.waitForURL(/\/places$/);
+    await until('no pool', async () => (await agent.get('/v1/node/pools')).every((pool) => pool.Name !== 'gpu'));
+  },
+
+  async 'the scheduler is configured, and two operators do not overwrite each other'({ page, agent }) {
+    await visit(page, agent, '/servers/settings');
+    await page.getByLabel('Memory oversubscription').check();
+    const { SchedulerConfig: theirs } = await agent.get('/v1/operator/scheduler/configuration');
+    await agent.ask('PUT', '/v1/operator/scheduler/configuration', { ...theirs, SchedulerAlgorithm: 'spread' });
+    await sees(page, 'Someone else has changed this');
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await sees(page, 'nothing was written');
+    await page.getByRole('button', { name: 'Take back' }).click();
+    assert.equal(await page.getByLabel('Algorithm').inputValue(), 'spread');
+    await page.getByLabel('Algorithm').selectOption('binpack');
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await until('the algorithm', async () => (await agent.get('/v1/operator/scheduler/configuration'))
+      .SchedulerConfig.SchedulerAlgorithm === 'binpack');
+  },
+
+  async 'an event shows its cause and its effects'({ page, agent }) {
+    const { JobModifyIndex: index } = await agent.run('caused', LOOP);
+    await agent.alloc('caused', 'running');
+    await visit(page, agent, '/events');
+    await page.getByLabel('Topic').selectOption('Job');
+    await page.getByRole('row', { name: new RegExp(`#${index} JobRegistered`) }).getByRole('button', { name: 'JobRegistered' }).click();
+    await page.locator('.chain', { hasText: 'ApplyPlanResults' }).waitFor();
+    await page.locator('.chain li', { hasText: 'JobRegister' }).first().waitFor();
+  },
+
   async 'events are explored with a filter, from the beginning'({ page, agent }) {
     await visit(page, agent, '/events');
     await page.getByLabel('Filter').fill('Type == JobRegistered and Topic == Job');
@@ -345,7 +401,10 @@ export const open = {
         '/clients',
       `/clients/${node.ID}`, '/evaluations', '/deployments', '/services', '/storage', '/variables',
         '/variables/app%2Fweb/default',
-      '/places', '/servers', '/events', '/audit', '/login', '/jobs?at=12', '/compare?from=5&to=15'];
+      '/places', '/places/namespaces/team', '/places/quotas/small', '/places/pools/default', '/places/new-quota',
+      '/servers', '/servers/settings', '/servers/snapshot', '/servers/metrics', `/allocations/${alloc.ID}/exec`,
+      `/allocations/${alloc.ID}/files`, '/jobs/report@default', '/jobs/storefront@default/services',
+      '/jobs/storefront@default/deployments', '/services/shop/default', '/access', '/events', '/audit', '/login', '/jobs?at=12', '/compare?from=5&to=15'];
     for (const path of paths) {
       await page.goto(`${agent.address}/ui${path}`);
       await page.locator('.link-state', { hasText: 'live' }).waitFor();
@@ -367,6 +426,28 @@ export const open = {
     await page.locator('.link-state', { hasText: 'live' }).waitFor();
     assert.equal(await page.locator('.offline').count(), 0);
     assert.equal(await page.evaluate(() => window.same), true);
+  },
+
+  async 'a snapshot is saved, checked and restored with its progress'({ page, agent }) {
+    await visit(page, agent, '/servers/snapshot');
+    const [download] = await Promise.all([page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Save a snapshot' }).click()]);
+    const file = await download.path();
+    await sees(page, 'saved as songline-');
+    await agent.run('after-the-snapshot', 'true', { type: 'batch' });
+    await page.getByLabel('Archive to restore').setInputFiles(file);
+    await page.getByRole('button', { name: 'Check it' }).click();
+    await sees(page, /It was made at index \d+ and holds .*\d+ jobs row/);
+    await page.getByRole('button', { name: 'Restore it' }).click();
+    await page.getByRole('button', { name: 'Replace the whole state' }).click();
+    await sees(page, 'Restored.');
+    await page.locator('.link-state', { hasText: 'live' }).waitFor();
+    await until('the old state', async () => (await agent.get('/v1/jobs')).every((job) => job.ID !== 'after-the-snapshot'));
+    await page.getByLabel('Archive to restore').setInputFiles({ name: 'no.snap', mimeType: 'application/gzip',
+      buffer: Buffer.from('no archive') });
+    assert.equal(await page.getByRole('button', { name: 'Restore it' }).isDisabled(), true);
+    await page.getByRole('button', { name: 'Check it' }).click();
+    await page.locator('main [role=alert]').waitFor();
   },
 };
 
@@ -399,6 +480,74 @@ export const acl = {
     await sees(page, 'Not permitted');
     await visit(page, agent, '/access');
     await sees(page, 'Not permitted');
+  },
+
+  async 'policies, roles and tokens are written on the page, and a secret is shown once'({ page, agent }) {
+    await page.addInitScript((secret) => localStorage.setItem('songline.token', secret), agent.token);
+    await visit(page, agent, '/access/new-policy');
+    await page.getByLabel('Name', { exact: true }).fill('deploy');
+    await page.getByLabel('Rules, HCL').fill('namespace "default" { policy = "nonsense" }');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('main [role=alert]').waitFor();
+    await page.getByLabel('Rules, HCL').fill('namespace "default" { policy = "write" }');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('h1', { hasText: 'deploy' }).waitFor();
+    await visit(page, agent, '/access/new-role');
+    await page.getByLabel('Name', { exact: true }).fill('deployers');
+    await page.getByLabel('deploy', { exact: true }).check();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.locator('h1', { hasText: 'deployers' }).waitFor();
+    await visit(page, agent, '/access');
+    await page.getByRole('button', { name: 'New token' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('ci');
+    await page.getByLabel('deployers').check();
+    await page.getByLabel('Lifetime').fill('1h');
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    const secret = await page.getByLabel('Secret id').inputValue();
+    const own = await (await fetch(`${agent.address}/v1/acl/token/self`, { headers: { 'X-Nomad-Token': secret } })).json();
+    assert.equal(own.Roles[0].Name, 'deployers');
+    await page.getByRole('button', { name: 'Done' }).click();
+    assert.ok(!(await page.content()).includes(secret));
+    await page.getByRole('row', { name: /^ci/ }).getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('button', { name: 'Delete the token' }).click();
+    await until('no such token', async () => (await agent.get('/v1/acl/tokens')).every((token) => token.Name !== 'ci'));
+  },
+
+  async 'a person logs in with a provider, and with a token of another issuer'({ page, agent }) {
+    const provider = await Provider.start();
+    try {
+      const write = (name, type, config) => agent.ask('PUT', '/v1/acl/auth-method', { Name: name, Type: type,
+        TokenLocality: 'local', MaxTokenTTL: '1h', Config: config });
+      await write('sso', 'OIDC', provider.method(`${agent.address}/ui/settings/tokens`));
+      await write('robots', 'JWT', { JWTValidationPubKeys: [provider.publicKey()], BoundAudiences: ['songline'],
+        SigningAlgs: ['RS256'] });
+      for (const method of ['sso', 'robots']) {
+        await agent.ask('PUT', '/v1/acl/binding-rule', { AuthMethod: method, BindType: 'policy', BindName: 'look' });
+      }
+      await page.goto(`${agent.address}/ui/login`);
+      await page.getByRole('button', { name: 'Log in with sso' }).click();
+      await page.locator('.link-state', { hasText: 'live' }).waitFor();
+      await visit(page, agent, '/login');
+      await sees(page, 'OIDC-sso');
+      assert.ok(!page.url().includes('code='));
+      await page.getByRole('button', { name: 'Log out' }).click();
+      await page.getByLabel('Signed token (JWT)').fill(provider.token({}));
+      await page.getByLabel('Signed token (JWT)').locator('xpath=ancestor::section').getByRole('button', { name: 'Log in' }).click();
+      await sees(page, 'JWT-robots');
+    } finally {
+      provider.end();
+    }
+  },
+
+  async 'the pages about access have no finding of axe'({ page, agent, axe }) {
+    await page.addInitScript((secret) => localStorage.setItem('songline.token', secret), agent.token);
+    const [role] = await agent.get('/v1/acl/roles');
+    for (const path of ['/access', '/access/policies', '/access/roles', '/access/logins', '/access/policies/look',
+      `/access/roles/${role.ID}`, '/access/new-policy', '/login']) {
+      await visit(page, agent, path);
+      await page.locator('h1').waitFor();
+      await isAccessible(page, axe, path);
+    }
   },
 
   async 'a management token sees who did what'({ page, agent }) {

@@ -6,9 +6,10 @@ import { Finder } from './parts/finder.js';
 import { Keys, listenToKeys } from './parts/keys.js';
 import { Machine, Banner, open as machineOpen } from './parts/machine.js';
 import { Status } from './parts/basics.js';
+import { Elsewhere, Label } from './parts/settings.js';
 import { Link, route, start as startRouter } from './router.js';
 import { connection, follow, namespace, newest, start as startStore, useList, useRows } from './store.js';
-import { Access, Login } from './pages/access.js';
+import { Access } from './pages/access.js';
 import { Alloc, Allocs } from './pages/alloc.js';
 import { Audit } from './pages/audit.js';
 import { Compare } from './pages/compare.js';
@@ -16,6 +17,7 @@ import { Deployment, Deployments } from './pages/deployments.js';
 import { Evaluation, Evaluations } from './pages/evaluations.js';
 import { Events } from './pages/events.js';
 import { Job, Jobs } from './pages/job.js';
+import { Login } from './pages/login.js';
 import { Node, Nodes } from './pages/node.js';
 import { Overview } from './pages/overview.js';
 import { Places } from './pages/places.js';
@@ -48,6 +50,8 @@ const PAGES = {
   deployments: ({ parts }) => (parts.length === 0 ? html`<${Deployments} />`
     : html`<${Deployment} key=${parts[0]} id=${parts[0]} />`),
   services: Services, storage: Storage, variables: Variables, places: Places, access: Access, login: Login,
+  // Where providers of single sign-on send the browser back.
+  settings: Login,
   servers: Servers, events: Events, audit: Audit, compare: Compare,
 };
 
@@ -70,12 +74,12 @@ function Side() {
   const open = useSignal(menu);
   const secret = useSignal(token);
   return html`<aside class=${`side ${open ? 'open' : ''}`} id="side">
-    <${Link} class="brand" to="/"><img src="/ui/icon.svg" alt="" />Songline<//>
+    <${Link} class="brand" to="/"><img src="/ui/icon.svg" alt="" />Songline<${Label} /><//>
     ${MENU.map(([title, items]) => html`<h3 id=${`menu-${title}`}>${title}</h3><nav aria-labelledby=${`menu-${title}`}>
       ${items.map(([path, name, topic]) => html`<${Link} to=${`/${path}`} aria-current=${path === here ? 'page'
         : undefined}>
         <span>${name}</span>${topic ? html`<${Count} topic=${topic} />` : null}<//>`)}</nav>`)}
-    <div class="foot"><${Link} to="/login">${secret === '' ? 'Log in' : 'Token in use'}<//></div></aside>`;
+    <div class="foot"><p><${Elsewhere} /></p><${Link} to="/login">${secret === '' ? 'Log in' : 'Token in use'}<//></div></aside>`;
 }
 
 function Connection() {

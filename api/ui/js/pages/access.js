@@ -1,80 +1,101 @@
-//! Login with a token, and what tokens may do: tokens, policies, roles.
+//! What tokens may do: lists of tokens, policies, roles, auth methods and binding rules. Their editors are in `access/`.
 
-import { ApiError, get, token, useGet } from '../api.js';
-import { html, useMemo, useSignal, useState } from '../lib.js';
-import { Card, Empty, Failed, Head, Pairs, Time } from '../parts/basics.js';
+import { useGet, write } from '../api.js';
+import { html, useMemo, useState } from '../lib.js';
+import { Action, Card, Empty, Failed, Head, Tabs, Time } from '../parts/basics.js';
 import { Table } from '../parts/table.js';
 import { Link } from '../router.js';
 import { versionOf } from '../store.js';
+import { PolicyEditor } from './access/policy.js';
+import { RoleEditor } from './access/role.js';
+import { NewToken } from './access/token.js';
 
 /** @typedef {Record<string, any>} Row */
+/** @typedef {import('../parts/table.js').Column} Column */
 
-export function Login() {
-  const secret = useSignal(token);
-  const [typed, setTyped] = useState('');
-  const [error, setError] = useState(/** @type {any} */ (null));
-  const own = useGet(secret === '' ? null : '/v1/acl/token/self', undefined, true);
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    const before = token.value;
-    token.value = typed.trim();
-    try {
-      await get('/v1/acl/token/self', null);
-      setError(null);
-      setTyped('');
-    } catch (caught) {
-      setError(caught instanceof ApiError && caught.status !== 0 ? new ApiError(0,
-        'the server does not know this token') : caught);
-      token.value = before;
-    }
-  };
-  return html`<${Head} title="Log in" /><${Failed} error=${error} />
-    ${secret === '' ? null : html`<${Card} title="Token in use" aside=${html`<button type="button"
-      onClick=${() => { token.value = ''; }}>Log out</button>`}>
-      ${own.data ? html`<${Pairs} pairs=${[['Name', own.data.Name], ['Accessor', own.data.AccessorID],
-        ['Type', own.data.Type],
-        ['Policies', (own.data.Policies ?? []).join(', ')], ['Expires', html`<${Time} time=${own.data.ExpirationTime}
-          ago=${false} />`]]} />`
-        : html`<${Failed} error=${own.error} />`}<//>`}
-    <${Card} title="Use a token"><form class="body form" onSubmit=${submit}><label>Secret id
-      <input type="password" autocomplete="off" required value=${typed} onInput=${(/** @type {any} */ e) =>
-        setTyped(e.target.value)} /></label>
-      <p class="dim">The secret stays in this browser and is sent to this server only.</p><div>
-        <button type="submit" class="main">Log in</button></div></form><//>`;
-}
+const part = encodeURIComponent;
 
 /**
- * @param {{title: string, path: string, topic: string, columns: import('../parts/table.js').Column[],
- *   id: (row: Row) => string}} props
+ * @param {{title: string, path: string, topic: string, columns: Column[], id: (row: Row) => string,
+ *   to?: (row: Row) => string, aside?: any}} props
  */
-function List({ title, path, topic, columns, id }) {
+function List({ title, path, topic, columns, id, to, aside }) {
   const got = useGet(path, useMemo(() => versionOf(topic), [topic]));
-  return html`<${Card} title=${title}>${got.error ? html`<div class="body">${got.error.status === 400
-    ? html`<${Empty}>${got.error.message}<//>`
-    : html`<${Failed} error=${got.error} />`}</div>` : html`<${Table} label=${title} rows=${got.data ?? []} id=${id}
-      columns=${columns} empty="None." />`}<//>`;
+  return html`<${Card} title=${title} aside=${aside}>${got.error ? html`<div class="body">${got.error.status === 400
+    ? html`<${Empty}>${got.error.message}<//>` : html`<${Failed} error=${got.error} />`}</div>`
+    : html`<${Table} label=${title} rows=${got.data ?? []} id=${id} to=${to} columns=${columns} empty="None." />`}<//>`;
 }
 
-export function Access() {
-  const name = { name: 'Name', by: (/** @type {Row} */ row) => row.Name, show: (/** @type {Row} */ row) =>
-    html`<strong>${row.Name || '—'}</strong>` };
-  return html`<${Head} title="Access" aside=${html`<${Link} class="button" to="/login">Use another token<//>`} />
+/** Column with a name that leads to an editor. @param {(row: Row) => string} to @returns {Column} */
+const linked = (to) => ({ name: 'Name', by: (row) => row.Name, show: (row) => html`<${Link} to=${to(row)}>
+  <strong>${row.Name}</strong><//>` });
+
+const TOKENS = /** @type {Column[]} */ ([
+  { name: 'Name', by: (row) => row.Name, show: (row) => html`<strong>${row.Name || '—'}</strong>` },
+  { name: 'Accessor', show: (row) => html`<span class="mono">${row.AccessorID}</span>`, class: 'p2' },
+  { name: 'Type', by: (row) => row.Type, show: (row) => row.Type, class: 'p2' },
+  { name: 'Rights', show: (row) => [...(row.Policies ?? []),
+    ...(row.Roles ?? []).map((/** @type {Row} */ role) => `role ${role.Name}`)].join(', ') || '—', class: 'wide' },
+  { name: 'Created', by: (row) => row.CreateTime, show: (row) => html`<${Time} time=${row.CreateTime} />`,
+    class: 'num p3' },
+  { name: 'Expires', show: (row) => html`<${Time} time=${row.ExpirationTime} ago=${false} />`, class: 'num p3' },
+  { name: 'Deletion', class: 'num', show: (row) => html`<${Action} confirm="Delete the token"
+    run=${() => write('DELETE', `/v1/acl/token/${row.AccessorID}`)}>Delete<//>` },
+]);
+
+function Tokens() {
+  const [isNew, begin] = useState(false);
+  return html`${isNew ? html`<${NewToken} close=${() => begin(false)} />` : null}
     <${List} title="Tokens" path="/v1/acl/tokens" topic="ACLToken" id=${(/** @type {Row} */ row) => row.AccessorID}
-      columns=${[name,
-      { name: 'Accessor', show: (row) => html`<span class="mono">${row.AccessorID}</span>`, class: 'p2' },
-      { name: 'Type', by: (row) => row.Type, show: (row) => row.Type },
-      { name: 'Policies', show: (row) => [
-        ...(row.Policies ?? []),
-        ...(row.Roles ?? []).map((/** @type {Row} */ role) => `role ${role.Name}`)].join(', ') || '—', class: 'wide' },
-      { name: 'Created', by: (row) => row.CreateTime, show: (row) => html`<${Time}
-        time=${row.CreateTime} />`, class: 'num p2' },
-      { name: 'Expires', show: (row) => html`<${Time} time=${row.ExpirationTime} ago=${false} />`,
-        class: 'num p3' }]} />
-    <${List} title="Policies" path="/v1/acl/policies" topic="ACLPolicy" id=${(/** @type {Row} */ row) => row.Name}
-      columns=${[name,
-      { name: 'Description', show: (row) => row.Description || '—', class: 'wide' },
-        { name: 'Index', show: (row) => row.ModifyIndex, class: 'num' }]} />
-    <${List} title="Roles" path="/v1/acl/roles" topic="ACLRole" id=${(/** @type {Row} */ row) => row.ID}
-      columns=${[name,
-      { name: 'Policies', show: (row) => (row.Policies ?? []).map((/** @type {Row} */ policy) => policy.Name).join(', '), class: 'wide' }]} />`;
+      columns=${TOKENS} aside=${html`<button type="button" onClick=${() => begin(true)}>New token</button>`} />`;
+}
+
+function Policies() {
+  const to = (/** @type {Row} */ row) => `/access/policies/${part(row.Name)}`;
+  return html`<${List} title="Policies" path="/v1/acl/policies" topic="ACLPolicy" to=${to}
+    id=${(/** @type {Row} */ row) => row.Name} aside=${html`<${Link} class="button" to="/access/new-policy">New policy<//>`}
+    columns=${[linked(to), { name: 'Description', show: (/** @type {Row} */ row) => row.Description || '—', class: 'wide' },
+      { name: 'Index', show: (/** @type {Row} */ row) => row.ModifyIndex, class: 'num p2' }]} />`;
+}
+
+function Roles() {
+  const to = (/** @type {Row} */ row) => `/access/roles/${part(row.ID)}`;
+  return html`<${List} title="Roles" path="/v1/acl/roles" topic="ACLRole" to=${to}
+    id=${(/** @type {Row} */ row) => row.ID} aside=${html`<${Link} class="button" to="/access/new-role">New role<//>`}
+    columns=${[linked(to), { name: 'Description', show: (/** @type {Row} */ row) => row.Description || '—', class: 'p2' },
+      { name: 'Policies', class: 'wide', show: (/** @type {Row} */ row) => (row.Policies ?? []).map((/** @type {Row} */
+        policy) => policy.Name).join(', ') }]} />`;
+}
+
+function Logins() {
+  return html`<${List} title="Auth methods" path="/v1/acl/auth-methods" topic="ACLAuthMethod"
+      id=${(/** @type {Row} */ row) => row.Name} columns=${[
+      { name: 'Name', by: (/** @type {Row} */ row) => row.Name, show: (/** @type {Row} */ row) =>
+        html`<strong>${row.Name}</strong>` },
+      { name: 'Type', show: (/** @type {Row} */ row) => row.Type },
+      { name: 'Default', show: (/** @type {Row} */ row) => (row.Default ? 'default' : '') },
+      { name: 'Index', show: (/** @type {Row} */ row) => row.ModifyIndex, class: 'num p2' }]} />
+    <${List} title="Binding rules" path="/v1/acl/binding-rules" topic="ACLBindingRule"
+      id=${(/** @type {Row} */ row) => row.ID} columns=${[
+      { name: 'Method', by: (/** @type {Row} */ row) => row.AuthMethod, show: (/** @type {Row} */ row) =>
+        html`<strong>${row.AuthMethod}</strong>` },
+      { name: 'Description', show: (/** @type {Row} */ row) => row.Description || '—', class: 'wide' },
+      { name: 'Index', show: (/** @type {Row} */ row) => row.ModifyIndex, class: 'num p2' }]} />`;
+}
+
+const TABS = /** @type {[string, string][]} */ ([['', 'Tokens'], ['policies', 'Policies'], ['roles', 'Roles'],
+  ['logins', 'Logins']]);
+
+/** @param {{parts: string[]}} props */
+export function Access({ parts }) {
+  const [tab = '', of] = parts;
+  if (tab === 'new-policy') return html`<${PolicyEditor} key="" name="" />`;
+  if (tab === 'new-role') return html`<${RoleEditor} key="" id="" />`;
+  if (tab === 'policies' && of !== undefined) return html`<${PolicyEditor} key=${of} name=${of} />`;
+  if (tab === 'roles' && of !== undefined) return html`<${RoleEditor} key=${of} id=${of} />`;
+  return html`<${Head} title="Access" aside=${html`<${Link} class="button" to="/login">Log in<//>`} />
+    <${Tabs} label="Parts of access" tabs=${TABS} chosen=${tab} to=${(/** @type {string} */ to) =>
+      `/access${to === '' ? '' : `/${to}`}`} />
+    ${tab === '' ? html`<${Tokens} />` : tab === 'policies' ? html`<${Policies} />`
+      : tab === 'roles' ? html`<${Roles} />` : html`<${Logins} />`}`;
 }

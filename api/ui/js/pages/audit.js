@@ -3,6 +3,7 @@
 import { at, get } from '../api.js';
 import { html, useEffect, useSignal, useState } from '../lib.js';
 import { Card, Failed, Head, Json, Status, Time } from '../parts/basics.js';
+import { Entry } from '../parts/entry.js';
 import { ToIndex } from '../parts/history.js';
 import { Table } from '../parts/table.js';
 import { newest } from '../store.js';
@@ -56,7 +57,7 @@ export function Audit() {
         { name: 'Because of', class: 'p3', show: (row) => (row.Cause ? html`<${ToIndex}
           index=${row.Cause.Index} /> ${row.Cause.Command}` : '') },
         { name: 'Time', class: 'num', show: (row) => html`<${Time} time=${row.Time} />` }]} /></section>
-      ${chosen ? html`<div class="c5"><${Card} title=${`${chosen.Command} at ${chosen.Index}`}
+      ${chosen ? html`<div class="c5 detail"><${Card} title=${`${chosen.Command} at ${chosen.Index}`}
         aside=${html`<button type="button" onClick=${() => choose(null)}>Close</button>`}><div class="body">
-          <${Json} value=${chosen} /></div><//></div>` : null}</div>`;
+          <${Json} value=${chosen} /></div><//><${Entry} index=${chosen.Index} /></div>` : null}</div>`;
 }

@@ -2,7 +2,8 @@
 
 import { ApiError, request } from '../api.js';
 import { html, useEffect, useState } from '../lib.js';
-import { Card, Empty, Failed, Head, Json } from '../parts/basics.js';
+import { Card, Failed, Head, Json } from '../parts/basics.js';
+import { Entry } from '../parts/entry.js';
 import { eventWords, pageOf } from '../parts/feed.js';
 import { ToIndex } from '../parts/history.js';
 import { Table } from '../parts/table.js';
@@ -99,23 +100,8 @@ export function Events() {
         } },
         { name: 'Topic', show: (e) => e.Topic, class: 'p2' }, { name: 'Namespace', show: (e) =>
           e.Namespace || '—', class: 'p3' }]} /></section>
-      ${chosen ? html`<div class="c5"><${Card} title=${html`${chosen.Type} at ${chosen.Index}`}
+      ${chosen ? html`<div class="c5 detail"><${Card} title=${html`${chosen.Type} at ${chosen.Index}`}
         aside=${html`<button type="button" onClick=${() => choose(null)}>Close</button>`}><div class="body">
           <${Json} value=${chosen} /></div><//>
         <${Entry} index=${chosen.Index} /></div>` : null}</div>`;
-}
-
-/** The log entry of an event: who wrote it and why. @param {{index: number}} props */
-function Entry({ index }) {
-  const [entry, set] = useState(/** @type {Row | null} */ (null));
-  useEffect(() => {
-    set(null);
-    request(`/v1/audit?from_index=${index}&to_index=${index}`).then((response) => response.json()).then((found) =>
-      set(found[0] ?? null), () => set(null));
-  }, [index]);
-  if (entry === null) return html`<${Empty}>Its log entry is shown to management tokens.<//>`;
-  return html`<${Card} title="Log entry"><div class="body"><p>${entry.Command} by <span class="mono">
-    ${entry.Actor}</span>
-    ${entry.Cause ? html`, because of <${ToIndex} index=${entry.Cause.Index} /> ${entry.Cause.Command}`
-      : null}</p></div><//>`;
 }
