@@ -273,6 +273,7 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
         job_max_priority: server.job_max_priority,
         job_tracked_versions: server.job_tracked_versions,
         default_scheduler_config: server.default_scheduler_config,
+        ui: config.ui.clone(),
         response_headers: config.response_headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     }
 }

@@ -6,7 +6,7 @@ pub mod network;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use songline_api::AclSettings;
+use songline_api::{AclSettings, UiSettings};
 use songline_client::ClientConfig;
 use songline_model::{Dur, Str};
 use songline_server::config::{DEFAULT_RPC_PORT, JoinConfig, ServerConfig, with_port};
@@ -63,6 +63,8 @@ pub struct AgentConfig {
     pub enable_debug: bool,
     /// Headers added to every HTTP answer.
     pub response_headers: BTreeMap<String, String>,
+    /// The web page: whether it is served, its label and links.
+    pub ui: UiSettings,
     /// ACL settings: whether callers have to authenticate.
     pub acl: AclSettings,
     /// The server's settings; `None` runs no server.
@@ -111,6 +113,7 @@ impl Default for AgentConfig {
             log_json: false,
             enable_debug: false,
             response_headers: BTreeMap::new(),
+            ui: UiSettings::default(),
             server: None,
             client: None,
             not_enabled: NotEnabled::default(),

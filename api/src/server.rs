@@ -32,6 +32,7 @@ use crate::http::rate::RateOp;
 use crate::http::route::Route;
 use crate::keyring::Keyring;
 use crate::sso::Sso;
+use crate::ui::UiSettings;
 
 pub use archives::{NotCarried, RestoreChoices, RestoreError, RestoreReport, RestoredTable, SavedArchive};
 pub use members::{ClusterHealth, Member, MemberHealth};
@@ -473,6 +474,8 @@ pub struct AgentInfo {
     pub default_scheduler_config: SchedulerConfiguration,
     /// Headers of every response.
     pub response_headers: Vec<(String, String)>,
+    /// The `ui` block.
+    pub ui: UiSettings,
 }
 
 /// The `acl` block of an agent's configuration.

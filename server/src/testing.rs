@@ -160,6 +160,7 @@ fn info(name: &str, acl: bool, server: &ServerConfig, serf_port: u16) -> AgentIn
         job_tracked_versions: server.job_tracked_versions,
         default_scheduler_config: server.default_scheduler_config.clone(),
         response_headers: Vec::new(),
+        ui: songline_api::UiSettings::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use songline_api::SCHEDULERS;
+use songline_api::{SCHEDULERS, UiSettings};
 use songline_client::ClientConfig;
 use songline_model::{Dur, Str};
 use songline_server::config::{JoinConfig, ServerConfig};
@@ -57,7 +57,7 @@ pub(super) fn config(config: &AgentConfig, data_dir: &Path) -> Value {
         "SyslogFacility": "LOCAL0",
         "TLSConfig": tls(&config.tls),
         "Telemetry": telemetry(config),
-        "UI": ui(),
+        "UI": ui(&config.ui),
         "Vault": vault(),
         "Version": {
             "BuildDate": "0001-01-01T00:00:00Z",
@@ -374,22 +374,21 @@ fn telemetry(config: &AgentConfig) -> Value {
     both(shown, OF_CIRCONUS.iter().map(|name| ((*name).to_string(), json!(""))).collect())
 }
 
-fn ui() -> Value {
-    json!({
-        "Consul": { "BaseUIURL": "" },
-        "ContentSecurityPolicy": {
-            "ConnectSrc": ["*"],
-            "DefaultSrc": ["'none'"],
-            "FormAction": ["'none'"],
-            "FrameAncestors": ["'none'"],
-            "ImgSrc": ["'self'", "data:"],
-            "ScriptSrc": ["'self'"],
-            "StyleSrc": ["'self'", "'unsafe-inline'"],
-        },
-        "Enabled": true,
-        "Label": { "BackgroundColor": "", "Text": "", "TextColor": "" },
-        "Vault": { "BaseUIURL": "" },
-    })
+fn ui(ui: &UiSettings) -> Value {
+    let sources = |directive: &str, reference: &[&str]| match ui.policy.get(directive) {
+        Some(sources) => json!(sources),
+        None => json!(reference),
+    };
+    let policy = json!({
+        "ConnectSrc": sources("connect-src", &["*"]),
+        "DefaultSrc": sources("default-src", &["'none'"]),
+        "FormAction": sources("form-action", &["'none'"]),
+        "FrameAncestors": sources("frame-ancestors", &["'none'"]),
+        "ImgSrc": sources("img-src", &["'self'", "data:"]),
+        "ScriptSrc": sources("script-src", &["'self'"]),
+        "StyleSrc": sources("style-src", &["'self'", "'unsafe-inline'"]),
+    });
+    both(ui.shown(), json!({ "ContentSecurityPolicy": policy, "Enabled": ui.enabled }))
 }
 
 fn consul() -> Value {

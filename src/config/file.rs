@@ -7,6 +7,7 @@ mod network;
 mod template;
 #[cfg(test)]
 mod tests;
+mod ui;
 
 use std::path::{Path, PathBuf};
 
@@ -98,10 +99,10 @@ fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<
             "acl" => acl(value, config, &mut seen)?,
             "telemetry" => telemetry(value, config, &mut seen)?,
             "limits" => network::limits(value, config)?,
+            "ui" => ui::block(value, &mut config.ui)?,
             "consul"
             | "vault"
             | "autopilot"
-            | "ui"
             | "audit"
             | "sentinel"
             | "plugin_dir"

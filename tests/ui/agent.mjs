@@ -52,7 +52,11 @@ export class Agent {
       server { enabled = true bootstrap_expect = 1 }
       client { enabled = true servers = ["127.0.0.1:${rpc}"] }
       plugin "raw_exec" { config { enabled = true } }
-      acl { enabled = ${acl} }`);
+      acl { enabled = ${acl} }
+      ui {
+        label { text = "staging" background_color = "#7a4b00" text_color = "#ffffff" }
+        consul { ui_url = "https://consul.example/ui" }
+      }`);
     await agent.begin();
     return agent;
   }

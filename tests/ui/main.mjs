@@ -43,7 +43,7 @@ async function tell(name, story, agent) {
   // The content policy stays in force for the page; axe comes in beside it.
   const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, bypassCSP: false });
   if (files) {
-    await context.route((url) => url.pathname.startsWith('/ui/'), fromDisk);
+    await context.route((url) => url.pathname.startsWith('/ui/') && !url.pathname.endsWith('.json'), fromDisk);
   }
   const page = await context.newPage();
   // Long enough for a machine that builds something beside.

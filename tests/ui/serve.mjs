@@ -25,7 +25,7 @@ function file(path) {
 
 const server = createServer((asked, answer) => {
   const path = new URL(asked.url, agent).pathname;
-  if (path.startsWith('/ui/')) {
+  if (path.startsWith('/ui/') && path !== '/ui/settings.json') {
     const { bytes, type } = file(path.slice('/ui/'.length));
     answer.writeHead(200, { 'content-type': `${type}; charset=utf-8`, 'content-security-policy': policy,
       'cache-control': 'no-store' }).end(bytes);

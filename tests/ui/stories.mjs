@@ -45,6 +45,14 @@ export const open = {
     await sees(page, 'Overview');
   },
 
+  async 'the label and the links of the configuration are shown'({ page, agent }) {
+    await visit(page, agent, '/');
+    const label = page.locator('.side .label', { hasText: 'staging' });
+    await label.waitFor();
+    assert.equal(await label.evaluate((element) => getComputedStyle(element).backgroundColor), 'rgb(122, 75, 0)');
+    assert.equal(await page.getByRole('link', { name: 'Consul' }).getAttribute('href'), 'https://consul.example/ui');
+  },
+
   async 'a job that is written appears without a reload, and its allocations run'({ page, agent }) {
     await visit(page, agent, '/jobs');
     await page.evaluate(() => { window.same = true; });

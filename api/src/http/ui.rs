@@ -15,14 +15,15 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::server::Server;
+use crate::ui::UiSettings;
 
 const ROOT: &str = "/ui/";
 const INDEX: &str = "index.html";
 
-/// Nothing but the page's own files runs, and nothing is asked but this server: text of a job or of a log that reached
-/// the page as markup by mistake would be inert.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Settings of the page, for callers without a token, too.
+const SETTINGS: &str = "settings.json";
+/// The reference's answer where the page is switched off.
+const DISABLED: &str = "<html><p>Nomad UI is disabled</p></html>";
 
 /// One file of the page.
 struct Asset {
@@ -117,21 +118,40 @@ static TAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
 
 pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, ROOT, "{}", Capability::Anyone, |call: Call<S>| {
-        Box::pin(ready(show(call.id(), &call.headers)))
+        Box::pin(ready(show(call.id(), &call.headers, &call.server.info().ui)))
     });
 }
 
 /// Answers with a file of the page, or with 304 if the browser has it.
-fn show(path: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+fn show(path: &str, asked: &HeaderMap, settings: &UiSettings) -> Result<Response, ApiError> {
+    if !settings.enabled {
+        return answer("text/html; charset=utf-8", Body::from(DISABLED), settings);
+    }
+    if path == SETTINGS {
+        return answer("application/json", Body::from(settings.shown().to_string()), settings);
+    }
     let at = position(path).or_else(|| position(INDEX)).ok_or_else(|| ApiError::internal("the page has no index"))?;
     let (asset, tag) = (&ASSETS[at], &TAGS[at]);
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_known = known.split(',').any(|one| one.trim().as_bytes() == tag.as_bytes());
-    let mut response = Response::new(if is_known { Body::empty() } else { Body::from(asset.bytes) });
+    let body = if is_known { Body::empty() } else { Body::from(asset.bytes) };
+    let mut response = answer(media_type(asset.path), body, settings)?;
+    response.headers_mut().insert(header::ETAG, tag.clone());
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    Ok(response)
+}
+
+/// An answer with the headers that all of them have.
+fn answer(media_type: &'static str, body: Body, settings: &UiSettings) -> Result<Response, ApiError> {
+    let policy = HeaderValue::from_str(&settings.content_security_policy());
+    let policy = policy.map_err(|_| ApiError::internal("the content policy is no header text"))?;
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     let fixed = [
-        (header::CONTENT_TYPE, media_type(asset.path)),
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::CONTENT_TYPE, media_type),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
@@ -140,10 +160,6 @@ fn show(path: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     ];
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.insert(header::ETAG, tag.clone());
-    if is_known {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
     Ok(response)
 }

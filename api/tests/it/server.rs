@@ -209,6 +209,7 @@ impl Memory {
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
             response_headers: Vec::new(),
+            ui: songline_api::UiSettings::default(),
         };
         let mut state = State::new();
         // The first entry of a fresh cluster is no user's command.

@@ -171,8 +171,33 @@ fn invalid_configurations_are_refused_with_a_reason() {
         (json!({ "advertise": { "http": "{{ GetPrivateIP }}" } }), "advertise.http: templates such as"),
         (json!({ "limits": { "rpc_max_conns_per_client": 20 } }), "limits.rpc_max_conns_per_client must be above 20"),
         (json!({ "client": { "server_join": { "nope": 1 } } }), "client.server_join unexpected keys nope"),
+        (json!({ "ui": { "label": { "colour": "red" } } }), "ui.label unexpected keys colour"),
+        (json!({ "ui": { "label": { "text_color": "red;" } } }), "ui.label.text_color: \"red;\" is no colour"),
+        (json!({ "ui": { "vault": { "ui_url": "javascript:alert(1)" } } }), "ui.vault.ui_url: \"javascript:alert(1)\""),
+        (
+            json!({ "ui": { "content_security_policy": { "img_src": ["a;b"] } } }),
+            "ui.content_security_policy.img_src: \"a;b\" is no source",
+        ),
     ] {
         let error = agent(document).and_then(|(config, _)| config.check()).expect_err(text).to_string();
         assert!(error.starts_with(text), "{error} is not {text}");
     }
+}
+
+#[test]
+fn ui_block_is_read_and_replaces_only_the_directives_that_it_names() {
+    let (config, warnings) = agent(json!({ "ui": {
+        "label": { "text": "staging", "background_color": "#7a4b00", "text_color": "white" },
+        "consul": { "ui_url": "https://consul.example/ui" },
+        "content_security_policy": { "frame_ancestors": ["https://portal.example"] },
+    } }))
+    .expect("is a configuration");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(
+        (config.ui.label.text.as_str(), config.ui.consul_url.as_str()),
+        ("staging", "https://consul.example/ui")
+    );
+    let policy = config.ui.content_security_policy();
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
+    assert!(policy.ends_with("; frame-ancestors https://portal.example"), "{policy}");
 }

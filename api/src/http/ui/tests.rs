@@ -56,21 +56,39 @@ fn no_file_has_inline_code_or_markup_from_text() {
     }
 }
 
+/// The answer to a request without headers, of a page with these settings.
+fn plain(path: &str, settings: &UiSettings) -> Response {
+    show(path, &HeaderMap::new(), settings).expect("an answer")
+}
+
 #[test]
 fn a_known_file_is_not_sent_again() {
-    let fresh = show("style.css", &HeaderMap::new()).expect("a file");
+    let settings = UiSettings::default();
+    let fresh = plain("style.css", &settings);
     assert_eq!(fresh.status(), StatusCode::OK);
     assert_eq!(fresh.headers()[header::CONTENT_TYPE], "text/css; charset=utf-8");
-    assert_eq!(fresh.headers()[header::CONTENT_SECURITY_POLICY], CONTENT_SECURITY_POLICY);
+    assert_eq!(fresh.headers()[header::CONTENT_SECURITY_POLICY], settings.content_security_policy().as_str());
     let mut headers = HeaderMap::new();
     headers.insert(header::IF_NONE_MATCH, fresh.headers()[header::ETAG].clone());
-    assert_eq!(show("style.css", &headers).expect("a file").status(), StatusCode::NOT_MODIFIED);
+    assert_eq!(show("style.css", &headers, &settings).expect("a file").status(), StatusCode::NOT_MODIFIED);
 }
 
 #[test]
 fn a_path_of_the_page_answers_with_the_index() {
-    let tag = |path| show(path, &HeaderMap::new()).expect("a file").headers()[header::ETAG].clone();
+    let tag = |path| plain(path, &UiSettings::default()).headers()[header::ETAG].clone();
     for path in ["", "jobs", "jobs/web@default", "../Cargo.toml", "js/none.js"] {
         assert_eq!(tag(path), tag(INDEX), "{path}");
+    }
+}
+
+#[test]
+fn settings_of_the_page_are_json_and_a_page_that_is_switched_off_has_no_files() {
+    let settings = plain(SETTINGS, &UiSettings::default());
+    assert_eq!(settings.headers()[header::CONTENT_TYPE], "application/json");
+    let off = UiSettings { enabled: false, ..UiSettings::default() };
+    for path in ["", "js/app.js", SETTINGS] {
+        let answer = plain(path, &off);
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/html; charset=utf-8", "{path}");
+        assert!(!answer.headers().contains_key(header::ETAG), "{path}");
     }
 }
