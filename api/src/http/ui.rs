@@ -90,6 +90,7 @@ static ASSETS: &[Asset] = &assets![
     "js/parts/loaded.js",
     "js/parts/logs.js",
     "js/parts/machine.js",
+    "js/parts/map.js",
     "js/parts/settings.js",
     "js/parts/table.js",
     "js/parts/terminal.js",

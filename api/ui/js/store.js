@@ -14,8 +14,13 @@ import { Follower } from './stream.js';
 
 /** Newest events that the page keeps for its feed. */
 const FEED_MAX = 500;
-/** Pages render at most this often while events arrive. */
+/** Pages render at most this often while events arrive, .. */
 const RENDER_MS = 60;
+/** .. and while the rows of a snapshot do, .. */
+const RENDER_LOADING_MS = 700;
+/** .. and rest this many times as long as the last rendering took, so that scrolling stays fluid in a large cluster. */
+const RENDER_REST = 4;
+const RENDER_MAX_MS = 1000;
 
 /** State of the connection to the event stream. */
 export const connection = signal(
@@ -60,19 +65,26 @@ const touched = new Set();
 /** @type {Seen[]} */
 let arrived = [];
 let scheduled = 0;
+/** How long the last rendering took. */
+let renderMs = 0;
 
 function publish() {
   scheduled = 0;
+  const began = performance.now();
   batch(() => {
     for (const topic of touched) table(live, topic).version.value += 1;
     if (arrived.length > 0) feed.value = [...arrived.reverse(), ...feed.value].slice(0, FEED_MAX);
   });
   touched.clear();
   arrived = [];
+  // Components render in microtasks, before this timer.
+  window.setTimeout(() => { renderMs = performance.now() - began; });
 }
 
 function schedule() {
-  if (scheduled === 0) scheduled = window.setTimeout(publish, RENDER_MS);
+  if (scheduled !== 0) return;
+  const least = connection.peek().state === 'loading' ? RENDER_LOADING_MS : RENDER_MS;
+  scheduled = window.setTimeout(publish, Math.max(least, Math.min(RENDER_REST * renderMs, RENDER_MAX_MS)));
 }
 
 let ofThisSecond = 0;
@@ -127,7 +139,11 @@ export function follow() {
     },
     frame: take,
     state(state, why) {
+      const loaded = connection.peek().state === 'loading' && state === 'live';
       connection.value = { state, why };
+      if (!loaded) return;
+      window.clearTimeout(scheduled);
+      publish();
     },
     index(index) {
       newest.value = index;
@@ -231,13 +247,46 @@ export function versionOf(...topics) {
 const versions = new Map();
 
 /**
- * Rows of a table in the chosen namespace.
+ * What was computed of tables, until one of their rows changes.
+ * @type {Map<Function, {rows: Map<string, Row>, version: number, value: any}>}
+ */
+const computedOf = new Map();
+
+/**
+ * A value computed of a table's rows, once for all components and as long as no row changes.
+ * @template T
+ * @param {string} topic
+ * @param {(rows: Map<string, Row>) => T} make  a function of a module, which is the key
+ * @returns {T}
+ */
+export function useComputed(topic, make) {
+  const rows = useRows(topic);
+  const version = table(inPast.peek() ? past : live, topic).version.value;
+  const old = computedOf.get(make);
+  if (old !== undefined && old.rows === rows && old.version === version) return old.value;
+  const value = make(rows);
+  computedOf.set(make, { rows, version, value });
+  return value;
+}
+
+/** Lists of tables by namespace, until a row changes.
+ * @type {WeakMap<Map<string, Row>, {version: number, chosen: string, list: Row[]}>}
+ */
+const lists = new WeakMap();
+
+/**
+ * Rows of a table in the chosen namespace. The same list until a row changes.
  * @param {string} topic
  * @returns {Row[]}
  */
 export function useList(topic) {
   const rows = useRows(topic);
   const chosen = useSignal(namespace);
+  const version = table(inPast.peek() ? past : live, topic).version.value;
+  const old = lists.get(rows);
+  if (old !== undefined && old.version === version && old.chosen === chosen) return old.list;
   const all = [...rows.values()];
-  return chosen === '*' ? all : all.filter((row) => row.Namespace === chosen);
+  const list = chosen === '*' ? all : all.filter((row) => row.Namespace === chosen);
+  lists.set(rows, { version, chosen, list });
+  return list;
 }

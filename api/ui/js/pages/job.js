@@ -7,7 +7,7 @@ import { alloc, byStatus, deployment, evaluation, grouped, wanted } from '../par
 import { History } from '../parts/history.js';
 import { Table } from '../parts/table.js';
 import { Link, go, paths } from '../router.js';
-import { namespace, useList, useRows, versionOf } from '../store.js';
+import { namespace, useComputed, useList, useRows, versionOf } from '../store.js';
 import { counted, placementWords } from '../words.js';
 import { Rollout } from './deployments.js';
 import { Dispatch, Groups } from './groups.js';
@@ -19,6 +19,9 @@ import { Versions } from './versions.js';
 
 /** Whether a search text is an expression of the API's filter language. @param {string} text */
 const isExpression = (text) => /==|!=|\b(contains|matches|is empty|is not empty|in)\b/.test(text);
+
+/** @param {Map<string, Row>} rows */
+const allocsByJob = (rows) => grouped(rows, (row) => `${row.Namespace}/${row.JobID}`);
 
 /** @param {Row} job @param {Row[]} allocs */
 function counts(job, allocs) {
@@ -54,7 +57,6 @@ function kind(job) {
 /** @param {{query: URLSearchParams}} props */
 export function Jobs({ query }) {
   const jobs = useList('Job');
-  const allocs = useRows('Allocation');
   const evals = useList('Evaluation');
   const [text, setText] = useState(query.get('filter') ?? '');
   const [status, setStatus] = useState('');
@@ -62,14 +64,14 @@ export function Jobs({ query }) {
   const space = namespace.value;
   const asked = useGet(expression === '' ? null
     : `/v1/jobs?namespace=${encodeURIComponent(space)}&filter=${encodeURIComponent(expression)}`, versionOf('Job'));
-  const byJob = useMemo(() => grouped(allocs, (row) => `${row.Namespace}/${row.JobID}`), [jobs, allocs]);
-  const blocked = new Set(evals.filter((row) =>
-    row.Status === 'blocked').map((row) => `${row.Namespace}/${row.JobID}`));
+  const byJob = useComputed('Allocation', allocsByJob);
+  const blocked = useMemo(() => new Set(evals.filter((row) => row.Status === 'blocked')
+    .map((row) => `${row.Namespace}/${row.JobID}`)), [evals]);
   const matching = expression === '' ? null
     : new Set((asked.data ?? []).map((/** @type {Row} */ job) => `${job.Namespace}/${job.ID}`));
-  const rows = jobs.filter((job) => (text !== '' || !job.ParentID) && (status === '' || job.Status === status)
+  const rows = useMemo(() => jobs.filter((job) => (text !== '' || !job.ParentID) && (status === '' || job.Status === status)
     && (matching === null ? job.ID.toLowerCase().includes(text.toLowerCase())
-      : matching.has(`${job.Namespace}/${job.ID}`)));
+      : matching.has(`${job.Namespace}/${job.ID}`))), [jobs, text, status, asked.data]);
   const of = (/** @type {Row} */ job) => byJob.get(`${job.Namespace}/${job.ID}`) ?? [];
   return html`<${Head} title="Jobs" aside=${html`<${Link} class="button" to="/jobs/run">Run a job<//>`} />
     <div class="tools"><input class="grow" type="search" aria-label="Filter jobs" value=${text}

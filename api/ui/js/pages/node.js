@@ -5,62 +5,28 @@ import { html, useMemo, useState } from '../lib.js';
 import { Card, Empty, Failed, Head, Meter, Pairs, Status, Time } from '../parts/basics.js';
 import { alloc as columns } from '../parts/columns.js';
 import { History } from '../parts/history.js';
+import { NodeMap, room, state } from '../parts/map.js';
 import { Table } from '../parts/table.js';
 import { nodeUse } from '../parts/use.js';
 import { Link, paths } from '../router.js';
-import { useRows, versionOf } from '../store.js';
+import { useComputed, useList, useRows, versionOf } from '../store.js';
 import { counted, short } from '../words.js';
 import { Doing, Drain, DrainForm, Host, Metadata } from './node-actions.js';
 
 /** @typedef {Record<string, any>} Row */
 
-/** @param {Row} node */
-const state = (node) => (node.Status !== 'ready' ? node.Status : node.Drain || node.DrainStrategy ? 'draining'
-  : node.SchedulingEligibility === 'ineligible' ? 'ineligible' : 'ready');
-
-/** @param {Row} node */
-const room = (node) => ({ cpu: node.NodeResources?.Cpu?.CpuShares ?? 0,
-  memory: node.NodeResources?.Memory?.MemoryMB ?? 0 });
-
-/** Every node as a square: how full it is, and whether it takes allocations. @param {{nodes: Row[]}} props */
-function Map_({ nodes }) {
-  const use = nodeUse(useRows('Allocation'));
-  /** @type {Map<string, Row[]>} */
-  const places = new Map();
-  for (const node of nodes) {
-    const key = `${node.Datacenter}${node.NodeClass ? ` · ${node.NodeClass}` : ''}`;
-    places.set(key, [...(places.get(key) ?? []), node]);
-  }
-  return html`<${Card} title="Map"
-    aside=${html`<span class="dim">Height is the larger share of reserved CPU and memory</span>`}>
-    <div class="map">${[...places].sort().map(([name, inside]) => html`<div key=${name}>
-      <h3>${name} · ${counted(inside.length, 'node')}</h3>
-    <div class="cells">${inside.map((node) => {
-      const used = use.get(node.ID) ?? { cpu: 0, memory: 0, count: 0 };
-      const all = room(node);
-      const share = Math.min(1, Math.max(used.cpu / (all.cpu || 1), used.memory / (all.memory || 1)));
-      const kind = ['down', 'disconnected'].includes(node.Status) ? 'bad'
-        : state(node) === 'ready' ? (share > 0.85 ? 'warn' : '') : 'off';
-      const words = `${node.Name}: ${state(node)}, ${Math.round(share * 100)} % reserved, ${counted(used.count,
-        'allocation')}`;
-      return html`<${Link} key=${node.ID} class="cell ${kind}" to=${paths.node(node.ID)} title=${words}
-        aria-label=${words}>
-        <i style=${{ height: `${Math.round(share * 100)}%` }}></i><//>`;
-    })}</div></div>`)}</div><//>`;
-}
-
 export function Nodes() {
-  const rows = useRows('Node');
-  const use = nodeUse(useRows('Allocation'));
+  const use = useComputed('Allocation', nodeUse);
   const [text, setText] = useState('');
-  const nodes = [...rows.values()].filter((node) =>
-    node.Name.includes(text) || node.ID.startsWith(text) || node.NodeClass === text);
+  const all = useList('Node');
+  const nodes = useMemo(() => all.filter((node) =>
+    node.Name.includes(text) || node.ID.startsWith(text) || node.NodeClass === text), [all, text]);
   const used = (/** @type {Row} */ node) => use.get(node.ID) ?? { cpu: 0, memory: 0, count: 0 };
   return html`<${Head} title="Nodes" /><div class="tools"><input class="grow" type="search" aria-label="Filter nodes"
     placeholder="Part of a name, id or class"
     value=${text} onInput=${(/** @type {any} */ e) => setText(e.target.value)} />
       <span class="dim">${counted(nodes.length, 'node')}</span></div>
-    ${nodes.length > 0 ? html`<${Map_} nodes=${nodes} />` : null}
+    ${nodes.length > 0 ? html`<${NodeMap} nodes=${nodes} use=${use} />` : null}
     <section class="card"><${Table} label="Nodes" rows=${nodes} id=${(/** @type {Row} */ node) => node.ID} sort="Name"
       to=${(/** @type {Row} */ node) => paths.node(node.ID)} empty="No node is here." columns=${[
         { name: 'Name', by: (node) => node.Name, show: (node) => html`<${Link} to=${paths.node(node.ID)}>
@@ -86,7 +52,7 @@ export function Node({ id }) {
     []));
   const node = row?.Attributes ? row : got.data;
   const allocs = [...useRows('Allocation').values()].filter((other) => other.NodeID === id);
-  const use = nodeUse(useRows('Allocation')).get(id) ?? { cpu: 0, memory: 0, count: 0 };
+  const use = useComputed('Allocation', nodeUse).get(id) ?? { cpu: 0, memory: 0, count: 0 };
   const [text, setText] = useState('');
   const [draining, setDraining] = useState(false);
   if (!node) return html`<${Head} title=${short(id)} over=${html`<${Link} to="/clients">Nodes<//>`} />

@@ -7,7 +7,7 @@ import { byStatus, wanted } from '../parts/columns.js';
 import { FeedList } from '../parts/feed.js';
 import { nodeUse } from '../parts/use.js';
 import { Link, paths } from '../router.js';
-import { rate, useList, useRows, versionOf } from '../store.js';
+import { rate, useComputed, useList, useRows, versionOf } from '../store.js';
 import { counted, placementWords } from '../words.js';
 
 /** @typedef {Record<string, any>} Row */
@@ -81,7 +81,7 @@ function Trouble() {
 
 function Room() {
   const nodes = [...useRows('Node').values()].filter((node) => node.Status === 'ready');
-  const use = nodeUse(useRows('Allocation'));
+  const use = useComputed('Allocation', nodeUse);
   const total = { cpu: 0, memory: 0 };
   const used = { cpu: 0, memory: 0 };
   for (const node of nodes) {
