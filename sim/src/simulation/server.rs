@@ -423,6 +423,7 @@ fn info(machine: u64, acl: bool, config: &ServerConfig) -> AgentInfo {
         job_tracked_versions: config.job_tracked_versions,
         default_scheduler_config: config.default_scheduler_config.clone(),
         response_headers: Vec::new(),
+        ui: songline_api::UiSettings::default(),
     }
 }
 
