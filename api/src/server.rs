@@ -360,7 +360,7 @@ pub struct SchedulerWorker {
     pub started: Time,
     /// Whether the worker ends after its current evaluation.
     pub stopping: bool,
-    /// Current activity, in the words of the wire.
+    /// Current activity, in Nomad's words.
     pub doing: &'static str,
 }
 

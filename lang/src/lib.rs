@@ -1,4 +1,4 @@
-//! The small languages of the wire: list filters, version constraints, durations, job files, configuration files, JSON
+//! The small languages that users and agents write: list filters, version constraints, durations, job files, configuration files, JSON
 //! as Go programs read it. Pure functions from text to values: no file is opened and no clock is read here.
 
 pub mod acl;

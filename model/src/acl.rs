@@ -31,7 +31,7 @@ pub fn is_acl_name(text: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Enum of the wire's words for a field. Unknown words are kept, because the refusal names them; a valid row has none.
+/// Enum of Nomad's words for a field. Unknown words are kept, because the refusal names them; a valid row has none.
 macro_rules! kinds {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
         $(#[$doc])*

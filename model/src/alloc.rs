@@ -11,7 +11,7 @@ use crate::{
     TaskIdentity, TaskState, Time,
 };
 
-/// `Allocation` of the wire: the server's intention for one instance of a task group, and the node's reports about it.
+/// An allocation: the server's intention for one instance of a task group, and the node's reports about it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Allocation {
@@ -89,7 +89,7 @@ pub struct Allocation {
     pub modify_time: i64,
 }
 
-/// `AllocState` of the wire: one recorded change of a field of the allocation.
+/// One recorded change of a field of the allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocState {
@@ -98,7 +98,7 @@ pub struct AllocState {
     pub time: Time,
 }
 
-/// `DesiredTransition` of the wire: a request to migrate or replace the allocation.
+/// A request to migrate or replace the allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DesiredTransition {
@@ -108,7 +108,7 @@ pub struct DesiredTransition {
     pub no_shutdown_delay: Option<bool>,
 }
 
-/// `AllocDeploymentStatus` of the wire: health of the allocation for its deployment.
+/// Health of the allocation for its deployment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocDeploymentStatus {
@@ -118,14 +118,14 @@ pub struct AllocDeploymentStatus {
     pub modify_index: u64,
 }
 
-/// `RescheduleTracker` of the wire: the earlier attempts that led to this allocation.
+/// Earlier attempts that led to an allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RescheduleTracker {
     pub events: Option<Vec<RescheduleEvent>>,
 }
 
-/// `RescheduleEvent` of the wire: one earlier attempt and its replacement.
+/// One earlier attempt and its replacement.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RescheduleEvent {
@@ -138,7 +138,7 @@ pub struct RescheduleEvent {
     pub delay: Dur,
 }
 
-/// `AllocNetworkStatus` of the wire: the interface and address that the node gave the allocation.
+/// The interface and address that the node gave the allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocNetworkStatus {

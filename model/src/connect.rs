@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Dur, LogConfig, Resources, Str};
 
-/// `ConsulConnect` of the wire: native integration, a sidecar or a gateway.
+/// A service's part in a mesh: native integration, a sidecar or a gateway.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulConnect {
@@ -17,7 +17,7 @@ pub struct ConsulConnect {
     pub gateway: Option<ConsulGateway>,
 }
 
-/// `ConsulSidecarService` of the wire: the sidecar's own service.
+/// The service that a sidecar registers for itself.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulSidecarService {
@@ -29,7 +29,7 @@ pub struct ConsulSidecarService {
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
-/// `ConsulProxy` of the wire: settings of a sidecar's proxy.
+/// Settings of a sidecar's proxy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulProxy {
@@ -40,7 +40,7 @@ pub struct ConsulProxy {
     pub config: Option<BTreeMap<Str, Value>>,
 }
 
-/// `ConsulUpstream` of the wire: a service that the proxy makes reachable locally.
+/// A service that the proxy makes reachable locally.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulUpstream {
@@ -57,21 +57,21 @@ pub struct ConsulUpstream {
     pub config: Option<BTreeMap<Str, Value>>,
 }
 
-/// `ConsulMeshGateway` of the wire: the mode in which traffic to other datacenters is routed.
+/// The mode in which traffic to other datacenters is routed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulMeshGateway {
     pub mode: Str,
 }
 
-/// `ConsulExposeConfig` of the wire: paths that bypass the mesh's authentication.
+/// Paths that bypass the mesh's authentication.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulExposeConfig {
     pub paths: Option<Vec<ConsulExposePath>>,
 }
 
-/// `ConsulExposePath` of the wire: one such path with its ports.
+/// A path that bypasses the mesh's authentication, with its ports.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulExposePath {
@@ -81,7 +81,7 @@ pub struct ConsulExposePath {
     pub listener_port: Str,
 }
 
-/// `SidecarTask` of the wire: overrides for the task that runs the proxy.
+/// Overrides for the task that runs the proxy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct SidecarTask {
@@ -98,7 +98,7 @@ pub struct SidecarTask {
     pub kill_signal: Str,
 }
 
-/// `ConsulGateway` of the wire: an ingress, terminating or mesh gateway. `A` is the form of its proxy's addresses.
+/// An ingress, terminating or mesh gateway. `A` is the form of its proxy's addresses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase", bound(deserialize = "A: Deserialize<'de> + Default"))]
 pub struct ConsulGateway<A = ConsulGatewayBindAddress> {
@@ -108,7 +108,7 @@ pub struct ConsulGateway<A = ConsulGatewayBindAddress> {
     pub mesh: Option<ConsulMeshConfigEntry>,
 }
 
-/// `ConsulGatewayProxy` of the wire: settings of a gateway's proxy.
+/// Settings of a gateway's proxy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase", bound(deserialize = "A: Deserialize<'de> + Default"))]
 pub struct ConsulGatewayProxy<A = ConsulGatewayBindAddress> {
@@ -121,7 +121,7 @@ pub struct ConsulGatewayProxy<A = ConsulGatewayBindAddress> {
     pub config: Option<BTreeMap<Str, Value>>,
 }
 
-/// `ConsulGatewayBindAddress` of the wire: an address and port that a gateway listens on.
+/// An address and port that a gateway listens on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulGatewayBindAddress {
@@ -129,7 +129,7 @@ pub struct ConsulGatewayBindAddress {
     pub port: i64,
 }
 
-/// `ConsulGatewayTLSConfig` of the wire: TLS settings of an ingress gateway.
+/// TLS settings of an ingress gateway.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulGatewayTlsConfig {
@@ -141,7 +141,7 @@ pub struct ConsulGatewayTlsConfig {
     pub cipher_suites: Option<Vec<Str>>,
 }
 
-/// `ConsulIngressConfigEntry` of the wire: the listeners of an ingress gateway.
+/// The listeners of an ingress gateway.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulIngressConfigEntry {
@@ -150,7 +150,7 @@ pub struct ConsulIngressConfigEntry {
     pub listeners: Option<Vec<ConsulIngressListener>>,
 }
 
-/// `ConsulIngressListener` of the wire: one port and the services behind it.
+/// One port and the services behind it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulIngressListener {
@@ -159,7 +159,7 @@ pub struct ConsulIngressListener {
     pub services: Option<Vec<ConsulIngressService>>,
 }
 
-/// `ConsulIngressService` of the wire: one service behind a listener.
+/// One service behind a listener.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulIngressService {
@@ -167,14 +167,14 @@ pub struct ConsulIngressService {
     pub hosts: Option<Vec<Str>>,
 }
 
-/// `ConsulTerminatingConfigEntry` of the wire: the external services of a terminating gateway.
+/// The external services of a terminating gateway.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulTerminatingConfigEntry {
     pub services: Option<Vec<ConsulLinkedService>>,
 }
 
-/// `ConsulLinkedService` of the wire: one external service with its TLS files.
+/// One external service with its TLS files.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulLinkedService {
@@ -187,7 +187,7 @@ pub struct ConsulLinkedService {
     pub sni: Str,
 }
 
-/// `ConsulMeshConfigEntry` of the wire: a mesh gateway; has no fields.
+/// A mesh gateway; has no fields.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConsulMeshConfigEntry {}

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Str;
 
-/// `Constraint` of the wire: a rule that a node must satisfy.
+/// A rule that a node must satisfy.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Constraint {
@@ -13,7 +13,7 @@ pub struct Constraint {
     pub operand: Str,
 }
 
-/// `Affinity` of the wire: a weighted preference for nodes.
+/// A weighted preference for nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Affinity {
@@ -23,7 +23,7 @@ pub struct Affinity {
     pub weight: i64,
 }
 
-/// `Spread` of the wire: distribution of allocations over the values of an attribute.
+/// Distribution of allocations over the values of an attribute.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Spread {
@@ -32,7 +32,7 @@ pub struct Spread {
     pub spread_target: Option<Vec<SpreadTarget>>,
 }
 
-/// `SpreadTarget` of the wire: the share in percent of one value.
+/// The share in percent of one value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct SpreadTarget {

@@ -22,7 +22,7 @@ pub use mode::{CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiClaimState};
 pub use plugin::{CsiHealth, CsiPlugin, CsiPluginPart, JobDescription, JobDescriptions};
 pub use register::{CsiVolumeUpdateRefused, InvalidCsiVolume};
 
-/// `CSIVolume` of the wire, without derived fields: the allocations are the keys of the claims, the rest is on the
+/// A volume, without derived fields: the allocations are the keys of the claims, the rest is on the
 /// plugin's row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIVolume", rename_all = "PascalCase")]
@@ -75,7 +75,7 @@ pub struct CsiVolume {
     pub modify_index: u64,
 }
 
-/// `CSITopologyRequest` of the wire: required and preferred topologies of a volume.
+/// Required and preferred topologies of a volume.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSITopologyRequest", rename_all = "PascalCase")]
 pub struct CsiTopologyRequest {
@@ -83,7 +83,7 @@ pub struct CsiTopologyRequest {
     pub preferred: Option<Vec<CsiTopology>>,
 }
 
-/// `CSIVolumeCapability` of the wire: an attachment mode with an access mode.
+/// An attachment mode with an access mode.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIVolumeCapability", rename_all = "PascalCase")]
 pub struct CsiVolumeCapability {

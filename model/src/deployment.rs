@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllocId, DeploymentId, DeploymentStatus, Dur, JobId, NamespaceName, Str, Time};
 
-/// `Deployment` of the wire: a roll-out with one state per task group.
+/// A roll-out with one state per task group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Deployment {
@@ -28,7 +28,7 @@ pub struct Deployment {
     pub modify_index: u64,
 }
 
-/// `DeploymentState` of the wire: progress of one task group.
+/// Progress of one task group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentState {

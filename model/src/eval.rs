@@ -11,7 +11,7 @@ use crate::{
     Str, Time,
 };
 
-/// `Evaluation` of the wire: the job to look at, the reason, and the outcome.
+/// An evaluation: the job to look at, the reason, and the outcome.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Evaluation {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Affinity, Constraint, Dur, NetworkResource, Service, Spread, Str, Task};
 
-/// `TaskGroup` of the wire: tasks that are placed together, with a count.
+/// A task group: tasks that are placed together, with a count.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskGroup {
@@ -33,7 +33,7 @@ pub struct TaskGroup {
     pub max_client_disconnect: Option<Dur>,
 }
 
-/// `UpdateStrategy` of the wire: pace and checks of a roll-out.
+/// Pace and checks of a roll-out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct UpdateStrategy {
@@ -48,7 +48,7 @@ pub struct UpdateStrategy {
     pub canary: i64,
 }
 
-/// `MigrateStrategy` of the wire: pace of migration from draining nodes.
+/// Pace of migration from draining nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MigrateStrategy {
@@ -58,7 +58,7 @@ pub struct MigrateStrategy {
     pub healthy_deadline: Dur,
 }
 
-/// `RestartPolicy` of the wire: restarts of a failed task on its node.
+/// Restarts of a failed task on its node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RestartPolicy {
@@ -69,7 +69,7 @@ pub struct RestartPolicy {
     pub render_templates: bool,
 }
 
-/// `ReschedulePolicy` of the wire: replacements of a failed allocation.
+/// Replacements of a failed allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ReschedulePolicy {
@@ -81,7 +81,7 @@ pub struct ReschedulePolicy {
     pub unlimited: bool,
 }
 
-/// `EphemeralDisk` of the wire: the disk that the tasks of an allocation share.
+/// The disk that the tasks of an allocation share.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct EphemeralDisk {
@@ -91,7 +91,7 @@ pub struct EphemeralDisk {
     pub migrate: bool,
 }
 
-/// `ScalingPolicy` of the wire: bounds of the count, and data for an autoscaler.
+/// A scaling policy: bounds of the count, and data for an autoscaler.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingPolicy {
@@ -108,7 +108,7 @@ pub struct ScalingPolicy {
     pub modify_index: u64,
 }
 
-/// `VolumeRequest` of the wire: a host or CSI volume that the group uses.
+/// A host or CSI volume that the group uses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VolumeRequest {
@@ -138,7 +138,7 @@ impl VolumeRequest {
     }
 }
 
-/// `CSIMountOptions` of the wire: mount options in a job's volume request.
+/// Mount options in a job's volume request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiMountOptions {
@@ -147,7 +147,7 @@ pub struct CsiMountOptions {
     pub mount_flags: Option<Vec<Str>>,
 }
 
-/// `Consul` of the wire: the Consul namespace of the group.
+/// The Consul namespace of the group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Consul {

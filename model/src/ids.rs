@@ -24,7 +24,7 @@ macro_rules! uuid_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// No id: the empty text of the wire.
+            /// No id: the empty text in JSON.
             pub const NIL: Self = Self(Uuid::nil());
 
             /// The id of these 16 bytes.
@@ -179,7 +179,7 @@ pub(crate) fn deserialize_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Uuid, 
     }
 }
 
-/// `#[serde(with)]` module for an id that may be absent: `None` is the empty text of the wire.
+/// `#[serde(with)]` module for an id that may be absent: `None` is written as the empty text.
 pub mod optional {
     use super::{Deserialize, Deserializer, Serialize, Serializer};
 

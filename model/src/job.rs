@@ -26,7 +26,7 @@ use crate::{
     TaskGroup, UpdateStrategy,
 };
 
-/// `Job` of the wire: the stored form of one version of a job.
+/// The stored form of one version of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Job {
@@ -73,7 +73,7 @@ pub struct Job {
     pub job_modify_index: u64,
 }
 
-/// `PeriodicConfig` of the wire: the schedule on which a job launches children.
+/// The schedule on which a job launches children.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PeriodicConfig {
@@ -85,7 +85,7 @@ pub struct PeriodicConfig {
     pub time_zone: Str,
 }
 
-/// `ParameterizedJobConfig` of the wire: payload and metadata that a dispatch needs.
+/// Payload and metadata that a dispatch needs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ParameterizedJobConfig {
@@ -94,7 +94,7 @@ pub struct ParameterizedJobConfig {
     pub meta_optional: Option<Vec<Str>>,
 }
 
-/// `Multiregion` of the wire: the regions that a job is deployed to.
+/// Regions that a job is deployed to, and their order.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Multiregion {
@@ -102,7 +102,7 @@ pub struct Multiregion {
     pub regions: Option<Vec<MultiregionRegion>>,
 }
 
-/// `MultiregionStrategy` of the wire: parallelism and failure handling across regions.
+/// Parallelism and failure handling across regions.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MultiregionStrategy {
@@ -110,7 +110,7 @@ pub struct MultiregionStrategy {
     pub on_failure: Str,
 }
 
-/// `MultiregionRegion` of the wire: settings of the job in one region.
+/// Settings of the job in one region.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MultiregionRegion {
@@ -121,7 +121,7 @@ pub struct MultiregionRegion {
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
-/// `JobSubmission` of the wire: the source text and variables of a job version.
+/// The source text and variables of a job version.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobSubmission {
@@ -136,7 +136,7 @@ pub struct JobSubmission {
     pub job_modify_index: u64,
 }
 
-/// `JobSummary` of the wire: numbers of allocations by state, and of child jobs.
+/// Numbers of allocations by state, and of child jobs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobSummary {
@@ -149,7 +149,7 @@ pub struct JobSummary {
     pub modify_index: u64,
 }
 
-/// `TaskGroupSummary` of the wire: numbers of one group's allocations by state.
+/// Numbers of one group's allocations by state.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskGroupSummary {
@@ -162,7 +162,7 @@ pub struct TaskGroupSummary {
     pub unknown: i64,
 }
 
-/// `JobChildrenSummary` of the wire: numbers of child jobs by status.
+/// Numbers of child jobs by status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobChildrenSummary {

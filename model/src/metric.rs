@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Dur, FlatMap, NodeId, Resources, Str};
 
-/// `AllocMetric` of the wire: nodes evaluated, filtered and exhausted, with reasons.
+/// Record of one search for a node: nodes evaluated, filtered and exhausted, with reasons.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocMetric {
@@ -27,7 +27,7 @@ pub struct AllocMetric {
     pub coalesced_failures: i64,
 }
 
-/// `NodeScoreMeta` of the wire: the scores of one node.
+/// The scores of one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeScoreMeta {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Blob, NamespaceName, QuotaName, Str};
 
-/// `Namespace` of the wire: a named part of all jobs.
+/// A namespace: a named part of all jobs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Namespace {
@@ -21,7 +21,7 @@ pub struct Namespace {
     pub modify_index: u64,
 }
 
-/// `NamespaceCapabilities` of the wire: task drivers that jobs may use.
+/// Task drivers that jobs may use.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NamespaceCapabilities {
@@ -29,7 +29,7 @@ pub struct NamespaceCapabilities {
     pub disabled_task_drivers: Option<Vec<Str>>,
 }
 
-/// `NamespaceNodePoolConfiguration` of the wire: node pools that jobs may use.
+/// Node pools that jobs may use.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NamespaceNodePoolConfiguration {

@@ -17,7 +17,7 @@ use crate::{
     Secret, Str, Time,
 };
 
-/// `Node` of the wire: a machine with its attributes, resources, drivers and status.
+/// A node: a machine with its attributes, resources, drivers and status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Node {
@@ -63,7 +63,7 @@ pub struct Node {
     pub modify_index: u64,
 }
 
-/// `NodeEvent` of the wire: an entry of the node's short history.
+/// An entry of the node's short history.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeEvent {
@@ -74,7 +74,7 @@ pub struct NodeEvent {
     pub create_index: u64,
 }
 
-/// `DriverInfo` of the wire: fingerprint and health of a task driver.
+/// Fingerprint and health of a task driver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DriverInfo {
@@ -85,7 +85,7 @@ pub struct DriverInfo {
     pub update_time: Option<Time>,
 }
 
-/// `ClientHostVolumeConfig` of the wire: a directory that the node offers as a volume.
+/// A directory that the node offers as a volume.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ClientHostVolumeConfig {
@@ -94,7 +94,7 @@ pub struct ClientHostVolumeConfig {
     pub read_only: bool,
 }
 
-/// `ClientHostNetworkConfig` of the wire: a named network of the node.
+/// A named network of the node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ClientHostNetworkConfig {
@@ -105,7 +105,7 @@ pub struct ClientHostNetworkConfig {
     pub reserved_ports: Str,
 }
 
-/// `DrainStrategy` of the wire: a running drain with its deadline.
+/// A running drain with its deadline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainStrategy {
@@ -115,7 +115,7 @@ pub struct DrainStrategy {
     pub started_at: Option<Time>,
 }
 
-/// `DrainMetadata` of the wire: start, status and author of the last drain.
+/// Start, status and author of the last drain.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainMetadata {
@@ -127,7 +127,7 @@ pub struct DrainMetadata {
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
-/// `CSIInfo` of the wire: fingerprint of a CSI plugin instance on the node.
+/// Fingerprint of a CSI plugin instance on the node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiInfo {
@@ -148,7 +148,7 @@ pub struct CsiInfo {
     pub node_info: Option<CsiNodeInfo>,
 }
 
-/// `CSIControllerInfo` of the wire: capabilities of a controller.
+/// Capabilities of a controller.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiControllerInfo {
@@ -166,7 +166,7 @@ pub struct CsiControllerInfo {
     pub supports_get: bool,
 }
 
-/// `CSINodeInfo` of the wire: capabilities and limits of a node instance.
+/// Capabilities and limits of a node instance.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiNodeInfo {
@@ -180,7 +180,7 @@ pub struct CsiNodeInfo {
     pub supports_condition: bool,
 }
 
-/// `CSITopology` of the wire: segments, such as zone and rack, that a node or volume is in.
+/// Segments, such as zone and rack, that a node or volume is in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiTopology {

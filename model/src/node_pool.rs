@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Blob, NodePoolName, Str};
 
-/// `NodePool` of the wire: a named part of all nodes.
+/// A node pool: a named part of all nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodePool {
@@ -19,7 +19,7 @@ pub struct NodePool {
     pub modify_index: u64,
 }
 
-/// `NodePoolSchedulerConfiguration` of the wire: scheduler settings that apply to one pool.
+/// Scheduler settings that apply to one pool.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodePoolSchedulerConfiguration {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NetworkResource, Str};
 
-/// `NodeResources` of the wire: CPU, memory, disk, networks and devices of a node.
+/// CPU, memory, disk, networks and devices of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeResources {
@@ -20,7 +20,7 @@ pub struct NodeResources {
     pub max_dynamic_port: i64,
 }
 
-/// `NodeCpuResources` of the wire: CPU shares in MHz and cores.
+/// CPU shares in MHz and cores.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeCpuResources {
@@ -29,7 +29,7 @@ pub struct NodeCpuResources {
     pub reservable_cpu_cores: Option<Vec<u64>>,
 }
 
-/// `NodeMemoryResources` of the wire: memory in MiB.
+/// Memory in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeMemoryResources {
@@ -37,7 +37,7 @@ pub struct NodeMemoryResources {
     pub memory_mb: i64,
 }
 
-/// `NodeDiskResources` of the wire: disk space in MiB.
+/// Disk space in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDiskResources {
@@ -45,7 +45,7 @@ pub struct NodeDiskResources {
     pub disk_mb: i64,
 }
 
-/// `NodeDeviceResource` of the wire: a group of equal devices.
+/// A group of equal devices.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDeviceResource {
@@ -57,7 +57,7 @@ pub struct NodeDeviceResource {
     pub attributes: Option<BTreeMap<Str, DeviceAttribute>>,
 }
 
-/// `NodeDevice` of the wire: one device with its health.
+/// One device with its health.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDevice {
@@ -68,7 +68,7 @@ pub struct NodeDevice {
     pub locality: Option<NodeDeviceLocality>,
 }
 
-/// `NodeDeviceLocality` of the wire: position of a device in the machine.
+/// Position of a device in the machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDeviceLocality {
@@ -76,7 +76,7 @@ pub struct NodeDeviceLocality {
     pub pci_bus_id: Str,
 }
 
-/// `Attribute` of the wire: a typed value of a device attribute with its unit.
+/// A typed value of a device attribute with its unit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeviceAttribute {
@@ -87,7 +87,7 @@ pub struct DeviceAttribute {
     pub unit: Str,
 }
 
-/// `NodeNetworkResource` of the wire: a network device with its addresses.
+/// A network device with its addresses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeNetworkResource {
@@ -98,7 +98,7 @@ pub struct NodeNetworkResource {
     pub addresses: Option<Vec<NodeNetworkAddress>>,
 }
 
-/// `NodeNetworkAddress` of the wire: an address with its alias and reserved ports.
+/// An address with its alias and reserved ports.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeNetworkAddress {
@@ -109,7 +109,7 @@ pub struct NodeNetworkAddress {
     pub gateway: Str,
 }
 
-/// `NodeReservedResources` of the wire: resources that allocations may not use.
+/// Resources that allocations may not use.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedResources {
@@ -119,7 +119,7 @@ pub struct NodeReservedResources {
     pub networks: NodeReservedNetworkResources,
 }
 
-/// `NodeReservedCpuResources` of the wire: reserved CPU shares and cores.
+/// Reserved CPU shares and cores.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedCpuResources {
@@ -127,7 +127,7 @@ pub struct NodeReservedCpuResources {
     pub reserved_cpu_cores: Option<Vec<u64>>,
 }
 
-/// `NodeReservedMemoryResources` of the wire: reserved memory in MiB.
+/// Reserved memory in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedMemoryResources {
@@ -135,7 +135,7 @@ pub struct NodeReservedMemoryResources {
     pub memory_mb: i64,
 }
 
-/// `NodeReservedDiskResources` of the wire: reserved disk space in MiB.
+/// Reserved disk space in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedDiskResources {
@@ -143,7 +143,7 @@ pub struct NodeReservedDiskResources {
     pub disk_mb: i64,
 }
 
-/// `NodeReservedNetworkResources` of the wire: reserved ports.
+/// Reserved ports.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedNetworkResources {

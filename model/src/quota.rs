@@ -10,7 +10,7 @@ use crate::{AllocatedResources, Allocation, Blob, QuotaName, Resources, Str, Tas
 /// Bytes in the unit of [`QuotaLimit::variables_limit`].
 const MIB: i64 = 1 << 20;
 
-/// `QuotaSpec` of the wire: limits that namespaces share, at most one in each region.
+/// A quota: limits that namespaces share, at most one in each region.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct QuotaSpec {
@@ -22,7 +22,7 @@ pub struct QuotaSpec {
     pub modify_index: u64,
 }
 
-/// `QuotaLimit` of the wire: the limits in one region. 0 or nothing is no limit, and a negative number allows nothing.
+/// The limits in one region. 0 or nothing is no limit, and a negative number allows nothing.
 /// A device is the exception: its count of 0 allows none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

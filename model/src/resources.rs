@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::empty::is_empty;
 use crate::{Affinity, Constraint, Str, TaskLifecycleConfig};
 
-/// `Resources` of the wire: resources that a task requests.
+/// Resources that a task requests.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Resources {
@@ -26,7 +26,7 @@ pub struct Resources {
     pub devices: Option<Vec<RequestedDevice>>,
 }
 
-/// `RequestedDevice` of the wire: a number of devices with constraints and affinities.
+/// A number of devices with constraints and affinities.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RequestedDevice {
@@ -36,7 +36,7 @@ pub struct RequestedDevice {
     pub affinities: Option<Vec<Affinity>>,
 }
 
-/// `NetworkResource` of the wire: network mode and ports of a group.
+/// Network mode and ports of a group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NetworkResource {
@@ -56,7 +56,7 @@ pub struct NetworkResource {
     pub dynamic_ports: Option<Vec<Port>>,
 }
 
-/// `DNSConfig` of the wire: DNS settings in the network namespace.
+/// DNS settings in the network namespace.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DnsConfig {
@@ -65,7 +65,7 @@ pub struct DnsConfig {
     pub options: Option<Vec<Str>>,
 }
 
-/// `Port` of the wire: a labelled static or dynamic port.
+/// A labelled static or dynamic port.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Port {
@@ -75,7 +75,7 @@ pub struct Port {
     pub host_network: Str,
 }
 
-/// `AllocatedResources` of the wire: resources granted to an allocation.
+/// Resources granted to an allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedResources {
@@ -84,7 +84,7 @@ pub struct AllocatedResources {
     pub shared: AllocatedSharedResources,
 }
 
-/// `AllocatedTaskResources` of the wire: resources granted to one task.
+/// Resources granted to one task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedTaskResources {
@@ -94,7 +94,7 @@ pub struct AllocatedTaskResources {
     pub devices: Option<Vec<AllocatedDeviceResource>>,
 }
 
-/// `AllocatedCpuResources` of the wire: granted CPU shares in MHz and cores.
+/// Granted CPU shares in MHz and cores.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedCpuResources {
@@ -102,7 +102,7 @@ pub struct AllocatedCpuResources {
     pub reserved_cores: Option<Vec<u64>>,
 }
 
-/// `AllocatedMemoryResources` of the wire: granted memory in MiB.
+/// Granted memory in MiB.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedMemoryResources {
@@ -112,7 +112,7 @@ pub struct AllocatedMemoryResources {
     pub memory_max_mb: i64,
 }
 
-/// `AllocatedDeviceResource` of the wire: granted devices of one group.
+/// Granted devices of one group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedDeviceResource {
@@ -124,7 +124,7 @@ pub struct AllocatedDeviceResource {
     pub device_ids: Option<Vec<Str>>,
 }
 
-/// `AllocatedSharedResources` of the wire: resources that the tasks of an allocation share.
+/// Resources that the tasks of an allocation share.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedSharedResources {
@@ -134,7 +134,7 @@ pub struct AllocatedSharedResources {
     pub ports: Option<Vec<AllocatedPortMapping>>,
 }
 
-/// `AllocatedPortMapping` of the wire: a port of the node mapped into the allocation.
+/// A port of the node mapped into the allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedPortMapping {

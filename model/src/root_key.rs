@@ -8,7 +8,7 @@ use crate::{RootKeyId, RootKeyState, Sealed, Str};
 /// The only algorithm of root keys.
 pub const ROOT_KEY_ALGORITHM: &str = "aes256-gcm";
 
-/// `RootKeyMeta` of the wire: id, algorithm and state of a root key.
+/// Metadata of a root key: id, algorithm and state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RootKeyMeta {

@@ -11,7 +11,7 @@ use crate::{EvalId, JobId, JobKey, NamespaceName, Str};
 /// Number of events kept per group; the oldest ones are dropped.
 pub const SCALING_EVENTS_MAX: usize = 20;
 
-/// `ScalingEvent` of the wire: one change of a count, or one message.
+/// A scaling event: one change of a group's count, or one message about it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingEvent {
@@ -27,7 +27,7 @@ pub struct ScalingEvent {
     pub create_index: u64,
 }
 
-/// `JobScalingEvents` of the wire: the newest events of each group, newest first.
+/// The newest scaling events of each group of a job, newest first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobScalingEvents {

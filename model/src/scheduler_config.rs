@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SchedulerAlgorithm;
 
-/// `SchedulerConfiguration` of the wire: algorithm, preemption, memory oversubscription and pauses.
+/// Configuration of the scheduler: algorithm, preemption, memory oversubscription and pauses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct SchedulerConfiguration {
@@ -17,7 +17,7 @@ pub struct SchedulerConfiguration {
     pub modify_index: u64,
 }
 
-/// `PreemptionConfig` of the wire: preemption by scheduler type.
+/// Preemption by scheduler type.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct PreemptionConfig {

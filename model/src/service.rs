@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ConsulConnect, Dur, Str};
 
-/// `Service` of the wire: name, provider, port, tags and checks of a service.
+/// A service in a job: name, provider, port, tags and checks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Service {
@@ -28,7 +28,7 @@ pub struct Service {
     pub provider: Str,
 }
 
-/// `ServiceCheck` of the wire: a health check of a service.
+/// A health check of a service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ServiceCheck {
@@ -63,7 +63,7 @@ pub struct ServiceCheck {
     pub on_update: Str,
 }
 
-/// `CheckRestart` of the wire: restart of a task whose check fails.
+/// Restart of a task whose check fails.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CheckRestart {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllocId, JobId, JobKey, NamespaceName, NodeId, Str};
 
-/// `ServiceRegistration` of the wire: address, port and tags of one instance of a service.
+/// A registered instance of a service: address, port and tags.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ServiceRegistration {

@@ -28,7 +28,7 @@ macro_rules! words {
                 match self { $($name::$variant => $word),* }
             }
 
-            /// The variant of a word of the wire; `None` for an unknown word.
+            /// The variant of Nomad's word; `None` for an unknown word.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some($name::$variant),)* _ => None }
             }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Affinity, Constraint, Dur, Resources, RestartPolicy, ScalingPolicy, Service, Str};
 
-/// `Task` of the wire: driver, configuration, resources and blocks of one program.
+/// A task: one program with its driver, configuration, resources and blocks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Task {
@@ -40,7 +40,7 @@ pub struct Task {
     pub identity: Option<WorkloadIdentity>,
 }
 
-/// `LogConfig` of the wire: number and size of a task's log files.
+/// Number and size of a task's log files.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct LogConfig {
@@ -50,7 +50,7 @@ pub struct LogConfig {
     pub disabled: bool,
 }
 
-/// `TaskArtifact` of the wire: a file to fetch before the task starts.
+/// A file to fetch before the task starts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskArtifact {
@@ -61,7 +61,7 @@ pub struct TaskArtifact {
     pub relative_dest: Str,
 }
 
-/// `Template` of the wire: a file rendered from keys, secrets and services.
+/// A file rendered from keys, secrets and services.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Template {
@@ -83,7 +83,7 @@ pub struct Template {
     pub err_missing_key: bool,
 }
 
-/// `ChangeScript` of the wire: a script to run when a template changes.
+/// A script to run when a template changes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ChangeScript {
@@ -93,7 +93,7 @@ pub struct ChangeScript {
     pub fail_on_error: bool,
 }
 
-/// `WaitConfig` of the wire: bounds of the wait for stable template data.
+/// Bounds of the wait for stable template data.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct WaitConfig {
@@ -101,7 +101,7 @@ pub struct WaitConfig {
     pub max: Option<Dur>,
 }
 
-/// `Vault` of the wire: the task's Vault policies and the reaction to a new token.
+/// The task's Vault policies and the reaction to a new token.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Vault {
@@ -113,7 +113,7 @@ pub struct Vault {
     pub change_signal: Str,
 }
 
-/// `WorkloadIdentity` of the wire: where the task's identity token is exposed.
+/// Exposure of the task's identity token: in its environment, in a file, or not at all.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct WorkloadIdentity {
@@ -121,14 +121,14 @@ pub struct WorkloadIdentity {
     pub file: bool,
 }
 
-/// `DispatchPayloadConfig` of the wire: the file that receives the dispatch payload.
+/// The file that receives the dispatch payload.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DispatchPayloadConfig {
     pub file: Str,
 }
 
-/// `TaskLifecycleConfig` of the wire: start of a task before, after or beside the main tasks.
+/// Start of a task before, after or beside the main tasks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskLifecycleConfig {
@@ -161,7 +161,7 @@ impl TaskPhase {
     }
 }
 
-/// `VolumeMount` of the wire: the path at which a volume appears in the task.
+/// A volume in a task, with the path at which it appears there.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VolumeMount {
@@ -171,7 +171,7 @@ pub struct VolumeMount {
     pub propagation_mode: Str,
 }
 
-/// `TaskCSIPluginConfig` of the wire: id and kind of the CSI plugin that the task runs.
+/// Id and kind of the CSI plugin that the task runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskCsiPluginConfig {

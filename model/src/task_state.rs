@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Blob, Dur, Str, TaskRunState, Time};
 
-/// `TaskState` of the wire: state, restarts and events of a task.
+/// State, restarts and events of a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskState {
@@ -22,7 +22,7 @@ pub struct TaskState {
     pub task_handle: Option<TaskHandle>,
 }
 
-/// `TaskEvent` of the wire: one event in the life of a task.
+/// One event in the life of a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskEvent {
@@ -55,7 +55,7 @@ pub struct TaskEvent {
     pub generic_source: Str,
 }
 
-/// `TaskHandle` of the wire: driver state from which a running task is recovered.
+/// Handle of a running task: driver state from which it is recovered.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskHandle {

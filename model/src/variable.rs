@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NamespaceName, RootKeyId, Sealed, Str};
 
-/// `VariableMetadata` of the wire: the fields of a variable that are readable without decryption. Times are Unix
-/// nanoseconds.
+/// Metadata of a variable: the fields that are readable without decryption.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VariableMetadata {
@@ -20,7 +19,7 @@ pub struct VariableMetadata {
     pub modify_time: i64,
 }
 
-/// `VariableData` of the wire: the items, encrypted.
+/// A variable's items, encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VariableData {
@@ -31,7 +30,7 @@ pub struct VariableData {
     pub key_id: RootKeyId,
 }
 
-/// A variable in its stored form, `VariableEncrypted` of the wire.
+/// A variable in its stored form: metadata, and items as ciphertext.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Variable {
@@ -41,7 +40,7 @@ pub struct Variable {
     pub encrypted: VariableData,
 }
 
-/// `VariablesQuota` of the wire: total size of a namespace's variables.
+/// Total size of a namespace's variables.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct VariablesQuota {

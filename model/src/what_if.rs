@@ -29,7 +29,7 @@ pub enum Supposition {
     Configure(SchedulerConfiguration),
 }
 
-/// `WhatIf` of the wire: the difference between a state and the same state after hypothetical changes.
+/// The difference between a state and the same state after hypothetical changes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct WhatIf {
@@ -41,7 +41,7 @@ pub struct WhatIf {
     pub nodes: Vec<NodeOutcome>,
 }
 
-/// `JobOutcome` of the wire: what would become of one job.
+/// Outcome of one job: its allocations after the hypothetical changes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobOutcome {
@@ -60,7 +60,7 @@ pub struct JobOutcome {
     pub blocked: BTreeMap<Str, BlockedGroup>,
 }
 
-/// `AllocOutcome` of the wire: one allocation of an outcome.
+/// One allocation of an outcome.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocOutcome {
@@ -79,7 +79,7 @@ pub struct AllocOutcome {
     pub preempted: bool,
 }
 
-/// `BlockedGroup` of the wire: a group without room, with the dimensions that ran out.
+/// A group without room, with the dimensions that ran out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct BlockedGroup {
@@ -88,7 +88,7 @@ pub struct BlockedGroup {
     pub metric: AllocMetric,
 }
 
-/// `NodeOutcome` of the wire: how many allocations would come to and leave one node.
+/// How many allocations would come to and leave one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeOutcome {

@@ -244,7 +244,7 @@ fn origin(origin: Origin) -> Str {
     }
 }
 
-/// Converts a value of the wire to a JSON document.
+/// Converts a MessagePack value to a JSON document.
 fn json(value: &RawValue) -> Result<Bytes, RpcError> {
     let value: serde_json::Value = value.read().map_err(|error| RpcError::remote(error.on_wire(0)))?;
     serde_json::to_vec(&value).map(Bytes::from).map_err(|error| RpcError::remote(error.to_string()))

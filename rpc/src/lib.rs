@@ -21,7 +21,7 @@ pub use message::{AllocReport, CSI_RETRYABLE};
 pub use node::*;
 pub use server::*;
 
-/// Error of a call, as the caller sees it. The text is part of the wire: agents match on its contents.
+/// Error of a call, as the caller sees it. The text does not change: agents match on its contents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
     /// The other side refused or failed, with this text.

@@ -84,7 +84,7 @@ impl Scores {
     }
 }
 
-/// Counts the results of a search for a node, in the words of the wire.
+/// Counts the results of a search for a node, in Nomad's words.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     metric: AllocMetric,

@@ -23,7 +23,7 @@ impl Serialize for Span {
     }
 }
 
-/// `ACLToken` of the wire, with its lifetime encoded as `T`.
+/// An ACL token without its secret; its lifetime is encoded as `T`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TokenView<'a, T = Span> {
@@ -92,7 +92,7 @@ impl<'a> TokenView<'a> {
     }
 }
 
-/// `ACLTokenListStub` of the wire: the stored token without its secret.
+/// An ACL token in lists: the stored token without its secret.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TokenStub<'a> {
@@ -130,7 +130,7 @@ impl<'a> TokenStub<'a> {
     }
 }
 
-/// `ACLPolicyListStub` of the wire.
+/// An ACL policy in lists, without its rules.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PolicyStub<'a> {
@@ -149,7 +149,7 @@ impl<'a> PolicyStub<'a> {
     }
 }
 
-/// `ACLPolicy` of the wire: its rules as text and in parsed form.
+/// An ACL policy: its rules as text and in parsed form.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PolicyView<'a> {
@@ -181,7 +181,7 @@ impl<'a> PolicyView<'a> {
     }
 }
 
-/// `OneTimeToken` of the wire, for its creator. It holds its secret, so it does not print.
+/// A one-time token, for its creator. It holds its secret, so it does not print.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OneTimeTokenView {
@@ -207,7 +207,7 @@ impl OneTimeTokenView {
     }
 }
 
-/// `OneTimeTokenUpsertResponse` of the wire.
+/// Answer to the creation of a one-time token.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OneTimeTokenUpsertResponse {
@@ -217,7 +217,7 @@ pub struct OneTimeTokenUpsertResponse {
     pub index: u64,
 }
 
-/// `OneTimeTokenExchangeResponse` of the wire.
+/// Answer to the exchange of a one-time token: the ACL token that it stands for.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OneTimeTokenExchangeResponse<'a> {
@@ -227,7 +227,7 @@ pub struct OneTimeTokenExchangeResponse<'a> {
     pub index: u64,
 }
 
-/// `ACLAuthMethod` of the wire, with its client secret redacted.
+/// An auth method with its client secret redacted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AuthMethodView<'a> {
@@ -246,7 +246,7 @@ pub struct AuthMethodView<'a> {
     modify_index: u64,
 }
 
-/// `ACLAuthMethodConfig` of the wire, with its client secret redacted.
+/// Settings of an auth method with its client secret redacted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AuthMethodConfigView<'a> {

@@ -101,7 +101,7 @@ impl LegacyResources {
     }
 }
 
-/// `AllocListStub` of the wire. No field is omitted except resources.
+/// An allocation in lists. No field is omitted except resources.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AllocStub<'a> {

@@ -16,7 +16,7 @@ use crate::responses::QueryMeta;
 #[derive(Debug)]
 pub struct CsiVolumeView(pub DenormalizedVolume);
 
-/// `CSIVolume` of the wire.
+/// A volume as one answer shows it: the row, and the fields derived from its claims and its plugin.
 #[derive(Debug, Serialize)]
 #[serde(rename = "CSIVolume", rename_all = "PascalCase")]
 struct Shown<'a> {
@@ -173,7 +173,7 @@ pub enum CsiVolumeCreated {
     Updated(CsiVolumeUpdated),
 }
 
-/// `CSIVolumeCreateResponse` of the wire.
+/// Answer to the creation of volumes: those that the storage provider made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CsiVolumeCreateResponse {
@@ -184,7 +184,7 @@ pub struct CsiVolumeCreateResponse {
     pub meta: QueryMeta,
 }
 
-/// `CSIVolListStub` of the wire.
+/// A volume in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CsiVolumeStub<'a> {
@@ -242,7 +242,7 @@ impl<'a> CsiVolumeStub<'a> {
     }
 }
 
-/// `CSIPlugin` of the wire: the row, and the allocations of its instances.
+/// A plugin: the row, and the allocations of its instances.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CsiPluginView<'a> {
@@ -253,7 +253,7 @@ pub struct CsiPluginView<'a> {
     pub allocations: Option<Vec<AllocStub<'a>>>,
 }
 
-/// `CSIPluginListStub` of the wire.
+/// A plugin in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CsiPluginStub<'a> {
@@ -287,7 +287,7 @@ impl<'a> CsiPluginStub<'a> {
     }
 }
 
-/// `CSIVolumeRegisterRequest` and `CSIVolumeCreateRequest` of the wire.
+/// Body of the registration and of the creation of volumes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSIVolumeRegisterRequest", rename_all = "PascalCase")]
 pub struct CsiVolumeRegisterRequest {
@@ -351,7 +351,7 @@ impl CsiVolumeRequest {
     }
 }
 
-/// `CSISnapshotCreateRequest` of the wire.
+/// Body of the creation of snapshots.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSISnapshotCreateRequest", rename_all = "PascalCase")]
 pub struct CsiSnapshotCreateRequest {
@@ -409,7 +409,7 @@ pub struct CsiSnapshotView {
     pub parameters: (),
 }
 
-/// `CSISnapshotCreateResponse` and `CSISnapshotListResponse` of the wire.
+/// Answer to the creation of snapshots, and one page of a list of them.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CsiSnapshotsResponse {

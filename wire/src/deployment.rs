@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use songline_model::Str;
 
-/// `DeploymentPauseRequest` of the wire.
+/// Body that pauses or resumes a deployment.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentPauseRequest {
@@ -14,7 +14,7 @@ pub struct DeploymentPauseRequest {
     pub pause: bool,
 }
 
-/// `DeploymentAllocHealthRequest` of the wire.
+/// Body that sets the health of allocations of a deployment.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentAllocHealthRequest {
@@ -29,7 +29,7 @@ pub struct DeploymentAllocHealthRequest {
     pub unhealthy_allocation_ids: Option<Vec<Str>>,
 }
 
-/// `DeploymentUnblockRequest` of the wire.
+/// Body that unblocks a deployment that waits for another region.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentUnblockRequest {
@@ -38,7 +38,7 @@ pub struct DeploymentUnblockRequest {
     pub deployment_id: Str,
 }
 
-/// `DeploymentPromoteRequest` of the wire.
+/// Body that promotes a deployment's canaries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DeploymentPromoteRequest {

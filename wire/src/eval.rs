@@ -19,7 +19,7 @@ impl<'a> EvalView<'a> {
     }
 }
 
-/// `EvaluationStub` of the wire.
+/// An evaluation without its related ones, as other evaluations name it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct EvalStub<'a> {
@@ -74,7 +74,7 @@ impl<'a> EvalStub<'a> {
     }
 }
 
-/// `EvalDeleteRequest` of the wire.
+/// Body that deletes evaluations, by id or by filter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct EvalDeleteRequest {

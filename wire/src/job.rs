@@ -8,7 +8,7 @@ use songline_model::{Blob, Job, JobDiff, JobStatus, JobSubmission, JobSummary, M
 
 use crate::responses::QueryMeta;
 
-/// `JobListStub` of the wire.
+/// A job in lists, with its summary.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobStub<'a> {
@@ -98,7 +98,7 @@ fn literal_block(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `JobVersionsResponse` of the wire.
+/// Answer of `job/ID/versions`: the kept versions, and their differences if asked for.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobVersionsResponse<'a> {
@@ -111,7 +111,7 @@ pub struct JobVersionsResponse<'a> {
     pub meta: QueryMeta,
 }
 
-/// `JobRegisterRequest` of the wire.
+/// Body of the registration of a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobRegisterRequest {
@@ -135,7 +135,7 @@ pub struct JobRegisterRequest {
     pub namespace: Str,
 }
 
-/// `JobPlanRequest` of the wire.
+/// Body of the dry run of a registration.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobPlanRequest {
@@ -151,7 +151,7 @@ pub struct JobPlanRequest {
     pub namespace: Str,
 }
 
-/// `JobValidateRequest` of the wire.
+/// Body of the validation of a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobValidateRequest {
@@ -161,7 +161,7 @@ pub struct JobValidateRequest {
     pub region: Str,
 }
 
-/// `JobsParseRequest` of the wire.
+/// Body of `jobs/parse`: a job file and its variables.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobsParseRequest {
@@ -177,7 +177,7 @@ pub struct JobsParseRequest {
     pub canonicalize: bool,
 }
 
-/// `JobEvaluateRequest` of the wire.
+/// Body of a forced evaluation of a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobEvaluateRequest {
@@ -188,7 +188,7 @@ pub struct JobEvaluateRequest {
     pub eval_options: EvalOptions,
 }
 
-/// `EvalOptions` of the wire.
+/// Options of a forced evaluation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct EvalOptions {
@@ -196,7 +196,7 @@ pub struct EvalOptions {
     pub force_reschedule: bool,
 }
 
-/// `JobRevertRequest` of the wire.
+/// Body that goes back to an earlier version of a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobRevertRequest {
@@ -209,7 +209,7 @@ pub struct JobRevertRequest {
     pub enforce_prior_version: Option<u64>,
 }
 
-/// `JobStabilityRequest` of the wire.
+/// Body that marks a version of a job as stable or not.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobStabilityRequest {
@@ -222,7 +222,7 @@ pub struct JobStabilityRequest {
     pub stable: bool,
 }
 
-/// `JobDispatchRequest` of the wire.
+/// Body that dispatches a parameterized job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobDispatchRequest {
@@ -239,7 +239,7 @@ pub struct JobDispatchRequest {
     pub id_prefix_template: Str,
 }
 
-/// `ScalingRequest` of the wire.
+/// Body that scales a group, or records a scaling event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingRequest {
@@ -257,7 +257,7 @@ pub struct ScalingRequest {
     pub namespace: Str,
 }
 
-/// `JobScaleStatus` of the wire.
+/// Answer of `job/ID/scale`: counts and scaling events of every group.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobScaleStatus<'a> {
@@ -276,7 +276,7 @@ pub struct JobScaleStatus<'a> {
     pub task_groups: BTreeMap<&'a str, GroupScaleStatus<'a>>,
 }
 
-/// `TaskGroupScaleStatus` of the wire.
+/// Counts and scaling events of one group.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct GroupScaleStatus<'a> {

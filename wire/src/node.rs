@@ -24,7 +24,7 @@ impl<'a> NodeView<'a> {
     }
 }
 
-/// `NodeListStub` of the wire.
+/// A node in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeStub<'a> {
@@ -96,7 +96,7 @@ fn host(addr: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// `NodeUpdateDrainRequest` of the wire.
+/// Body that starts, changes or ends the drain of a node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeUpdateDrainRequest {
@@ -108,7 +108,7 @@ pub struct NodeUpdateDrainRequest {
     pub meta: Option<BTreeMap<Str, Str>>,
 }
 
-/// `DrainSpec` of the wire.
+/// Deadline of a drain, and whether it spares system jobs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainSpec {
@@ -118,7 +118,7 @@ pub struct DrainSpec {
     pub ignore_system_jobs: bool,
 }
 
-/// `NodeUpdateEligibilityRequest` of the wire.
+/// Body that makes a node eligible or ineligible for new allocations.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeUpdateEligibilityRequest {

@@ -1,4 +1,4 @@
-//! JSON form of a quota's use: `QuotaUsage` of the wire.
+//! JSON form of a quota's use, Nomad's `QuotaUsage`.
 
 use std::collections::BTreeMap;
 

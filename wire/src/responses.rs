@@ -8,7 +8,7 @@ use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, 
 
 use crate::alloc::AllocStub;
 
-/// `QueryMeta` of the wire, as part of answers.
+/// Metadata of a read in the body of an answer.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct QueryMeta {
@@ -37,7 +37,7 @@ pub struct WriteMeta {
     pub index: u64,
 }
 
-/// `JobRegisterResponse` of the wire.
+/// Answer to the registration, scaling and evaluation of a job.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobRegisterResponse {
@@ -89,7 +89,7 @@ impl Serialize for JobDeregisterResponse {
     }
 }
 
-/// `JobPlanResponse` of the wire.
+/// Answer to the dry run of a registration.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobPlanResponse<'a> {
@@ -112,7 +112,7 @@ pub struct JobPlanResponse<'a> {
     pub index: u64,
 }
 
-/// `PlanAnnotations` of the wire.
+/// Numbers of allocations that a plan would place, stop and update, by group.
 #[derive(Debug, Default, Serialize)]
 pub struct PlanAnnotationsView<'a> {
     /// Changes by group.
@@ -123,7 +123,7 @@ pub struct PlanAnnotationsView<'a> {
     pub preempted_allocs: Option<Vec<AllocStub<'a>>>,
 }
 
-/// `JobDispatchResponse` of the wire.
+/// Answer to a dispatch: the child job and its evaluation.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobDispatchResponse {
@@ -141,7 +141,7 @@ pub struct JobDispatchResponse {
     pub index: u64,
 }
 
-/// `JobValidateResponse` of the wire.
+/// Answer to the validation of a job.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobValidateResponse {
@@ -155,7 +155,7 @@ pub struct JobValidateResponse {
     pub warnings: String,
 }
 
-/// `NodeUpdateResponse` of the wire.
+/// Answer to a change of a node: its evaluations, heartbeat and servers.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeUpdateResponse {
@@ -185,7 +185,7 @@ pub struct NodeUpdateResponse {
     pub meta: QueryMeta,
 }
 
-/// `NodeServerInfo` of the wire.
+/// Address and version of a server, as nodes learn it.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeServerInfo {
@@ -202,7 +202,7 @@ pub struct NodeServerInfo {
     pub datacenter: String,
 }
 
-/// `NodeDrainUpdateResponse` and `NodeEligibilityUpdateResponse` of the wire.
+/// Answer to a change of drain or eligibility.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeChangeResponse {
@@ -217,7 +217,7 @@ pub struct NodeChangeResponse {
     pub index: u64,
 }
 
-/// `DeploymentUpdateResponse` of the wire.
+/// Answer to a change of a deployment.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeploymentUpdateResponse {

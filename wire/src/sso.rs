@@ -194,7 +194,7 @@ pub struct BindingRuleBody {
     _modify_index: u64,
 }
 
-/// `ACLLoginRequest` of the wire.
+/// Body of a login with a JSON web token.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "ACLLoginRequest", rename_all = "PascalCase")]
 pub struct LoginBody {
@@ -204,7 +204,7 @@ pub struct LoginBody {
     pub region: String,
 }
 
-/// `ACLOIDCAuthURLRequest` of the wire.
+/// Body that asks for the address at which an OIDC login begins.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "ACLOIDCAuthURLRequest", rename_all = "PascalCase")]
 pub struct AuthUrlBody {
@@ -215,7 +215,7 @@ pub struct AuthUrlBody {
     pub region: String,
 }
 
-/// `ACLOIDCCompleteAuthRequest` of the wire.
+/// Body that completes an OIDC login.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "ACLOIDCCompleteAuthRequest", rename_all = "PascalCase")]
 pub struct CompleteAuthBody {
@@ -229,14 +229,14 @@ pub struct CompleteAuthBody {
     pub region: String,
 }
 
-/// `ACLOIDCAuthURLResponse` of the wire.
+/// Answer with the address at which an OIDC login begins.
 #[derive(Debug, Serialize)]
 pub struct AuthUrlView {
     #[serde(rename = "AuthURL")]
     pub auth_url: String,
 }
 
-/// `ACLAuthMethodStub` of the wire: the public part of a method.
+/// An auth method in lists: its public part.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AuthMethodStub<'a> {
@@ -263,7 +263,7 @@ impl<'a> AuthMethodStub<'a> {
     }
 }
 
-/// `ACLBindingRuleListStub` of the wire.
+/// A binding rule in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct BindingRuleStub<'a> {

@@ -32,7 +32,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/metrics", "", Capability::Anyone, |call| Box::pin(metrics(call)));
 }
 
-/// `Member` of the wire.
+/// A server in the answer of `agent/members`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Member {

@@ -29,7 +29,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     }
 }
 
-/// `AutopilotConfiguration` of the wire: the row with its durations as strings.
+/// JSON form of the autopilot configuration: durations are strings.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ConfigView {
@@ -128,7 +128,7 @@ async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError
     call.plain(&(written.outcome != Outcome::Cas(false)))
 }
 
-/// `OperatorHealthReply` of the wire.
+/// Answer of `autopilot/health`: the cluster's health, and that of each server.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct HealthReply {
@@ -137,7 +137,7 @@ struct HealthReply {
     servers: Vec<ServerHealth>,
 }
 
-/// `ServerHealth` of the wire.
+/// Health of one server in the answer of `autopilot/health`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ServerHealth {

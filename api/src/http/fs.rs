@@ -276,7 +276,7 @@ fn origin<S: Server>(call: &Call<S>) -> Result<Origin, ApiError> {
     }
 }
 
-/// `StreamFrame` of the wire.
+/// A piece of a file, or a change of it, in a framed stream.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct FrameView<'a> {

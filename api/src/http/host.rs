@@ -29,7 +29,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/host", "", Capability::Agent(Access::Read), |call| Box::pin(host(call)));
 }
 
-/// `HostData` of the wire.
+/// Facts of an agent's machine, for support.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct HostData {
@@ -42,7 +42,7 @@ pub(crate) struct HostData {
     disk: BTreeMap<String, DiskUsage>,
 }
 
-/// `DiskUsage` of the wire.
+/// Size and use of one disk, in bytes and percent.
 #[derive(Debug, Serialize)]
 struct DiskUsage {
     #[serde(rename = "DiskMB")]
@@ -51,7 +51,7 @@ struct DiskUsage {
     used_mb: u64,
 }
 
-/// `HostDataResponse` of the wire: the data, and the id of the requested agent.
+/// Answer of `agent/host`: the data, and the id of the requested agent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct HostDataResponse<T> {

@@ -129,7 +129,7 @@ async fn list_keys<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Err(if call.id().is_empty() { no_keyring() } else { resource_not_found() })
 }
 
-/// `KeyringRequest` of the wire.
+/// Body of a change of the gossip keyring, which is only checked: there is no such keyring.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct KeyringRequest {

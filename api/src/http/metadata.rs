@@ -20,7 +20,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Post, "/v1/client/metadata", "", Capability::Node(Access::Write), |call| Box::pin(apply(call)));
 }
 
-/// `NodeMetaApplyRequest` of the wire.
+/// Body of a change of a node's dynamic metadata; null removes a key.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct NodeMetaApplyRequest {

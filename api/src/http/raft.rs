@@ -26,7 +26,7 @@ fn no_such_method() -> ApiError {
     ApiError::not_found("Invalid method")
 }
 
-/// `RaftConfigurationResponse` of the wire.
+/// Answer of `raft/configuration`: the members of consensus.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ConfigurationResponse {
@@ -35,7 +35,7 @@ struct ConfigurationResponse {
     index: u64,
 }
 
-/// `RaftServer` of the wire.
+/// One member of consensus.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct RaftServer {

@@ -26,7 +26,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, root, "{}", Capability::Anyone, |_| Box::pin(std::future::ready(Err(ApiError::method()))));
 }
 
-/// `KeyringRotateRootKeyResponse` of the wire.
+/// Answer to a rotation: the new root key.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct RotateResponse<'a> {

@@ -24,7 +24,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/scaling/policy/", "{}", read_policy, |call| Box::pin(read(call)));
 }
 
-/// `ScalingPolicyListStub` of the wire.
+/// A scaling policy in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct PolicyStub<'a> {

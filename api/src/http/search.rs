@@ -185,7 +185,7 @@ impl Sight<'_> {
     }
 }
 
-/// `SearchRequest` of the wire.
+/// Body of a search for prefixes of ids and names.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct SearchRequest {
@@ -194,7 +194,7 @@ struct SearchRequest {
     namespace: Str,
 }
 
-/// `SearchResponse` and `FuzzySearchResponse` of the wire.
+/// Answer of both searches: matches by context, and the contexts whose list was cut off.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct SearchResponse<M: Serialize> {

@@ -39,7 +39,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Delete, root, "{}", TAKE_BACK, |call| Box::pin(delete(call)));
 }
 
-/// `ServiceRegistrationListStub` of the wire.
+/// Services of one namespace in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct NamespaceServices<'a> {
@@ -47,7 +47,7 @@ struct NamespaceServices<'a> {
     services: Vec<ServiceStub<'a>>,
 }
 
-/// `ServiceRegistrationStub` of the wire.
+/// Name and tags of a service in lists.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ServiceStub<'a> {

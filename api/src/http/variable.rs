@@ -53,7 +53,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 #[serde(transparent)]
 struct Items(BTreeMap<String, String>);
 
-/// `VariableDecrypted` of the wire.
+/// A variable with its decrypted items, in requests and answers.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct VariableView<'a> {

@@ -21,14 +21,14 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/what-if", "", Capability::Filtered, |call| Box::pin(ask(call)));
 }
 
-/// `WhatIfRequest` of the wire.
+/// Body of a what-if question: hypothetical changes, made in order.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Question {
     changes: Vec<Change>,
 }
 
-/// `WhatIfChange` of the wire: exactly one of the fields.
+/// One hypothetical change: exactly one of the fields.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Change {

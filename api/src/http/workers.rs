@@ -19,7 +19,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/agent/schedulers/config", "", write, |call| Box::pin(set(call)));
 }
 
-/// `AgentSchedulerWorkersInfo` of the wire.
+/// Answer of `agent/schedulers`: the workers of this server.
 #[derive(Serialize)]
 struct WorkersInfo<'a> {
     server_id: &'a str,
@@ -35,7 +35,7 @@ struct WorkerInfo<'a> {
     workload_status: &'static str,
 }
 
-/// `AgentSchedulerWorkerConfigResponse` of the wire.
+/// Answer of `agent/schedulers/config`: number of workers, and the evaluation types that they take.
 #[derive(Serialize)]
 struct ConfigResponse<'a> {
     server_id: &'a str,
@@ -43,7 +43,7 @@ struct ConfigResponse<'a> {
     enabled_schedulers: &'a [&'static str],
 }
 
-/// `AgentSchedulerWorkerConfigRequest` of the wire. An answer may be sent back unchanged, so its server id is
+/// Body of a change of the workers. An answer may be sent back unchanged, so its server id is
 /// accepted and ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "AgentSchedulerWorkerConfigRequest")]

@@ -12,7 +12,7 @@ const REBALANCE_MIN: Dur = Dur::from_mins(5);
 /// Largest rate of nodes that reconnect to one server because of rebalancing, per second.
 const NODES_PER_SERVER_AND_SECOND: u64 = 64;
 
-/// No server is known. The text is part of the wire: nodes that read it use a shorter delay.
+/// No server is known. Nodes that read exactly this text use a shorter delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no servers")]
 pub struct NoServers;

@@ -375,13 +375,13 @@ fn page(entries: i32) -> Result<i32, Refused> {
     if entries < 0 { Err(Refused::Request("MaxEntries cannot be negative".to_owned())) } else { Ok(entries) }
 }
 
-/// Reads a range of the wire.
+/// Reads a capacity range from a request.
 pub(super) fn range(of: &RawValue) -> Result<Option<CapacityRange>, Refused> {
     let range: Option<CsiCapacityRange> = of.read().map_err(|error| Refused::Request(error.to_string()))?;
     capacity(range.unwrap_or_default())
 }
 
-/// A range of the wire; `None` is any capacity.
+/// A capacity range as requests have it; `None` is any capacity.
 fn capacity(range: CsiCapacityRange) -> Result<Option<CapacityRange>, Refused> {
     let CsiCapacityRange { required_bytes, limit_bytes } = range;
     let wrong = |text: &str| Err(Refused::Request(text.to_owned()));

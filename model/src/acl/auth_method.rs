@@ -18,7 +18,7 @@ kinds!(
     TokenLocality { Local = "local", Global = "global" }
 );
 
-/// `ACLAuthMethod` of the wire: an external identity provider with the settings of its logins.
+/// An external identity provider with the settings of its logins.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclAuthMethod {
@@ -39,7 +39,7 @@ pub struct AclAuthMethod {
     pub modify_index: u64,
 }
 
-/// `ACLAuthMethodConfig` of the wire: keys, accepted issuers and audiences, leeways and claim mappings.
+/// Settings of an auth method: keys, accepted issuers and audiences, leeways and claim mappings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclAuthMethodConfig {

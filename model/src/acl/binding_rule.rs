@@ -13,7 +13,7 @@ kinds!(
     AclBindKind { Role = "role", Policy = "policy", Management = "management" }
 );
 
-/// `ACLBindingRule` of the wire: grants a role, a policy or management to the logins that match its selector.
+/// A rule that grants a role, a policy or management to the logins that match its selector.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclBindingRule {

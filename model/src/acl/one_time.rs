@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::SecretId;
 use crate::{AccessorId, Dur, Time};
 
-/// `OneTimeToken` of the wire: a secret, the token that it stands for and its expiry.
+/// A one-time token: a secret, the ACL token that it stands for, and its expiry.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct OneTimeToken {

@@ -7,7 +7,7 @@ use super::{DESCRIPTION_BYTES_MAX, is_acl_name};
 use crate::job::Errors;
 use crate::{Blob, JobId, NamespaceName, Str};
 
-/// `ACLPolicy` of the wire: named rules that tokens, roles and workloads refer to.
+/// Named rules that tokens, roles and workloads refer to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclPolicy {
@@ -23,7 +23,7 @@ pub struct AclPolicy {
     pub modify_index: u64,
 }
 
-/// `JobACL` of the wire: selects the workloads of a namespace, a job, a group or a task.
+/// Workloads that a policy applies to: those of a namespace, a job, a group or a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobAcl {

@@ -7,7 +7,7 @@ use super::{DESCRIPTION_BYTES_MAX, is_acl_name};
 use crate::job::Errors;
 use crate::{Blob, RoleId, Str};
 
-/// `ACLRole` of the wire: a named list of policies.
+/// A named list of policies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclRole {
@@ -23,7 +23,7 @@ pub struct AclRole {
     pub modify_index: u64,
 }
 
-/// `ACLRolePolicyLink` of the wire: the name of a policy that a role includes.
+/// The name of a policy that a role includes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclRolePolicyLink {

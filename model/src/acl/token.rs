@@ -15,7 +15,7 @@ kinds!(
     AclTokenKind { Client = "client", Management = "management" }
 );
 
-/// `ACLToken` of the wire. This row's JSON has no secret; a response for an authorised reader adds it from
+/// An ACL token. This row's JSON has no secret; a response for an authorised reader adds it from
 /// `secret_id`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
@@ -43,7 +43,7 @@ pub struct AclToken {
     pub modify_index: u64,
 }
 
-/// `ACLTokenRoleLink` of the wire: a role that a token has.
+/// A role that a token has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AclTokenRoleLink {

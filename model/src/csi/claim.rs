@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiClaimState, CsiHealth, CsiVolume, CsiVolumeCapability};
 use crate::{AllocId, NodeId, Str};
 
-/// `CSIVolumeClaim` of the wire: an allocation's right to use a volume, with the state of its release.
+/// An allocation's right to use a volume, with the state of its release.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIVolumeClaim", rename_all = "PascalCase")]
 pub struct CsiVolumeClaim {

@@ -9,7 +9,7 @@ use crate::{
     AllocId, CsiInfo, CsiPluginId, Job, JobId, JobKey, JobSummary, JobType, NamespaceName, NodeId, Str, Task, TaskGroup,
 };
 
-/// `CSIPlugin` of the wire, without the allocations, which its instances name.
+/// A CSI plugin, without the allocations, which its instances name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename = "CSIPlugin", rename_all = "PascalCase")]
 pub struct CsiPlugin {
@@ -38,7 +38,7 @@ pub struct CsiPlugin {
 /// Jobs by namespace and id.
 pub type JobDescriptions = BTreeMap<NamespaceName, BTreeMap<JobId, JobDescription>>;
 
-/// `JobDescription` of the wire: a job that runs instances of the plugin.
+/// A job that runs instances of the plugin.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobDescription {

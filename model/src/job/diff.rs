@@ -30,7 +30,7 @@ pub enum DiffType {
     Edited,
 }
 
-/// `JobDiff` of the wire: differences between two versions of a job.
+/// Differences between two versions of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobDiff {
@@ -43,7 +43,7 @@ pub struct JobDiff {
     pub task_groups: Option<Vec<TaskGroupDiff>>,
 }
 
-/// `TaskGroupDiff` of the wire: differences of a task group.
+/// Differences of a task group.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TaskGroupDiff {
@@ -56,7 +56,7 @@ pub struct TaskGroupDiff {
     pub updates: Option<std::collections::BTreeMap<Str, u64>>,
 }
 
-/// `TaskDiff` of the wire: differences of a task.
+/// Differences of a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TaskDiff {
@@ -68,7 +68,7 @@ pub struct TaskDiff {
     pub annotations: Option<Vec<Str>>,
 }
 
-/// `ObjectDiff` of the wire: differences of a nested object.
+/// Differences of a nested object.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ObjectDiff {
@@ -79,7 +79,7 @@ pub struct ObjectDiff {
     pub objects: Option<Vec<ObjectDiff>>,
 }
 
-/// `FieldDiff` of the wire: old and new value of one field.
+/// Old and new value of one field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FieldDiff {

@@ -59,7 +59,7 @@ to_controller! {
     ControllerListSnapshots: false,
 }
 
-/// `CapacityRange` of the wire, in bytes; 0 is any.
+/// Smallest and largest capacity of a volume, in bytes; 0 is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CsiCapacityRange {

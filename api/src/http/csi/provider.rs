@@ -162,7 +162,7 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     Ok(written_with_meta(call.propose(command).await?.index))
 }
 
-/// `CSIVolumeExternalListResponse` of the wire.
+/// One page of a storage provider's own list of volumes.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct External {

@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Server;
 
-/// `PeriodicForceResponse` of the wire.
+/// Answer to a forced launch of a periodic job: the evaluation that it made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ForceResponse {

@@ -23,7 +23,7 @@ const TERM_BYTES_MIN: usize = 2;
 /// Largest number of matches per context in an answer: the best of all matches.
 const MATCHES_MAX: usize = 100;
 
-/// `FuzzySearchRequest` of the wire.
+/// Body of a search for a part of a name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct FuzzySearchRequest {
@@ -33,7 +33,7 @@ struct FuzzySearchRequest {
     namespace: Str,
 }
 
-/// `FuzzyMatch` of the wire.
+/// A name that matches, with the path of ids that leads to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct FuzzyMatch {
