@@ -66,7 +66,7 @@ impl UiSettings {
         POLICY.iter().map(directive).collect::<Vec<_>>().join("; ")
     }
 
-    /// What the page shows of its settings, in the shape of the block in `agent/self`. It is answered to every caller.
+    /// Settings that the page shows, in the shape of the block in `agent/self`. It is answered to every caller.
     pub fn shown(&self) -> Value {
         json!({
             "Consul": { "BaseUIURL": self.consul_url },

@@ -75,7 +75,7 @@ pub struct Answer {
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    /// Where requests go, without a slash at the end.
+    /// Address that requests go to, without a slash at the end.
     base: String,
     setup: Setup,
 }
@@ -273,7 +273,7 @@ pub(crate) fn plain() -> Result<reqwest::Client, String> {
     builder.build().map_err(|error| because(&error))
 }
 
-/// Where requests go: a socket, or a host whose certificate may have another name.
+/// Target of requests: a socket, or a host whose certificate may have another name.
 fn place(builder: reqwest::ClientBuilder, setup: &Setup) -> Result<(reqwest::ClientBuilder, String), String> {
     let address = setup.address.trim_end_matches('/');
     if let Some(path) = address.strip_prefix("unix://") {

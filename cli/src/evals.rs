@@ -6,7 +6,7 @@ mod eval;
 
 use crate::Entry;
 
-/// What the commands about one deployment take.
+/// Arguments of the commands about one deployment.
 const ONE: &str = "This command takes one argument: <deployment id>";
 
 pub(crate) const COMMANDS: &[Entry] = &[

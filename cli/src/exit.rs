@@ -36,7 +36,7 @@ pub struct Failure {
     kind: Kind,
 }
 
-/// What is printed beside the message.
+/// Text printed beside the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,

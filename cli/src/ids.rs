@@ -5,11 +5,11 @@ use serde_json::Value;
 use crate::client::{Client, text, with_query};
 use crate::exit::{Exit, Failure, Tried};
 
-/// What a prefix is looked up among, and how misses are told.
+/// Objects among which a prefix is looked up, and the texts of misses.
 pub struct Kind<'k> {
     /// Route of the list: `/v1/allocations`.
     pub list: &'k str,
-    /// What was tried, in failed requests: `Error querying allocation`.
+    /// Beginning of the error of a failed request: `Error querying allocation`.
     pub tried: &'k str,
     /// Noun of `No NOUN(s) with prefix or id "p" found`.
     pub noun: &'k str,

@@ -32,7 +32,7 @@ pub struct JobFile {
 pub struct ReadJob {
     /// The job in the form of the HTTP API.
     pub job: Value,
-    /// What the server keeps about its source.
+    /// Source and variables, which the server keeps.
     pub submission: Value,
 }
 

@@ -10,7 +10,7 @@ mod status;
 
 use crate::Entry;
 
-/// What the commands about one pool take.
+/// Arguments of the commands about one pool.
 const POOL: &str = "This command takes one argument: <node-pool>";
 
 pub(crate) const COMMANDS: &[Entry] = &[

@@ -14,7 +14,7 @@ pub struct Page {
     /// Most items of an answer.
     #[arg(long)]
     pub per_page: Option<i64>,
-    /// Where the page begins: printed with the page before.
+    /// Token at which the page begins: printed with the page before.
     #[arg(long)]
     pub page_token: Option<String>,
 }

@@ -36,7 +36,7 @@ rules! {
     OWN_NAME = r#"(?m)(?:^|(?<=[\s'"`]))songline(?= [a-z-])"#;
 }
 
-/// What a session knows when it normalises.
+/// Facts that a session knows when it normalises.
 pub struct Known<'s> {
     pub dir: &'s str,
     pub address: &'s str,

@@ -47,7 +47,7 @@ pub struct Plan<'p> {
     pub parts: Parts<'p>,
 }
 
-/// What agents use beside themselves.
+/// Parts that agents use beside themselves.
 #[derive(Clone)]
 pub struct Parts<'p> {
     /// `DOCKER_HOST` of the container engine, if one runs.

@@ -6,7 +6,7 @@ use super::lists::items;
 use crate::client::text;
 use crate::out::{Colour, paint};
 
-/// What is shown beside the changes.
+/// Details shown beside the changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shown {
     /// Unchanged parts, and the content of added and removed tasks, too.

@@ -57,7 +57,7 @@ pub(crate) struct Restart {
     job: String,
 }
 
-/// What the flags say.
+/// Choices that the flags make.
 struct Plan {
     /// Size of a batch: a number, or a percentage.
     size: (u64, bool),

@@ -1,4 +1,4 @@
-//! What a state made of an archive does not have, counted while the records are read.
+//! Contents of an archive that the state made of it does not have, counted while the records are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
