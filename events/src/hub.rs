@@ -347,6 +347,7 @@ impl Shared {
     fn settled(&self) -> u64 {
         match self.inbox.settled() {
             Some(index) => index,
+            // Entries are being encoded. The newest of the tail is a lower bound, and it can be read.
             None => self.tail.lock().last_index(),
         }
     }
@@ -395,6 +396,9 @@ impl Shared {
         self.wake_those_ahead();
     }
 
+    /// Wakes the subscribers that wait for an entry which has just passed. A subscriber is counted before it looks once
+    /// more (`Subscription::caught_up`), and the index has passed before the count is read here: with `SeqCst` at least
+    /// one of the two sees the other, so no subscriber sleeps over its entry.
     fn wake_those_ahead(&self) {
         if self.ahead.load(Ordering::SeqCst) > 0 {
             self.news.send_modify(|news| news.index = news.index.max(self.settled()));

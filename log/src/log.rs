@@ -201,6 +201,8 @@ impl<S: StateMachine> Log<S> {
         if !matches!(*self.inner.failure.borrow(), Some(Failure::Disk { .. })) {
             return Err(OpenError::Start("the disk of the log has not failed".to_owned()));
         }
+        // The old run lets go of the files before the new one reads them. The failure is cleared last: proposals are
+        // refused until the new run can take them.
         self.running().stop(&self.inner.config).await?;
         let running = Running::start(&self.inner.config, &self.inner.transport, &self.inner.outlook, state).await?;
         self.inner.running.store(Arc::new(running));
@@ -286,7 +288,9 @@ impl<S: StateMachine> Log<S> {
             return Err(ProposeError::TooLong { bytes: command.len(), bytes_max: PAYLOAD_BYTES_MAX });
         }
         let closed = |_| ProposeError::Stopped("the log is shut down".to_owned());
+        // Turns are given in the order of the calls. Without the bound, a slow disk would fill the memory.
         let _turn = self.inner.turns.acquire().await.map_err(closed)?;
+        // Checked with the turn: the disk may have failed during the wait.
         self.check()?;
         self.running().node.propose(command, term).await
     }

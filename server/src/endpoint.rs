@@ -28,6 +28,8 @@ impl Servers for Core {
         let id = node.id;
         let (command, needs_evals) = nodes::registration(&self.view(), node, self.now()).map_err(RpcError::remote)?;
         let index = self.propose_as(Actor::Node(id), None, command).await?;
+        // An entry of its own, because it is made from the row as applied. A leader that is lost in between leaves the
+        // evaluations to the next one, which looks for overlooked nodes (`effects::look_if_overlooked`).
         if needs_evals {
             self.propose_node_evals(id, Cause::new(index, Kind::NodeRegister)).await?;
         }
@@ -47,6 +49,7 @@ impl Servers for Core {
         let deadline = deadline(&query);
         let mut allocs_before = None;
         loop {
+            // Registered before the view is taken: a change between the two wakes the query.
             let watch = self.watches().register(&[WatchKey::NodeOrders(from.id)]);
             let view = self.view();
             if view.node(from.id).is_some_and(|node| node.secret_id != from.secret) {

@@ -70,6 +70,7 @@ impl Core {
 
     /// Returns once the leader differs from `known`.
     pub(super) async fn leader_other_than(&self, known: &Leader) {
+        // All four are subscribed before the first look: a change between look and wait is not missed.
         let (mut leadership, mut members) = (self.log().leadership(), self.log().members());
         let (mut failures, mut hearsay) = (self.log().failures(), self.connections.cluster.hearsay());
         while self.leader() == *known {

@@ -134,7 +134,7 @@ impl LeaderState {
         (state, Queues { plans: plan_queue, updates: update_queue })
     }
 
-    /// The current term. Set once every entry of earlier terms is applied and the leader's machines are filled.
+    /// The current term. Set once every entry of earlier terms is applied; the machines are filled right after.
     pub(super) fn term(&self) -> Option<Arc<LeadershipTerm>> {
         self.term.borrow().clone().filter(|term| !term.is_over())
     }
@@ -213,6 +213,7 @@ async fn follow(core: Arc<Core>, mut reactions: Reactions, mut told: Told) {
                 end(&core, &term).await;
                 tell(&mut told, Err(ProposeError::NoLeader));
             }
+            // From outside only a shutdown ends a term: `over` is a child of the server's token.
             () = term.over() => {
                 end(&core, &term).await;
                 return;
@@ -257,6 +258,8 @@ async fn rule(
     lead::establish(core, term).await?;
     tracing::info!(term = term.raft_term(), "this server leads");
     core.metrics.at.raft_leader.add_one();
+    // Published before the queues and machines are filled: a worker that asks in between finds the queues disabled and
+    // waits for `work`, a heartbeat sets a deadline that filling sets anew, and changes wait in `reactions`.
     core.leader.term.send_replace(Some(Arc::clone(term)));
     let leader = lead::Leader::begin(core, term);
     super::work::start(core, term);
@@ -270,6 +273,9 @@ async fn rule(
 }
 
 /// Ends a term: its loops stop, its queues are emptied (the tables still have everything), its plans are refused.
+///
+/// In this order: without `over`, a loop could propose between the last two steps; without the term, nobody fills the
+/// queues again; and the next term may begin only when the outcome of every proposal is known or in the log.
 async fn end(core: &Core, term: &LeadershipTerm) {
     term.over.cancel();
     let ruled = core.leader.term.send_replace(None).is_some();
@@ -290,7 +296,7 @@ impl Core {
         self.term().is_some()
     }
 
-    /// The current term. Set once every entry of earlier terms is applied and the leader's machines are filled.
+    /// The current term. Set once every entry of earlier terms is applied; the machines are filled right after.
     pub(crate) fn term(&self) -> Option<Arc<LeadershipTerm>> {
         self.leader.term()
     }
@@ -303,6 +309,8 @@ impl Core {
     ) -> Result<(Written, Duration), ProposeError> {
         let write = async {
             tokio::select! {
+                // The end of the term counts first. Then the outcome of the write is unknown to its caller, and the
+                // next term finds it in the log.
                 biased;
                 () = term.over() => Err(ProposeError::NoLeader),
                 written = self.write_in_term(Some(term.raft_term()), proposal) => written,

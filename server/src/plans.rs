@@ -29,7 +29,8 @@ struct Waiting {
     done: oneshot::Sender<Result<PlanResult, Failure>>,
 }
 
-/// Sender of schedulers' plans.
+/// Sender of schedulers' plans. The queue has no bound of its own: each worker of the cluster waits for the result of
+/// its plan before it makes another.
 #[derive(Debug)]
 pub(crate) struct PlanQueue {
     queue: mpsc::UnboundedSender<Waiting>,
@@ -70,7 +71,8 @@ pub(crate) fn start(core: &Arc<Core>, receiver: PlanReceiver) {
     }
 }
 
-/// The plan that is being written, and the state as it will be after it.
+/// The plan that is being written, and the state as it will be after it. `after` is a guess until the write has
+/// succeeded: other entries may come before the plan's.
 struct Outstanding {
     raft_term: u64,
     writing: JoinHandle<Option<u64>>,
@@ -188,12 +190,14 @@ async fn judge(
             signer.sign(alloc);
         }
     });
+    // Two plans are never written at once. The command is made on the view that has the one before, because its rows
+    // start from the stored ones: only the check of the nodes ran ahead.
     pipeline.settle().await;
     let newest = view_at(core, pipeline.last_index).await?;
     result.ineligible_nodes.retain(|id| newest.node(*id).is_some());
     let command = applier::command(&newest, plan, &result, placed, now, || core.fresh_eval());
     let mut after = State::clone(&newest);
-    // The log would refuse the same command.
+    // The log would refuse the same command, one sync later.
     songline_projections::apply_optimistically(&mut after, &command, now).map_err(|refusal| refusal.to_string())?;
     let cause = newest.eval(plan.eval_id).map(|eval| Cause::new(eval.modify_index, Kind::EvalUpdate));
     Ok(Verdict::Accepted { result, command: Box::new(command), cause, after: Box::new(after) })

@@ -19,7 +19,7 @@ struct Waiting {
     done: oneshot::Sender<Result<u64, RpcError>>,
 }
 
-/// Sender of updates.
+/// Sender of updates. The queue has no bound of its own: a node reports again only after the answer to its last report.
 #[derive(Debug)]
 pub(crate) struct Updates {
     queue: mpsc::UnboundedSender<Waiting>,
@@ -52,7 +52,8 @@ pub(crate) async fn run(core: Weak<Core>, mut queue: UpdateQueue) {
             batch.push(more);
         }
         let Some(core) = core.upgrade() else { return };
-        // The next batch is gathered while this one is being written.
+        // The next batch is gathered while this one is being written. A node waits for its answer before it reports
+        // again, so two batches do not have reports of one allocation that could overtake each other.
         tokio::spawn(async move {
             let (entry, dropped) = reports::entry(&core.view(), reports(&mut batch), core.now(), || core.fresh_eval());
             if dropped > 0 {

@@ -125,6 +125,7 @@ fn place(core: &Core, worker: &Worker) -> Place {
 
 /// Returns when the worker's place may have changed.
 async fn until_elsewhere(core: &Core, worker: &Worker) {
+    // Subscribed before the place is looked at once more: a change between the two ends the wait.
     let (mut terms, mut members) = (core.leader.term.subscribe(), core.log().members());
     members.mark_unchanged();
     let leader = core.leader();
@@ -249,7 +250,8 @@ async fn work(core: &Arc<Core>, source: &impl Source, worker: &Worker, delivered
     let eval = &delivered.eval;
     worker.does(Doing::WaitingForView);
     let mut view = wait(core, delivered.needed).await?;
-    // The row may have changed while the evaluation waited; a terminal one needs no work.
+    // The row may have changed while the evaluation waited: cancelled by a newer one of its job, or finished by a
+    // worker whose answer was lost. A terminal one needs no work.
     let current = view.eval(eval.id).unwrap_or_else(|| Arc::clone(eval));
     if current.status.is_terminal() {
         return Ok(());

@@ -180,6 +180,7 @@ impl<S: StateMachine> Node<S> {
         };
         sent.map_err(|fatal| stopped::<S>(&fatal))?;
         let answered = tokio::select! {
+            // An answer that is there counts, even when the leader is cut off at the same moment.
             biased;
             answered = rx => answered,
             // Without a majority the answer may never come, so the wait ends when the leader is cut off.

@@ -51,6 +51,7 @@ impl std::fmt::Debug for Queue {
 
 impl Queue {
     pub fn push(&self, change: Change) {
+        // The writer takes all changes at once, so that only the first one after that has to wake it.
         let mut waiting = self.waiting.lock();
         let was_empty = waiting.is_empty();
         waiting.push(change);
@@ -139,6 +140,8 @@ impl Writer {
         (self.durable != self.marked && self.check().is_ok()).then_some(self.config.mark_after_idle)
     }
 
+    /// Carries out changes in the order of the calls. Appends in a row share groups; any other change first writes the
+    /// appends before it, so that what is on disk was the log at some moment.
     fn carry_out_all(&mut self, changes: Vec<Change>) -> ControlFlow<()> {
         if changes.is_empty() {
             let outcome = self.mark();
@@ -223,6 +226,7 @@ impl Writer {
         }
         file.write_all_at(&self.buffer, start)?;
         file.sync_data()?;
+        // The segment ends behind the group only now: nobody reads from the file what a power cut may still take.
         self.durable = Mark { edge: Edge::after(last.position), chain };
         let mut state = self.shared.state.lock();
         let segment = state.segments.last_mut().expect("room_for left a segment");
@@ -254,6 +258,7 @@ impl Writer {
             }
             None => (self.durable.edge, 0),
         };
+        // Readers go on while the file is made. Only this thread changes the list of segments.
         drop(state);
         let header = Header { nonce: self.nonce, start, chain, created_ms: self.disk.now_ms() };
         let segment = Segment::create(self.disk.as_ref(), &self.dir, header, self.config.segment_bytes)?;
@@ -294,6 +299,7 @@ impl Writer {
 
     fn purge(&mut self, floor: Edge) -> io::Result<()> {
         let begin = self.shared.state.lock().begin;
+        // First the floor: after a crash files below it are leftovers, whereas missing files above it would be damage.
         self.floor_file.save(&encode_floor(floor, begin))?;
         if floor.next >= self.durable.edge.next {
             // The whole log goes. Later entries start a new chain in a new segment.

@@ -149,6 +149,8 @@ impl Own {
     /// Like [`Source::submit`].
     pub(crate) async fn submit_of(&self, id: EvalId, token: Token, plan: Plan) -> Result<PlanResult, Failure> {
         let core = &self.core;
+        // The timeout rests while the plan waits: a full plan queue must not have the evaluation delivered again, which
+        // would add a second plan to the queue.
         core.queues().broker.pause_nack(id, token).map_err(|error| error.to_string())?;
         let answer = core.submit_plan(&self.term, plan).await;
         core.queues().broker.reset_nack(id, token, core.pace()).map_err(|error| error.to_string())?;
@@ -190,6 +192,7 @@ impl Source for Own {
         let core = &self.core;
         let until = tokio::time::Instant::now() + self.wait;
         loop {
+            // Enabled before the queues are looked at: `notify_waiters` leaves no permit for a later waiter.
             let woken = core.leader.work.notified();
             tokio::pin!(woken);
             woken.as_mut().enable();
