@@ -11,8 +11,6 @@ import time
 import urllib.error
 import urllib.request
 
-import nomad
-
 # Bounds everything that is waited for, in seconds. A debug build on a busy machine is slow.
 WITHIN = 60
 
@@ -20,7 +18,7 @@ WITHIN = 60
 class Agent:
     """A running agent with a server and a node."""
 
-    def __init__(self, acl=False):
+    def __init__(self, acl=False, **more):
         self.dir = tempfile.mkdtemp(prefix="clients-python")
         ports = free_ports(3)
         self.port = ports[0]
@@ -33,6 +31,7 @@ class Agent:
         }
         if acl:
             config["acl"] = {"enabled": True}
+        config.update(more)
         path = os.path.join(self.dir, "agent.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
@@ -59,8 +58,18 @@ class Agent:
         with open(self.log.name, encoding="utf-8") as file:
             return file.read()
 
+    def ask(self, method, path, body=None):
+        """A request, and the JSON of its answer."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data, method=method)
+        with urllib.request.urlopen(request, timeout=WITHIN) as answer:
+            return json.load(answer)
+
     def client(self, **options):
         """A client of it."""
+        # Imported here: the tests of other people's programs do without the package.
+        import nomad
+
         return nomad.Nomad(host="127.0.0.1", port=self.port, **{"timeout": WITHIN, **options})
 
     def stop(self):
