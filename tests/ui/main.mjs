@@ -43,7 +43,9 @@ async function tell(name, story, agent) {
   // The content policy stays in force for the page; axe comes in beside it.
   const context = await browser.newContext({ viewport: { width: 1360, height: 860 }, bypassCSP: false });
   if (files) {
-    await context.route((url) => url.pathname.startsWith('/ui/') && !url.pathname.endsWith('.json'), fromDisk);
+    await context.route((url) => url.pathname.startsWith('/ui/') && !url.pathname.endsWith('.json'),
+      // A page may be left while its files are on their way.
+      (route) => fromDisk(route).catch(() => {}));
   }
   const page = await context.newPage();
   // Long enough for a machine that builds something beside.

@@ -74,7 +74,7 @@ function Side() {
   const open = useSignal(menu);
   const secret = useSignal(token);
   return html`<aside class=${`side ${open ? 'open' : ''}`} id="side">
-    <${Link} class="brand" to="/"><img src="/ui/icon.svg" alt="" />Songline<${Label} /><//>
+    <${Link} class="brand" to="/"><img src="/ui/icon.svg" alt="" />Songline<//><${Label} />
     ${MENU.map(([title, items]) => html`<h3 id=${`menu-${title}`}>${title}</h3><nav aria-labelledby=${`menu-${title}`}>
       ${items.map(([path, name, topic]) => html`<${Link} to=${`/${path}`} aria-current=${path === here ? 'page'
         : undefined}>

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 
 import { until } from '../agent.mjs';
-import { LOOP, sees, visit } from '../look.mjs';
+import { LOOP, isAccessible, sees, visit } from '../look.mjs';
+import { missing, run } from '../plugin.mjs';
 
 export const cluster = {
   async 'the node is made ineligible on its page'({ page, agent }) {
@@ -82,6 +83,37 @@ export const cluster = {
     await page.getByRole('button', { name: 'Delete the pool' }).click();
     await page.waitForURL(/\/places$/);
     await until('no pool', async () => (await agent.get('/v1/node/pools')).every((pool) => pool.Name !== 'gpu'));
+  },
+
+  async 'a volume and its plugin are shown, a snapshot is made, and both are deleted'({ page, agent, axe }) {
+    const why = missing();
+    if (why !== '') {
+      console.log(`     skipped: ${why}`);
+      return;
+    }
+    await run(agent);
+    await until('a healthy plugin', async () => {
+      const disk = (await agent.get('/v1/plugins?type=csi')).find((plugin) => plugin.ID === 'disk');
+      return disk?.ControllersHealthy === 1 && disk.NodesHealthy === 1;
+    }, 60_000);
+    await agent.ask('PUT', '/v1/volume/csi/data/create', { Volumes: [{ ID: 'data', Name: 'data', PluginID: 'disk',
+      RequestedCapabilities: [{ AccessMode: 'single-node-writer', AttachmentMode: 'file-system' }] }] });
+    await visit(page, agent, '/storage');
+    await page.getByRole('link', { name: 'disk' }).last().click();
+    await page.getByRole('row', { name: /controller healthy/ }).waitFor();
+    await isAccessible(page, axe, '/storage/plugins/disk');
+    await visit(page, agent, '/storage');
+    await page.getByRole('link', { name: 'data' }).click();
+    await sees(page, 'ext-data');
+    await page.getByRole('button', { name: 'Make a snapshot' }).click();
+    await page.getByRole('row', { name: /ready|yes/ }).getByRole('button', { name: 'Delete' }).click();
+    await isAccessible(page, axe, '/storage/volumes/data/default');
+    await page.getByRole('button', { name: 'Delete the snapshot' }).click();
+    await sees(page, 'None of this volume.');
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByRole('button', { name: 'Delete what is stored in it' }).click();
+    await page.waitForURL(/\/storage$/);
+    await sees(page, 'No volume is registered.');
   },
 
   async 'the scheduler is configured, and two operators do not overwrite each other'({ page, agent }) {

@@ -173,6 +173,12 @@ export const end = {
     await page.keyboard.type('storefr');
     await page.keyboard.press('Enter');
     await page.locator('h1', { hasText: 'storefront' }).waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('n');
+    await page.getByRole('row', { name: /quokka/ }).waitFor();
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await page.locator('h1', { hasText: 'quokka' }).waitFor();
     await page.keyboard.press('?');
     await page.getByRole('dialog').waitFor();
   },

@@ -1,6 +1,7 @@
 // Jobs, allocations and services on the page, beside what the API says of them.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 
 import { until } from '../agent.mjs';
 import { LOOP, sees, visit } from '../look.mjs';
@@ -37,6 +38,31 @@ export const work = {
     await until('three allocations', async () => (await agent.get('/v1/job/storefront/allocations')).length === 3);
     await page.getByRole('link', { name: 'Versions' }).click();
     await sees(page, 'Count: 2 → 3');
+  },
+
+  async 'canaries are shown and promoted, and an older version comes back'({ page, agent }) {
+    const update = { MaxParallel: 1, Canary: 1, HealthCheck: 'task_states', MinHealthyTime: 1e8, HealthyDeadline: 30e9,
+      ProgressDeadline: 60e9 };
+    const done = (version) => until(`version ${version}`, async () => {
+      const row = await agent.get('/v1/job/canary/deployment');
+      return row?.JobVersion === version && row.Status === 'successful';
+    });
+    await agent.run('canary', LOOP, { count: 2, Update: update });
+    await done(0);
+    await agent.run('canary', `true; ${LOOP}`, { count: 2, Update: update });
+    await visit(page, agent, '/jobs/canary@default');
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await sees(page, '1 canary waiting');
+    await page.locator('.tools.flat').getByText('healthy', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Promote canaries' }).click();
+    await done(1);
+    await page.getByRole('link', { name: 'Versions' }).click();
+    await page.getByRole('button', { name: 'Revert to this' }).click();
+    await page.getByRole('button', { name: 'Revert to version 0' }).click();
+    await sees(page, 'Version 2');
+    await until('the older command', async () => !(await agent.get('/v1/job/canary'))
+      .TaskGroups[0].Tasks[0].Config.args[1].startsWith('true;'));
   },
 
   async 'an edited job file is planned, then run'({ page, agent }) {
@@ -79,6 +105,13 @@ export const work = {
     await page.getByRole('link', { name: 'Files' }).click();
     await page.getByRole('button', { name: /^server\// }).click();
     await page.getByRole('button', { name: /^local\// }).waitFor();
+    await page.getByRole('button', { name: '‹ up' }).click();
+    await page.getByRole('button', { name: /^alloc\// }).click();
+    await page.getByRole('button', { name: /^logs\// }).click();
+    await page.getByRole('button', { name: /^server\.stdout/ }).click();
+    const [download] = await Promise.all([page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download' }).click()]);
+    assert.match(readFileSync(await download.path(), 'utf8'), /^line 1\n/);
   },
 
   async 'a command runs in a task, in a terminal, and ends with its code'({ page, agent }) {

@@ -21,6 +21,18 @@ export function Deployments() {
     columns=${[deployment.id, deployment.job, deployment.version, deployment.status, deployment.health, deployment.words, deployment.index]} /></section>`;
 }
 
+/** Canaries of a group, each with its health. @param {{ids: string[]}} props */
+function Canaries({ ids }) {
+  const allocs = useRows('Allocation');
+  if (ids.length === 0) return null;
+  return html`<div class="tools flat">${ids.map((id) => {
+    const row = allocs.get(id);
+    const healthy = row?.DeploymentStatus?.Healthy;
+    return html`<span key=${id} class="pair"><${Link} class="mono" to=${paths.alloc(id)}>${short(id)}<//>
+      <${Status} value=${healthy === true ? 'healthy' : healthy === false ? 'unhealthy' : row?.ClientStatus ?? 'pending'} /></span>`;
+  })}</div>`;
+}
+
 /** Progress of a deployment by group, and what one may do to it. @param {{deployment: Row}} props */
 export function Rollout({ deployment: row }) {
   const groups = Object.entries(/** @type {Record<string, Row>} */ (row.TaskGroups ?? {}));
@@ -43,7 +55,8 @@ export function Rollout({ deployment: row }) {
           'canaries')} ${group.Promoted ? 'promoted' : 'waiting'}` : ''}</span></div>
         <${Bar} label=${name} parts=${[{ name: 'healthy', count: group.HealthyAllocs },
           { name: 'unhealthy', count: group.UnhealthyAllocs },
-          { name: 'pending', count: Math.max(0, total - group.HealthyAllocs - group.UnhealthyAllocs) }]} /></div>`;
+          { name: 'pending', count: Math.max(0, total - group.HealthyAllocs - group.UnhealthyAllocs) }]} />
+        ${runs ? html`<${Canaries} ids=${group.PlacedCanaries ?? []} />` : null}</div>`;
     })}</div><//>`;
 }
 

@@ -7,7 +7,7 @@ import { byStatus, wanted } from '../parts/columns.js';
 import { FeedList } from '../parts/feed.js';
 import { nodeUse } from '../parts/use.js';
 import { Link, paths } from '../router.js';
-import { rate, useComputed, useList, useRows, versionOf } from '../store.js';
+import { feed, rate, useComputed, useList, useRows, versionOf } from '../store.js';
 import { counted, placementWords } from '../words.js';
 
 /** @typedef {Record<string, any>} Row */
@@ -97,12 +97,25 @@ function Room() {
       text=${`${used.memory} of ${total.memory} MiB`} /></div></div><//>`;
 }
 
+/** Span of the counts below the line of events. */
+const LATELY_MS = 60_000;
+
 function Rate() {
   const values = useSignal(rate);
+  const arrived = useSignal(feed);
+  /** @type {Map<string, number>} */
+  const topics = new Map();
+  for (const { topic, seen } of arrived) {
+    if (Date.now() - seen > LATELY_MS) break;
+    topics.set(topic, (topics.get(topic) ?? 0) + 1);
+  }
+  const words = [...topics].sort((a, b) => b[1] - a[1]).slice(0, 4).map(([topic, count]) => `${count} ${topic}`);
   const last = values.slice(-10).reduce((sum, value) => sum + value, 0) / 10;
   return html`<${Card} title="Events" aside=${html`<span class="dim">${last.toFixed(1)} a second</span>`}>
     <div class="body"><${Spark} values=${values}
-      label=${`${last.toFixed(1)} events a second in the last ten seconds`} /></div><//>`;
+      label=${`${last.toFixed(1)} events a second in the last ten seconds`} />
+      <small class="dim">${words.length === 0 ? 'None in the last minute.' : `In the last minute: ${words.join(', ')}.`}</small>
+    </div><//>`;
 }
 
 export function Overview() {

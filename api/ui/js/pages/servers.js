@@ -1,7 +1,7 @@
 //! Servers: membership, health and votes, long work, settings, snapshots and metrics. Most parts are in `servers/`.
 
-import { ApiError, useGet, write } from '../api.js';
-import { html, useMemo } from '../lib.js';
+import { ApiError, at, useGet, write } from '../api.js';
+import { html, useMemo, useSignal } from '../lib.js';
 import { Action, Card, Empty, Failed, Head, Meter, Pairs, Status, Tabs } from '../parts/basics.js';
 import { Table } from '../parts/table.js';
 import { versionOf } from '../store.js';
@@ -13,6 +13,7 @@ import { Snapshot } from './servers/snapshot.js';
 /** @typedef {Record<string, any>} Row */
 
 function Members() {
+  const isPast = useSignal(at) !== null;
   const version = useMemo(() => versionOf('AutopilotConfiguration'), []);
   const health = useGet('/v1/operator/autopilot/health', version, true);
   const raft = useGet('/v1/operator/raft/configuration', version, true);
@@ -23,6 +24,8 @@ function Members() {
   const transfer = (/** @type {Row} */ peer) => write('POST', `/v1/operator/raft/transfer-leadership?id=${peer.ID}`);
   const remove = (/** @type {Row} */ peer) => write('DELETE', `/v1/operator/raft/peer?id=${peer.ID}`);
   return html`<${Failed} error=${health.error?.denied ? health.error : null} />
+    ${isPast ? html`<div class="note">Members, health and long work are those of the present: the log does not have them.</div>`
+      : null}
     <${Card} title="Members" aside=${health.data ? html`<${Status} value=${health.data.Healthy ? 'healthy' : 'degraded'} />
       <span class="dim">${counted(health.data.FailureTolerance, 'server')} may fail</span>` : null}>
     ${health.error && !(health.error instanceof ApiError && health.error.denied) ? html`<${Failed} error=${health.error} />` : null}

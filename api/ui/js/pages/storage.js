@@ -1,7 +1,7 @@
 //! Volumes and the plugins that provide them: lists, a volume with its claims and snapshots, and a plugin with its nodes.
 
 import { useGet, write } from '../api.js';
-import { html, useMemo, useSignal } from '../lib.js';
+import { html, signal, useMemo, useSignal, useState } from '../lib.js';
 import { Action, Card, Empty, Failed, Head, Pairs, Status } from '../parts/basics.js';
 import { alloc } from '../parts/columns.js';
 import { Table } from '../parts/table.js';
@@ -79,25 +79,36 @@ function Volume({ id, space }) {
       ['Controllers', volume.ControllerRequired ? `${volume.ControllersHealthy} of ${volume.ControllersExpected} healthy` : ''],
       ['Topologies', (volume.Topologies ?? []).map((/** @type {Row} */ one) => Object.entries(one.Segments ?? {})
         .map(([key, value]) => `${key}=${value}`).join(' ')).join('; ')]]} /><//>
-    <${Snapshots} plugin=${volume.PluginID} volume=${volume} />`;
+    <${Snapshots} volume=${volume} />`;
 }
 
-/** @param {{plugin: string, volume: Row}} props */
-function Snapshots({ plugin, volume }) {
-  const version = useMemo(() => versionOf('CSIVolume'), []);
-  const got = useGet(`/v1/volumes/snapshot?plugin_id=${part(plugin)}&per_page=100`, version, true);
-  const rows = /** @type {Row[]} */ (got.data?.Snapshots ?? []).filter((row) =>
-    row.SourceVolumeID === volume.ID || row.ExternalSourceVolumeID === volume.ExternalID);
+/** Snapshots of a volume: those that the plugin lists, and those that were made here. @param {{volume: Row}} props */
+function Snapshots({ volume }) {
+  const plugin = part(volume.PluginID);
+  // Snapshots are the plugin's: no event tells of them.
+  const again = useMemo(() => signal(0), []);
+  const [made, setMade] = useState(/** @type {Row[]} */ ([]));
+  const got = useGet(`/v1/volumes/snapshot?plugin_id=${plugin}&per_page=100`, again, true);
+  const listed = /** @type {Row[]} */ (got.data?.Snapshots ?? []);
+  const rows = [...made, ...listed.filter((row) => (row.SourceVolumeID === volume.ID
+    || row.ExternalSourceVolumeID === volume.ExternalID) && made.every((other) => other.ID !== row.ID))];
   const make = () => write('PUT', `/v1/volumes/snapshot?namespace=${part(volume.Namespace)}`, { Snapshots: [
     { SourceVolumeID: volume.ID, Name: `${volume.ID}-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}` }] });
-  return html`<${Card} title="Snapshots" aside=${html`<${Action} run=${make}>Make a snapshot<//>`}>
-    ${got.error ? html`<${Empty}>The plugin lists none: ${got.error.message}<//>` : html`<${Table} label="Snapshots" rows=${rows}
-      id=${(/** @type {Row} */ row) => row.ID} empty="None of this volume." columns=${[
+  const remove = (/** @type {Row} */ row) => write('DELETE',
+    `/v1/volumes/snapshot?plugin_id=${plugin}&snapshot_id=${part(row.ID)}`);
+  const gone = (/** @type {Row} */ row) => {
+    setMade(made.filter((other) => other.ID !== row.ID));
+    again.value += 1;
+  };
+  return html`<${Card} title="Snapshots" aside=${html`<${Action} run=${make} done=${(/** @type {Row} */ answer) =>
+      setMade([...made, ...(answer?.Snapshots ?? [])])}>Make a snapshot<//>`}>
+    ${got.error ? html`<${Empty}>The plugin lists none: ${got.error.message}<//>` : null}
+    <${Table} label="Snapshots" rows=${rows} id=${(/** @type {Row} */ row) => row.ID} empty="None of this volume." columns=${[
       { name: 'Id', show: (row) => html`<span class="mono">${row.ID}</span>` },
       { name: 'Size', show: (row) => size(row.SizeBytes ?? 0), class: 'num' },
       { name: 'Ready', show: (row) => (row.IsReady ? 'yes' : 'not yet') },
-      { name: 'Deletion', class: 'num', show: (row) => html`<${Action} confirm="Delete the snapshot" run=${() =>
-        write('DELETE', `/v1/volumes/snapshot?plugin_id=${part(plugin)}&snapshot_id=${part(row.ID)}`)}>Delete<//>` }]} />`}<//>`;
+      { name: 'Deletion', class: 'num', show: (row) => html`<${Action} confirm="Delete the snapshot"
+        run=${() => remove(row)} done=${() => gone(row)}>Delete<//>` }]} /><//>`;
 }
 
 /** @param {{id: string}} props */

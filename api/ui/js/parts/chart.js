@@ -1,11 +1,14 @@
 //! Lines over time, drawn by uPlot. The words beside a line say the same as its newest point, or the one under the cursor.
 
 import { html, useEffect, useRef, useState } from '../lib.js';
+import { size as bytes } from '../words.js';
 import { colour, useChart, useColours } from './loaded.js';
 
 /** @typedef {{name: string, values: (number | null)[], show: (value: number) => string, of?: number}} Line */
 
 const HEIGHT_PX = 128;
+/** Distances of the marks of an axis that shows bytes. */
+const BYTE_STEPS = Array.from({ length: 46 }, (_, i) => 2 ** i);
 const COLOURS = ['accent', 'warn-bg', 'wait-bg', 'bad-bg'];
 
 /** Time of day in UTC. @param {number} seconds */
@@ -23,6 +26,7 @@ function options(lines, width) {
       [0, Math.max(top, (max ?? 0) * 1.1, 1e-9)] } },
     axes: [{ ...axis, size: 26, space: 80, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
       ticks.map(clock) }, { ...axis, size: 62, space: 34,
+      ...(lines[0].show === bytes ? { incrs: BYTE_STEPS } : {}),
       values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => lines[0].show(tick)) }],
     series: [{}, ...lines.map((_, i) => ({ stroke: colour(COLOURS[i % COLOURS.length]), width: 1.6,
       fill: lines.length === 1 ? `${colour('accent')}1f` : undefined, points: { show: false } }))],

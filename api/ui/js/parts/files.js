@@ -3,7 +3,7 @@
 import { at, request, useGet } from '../api.js';
 import { html, useEffect, useSignal, useState } from '../lib.js';
 import { size } from '../words.js';
-import { Card, Empty, Failed, Time } from './basics.js';
+import { Action, Card, Empty, Failed, Time } from './basics.js';
 
 /** Bytes of a file that are shown. */
 const SHOWN_BYTES = 200_000;
@@ -17,6 +17,14 @@ export function Files({ alloc }) {
   const space = `namespace=${encodeURIComponent(alloc.Namespace)}`;
   const list = useGet(past ? null
     : `/v1/client/fs/ls/${alloc.ID}?path=${encodeURIComponent(folder)}&${space}`, undefined, true);
+  const download = async (/** @type {string} */ path) => {
+    const response = await request(`/v1/client/fs/cat/${alloc.ID}?path=${encodeURIComponent(path)}&${space}`);
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(await response.blob());
+    link.download = path.slice(path.lastIndexOf('/') + 1);
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
   useEffect(() => {
     if (file === '') return undefined;
     const abort = new AbortController();
@@ -36,6 +44,8 @@ export function Files({ alloc }) {
       onClick=${() => (row.IsDir ? setFolder(`${folder}${row.Name}/`) : setFile(folder + row.Name))}>
       ${row.Name}${row.IsDir ? '/' : html` <small class="dim">${size(row.Size)} · <${Time}
         time=${row.ModTime} /></small>`}</button></li>`)}
-    </ul><//><${Card} title=${file === '' ? 'No file is chosen' : html`<span class="mono">${file}</span>`}>
-      <div class="body"><pre class="code" tabindex="0">${content}</pre></div><//></div>`;
+    </ul><//><${Card} title=${file === '' ? 'No file is chosen' : html`<span class="mono">${file}</span>`}
+      aside=${file === '' ? null : html`<${Action} run=${() => download(file)}>Download<//>`}><div class="body">
+      ${content.length >= SHOWN_BYTES ? html`<p class="dim">Only the beginning is shown.</p>` : null}
+      <pre class="code" tabindex="0" role="region" aria-label="Content of the file">${content}</pre></div><//></div>`;
 }

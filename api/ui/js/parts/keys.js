@@ -10,8 +10,9 @@ const help = signal(false);
 /** After `g`, the next key names a page. @type {Record<string, [string, string]>} */
 const PLACES = {
   o: ['/', 'overview'], j: ['/jobs', 'jobs'], a: ['/allocations', 'allocations'], n: ['/clients', 'nodes'],
-  d: ['/deployments', 'deployments'], v: ['/evaluations', 'evaluations'], e: ['/events', 'events'], s: ['/servers',
-    'servers'],
+  d: ['/deployments', 'deployments'], v: ['/evaluations', 'evaluations'], r: ['/services', 'services'],
+  s: ['/servers', 'servers'], l: ['/storage', 'volumes'], x: ['/variables', 'variables'], p: ['/places', 'namespaces and pools'],
+  k: ['/access', 'access'], e: ['/events', 'events'], c: ['/compare', 'compare'], u: ['/audit', 'audit'],
 };
 const SECOND_KEY_MS = 1200;
 

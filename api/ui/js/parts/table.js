@@ -23,7 +23,9 @@ const MARGIN = 12;
  */
 export function Table({ columns, rows, id, to, label, empty = 'Nothing here.', sort = '', down = false }) {
   const [order, setOrder] = useState({ name: sort, down });
-  const [chosen, choose] = useState(-1);
+  const [chosen, setChosen] = useState(-1);
+  // Keys come faster than effects run.
+  const walked = useRef(-1);
   const [sight, setSight] = useState({ from: 0, to: 60 });
   const body = useRef(/** @type {HTMLElement | null} */ (null));
   const by = columns.find((column) => column.name === order.name)?.by;
@@ -56,18 +58,20 @@ export function Table({ columns, rows, id, to, label, empty = 'Nothing here.', s
       if (event.target instanceof HTMLElement && event.target.closest('input, textarea, select, [role=dialog]')) return;
       if (event.metaKey || event.ctrlKey || event.altKey) return;
       if (event.key === 'j' || event.key === 'k') {
-        const next = Math.max(0, Math.min(sorted.length - 1, chosen + (event.key === 'j' ? 1 : -1)));
-        choose(next);
+        const next = Math.max(0, Math.min(sorted.length - 1, walked.current + (event.key === 'j' ? 1 : -1)));
+        walked.current = next;
+        setChosen(next);
         const top = (body.current?.getBoundingClientRect().top ?? 0) + next * ROW_PX;
         if (top < 140) window.scrollBy(0, top - 140);
         else if (top > window.innerHeight - 80) window.scrollBy(0, top - window.innerHeight + 80);
-      } else if (event.key === 'Enter' && chosen >= 0 && to !== undefined && event.target === document.body) {
-        go(to(sorted[chosen]));
+      } else if (event.key === 'Enter' && walked.current >= 0 && to !== undefined
+        && !(event.target instanceof HTMLElement && event.target.closest('a, button, summary'))) {
+        go(to(sorted[walked.current]));
       }
     };
     window.addEventListener('keydown', key);
     return () => window.removeEventListener('keydown', key);
-  }, [sorted, chosen, to]);
+  }, [sorted, to]);
 
   if (rows.length === 0) return html`<${Empty}>${empty}<//>`;
   const end = Math.min(sorted.length, sight.to);
