@@ -17,7 +17,6 @@ pub mod reconcile;
 pub mod reschedule;
 pub mod seed;
 mod system;
-pub mod unbuilt;
 pub mod what_if;
 
 pub use attempts::{Decision, Done, Scheduler, Step, schedule};

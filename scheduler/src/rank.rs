@@ -119,16 +119,6 @@ impl Metrics {
         }
     }
 
-    /// Counts these nodes as not allowed to run the group, for each of the reasons.
-    pub fn filtered_all(&mut self, nodes: usize, reasons: &[Str]) {
-        self.metric.nodes_evaluated += nodes as i64;
-        self.metric.nodes_filtered += nodes as i64;
-        for why in reasons {
-            // The reason is listed even when there is no node at all.
-            self.metric.constraint_filtered.get_or_insert_default().insert(why.clone(), nodes.max(1) as i64);
-        }
-    }
-
     /// Counts a node that has too little of a dimension.
     pub fn exhausted(&mut self, node: &Node, dimension: &str) {
         self.metric.nodes_exhausted += 1;

@@ -20,7 +20,6 @@ use crate::generic::update::in_place;
 use crate::planning;
 use crate::reconcile::{self, Stop, why};
 use crate::seed::Seed;
-use crate::unbuilt;
 use diff::{Diff, Scope, Wanted};
 
 /// Branches of the attempt's seed: ports, ids.
@@ -39,7 +38,6 @@ pub(crate) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
         eval,
         job,
         stack,
-        missing: live.map(|job| unbuilt::missing_of_groups(job)).unwrap_or_default(),
         decision: Decision { plan: planning::plan(view, job, eval), ..Decision::default() },
         desired: BTreeMap::new(),
         replaced: allocs.iter().filter(|alloc| is_replacement(alloc, eval)).count(),
@@ -62,8 +60,6 @@ struct Attempt<'a> {
     job: Option<&'a Arc<Job>>,
     /// `None`: the job is stopped or purged, so nothing is placed.
     stack: Option<Stack<'a>>,
-    /// Groups that use a feature which is not built, with the filter texts that name the features.
-    missing: BTreeMap<Str, Vec<Str>>,
     decision: Decision,
     desired: BTreeMap<Str, DesiredUpdates>,
     /// Number of replacements that earlier attempts of this evaluation placed.
@@ -130,7 +126,7 @@ impl Attempt<'_> {
                 planning::write(&mut self.decision.plan, Allocation::clone(&alloc), self.now);
                 continue;
             }
-            let restarts = self.restarts(job, group, &alloc);
+            let restarts = Self::restarts(job, group, &alloc);
             // An allocation that has ended need not be told about the new version, and needs no room for it.
             if alloc.terminal() && !restarts {
                 continue;
@@ -151,9 +147,8 @@ impl Attempt<'_> {
     }
 
     /// Whether the tasks of an allocation have to start anew under the new version of its group.
-    fn restarts(&self, job: &Job, group: &TaskGroup, alloc: &Allocation) -> bool {
-        let changes = |own: &Arc<Job>| self.missing.contains_key(&group.name) || tasks_updated(own, job, &group.name);
-        alloc.job.as_ref().is_none_or(changes)
+    fn restarts(job: &Job, group: &TaskGroup, alloc: &Allocation) -> bool {
+        alloc.job.as_ref().is_none_or(|own| tasks_updated(own, job, &group.name))
     }
 
     /// The row of an allocation under the new version of its group; `None`: there is no room for it on its node.
@@ -178,10 +173,7 @@ impl Attempt<'_> {
         let mut wanted = Vec::new();
         for alloc in replaced.into_iter().take(limit) {
             let Some(node) = alloc.node_id.and_then(|id| ready.get(&id)) else { continue };
-            // The old version runs on until the new one can be placed at all.
-            if !self.missing.contains_key(&alloc.task_group) {
-                self.end(&alloc, why::UPDATING);
-            }
+            self.end(&alloc, why::UPDATING);
             wanted.push(Wanted {
                 node: node.clone(),
                 group: alloc.task_group.clone(),

@@ -15,6 +15,12 @@ pub struct Ability {
 pub const ABILITIES: &[Ability] = &[
     Ability { name: "bridge", needed: |group| mode(group, |mode| mode == "bridge" || mode.starts_with("cni/")) },
     Ability { name: "check", needed: |group| checked(&group.services) || any(group, |task| checked(&task.services)) },
+    // Tasks that take part in the service mesh: proxies, gateways, and those that speak its protocol themselves.
+    Ability { name: "connect", needed: |group| any(group, |task| !task.kind.is_empty()) },
+    Ability {
+        name: "consul",
+        needed: |group| provided(&group.services) || any(group, |task| provided(&task.services)),
+    },
     Ability { name: "cores", needed: |group| asks(group, |asked| asked.cores > 0) },
     Ability { name: "csi_plugin", needed: |group| any(group, |task| task.csi_plugin_config.is_some()) },
     Ability { name: "csi_volume", needed: |group| volume(group, "csi") },
@@ -30,6 +36,7 @@ pub const ABILITIES: &[Ability] = &[
     Ability { name: "sticky", needed: |group| group.ephemeral_disk.as_ref().is_some_and(|disk| disk.sticky) },
     Ability { name: "task_network", needed: |group| asks(group, |asked| has(&asked.networks)) },
     Ability { name: "template", needed: |group| any(group, |task| has(&task.templates)) },
+    Ability { name: "vault", needed: |group| any(group, |task| task.vault.is_some()) },
     Ability { name: "volume", needed: |group| volume(group, "host") },
     Ability { name: "volume_mount", needed: |group| any(group, |task| has(&task.volume_mounts)) },
 ];
@@ -61,7 +68,12 @@ fn volume(group: &TaskGroup, kind: &str) -> bool {
     group.volumes.iter().flatten().any(|(_, request)| request.kind == kind)
 }
 
-/// Whether a service kept by the servers has checks. Services of other providers depend on the node.
+/// Whether a service is registered at the Consul agent of the node.
+fn provided(services: &Option<Vec<Service>>) -> bool {
+    services.iter().flatten().any(|service| service.provider == "consul")
+}
+
+/// Whether a service kept by the servers has checks. Those of Consul are run by Consul.
 fn checked(services: &Option<Vec<Service>>) -> bool {
     services.iter().flatten().any(|service| service.provider == "nomad" && has(&service.checks))
 }

@@ -19,7 +19,6 @@ use crate::rank::exhaust_resources;
 use crate::reconcile::{self, Placement, Reconciled, Reconciler, Stop, Update};
 use crate::reschedule;
 use crate::seed::Seed;
-use crate::unbuilt;
 
 /// Branches of the attempt's seed: order of the nodes, ids.
 const SEED_OF_NODES: u64 = 1;
@@ -35,13 +34,11 @@ pub(crate) fn run(view: &State, job: Option<&Arc<Job>>, eval: &Evaluation, seed:
     let tainted = reconcile::tainted(&allocs, |id| view.node(id));
     let stack = live.map(|job| Stack::new(view, job, seed.branch(SEED_OF_NODES)));
     let versions = if deployment.is_some() { view.job_versions(&eval.namespace, &eval.job_id) } else { Vec::new() };
-    let missing = live.map(|job| unbuilt::missing_of_groups(job)).unwrap_or_default();
     let mut attempt = Attempt {
         eval,
         job,
         stack,
         older: Older::new(view, &versions, seed),
-        missing,
         deployment: None,
         decision: Decision { plan: planning::plan(view, job, eval), ..Decision::default() },
         failed_versions: BTreeSet::new(),
@@ -73,7 +70,6 @@ struct Attempt<'a> {
     /// `None`: the job is stopped or purged, so nothing is placed.
     stack: Option<Stack<'a>>,
     older: Older<'a>,
-    missing: BTreeMap<Str, Vec<Str>>,
     /// The deployment of new allocations; `None` without one, or when this plan ends it.
     deployment: Option<Deployment>,
     decision: Decision,
@@ -85,9 +81,9 @@ struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     fn reconcile(&mut self, reconciler: Reconciler<'_>) -> Reconciled {
-        let (job, stack, missing, eval) = (self.job, &mut self.stack, &self.missing, self.eval);
+        let (job, stack, eval) = (self.job, &mut self.stack, self.eval);
         let mut update_of = |alloc: &Arc<Allocation>, group: &TaskGroup| match (job, stack.as_mut()) {
-            (Some(job), Some(stack)) => update_of(alloc, job, group, stack, missing.contains_key(&group.name), eval),
+            (Some(job), Some(stack)) => update_of(alloc, job, group, stack, eval),
             _ => Update::Ignore,
         };
         reconciler.run(&mut update_of, &mut self.seed)
@@ -201,18 +197,10 @@ impl<'a> Attempt<'a> {
                 exhaust_resources(first, group);
             }
             None => {
-                if !self.is_missing(version, group) {
-                    exhaust_resources(&mut metric, group);
-                }
+                exhaust_resources(&mut metric, group);
                 self.decision.failed.insert(group.name.clone(), metric);
             }
         }
-    }
-
-    /// Features that the current version of a group uses and that are not built. Older versions run already.
-    fn is_missing(&self, version: &Version<'_>, group: &TaskGroup) -> bool {
-        let is_current = self.job.is_some_and(|job| job.version == version.job.version);
-        is_current && self.missing.contains_key(&group.name)
     }
 
     /// Finds a node in the room that the plan leaves, which the replaced allocation gives up, and takes its room.
@@ -222,11 +210,7 @@ impl<'a> Attempt<'a> {
         group: &TaskGroup,
         placement: &Placement,
     ) -> Result<Selected, Box<AllocMetric>> {
-        let missing = self.is_missing(version, group);
         let Some(current) = self.stack.as_mut() else { return Err(Box::default()) };
-        if let Some(reasons) = self.missing.get(&group.name).filter(|_| missing) {
-            return Err(Box::new(current.refuse(group, &placement.name, reasons)));
-        }
         let is_current = self.job.is_some_and(|job| Arc::ptr_eq(job, version.job));
         if is_current {
             select(current, group, placement)
@@ -327,15 +311,13 @@ fn update_of(
     job: &Arc<Job>,
     group: &TaskGroup,
     stack: &mut Stack<'_>,
-    unbuilt: bool,
     eval: &Evaluation,
 ) -> Update {
     let Some(own) = &alloc.job else { return Update::Destructive };
     if own.job_modify_index == job.job_modify_index {
         return Update::Ignore;
     }
-    // A group with an unbuilt feature cannot be updated in place: the old version runs until the new one can be placed.
-    if unbuilt || tasks_updated(own, job, &group.name) {
+    if tasks_updated(own, job, &group.name) {
         return Update::Destructive;
     }
     if alloc.terminal() {

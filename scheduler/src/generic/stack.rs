@@ -118,33 +118,6 @@ impl<'a> Stack<'a> {
         std::mem::swap(&mut self.quota, &mut other.quota);
     }
 
-    /// Marks the whole group as not placeable for these reasons and returns its metric. Nodes that lack a volume of the
-    /// group are filtered for that instead. Node classes that only these reasons exclude become ineligible, so that the
-    /// blocked evaluation does not wait for them.
-    pub fn refuse(&mut self, group: &TaskGroup, alloc_name: &str, reasons: &[Str]) -> AllocMetric {
-        let nodes = self.nodes();
-        let mut metrics = nodes.metrics();
-        let nodes: Vec<&Arc<Node>> = nodes.iter().collect();
-        let mut refused = 0;
-        let requests: Vec<_> = group.volumes.iter().flatten().map(|(_, request)| request.clone()).collect();
-        for node in &nodes {
-            match volumes::check(self.view, self.job, &requests, alloc_name, node) {
-                Ok(()) => {
-                    refused += 1;
-                    self.eligibility.record_group(&group.name, &node.computed_class, false);
-                }
-                Err(why) => {
-                    metrics.evaluated();
-                    metrics.filtered(node, &why);
-                }
-            }
-        }
-        if refused > 0 || nodes.is_empty() {
-            metrics.filtered_all(refused, reasons);
-        }
-        metrics.finish()
-    }
-
     /// Finds a node for one more allocation of `group`; `Err` is the metric with the reasons.
     pub fn select(&mut self, group: &TaskGroup, options: &Options<'_>) -> Result<Selected, Box<AllocMetric>> {
         let preferred = options.preferred.and_then(|id| self.view.node(id));

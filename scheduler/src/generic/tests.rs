@@ -1,5 +1,6 @@
 //! Stories of the whole scheduler on a real state: see [`cluster::tell`].
 
+mod abilities;
 mod asks;
 mod canaries;
 mod changes;
@@ -12,7 +13,6 @@ mod placing;
 mod preempting;
 mod quotas;
 mod ranking;
-mod unbuilt;
 
 use expect_test::Expect;
 

@@ -14,13 +14,6 @@ impl Attempt<'_> {
     pub(super) fn place(&mut self, job: &Arc<Job>, wanted: Wanted) {
         let Some(group) = job.group(&wanted.group) else { return };
         let Some(stack) = self.stack.as_mut() else { return };
-        if let Some(reasons) = self.missing.get(&group.name) {
-            if !self.decision.failed.contains_key(&group.name) {
-                let metric = stack.refuse(group, &wanted.name, reasons);
-                self.decision.failed.insert(group.name.clone(), metric);
-            }
-            return;
-        }
         let options = Options { name: &wanted.name, preempt: stack.preempts, ..Options::default() };
         let mut selected = match stack.select_on(group, &wanted.node, &options) {
             Ok(selected) => selected,

@@ -2,7 +2,7 @@
 
 use songline_model::{
     DnsConfig, EphemeralDisk, NetworkResource, RequestedDevice, Resources, Service, ServiceCheck, Task,
-    TaskCsiPluginConfig, TaskGroup, Template, VolumeMount, VolumeRequest,
+    TaskCsiPluginConfig, TaskGroup, Template, Vault, VolumeMount, VolumeRequest,
 };
 
 use super::{ABILITIES, needed};
@@ -27,6 +27,10 @@ fn checked() -> Service {
     Service { provider: "nomad".into(), checks: Some(vec![ServiceCheck::default()]), ..Service::default() }
 }
 
+fn of_consul() -> Service {
+    Service { provider: "consul".into(), ..checked() }
+}
+
 fn disk(sticky: bool, migrate: bool) -> Vec<&'static str> {
     of_group(|group| group.ephemeral_disk = Some(EphemeralDisk { sticky, migrate, ..EphemeralDisk::default() }))
 }
@@ -44,9 +48,8 @@ fn network(network: NetworkResource) -> Vec<&'static str> {
 fn plain_group_needs_no_ability() {
     assert!(of_group(|_| {}).is_empty());
     assert!(of_resources(Resources { cpu: 100, ..Resources::default() }).is_empty());
-    // Checks of other providers are Consul's.
-    let consul = Service { provider: "consul".into(), ..checked() };
-    assert!(of_group(|group| group.services = Some(vec![consul])).is_empty());
+    let unchecked = Service { provider: "nomad".into(), ..Service::default() };
+    assert!(of_group(|group| group.services = Some(vec![unchecked])).is_empty());
 }
 
 #[test]
@@ -57,6 +60,10 @@ fn each_ability_is_needed_where_it_is_used() {
         ("network_none", network(NetworkResource { mode: "none".into(), ..NetworkResource::default() })),
         ("check", of_group(|group| group.services = Some(vec![checked()]))),
         ("check", of_task(|task| task.services = Some(vec![checked()]))),
+        ("connect", of_task(|task| task.kind = "connect-proxy:web".into())),
+        // The checks of such a service are Consul's.
+        ("consul", of_group(|group| group.services = Some(vec![of_consul()]))),
+        ("consul", of_task(|task| task.services = Some(vec![of_consul()]))),
         ("cores", of_resources(Resources { cores: 1, ..Resources::default() })),
         ("csi_plugin", of_task(|task| task.csi_plugin_config = Some(TaskCsiPluginConfig::default()))),
         ("csi_volume", volume("csi")),
@@ -70,6 +77,7 @@ fn each_ability_is_needed_where_it_is_used() {
             of_resources(Resources { networks: Some(vec![NetworkResource::default()]), ..Resources::default() }),
         ),
         ("template", of_task(|task| task.templates = Some(vec![Template::default()]))),
+        ("vault", of_task(|task| task.vault = Some(Vault::default()))),
         ("volume", volume("host")),
         ("volume_mount", of_task(|task| task.volume_mounts = Some(vec![VolumeMount::default()]))),
     ];

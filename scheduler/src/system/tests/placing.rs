@@ -194,22 +194,21 @@ fn refused_plans_end_the_evaluation_after_five_attempts_without_a_blocked_one() 
 }
 
 #[test]
-fn group_with_an_unbuilt_feature_is_not_placed_and_its_old_version_runs_on() {
+fn nodes_whose_agent_lacks_an_ability_are_filtered_and_counted() {
     check(
-        "node a
-         node b
-         job j system
-         run j
+        "node a attr.songline.version=1
+         node b attr.songline.version=1
          job j system vault
+         run j
+         node c
          run j",
         expect![[r#"
             run j:
-              place j.web[0] on a
-              place j.web[0] on b
+              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 0; constraints {computed class ineligible: 1, missing ability "vault" of the node's agent: 1}
               eval complete, queued web 0
             run j:
-              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {vault is not built yet: 2}
-              eval complete, queued web 2
+              place j.web[0] on c
+              eval complete, queued web 0
         "#]],
     );
 }

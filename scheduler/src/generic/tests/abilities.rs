@@ -1,41 +1,32 @@
-//! Jobs that use features which the servers have not built, or which the nodes' agents lack.
+//! Groups go to nodes whose agent has the abilities that they need.
 
 use expect_test::expect;
 
 use super::check;
 
 #[test]
-fn job_with_an_unbuilt_feature_is_not_placed_and_the_feature_named() {
+fn update_that_needs_a_missing_ability_waits_for_a_node_that_has_it() {
     check(
-        "node a
-         job j count=2 vault
-         run j",
-        expect![[r#"
-            run j:
-              new eval queued-allocs blocked, classes 0 yes 1 no
-              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 1 in pool 1; available {dc1: 1}; constraints {vault is not built yet: 1}
-              eval complete, queued web 2
-        "#]],
-    );
-}
-
-#[test]
-fn job_update_with_an_unbuilt_feature_leaves_the_old_version_running() {
-    check(
-        "node a
+        "node own attr.songline.version=1
          job j count=1
          run j
          client j.web[0] running
          job j count=1 vault
+         run j
+         node reference
          run j",
         expect![[r#"
             run j:
-              place j.web[0] on a
+              place j.web[0] on own
               eval complete, queued web 0
             run j:
               new eval queued-allocs blocked, classes 0 yes 1 no
-              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {vault is not built yet: 1}
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {missing ability "vault" of the node's agent: 1}
               eval complete, queued web 1
+            run j:
+              place after j.web[0] on reference
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
         "#]],
     );
 }
