@@ -247,6 +247,7 @@ fn told(
         data_dir: data_dir.join("client"),
         http_addr: advertised(config.advertise.http.as_deref(), http).into(),
         http_tls: config.tls.http,
+        consul: Some(config.consul.clone()),
         // A file that cannot be read has kept the agent from starting before.
         http_ca_pem: config.tls.ca_file.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect(),
         ..settings.clone()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use songline_api::{AclSettings, UiSettings};
-use songline_client::ClientConfig;
+use songline_client::{ClientConfig, ConsulSettings};
 use songline_model::{Dur, Str};
 use songline_server::config::{DEFAULT_RPC_PORT, JoinConfig, ServerConfig, with_port};
 
@@ -73,6 +73,8 @@ pub struct AgentConfig {
     pub client: Option<ClientConfig>,
     /// Settings of a server and a node that are not enabled yet. A later block may enable them.
     pub not_enabled: NotEnabled,
+    /// The Consul agent of this machine.
+    pub consul: ConsulSettings,
     /// Servers that the node joins, in addition to those of `client.servers`.
     pub client_join: JoinConfig,
     /// Whether rate counters are labelled by caller.
@@ -117,6 +119,7 @@ impl Default for AgentConfig {
             server: None,
             client: None,
             not_enabled: NotEnabled::default(),
+            consul: ConsulSettings::default(),
             client_join: JoinConfig::default(),
             rpc_rate_labels: true,
             dispatched_metrics: true,

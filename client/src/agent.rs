@@ -5,6 +5,7 @@
 //! requests to the node.
 
 mod allocs;
+mod consul_agent;
 mod disconnect;
 mod gc;
 mod plugins;
@@ -32,7 +33,7 @@ use crate::network::Networks;
 use crate::runner::{News, Runner, Shared};
 use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
-use crate::{driver, fingerprint, meta, options, previous};
+use crate::{consul, driver, fingerprint, meta, options, previous};
 
 /// Time for which one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
@@ -66,6 +67,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// A setting of another system cannot be used.
+    #[error("{0}")]
+    Setting(String),
     /// The agent's stored state cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
@@ -112,6 +116,7 @@ impl<S: Servers> Client<S> {
         let clock = Clock::start(Arc::clone(&config.world));
         options::warn_of_unknown(&config);
         directories(&config)?;
+        let consul_agent = config.consul.as_ref().map(consul::Agent::new).transpose().map_err(StartError::Setting)?;
         let dir = config.state_dir().join("client.db");
         let opened = tokio::task::spawn_blocking(move || StateDb::open(&dir)).await.map_err(StartError::Interrupted)?;
         let (state, contents, thread) = opened?;
@@ -127,6 +132,11 @@ impl<S: Servers> Client<S> {
         };
         let drivers = driver::all(&config);
         let mut node = first_node(&config, &auth, &drivers, clock.now()).await;
+        if let Some(agent) = &consul_agent
+            && let Ok(print) = consul::print(agent).await
+        {
+            fingerprint::apply_consul(&mut node, &print);
+        }
         let layers = Layers::new(node.meta.take().unwrap_or_default(), meta);
         node.meta = Some(layers.merged());
         let (news, inbox) = mpsc::unbounded_channel();
@@ -155,6 +165,7 @@ impl<S: Servers> Client<S> {
             news,
             earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
+            consul: consul_agent.map(|agent| Arc::new(consul::Registrations::new(agent, auth.id))),
             volumes: Arc::new(csi::Volumes::new(Arc::default(), clock.clone(), move |event| {
                 // Fails only when the agent is gone.
                 let _ = node_events.send(News::NodeEvent(Box::new(event)));
@@ -199,6 +210,10 @@ impl<S: Servers> Client<S> {
         until_stopped(Box::pin(Arc::clone(&inner).send_updates()));
         until_stopped(Box::pin(Arc::clone(&inner).watch()));
         until_stopped(Box::pin(Arc::clone(&inner).look_at_drivers()));
+        if let Some(consul) = shared.consul.clone() {
+            until_stopped(Box::pin(Arc::clone(&inner).look_at_consul(Arc::clone(&consul))));
+            until_stopped(Box::pin(async move { consul.run().await }));
+        }
         until_stopped(Box::pin(Arc::clone(&inner).emit_events()));
         until_stopped(Box::pin(Arc::clone(&inner).collect_garbage()));
         until_stopped(Box::pin(Arc::clone(&inner).stop_when_cut_off()));

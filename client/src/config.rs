@@ -8,6 +8,7 @@ use songline_model::{ClientHostVolumeConfig, Dur, NodeReservedResources, Str};
 use songline_rpc::world::{Machine, World};
 
 use crate::about::AboutAgent;
+use crate::consul::ConsulSettings;
 use crate::network::NetworkSettings;
 use crate::task_api::TaskApi;
 use crate::template::{ServerReads, TemplateSettings};
@@ -80,6 +81,8 @@ pub struct ClientConfig {
     pub task_api: Option<Arc<dyn TaskApi>>,
     /// Limits of templates, and how servers are asked for their data.
     pub template: TemplateSettings,
+    /// The node's Consul agent. `None`: the node has none.
+    pub consul: Option<ConsulSettings>,
     /// Reads of the servers' API for templates. `None`: templates wait for answers that do not come.
     pub server_reads: Option<Arc<dyn ServerReads>>,
     /// Answers servers' requests about the agent. `None`: such requests are refused.
@@ -123,6 +126,7 @@ impl Default for ClientConfig {
             executor: Vec::new(),
             task_api: None,
             template: TemplateSettings::default(),
+            consul: None,
             server_reads: None,
             about: None,
             world: Arc::new(Machine::default()),

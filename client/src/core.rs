@@ -17,8 +17,8 @@ mod task;
 mod tracker;
 mod watch;
 
-pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, Workload, signalled};
-pub use checks::{CheckMode, CheckOutcome, CheckPlan, CheckRequest};
+pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, NOMAD_PROVIDER, Workload, signalled};
+pub use checks::{CheckMode, CheckOutcome, CheckPlan, CheckRequest, CheckVerdict};
 pub use coordinator::{Coordinator, Stage};
 pub use health::{HealthWatcher, Verdict};
 pub use heartbeat::{Heartbeats, NextCall};

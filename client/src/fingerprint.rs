@@ -14,13 +14,14 @@ use songline_model::{
 use crate::cgroup::hierarchy::Hierarchy;
 use crate::config::ClientConfig;
 use crate::driver::Fingerprint;
-use crate::{network, procfs, signal, stats};
+use crate::{consul, network, procfs, signal, stats};
 
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
 /// Abilities that this agent has wherever it runs.
 const EVERYWHERE: &[&str] = &[
     "check",
+    "consul",
     "cores",
     "csi_plugin",
     "csi_volume",
@@ -37,6 +38,7 @@ const EVERYWHERE: &[&str] = &[
 pub const ABILITIES: &[&str] = &[
     "bridge",
     "check",
+    "consul",
     "cores",
     "csi_plugin",
     "csi_volume",
@@ -186,6 +188,19 @@ pub(crate) fn apply_driver(node: &mut Node, name: &Str, print: &Fingerprint, now
     drivers.insert(name.clone(), driver);
     node.attributes = Some(Arc::new(attributes));
     (true, flipped)
+}
+
+/// Adds what the Consul agent says about itself. Returns whether the node has changed.
+pub(crate) fn apply_consul(node: &mut Node, print: &consul::Print) -> bool {
+    let mut attributes = node.attributes.as_deref().cloned().unwrap_or_default();
+    attributes.retain(|key, _| !key.starts_with("consul.") && key != "unique.consul.name");
+    attributes.extend(print.attributes.clone());
+    let mut links = node.links.clone().unwrap_or_default();
+    links.extend(print.link.clone().map(|link| ("consul".into(), link)));
+    let changed = node.attributes.as_deref() != Some(&attributes) || node.links.as_ref() != Some(&links);
+    node.attributes = Some(Arc::new(attributes));
+    node.links = Some(links);
+    changed
 }
 
 /// Processor speed per core, in MHz.

@@ -30,6 +30,7 @@ use crate::beneath::Dir;
 use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
+use crate::consul;
 use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload, signalled};
 use crate::csi;
 use crate::driver::{Driver, Process, RunId, TaskConfig};
@@ -62,8 +63,10 @@ pub(crate) struct Shared {
     pub news: mpsc::UnboundedSender<News>,
     /// Earlier allocations of this node and others.
     pub earlier: Arc<dyn Earlier>,
-    /// Registers services.
+    /// Registers services at the servers.
     pub registrar: Arc<dyn Registrar>,
+    /// Services of this node at its Consul agent. `None`: the node has none.
+    pub consul: Option<Arc<consul::Registrations>>,
     /// CSI volumes on this node.
     pub volumes: Arc<csi::Volumes>,
     /// Takes and releases claims on CSI volumes.
@@ -159,6 +162,7 @@ impl Runner {
             templates: Arc::default(),
             setup: None,
             announcer: None,
+            scripts: consul::Scripts::default(),
             withdrawing: Vec::new(),
             show,
             machine,
@@ -236,6 +240,8 @@ struct Shell {
     setup: Option<AbortHandle>,
     /// Created when there is something to announce or to withdraw: most allocations have no services.
     announcer: Option<Announcer>,
+    /// Scripts of checks at Consul.
+    scripts: consul::Scripts,
     /// Withdrawals that may still be pending.
     withdrawing: Vec<oneshot::Receiver<()>>,
     show: watch::Sender<View>,
@@ -444,8 +450,9 @@ impl Shell {
                     send(&back, Input::Networked(status.clone()));
                 }
                 // A group with services that cannot be registered does not start.
-                let group = setup::registrations(&shared, &alloc, made.status.as_ref(), &dir, &Workload::Group);
-                group.map_err(failed("group_services"))?;
+                let (status, of) = (made.status.as_ref(), Workload::Group);
+                setup::registrations(&shared, &alloc, status, &dir, &of).map_err(failed("group_services"))?;
+                setup::definitions(&shared, &alloc, status, &dir, &of).map_err(failed("group_services"))?;
                 *network.lock() = made;
                 volumes.publish(&alloc, mounts).await.map_err(failed("csi_hook"))?;
                 Ok::<(), String>(())

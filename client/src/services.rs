@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_model::{NamespaceName, Node, Service, ServiceRegistration, Str};
+use songline_model::{Allocation, NamespaceName, Node, Service, ServiceRegistration, Str};
 use songline_rpc::{NodeAuth, RpcError, Servers};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
-use crate::core::Workload;
+use crate::core::{NOMAD_PROVIDER, Workload};
 use crate::driver::Boxed;
 use crate::env::TaskEnv;
 use address::Located;
@@ -53,19 +53,25 @@ pub(crate) fn registrations(
     of: &Workload,
 ) -> Result<Vec<ServiceRegistration>, String> {
     let alloc = located.0;
+    let canary = alloc.is_canary();
+    let services = of.services_of(alloc, NOMAD_PROVIDER);
+    services.map(|service| registration(located, node, env, of, service, canary)).collect()
+}
+
+/// Id of a service's registration, with resolved name and port label.
+pub(crate) fn service_id(alloc: &Allocation, of: &Workload, name: &str, port_label: &str) -> String {
     let owner = match of {
         Workload::Group => format!("group-{}", alloc.task_group),
         Workload::Task(name) => name.to_string(),
     };
-    let canary = alloc.is_canary();
-    of.services(alloc).map(|service| registration(located, node, env, &owner, service, canary)).collect()
+    format!("_nomad-task-{}-{owner}-{name}-{port_label}", alloc.id)
 }
 
 fn registration(
     located: Located<'_>,
     node: &Node,
     env: &TaskEnv,
-    owner: &str,
+    of: &Workload,
     service: &Service,
     canary: bool,
 ) -> Result<ServiceRegistration, String> {
@@ -76,7 +82,7 @@ fn registration(
     let canary_tags = service.canary_tags.as_ref().filter(|tags| canary && !tags.is_empty());
     let tags = canary_tags.or(service.tags.as_ref());
     Ok(ServiceRegistration {
-        id: format!("_nomad-task-{}-{owner}-{name}-{port_label}", alloc.id).into(),
+        id: service_id(alloc, of, &name, &port_label).into(),
         service_name: name.into(),
         namespace: alloc.namespace.clone(),
         node_id: node.id,

@@ -2,12 +2,12 @@
 //! where they exist here, and the reference's defaults where they do not. It holds no secrets.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use songline_api::{SCHEDULERS, UiSettings};
-use songline_client::ClientConfig;
-use songline_model::{Dur, Str};
+use songline_client::{ClientConfig, ConsulSettings};
+use songline_model::{Dur, Secret, Str};
 use songline_server::config::{JoinConfig, ServerConfig};
 
 use super::REFERENCE_VERSION;
@@ -25,7 +25,7 @@ pub(super) fn config(config: &AgentConfig, data_dir: &Path) -> Value {
         "Autopilot": autopilot(),
         "BindAddr": config.bind_addr,
         "Client": client(config),
-        "Consul": consul(),
+        "Consul": consul(&config.consul),
         "DataDir": data_dir.display().to_string(),
         "Datacenter": config.datacenter,
         "DevMode": config.dev,
@@ -391,22 +391,25 @@ fn ui(ui: &UiSettings) -> Value {
     both(ui.shown(), json!({ "ContentSecurityPolicy": policy, "Enabled": ui.enabled }))
 }
 
-fn consul() -> Value {
+fn consul(config: &ConsulSettings) -> Value {
+    let path = |path: Option<&PathBuf>| path.map(|path| path.display().to_string()).unwrap_or_default();
+    let hidden = |secret: &Secret| if secret.reveal().is_empty() { "" } else { "<redacted>" };
+    let own = config.trust.own_files.as_ref();
     json!({
-        "Addr": "127.0.0.1:8500",
+        "Addr": config.address,
         "AllowUnauthenticated": true,
-        "Auth": "",
+        "Auth": hidden(&config.auth),
         "AutoAdvertise": false,
-        "CAFile": "",
-        "CertFile": "",
+        "CAFile": path(config.trust.ca_file.as_ref()),
+        "CertFile": path(own.map(|(certificate, _)| certificate)),
         "ChecksUseAdvertise": false,
         "ClientAutoJoin": false,
         "ClientHTTPCheckName": "Nomad Client HTTP Check",
         "ClientServiceName": "nomad-client",
-        "EnableSSL": false,
+        "EnableSSL": config.ssl,
         "GRPCAddr": "",
         "GRPCCAFile": "",
-        "KeyFile": "",
+        "KeyFile": path(own.map(|(_, key)| key)),
         "Namespace": "",
         "ServerAutoJoin": false,
         "ServerHTTPCheckName": "Nomad Server HTTP Check",
@@ -415,9 +418,9 @@ fn consul() -> Value {
         "ServerServiceName": "nomad",
         "ShareSSL": null,
         "Tags": null,
-        "Timeout": 5_000_000_000_i64,
-        "Token": "",
-        "VerifySSL": true,
+        "Timeout": config.timeout.nanos(),
+        "Token": hidden(&config.token),
+        "VerifySSL": config.trust.verify,
     })
 }
 

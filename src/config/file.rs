@@ -3,6 +3,7 @@
 //! A key that the reference does not know is an error that names the key. A key that has no effect here gives a
 //! warning.
 
+mod consul;
 mod network;
 mod template;
 #[cfg(test)]
@@ -100,8 +101,8 @@ fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<
             "telemetry" => telemetry(value, config, &mut seen)?,
             "limits" => network::limits(value, config)?,
             "ui" => ui::block(value, &mut config.ui)?,
-            "consul"
-            | "vault"
+            "consul" => consul::block(value, &mut config.consul, &mut seen)?,
+            "vault"
             | "autopilot"
             | "audit"
             | "sentinel"

@@ -5,7 +5,7 @@ use reqwest::Url;
 use songline_model::{Allocation, Dur, Service, ServiceCheck, Str};
 
 use crate::artifact::hex;
-use crate::core::{CheckMode, CheckPlan, CheckRequest, Workload};
+use crate::core::{CheckMode, CheckPlan, CheckRequest, NOMAD_PROVIDER, Workload};
 use crate::env::TaskEnv;
 use crate::services::address::{self, Located};
 
@@ -14,7 +14,7 @@ const SHORTEST: Dur = Dur::from_secs(1);
 /// Longest timeout of one run.
 const TIMEOUT_MAX: Dur = Dur::from_mins(10);
 
-/// Checks of an allocation. Those of the group's services see the environment that all tasks share; those of tasks
+/// Checks of an allocation's services that the servers keep. Those of the group's services see the environment that all tasks share; those of tasks
 /// stay as they are written.
 pub(crate) fn plans(located: Located<'_>, group_env: &TaskEnv) -> Vec<CheckPlan> {
     let alloc = located.0;
@@ -26,7 +26,8 @@ pub(crate) fn plans(located: Located<'_>, group_env: &TaskEnv) -> Vec<CheckPlan>
         let checks = service.checks.iter().flatten();
         checks.map(|check| check_plan(located, of, service, check, &resolve)).collect()
     };
-    let of_workload = |of: Workload| of.services(alloc).flat_map(|service| plan(&of, service)).collect::<Vec<_>>();
+    let of_workload =
+        |of: Workload| of.services_of(alloc, NOMAD_PROVIDER).flat_map(|service| plan(&of, service)).collect::<Vec<_>>();
     Workload::all(alloc).into_iter().flat_map(of_workload).collect()
 }
 

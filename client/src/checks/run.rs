@@ -11,7 +11,7 @@ use reqwest::{Client, Method, Response};
 use songline_model::{Str, with_sources};
 use tokio::net::TcpStream;
 
-use crate::core::{CheckOutcome, CheckPlan, CheckRequest};
+use crate::core::{CheckOutcome, CheckPlan, CheckRequest, CheckVerdict};
 
 /// Largest output, in bytes.
 const OUTPUT_BYTES_MAX: usize = 3 << 10;
@@ -30,6 +30,7 @@ impl Runs {
         let timeout = plan.timeout.to_std();
         match &plan.request {
             CheckRequest::Impossible(reason) => failed(reason.clone()),
+            CheckRequest::AtConsul => failed("Consul runs this check"),
             CheckRequest::Tcp { address } => match tokio::time::timeout(timeout, connect(address)).await {
                 Ok(outcome) => outcome,
                 Err(_) => failed(format!("dial tcp {address}: i/o timeout")),
@@ -62,7 +63,8 @@ impl Runs {
             200 => "nomad: http ok".into(),
             _ => beginning(answer).await,
         };
-        Ok(CheckOutcome { passed: status.as_u16() < 400, code: Some(status.as_u16()), output })
+        let verdict = if status.as_u16() < 400 { CheckVerdict::Passed } else { CheckVerdict::Failed };
+        Ok(CheckOutcome { verdict, code: Some(status.as_u16()), output })
     }
 }
 
@@ -99,7 +101,7 @@ async fn beginning(answer: Response) -> Str {
 async fn connect(address: &str) -> CheckOutcome {
     let reachable = if address.starts_with(':') { format!("{HERE}{address}") } else { address.to_owned() };
     match TcpStream::connect(reachable).await {
-        Ok(_) => CheckOutcome { passed: true, code: None, output: "nomad: tcp ok".into() },
+        Ok(_) => CheckOutcome { verdict: CheckVerdict::Passed, code: None, output: "nomad: tcp ok".into() },
         Err(error) => failed(dial(address, &error)),
     }
 }
@@ -154,5 +156,5 @@ fn title(method: &str) -> String {
 }
 
 fn failed(output: impl Into<Str>) -> CheckOutcome {
-    CheckOutcome { passed: false, code: None, output: output.into() }
+    CheckOutcome { verdict: CheckVerdict::Failed, code: None, output: output.into() }
 }

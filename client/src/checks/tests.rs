@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::core::{CheckMode, CheckPlan, CheckRequest, Workload};
+use crate::core::{CheckMode, CheckPlan, CheckRequest, CheckVerdict, Workload};
 use crate::env::TaskEnv;
 
 fn with_checks(service: Service) -> Allocation {
@@ -51,6 +51,7 @@ fn check_requests(service: Service, expected: Expect) {
     let told = planned(service).into_iter().map(|plan| match plan.request {
         CheckRequest::Http { method, url, headers, body } => format!("{method} {url} {headers:?} {:?}", body.as_str()),
         CheckRequest::Tcp { address } => format!("connect to {address}"),
+        CheckRequest::AtConsul => "at Consul".to_owned(),
         CheckRequest::Impossible(reason) => format!("impossible: {reason}"),
     });
     expected.assert_eq(&told.collect::<Vec<_>>().join("\n"));
@@ -159,7 +160,8 @@ async fn outcome(request: CheckRequest) -> String {
         long @ 1000.. => format!("{long} bytes"),
         _ => outcome.output.to_string(),
     };
-    format!("{} {:?} {output}", if outcome.passed { "passed" } else { "failed" }, outcome.code)
+    let passed = outcome.verdict == CheckVerdict::Passed;
+    format!("{} {:?} {output}", if passed { "passed" } else { "failed" }, outcome.code)
 }
 
 #[tokio::test]

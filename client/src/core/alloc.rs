@@ -25,7 +25,7 @@ use super::task::{Surroundings, TaskRecord, TaskRunner, states};
 use announce::Announced;
 use kill::Killing;
 
-pub use announce::Workload;
+pub use announce::{NOMAD_PROVIDER, Workload};
 pub use effect::{Effect, Input};
 pub(super) use observe::has_checks;
 

@@ -16,13 +16,19 @@ const WAITS: &str = "nomad: waiting to run";
 
 const PENDING: &str = "pending";
 const SUCCESS: &str = "success";
+const WARNING: &str = "warning";
 const FAILURE: &str = "failure";
+
+/// Interval at which the statuses of Consul's checks are looked at.
+const CONSUL_POLL: Dur = Dur::from_millis(500);
 
 /// Effect of a check's results on deployments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckMode {
     /// The allocation is healthy only while the check passes.
     Healthiness,
+    /// As healthiness, but a warning counts as passing (`on_update = "ignore_warnings"`).
+    WithoutWarnings,
     /// A failure delays nothing (`on_update = "ignore"`).
     Readiness,
 }
@@ -46,6 +52,8 @@ pub enum CheckRequest {
         /// Address.
         address: Str,
     },
+    /// None: Consul runs the check, and its agent on this node knows the newest status.
+    AtConsul,
     /// No request can be made, for this reason: every run fails.
     Impossible(Str),
 }
@@ -75,11 +83,24 @@ pub struct CheckPlan {
     pub request: CheckRequest,
 }
 
+/// What one run of a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckVerdict {
+    /// All is well.
+    Passed,
+    /// Something is not as it should be; only Consul's checks say this.
+    Warned,
+    /// The service does not work.
+    Failed,
+    /// Consul does not know the check.
+    Missing,
+}
+
 /// Outcome of one run of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckOutcome {
-    /// Whether the check passed.
-    pub passed: bool,
+    /// What was found.
+    pub verdict: CheckVerdict,
     /// Status code of an HTTP answer.
     pub code: Option<u16>,
     /// Text for users.
@@ -143,7 +164,7 @@ impl Checks {
                 Some(kept) => Observed { plan: Arc::new(plan), ..kept },
                 None => Observed {
                     result: earlier.unwrap_or_else(|| waiting(&plan, now)),
-                    next: Next::Run(now.plus(Dur(plan.interval.nanos() / 2))),
+                    next: Next::Run(now.plus(first_wait(&plan))),
                     watch: None,
                     plan: Arc::new(plan),
                 },
@@ -186,10 +207,21 @@ impl Checks {
         if awaited != run {
             return;
         }
-        let status = if outcome.passed { SUCCESS } else { FAILURE };
+        let status = match outcome.verdict {
+            CheckVerdict::Passed => SUCCESS,
+            CheckVerdict::Warned => WARNING,
+            CheckVerdict::Failed => FAILURE,
+            CheckVerdict::Missing => PENDING,
+        };
+        let interval = match observed.plan.request {
+            CheckRequest::AtConsul => CONSUL_POLL,
+            CheckRequest::Http { .. } | CheckRequest::Tcp { .. } | CheckRequest::Impossible(_) => {
+                observed.plan.interval
+            }
+        };
         self.dirty |= observed.result.status != status;
-        self.changed = true;
-        observed.next = Next::Run(began.plus(observed.plan.interval).max(now));
+        self.changed |= !observed.is_at_consul();
+        observed.next = Next::Run(began.plus(interval).max(now));
         observed.result = CheckResult {
             status: status.into(),
             status_code: outcome.code.map_or(0, i64::from),
@@ -203,15 +235,17 @@ impl Checks {
     pub(super) fn pass(&self) -> bool {
         let passes = |observed: &Observed| match observed.result.status.as_str() {
             SUCCESS => true,
+            WARNING => observed.plan.mode != CheckMode::Healthiness,
             FAILURE => observed.plan.mode == CheckMode::Readiness,
             _ => false,
         };
         self.planned && self.observed.values().all(passes)
     }
 
-    /// Newest results by check.
+    /// Newest results by check. Those of Consul's checks are shown by Consul.
     pub(super) fn results(&self) -> BTreeMap<Str, CheckResult> {
-        self.observed.iter().map(|(id, observed)| (id.clone(), observed.result.clone())).collect()
+        let own = self.observed.iter().filter(|(_, observed)| !observed.is_at_consul());
+        own.map(|(id, observed)| (id.clone(), observed.result.clone())).collect()
     }
 
     /// Begins anew to count failures of a workload's checks.
@@ -265,11 +299,19 @@ impl Checks {
 }
 
 impl Observed {
+    fn is_at_consul(&self) -> bool {
+        self.plan.request == CheckRequest::AtConsul
+    }
+
     /// Whether the check has been unhealthy for longer than its `check_restart` allows. A check that has not run yet
-    /// is unhealthy.
+    /// is unhealthy; one that Consul does not know, or not yet, is left alone.
     fn is_due(&mut self, now: Time) -> bool {
+        let unknown = self.is_at_consul() && self.result.status == PENDING;
         let (Some(watch), Some(restart)) = (&mut self.watch, &self.plan.restart) else { return false };
-        if self.result.status == SUCCESS {
+        if unknown {
+            return false;
+        }
+        if self.result.status == SUCCESS || (self.result.status == WARNING && restart.ignore_warnings) {
             watch.unhealthy_since = None;
             return false;
         }
@@ -282,12 +324,22 @@ impl Observed {
     }
 }
 
+/// Time until the first run of a check.
+fn first_wait(plan: &CheckPlan) -> Dur {
+    match plan.request {
+        CheckRequest::AtConsul => Dur::ZERO,
+        CheckRequest::Http { .. } | CheckRequest::Tcp { .. } | CheckRequest::Impossible(_) => {
+            Dur(plan.interval.nanos() / 2)
+        }
+    }
+}
+
 fn waiting(plan: &CheckPlan, now: Time) -> CheckResult {
     let (mode, task) = (plan.mode, &plan.of);
     CheckResult {
         id: plan.id.clone(),
         mode: match mode {
-            CheckMode::Healthiness => "healthiness".into(),
+            CheckMode::Healthiness | CheckMode::WithoutWarnings => "healthiness".into(),
             CheckMode::Readiness => "readiness".into(),
         },
         status: PENDING.into(),

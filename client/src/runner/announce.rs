@@ -3,9 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use songline_model::ServiceRegistration;
+
 use super::{Shell, send, setup};
-use crate::core::{CheckPlan, Input, Workload, event};
+use crate::consul::{FindProcess, ServiceDefinition};
+use crate::core::{CheckPlan, CheckRequest, Input, Workload, event};
 use crate::services::{self, Announcer};
+
+/// Registrations of a workload, of which one provider has all.
+#[derive(Default)]
+struct Registered {
+    at_servers: Vec<ServiceRegistration>,
+    at_consul: Vec<ServiceDefinition>,
+}
 
 impl Shell {
     fn announcer(&mut self) -> &Announcer {
@@ -19,23 +29,49 @@ impl Shell {
         })
     }
 
-    fn registrations(&self, of: &Workload) -> Result<Vec<songline_model::ServiceRegistration>, String> {
-        let rows = setup::registrations(&self.shared, self.machine.alloc(), self.machine.network(), &self.dir, of);
-        rows.inspect_err(|error| tracing::warn!(alloc = %self.id(), error, "announcing services"))
+    fn registrations(&self, of: &Workload) -> Result<Registered, String> {
+        let (shared, alloc, network, dir) = (&self.shared, self.machine.alloc(), self.machine.network(), &self.dir);
+        let both = setup::registrations(shared, alloc, network, dir, of).and_then(|at_servers| {
+            let at_consul = setup::definitions(shared, alloc, network, dir, of)?;
+            Ok(Registered { at_servers, at_consul })
+        });
+        both.inspect_err(|error| tracing::warn!(alloc = %self.id(), error, "announcing services"))
     }
 
     pub(super) fn announce(&mut self, of: Workload, begins: bool) {
-        let rows = self.registrations(&of);
-        if let (Workload::Task(task), Err(error), true) = (&of, &rows, begins) {
+        let found = self.registrations(&of);
+        if let (Workload::Task(task), Err(error), true) = (&of, &found, begins) {
             let text = format!("task_services: 1 error occurred:\n\t* {error}\n\n");
             let event = event::message(event::HOOK_FAILED, self.shared.clock.now(), &text);
             send(&self.back, Input::TaskEvent { task: task.clone(), event: Box::new(event) });
         }
-        self.announcer().announce(of, rows.unwrap_or_default());
+        let Registered { at_servers, at_consul } = found.unwrap_or_default();
+        self.announce_at_consul(&of, at_consul);
+        if !at_servers.is_empty() || self.announcer.is_some() {
+            self.announcer().announce(of, at_servers);
+        }
+    }
+
+    fn announce_at_consul(&mut self, of: &Workload, services: Vec<ServiceDefinition>) {
+        let Some(consul) = self.shared.consul.clone() else { return };
+        let id = self.id();
+        if services.is_empty() && !consul.has(id, of) {
+            return;
+        }
+        let processes = Arc::clone(&self.processes);
+        let find: FindProcess = Arc::new(move |task| processes.get(task));
+        let mut scripts = std::mem::take(&mut self.scripts);
+        scripts.set(of, &services, &consul, &find, |work| self.spawn(work));
+        self.scripts = scripts;
+        consul.announce(id, of.clone(), services);
     }
 
     pub(super) fn run_check(&self, run: u64, plan: Arc<CheckPlan>, delay: Duration) {
         let (checks, back) = (self.shared.checks.clone(), self.back.clone());
+        if let (CheckRequest::AtConsul, Some(consul)) = (&plan.request, &self.shared.consul) {
+            let outcome = consul.outcome(&plan.id);
+            return send(&back, Input::Checked { check: plan.id.clone(), run, outcome });
+        }
         self.spawn(async move {
             tokio::time::sleep(delay).await;
             let outcome = checks.run(&plan).await;
@@ -52,9 +88,17 @@ impl Shell {
     }
 
     pub(super) fn withdraw(&mut self, of: Workload) {
-        let rows = self.registrations(&of).unwrap_or_default();
-        let done = self.announcer().withdraw(of, rows);
-        self.withdrawing.push(done);
+        let Registered { at_servers, at_consul } = self.registrations(&of).unwrap_or_default();
+        self.scripts.end(&of);
+        if let Some(consul) = &self.shared.consul
+            && (!at_consul.is_empty() || consul.has(self.id(), &of))
+        {
+            self.withdrawing.push(consul.withdraw(self.id(), &of, at_consul));
+        }
+        if !at_servers.is_empty() || self.announcer.is_some() {
+            let done = self.announcer().withdraw(of, at_servers);
+            self.withdrawing.push(done);
+        }
     }
 
     /// Waits a bounded time until withdrawals are done, so that clients are not sent to a task that ends.

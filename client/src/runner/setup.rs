@@ -15,7 +15,8 @@ use crate::allocdir::AllocDir;
 use crate::artifact::{self, Dirs};
 use crate::beneath::Owner;
 use crate::checks;
-use crate::core::{CheckPlan, Input, StartFailure, Workload, event};
+use crate::consul::{self, ServiceDefinition};
+use crate::core::{CheckPlan, Input, NOMAD_PROVIDER, StartFailure, Workload, event};
 use crate::csi::Place;
 use crate::driver::{Driver, Listener, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
@@ -343,7 +344,7 @@ pub(super) fn environment(
     })
 }
 
-/// Service registrations of a workload.
+/// Registrations of a workload's services at the servers.
 pub(super) fn registrations(
     shared: &Shared,
     alloc: &Allocation,
@@ -351,18 +352,28 @@ pub(super) fn registrations(
     dir: &AllocDir,
     of: &Workload,
 ) -> Result<Vec<ServiceRegistration>, String> {
-    if of.services(alloc).next().is_none() {
+    if of.services_of(alloc, NOMAD_PROVIDER).next().is_none() {
         return Ok(Vec::new());
     }
-    // A group's services see only the environment that all its tasks share.
-    let nobody = Task::default();
-    let task = match of {
-        Workload::Group => &nobody,
-        Workload::Task(name) => alloc.group().and_then(|group| group.task(name)).unwrap_or(&nobody),
-    };
-    let env = environment(shared, alloc, task, dir, false, None);
+    let env = environment_of(shared, alloc, dir, of);
     let node = Arc::clone(&shared.node.lock());
     services::registrations((alloc, network), &node, &env, of)
+}
+
+/// Definitions of a workload's services for the node's Consul agent.
+pub(super) fn definitions(
+    shared: &Shared,
+    alloc: &Allocation,
+    network: Option<&AllocNetworkStatus>,
+    dir: &AllocDir,
+    of: &Workload,
+) -> Result<Vec<ServiceDefinition>, String> {
+    if of.services_of(alloc, consul::PROVIDER).next().is_none() {
+        return Ok(Vec::new());
+    }
+    let consul = shared.consul.as_ref().ok_or("this node has no Consul agent")?;
+    let env = environment_of(shared, alloc, dir, of);
+    consul::definitions(consul::Of { located: (alloc, network), env: &env, workload: of, mark: consul.mark() })
 }
 
 /// Checks of all services of an allocation.
@@ -372,7 +383,27 @@ pub(super) fn check_plans(
     network: Option<&AllocNetworkStatus>,
     dir: &AllocDir,
 ) -> Vec<CheckPlan> {
-    checks::plans((alloc, network), &group_environment(shared, alloc, dir))
+    let located = (alloc, network);
+    let mut plans = checks::plans(located, &group_environment(shared, alloc, dir));
+    for workload in Workload::all(alloc) {
+        let Some(consul) = &shared.consul else { break };
+        if workload.services_of(alloc, consul::PROVIDER).next().is_some() {
+            let env = environment_of(shared, alloc, dir, &workload);
+            let of = consul::Of { located, env: &env, workload: &workload, mark: consul.mark() };
+            plans.extend(consul::check_plans(of));
+        }
+    }
+    plans
+}
+
+/// The environment of a workload's services: a group's see only what all its tasks share.
+fn environment_of(shared: &Shared, alloc: &Allocation, dir: &AllocDir, of: &Workload) -> TaskEnv {
+    let nobody = Task::default();
+    let task = match of {
+        Workload::Group => &nobody,
+        Workload::Task(name) => alloc.group().and_then(|group| group.task(name)).unwrap_or(&nobody),
+    };
+    environment(shared, alloc, task, dir, false, None)
 }
 
 /// The environment that all tasks of the allocation share.

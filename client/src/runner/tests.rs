@@ -58,6 +58,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     let clock = Clock::start(Arc::new(Machine::default()));
     let (news, _inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared {
+        consul: None,
         config: ClientConfig::dev(dir.path().to_owned()),
         clock: clock.clone(),
         drivers: BTreeMap::new(),

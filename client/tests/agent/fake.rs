@@ -290,8 +290,11 @@ pub struct Stage {
     pub servers: Arc<Fake>,
     pub client: Client<Fake>,
     dir: Kept,
-    change: fn(&mut ClientConfig),
+    change: Change,
 }
+
+/// Changes the configuration of an agent before it starts.
+type Change = Arc<dyn Fn(&mut ClientConfig) + Send + Sync>;
 
 /// A directory that on drop kills all processes that were started for it, also when a test fails.
 struct Kept(TempDir);
@@ -334,10 +337,11 @@ impl Stage {
     }
 
     /// Starts an agent with a changed configuration.
-    pub async fn with(change: fn(&mut ClientConfig)) -> Self {
+    pub async fn with(change: impl Fn(&mut ClientConfig) + Send + Sync + 'static) -> Self {
         let dir = Kept(tempfile::tempdir().expect("a directory"));
         let servers = Fake::new();
-        let client = start(dir.0.path(), &servers, change).await;
+        let change: Change = Arc::new(change);
+        let client = start(dir.0.path(), &servers, &change).await;
         Self { servers, client, dir, change }
     }
 
@@ -350,12 +354,12 @@ impl Stage {
     /// Drops the agent as if it were killed, and starts another.
     pub async fn crash(self) -> Self {
         drop(self.client);
-        let client = start(self.dir.0.path(), &self.servers, self.change).await;
+        let client = start(self.dir.0.path(), &self.servers, &self.change).await;
         Self { servers: self.servers, client, dir: self.dir, change: self.change }
     }
 
     pub async fn start_again(self) -> Self {
-        let client = start(self.dir.0.path(), &self.servers, self.change).await;
+        let client = start(self.dir.0.path(), &self.servers, &self.change).await;
         Self { servers: self.servers, client, dir: self.dir, change: self.change }
     }
 
@@ -395,7 +399,7 @@ impl Stage {
     }
 }
 
-async fn start(dir: &Path, servers: &Arc<Fake>, change: fn(&mut ClientConfig)) -> Client<Fake> {
+async fn start(dir: &Path, servers: &Arc<Fake>, change: &Change) -> Client<Fake> {
     let config = || {
         let mut config = ClientConfig::dev(dir.to_owned());
         config.executor = vec![env!("CARGO_BIN_EXE_songline-executor").into()];

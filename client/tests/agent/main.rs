@@ -4,6 +4,8 @@ mod artifacts;
 mod attacks;
 mod bridge;
 mod cgroups;
+mod consul;
+mod consul_api;
 mod escapes;
 mod fake;
 mod fs;

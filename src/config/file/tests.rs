@@ -201,3 +201,25 @@ fn ui_block_is_read_and_replaces_only_the_directives_that_it_names() {
     assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
     assert!(policy.ends_with("; frame-ancestors https://portal.example"), "{policy}");
 }
+
+#[test]
+fn consul_agent_is_read_and_a_wrong_value_named() {
+    let (config, warnings) = agent(json!({ "consul": {
+        "address": "10.0.0.1:8501", "token": "t", "ssl": true, "verify_ssl": false, "ca_file": "/ca.pem",
+        "cert_file": "/c.pem", "key_file": "/k.pem", "timeout": "2s", "auth": "me:word", "tags": ["a"],
+    }}))
+    .expect("is a configuration");
+    let consul = config.consul;
+    assert_eq!(
+        (consul.address.as_str(), consul.token.reveal(), consul.auth.reveal()),
+        ("10.0.0.1:8501", "t", "me:word")
+    );
+    assert!(consul.ssl && !consul.trust.verify && consul.trust.own_files.is_some());
+    assert_eq!(consul.timeout, Dur::from_secs(2));
+    assert_eq!(warnings, ["consul.tags is accepted and has no effect yet"]);
+    let refused = |block: Value| agent(json!({ "consul": block })).expect_err("is refused").to_string();
+    assert_eq!(refused(json!({ "adress": "x" })), "consul unexpected keys adress");
+    assert_eq!(refused(json!({ "auth": "secret" })), "consul.auth: expected user:password");
+    assert_eq!(refused(json!({ "cert_file": "/c.pem" })), "consul: cert_file and key_file belong together");
+    assert!(refused(json!({ "address": "unix:///run/consul" })).starts_with("consul.address: "));
+}

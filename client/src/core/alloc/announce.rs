@@ -26,13 +26,18 @@ impl Workload {
         tasks.map(|task| Workload::Task(task.name.clone())).chain([Workload::Group]).collect()
     }
 
-    /// Services of the workload in an allocation whose provider is the servers themselves.
+    /// Services of the workload in an allocation.
     pub fn services<'a>(&self, alloc: &'a Allocation) -> impl Iterator<Item = &'a Service> {
         let services = alloc.group().and_then(|group| match self {
             Workload::Group => group.services.as_ref(),
             Workload::Task(name) => group.task(name)?.services.as_ref(),
         });
-        services.into_iter().flatten().filter(|service| service.provider == NOMAD_PROVIDER)
+        services.into_iter().flatten()
+    }
+
+    /// Services of the workload that this provider registers.
+    pub fn services_of<'a>(&self, alloc: &'a Allocation, provider: &'static str) -> impl Iterator<Item = &'a Service> {
+        self.services(alloc).filter(move |service| service.provider == provider)
     }
 }
 

@@ -7,7 +7,7 @@ use super::{AllocRunner, Effect, Phase, Workload};
 use crate::core::event;
 use crate::core::task::TaskRunner;
 
-/// Whether a service that the servers keep has a check.
+/// Whether a service has a check.
 pub(in crate::core) fn has_checks(alloc: &Allocation) -> bool {
     Workload::all(alloc).iter().any(|of| of.services(alloc).any(|service| service.checks.iter().flatten().count() > 0))
 }

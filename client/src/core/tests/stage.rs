@@ -12,8 +12,8 @@ use songline_model::{
 
 use crate::core::event;
 use crate::core::{
-    AllocRunner, AllocRunnerConfig, CheckMode, CheckOutcome, CheckPlan, CheckRequest, Effect, ExitResult, Input,
-    LocalState, StartFailure, TaskRecord, Workload,
+    AllocRunner, AllocRunnerConfig, CheckMode, CheckOutcome, CheckPlan, CheckRequest, CheckVerdict, Effect, ExitResult,
+    Input, LocalState, StartFailure, TaskRecord, Workload,
 };
 
 /// Runs a script and compares its output.
@@ -158,7 +158,13 @@ impl Stage {
             ["contact"] => Input::ServersContacted,
             ["plan", checks @ ..] => Input::ChecksPlanned(checks.iter().map(|text| check_plan(text)).collect()),
             ["checked", name, outcome] => {
-                let outcome = CheckOutcome { passed: *outcome == "passed", code: None, output: (*outcome).into() };
+                let verdict = match *outcome {
+                    "passed" => CheckVerdict::Passed,
+                    "warned" => CheckVerdict::Warned,
+                    "missing" => CheckVerdict::Missing,
+                    _ => CheckVerdict::Failed,
+                };
+                let outcome = CheckOutcome { verdict, code: None, output: (*outcome).into() };
                 Input::Checked { check: (*name).into(), run: self.checks.get(*name).copied().unwrap_or(0), outcome }
             }
             ["destroy"] => Input::Destroy,
@@ -277,6 +283,8 @@ fn check_plan(text: &str) -> CheckPlan {
                 plan.restart = Some(CheckRestart { limit, grace: Dur::from_secs(3), ignore_warnings: false });
             }
             None if word == "ignore" => plan.mode = CheckMode::Readiness,
+            None if word == "ignore_warnings" => plan.mode = CheckMode::WithoutWarnings,
+            None if word == "consul" => plan.request = CheckRequest::AtConsul,
             None => plan.of = Workload::Task(word.into()),
         }
     }

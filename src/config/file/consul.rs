@@ -1,0 +1,71 @@
+//! The block `consul`.
+
+use anyhow::bail;
+use serde_json::Value;
+use songline_client::ConsulSettings;
+use songline_model::{Secret, Str};
+
+use super::{Seen, each, flag, is_empty, set, span, text};
+
+/// Prefix of keys in messages.
+const BLOCK: &str = "consul";
+
+pub(super) fn block(value: &Value, told: &mut ConsulSettings, seen: &mut Seen) -> anyhow::Result<()> {
+    let (mut certificate, mut key_file) = (String::new(), String::new());
+    each(value, &mut |key, value| {
+        match key {
+            "address" if !is_empty(value) => told.address = address(text(key, value)?)?,
+            "token" if !is_empty(value) => told.token = Secret::new(text(key, value)?),
+            "auth" if !is_empty(value) => told.auth = auth(&text(key, value)?)?,
+            "address" | "token" | "auth" => {}
+            "ssl" => told.ssl = flag(key, value)?,
+            "verify_ssl" => told.trust.verify = flag(key, value)?,
+            "ca_file" if !is_empty(value) => told.trust.ca_file = Some(text(key, value)?.into()),
+            "ca_file" => {}
+            "cert_file" => set(&mut certificate, text(key, value)?),
+            "key_file" => set(&mut key_file, text(key, value)?),
+            "timeout" => told.timeout = span(BLOCK, key, value)?,
+            "grpc_address"
+            | "grpc_ca_file"
+            | "share_ssl"
+            | "namespace"
+            | "allow_unauthenticated"
+            | "auto_advertise"
+            | "server_auto_join"
+            | "client_auto_join"
+            | "checks_use_advertise"
+            | "server_service_name"
+            | "client_service_name"
+            | "server_http_check_name"
+            | "server_rpc_check_name"
+            | "server_serf_check_name"
+            | "client_http_check_name"
+            | "tags" => seen.without_effect(&format!("{BLOCK}.{key}"), value),
+            other => bail!("{BLOCK} unexpected keys {other}"),
+        }
+        Ok(())
+    })?;
+    match (certificate.is_empty(), key_file.is_empty()) {
+        (false, false) => told.trust.own_files = Some((certificate.into(), key_file.into())),
+        (true, true) => {}
+        _ => bail!("{BLOCK}: cert_file and key_file belong together"),
+    }
+    Ok(())
+}
+
+fn address(text: String) -> anyhow::Result<Str> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    match scheme {
+        None | Some("http" | "https") => Ok(text.into()),
+        Some(_) => bail!("{BLOCK}.address: {text:?} is not host:port, nor an URL with http or https"),
+    }
+}
+
+/// `user:password`.
+fn auth(text: &str) -> anyhow::Result<Secret> {
+    // The value is a secret, so the message does not show it.
+    if !text.contains(':') {
+        bail!("{BLOCK}.auth: expected user:password");
+    }
+    Ok(Secret::new(text))
+}
