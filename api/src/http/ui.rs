@@ -83,6 +83,7 @@ static ASSETS: &[Asset] = &assets![
     "js/parts/explain.js",
     "js/parts/feed.js",
     "js/parts/files.js",
+    "js/parts/filter.js",
     "js/parts/finder.js",
     "js/parts/form.js",
     "js/parts/history.js",

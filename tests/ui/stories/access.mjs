@@ -31,6 +31,10 @@ export const access = {
     await page.getByRole('button', { name: 'Stop', exact: true }).click();
     await page.getByRole('button', { name: 'Stop storefront' }).click();
     await page.getByText('Permission denied').waitFor();
+    const [alloc] = await agent.get('/v1/job/storefront/allocations');
+    await visit(page, agent, `/allocations/${alloc.ID}/exec`);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await sees(page, 'Permission denied');
     await visit(page, agent, '/audit');
     await sees(page, 'Not permitted');
     await visit(page, agent, '/access');

@@ -80,6 +80,22 @@ export const work = {
     await until('the file as it was written', async () => (await page.getByLabel('Job file').inputValue()) === file);
   },
 
+  async 'lists are filtered in the language of the API, and a wrong filter says why'({ page, agent }) {
+    await agent.run('one-of-batch', 'true', { type: 'batch', meta: { owner: 'data team' } });
+    for (const [path, label, filter, wanted, other] of [
+      ['/jobs', 'Filter jobs', 'Type == batch and Meta["owner"] == "data team"', 'one-of-batch', 'storefront'],
+      ['/allocations', 'Filter allocations', 'JobID == storefront and ClientStatus == running', 'storefront', 'one-of-batch'],
+      ['/evaluations', 'Filter evaluations', 'JobID == "one-of-batch"', 'one-of-batch', 'storefront'],
+      ['/clients', 'Filter nodes', 'Status == ready', 'quokka', 'storefront']]) {
+      await visit(page, agent, path);
+      await page.getByLabel(label).fill(filter);
+      await page.locator('tbody', { hasText: wanted }).waitFor();
+      await until(`nothing else at ${path}`, async () => !(await page.locator('tbody').last().textContent()).includes(other));
+    }
+    await page.getByLabel('Filter nodes').fill('Status == ');
+    await page.locator('main [role=alert]').waitFor();
+  },
+
   async 'a job without room says why in words'({ page, agent }) {
     await agent.run('too-big', LOOP, { cpu: 9_000_000 });
     await visit(page, agent, '/jobs/too-big@default');

@@ -1,13 +1,14 @@
 //! Allocations: the list, and the page of one: tasks, explanation, logs, files, resources, history.
 
 import { at, useGet, write } from '../api.js';
-import { html, useSignal, useState } from '../lib.js';
+import { html, useMemo, useSignal, useState } from '../lib.js';
 import { Action, Card, Empty, Failed, Head, Pairs, Status, Tabs, Time } from '../parts/basics.js';
 import { Chart, usePoints } from '../parts/chart.js';
 import { AllocChecks } from '../parts/checks.js';
 import { alloc as columns } from '../parts/columns.js';
 import { Explain } from '../parts/explain.js';
 import { Files } from '../parts/files.js';
+import { useMatching } from '../parts/filter.js';
 import { History } from '../parts/history.js';
 import { Logs } from '../parts/logs.js';
 import { Table } from '../parts/table.js';
@@ -23,15 +24,17 @@ export function Allocs() {
   const all = useList('Allocation');
   const [status, setStatus] = useState('');
   const [text, setText] = useState('');
-  const rows = all.filter((row) => (status === '' || row.ClientStatus === status)
-    && (text === '' || row.Name.includes(text) || row.ID.startsWith(text) || (row.NodeName ?? '').includes(text)));
+  const { matching, error } = useMatching({ path: '/v1/allocations', topic: 'Allocation', text, id: (row) => row.ID });
+  const rows = useMemo(() => all.filter((row) => (status === '' || row.ClientStatus === status) && (matching === null
+    ? text === '' || row.Name.includes(text) || row.ID.startsWith(text) || (row.NodeName ?? '').includes(text)
+    : matching.has(row.ID))), [all, status, text, matching]);
   return html`<${Head} title="Allocations" /><div class="tools"><input class="grow" type="search"
     aria-label="Filter allocations"
-      placeholder="Part of a name, id or node" value=${text} onInput=${(/** @type {any} */ e) =>
+      placeholder='Part of a name, id or node, or a filter: JobID == web' value=${text} onInput=${(/** @type {any} */ e) =>
         setText(e.target.value)} />
       ${['', 'running', 'pending', 'failed', 'lost', 'complete'].map((word) => html`<button type="button"
         aria-pressed=${status === word} onClick=${() => setStatus(word)}>${word === '' ? 'All' : word}</button>`)}
-      <span class="dim">${counted(rows.length, 'allocation')}</span></div>
+      <span class="dim">${counted(rows.length, 'allocation')}</span></div><${Failed} error=${error} />
     <section class="card"><${Table} label="Allocations" rows=${rows} id=${(/** @type {Row} */ row) => row.ID}
       sort="Changed" down
       to=${(/** @type {Row} */ row) => paths.alloc(row.ID)} empty="No allocation is here."

@@ -1,9 +1,10 @@
 //! Evaluations: the list, and one with its placement failures in sentences and its plan's allocations.
 
 import { useGet } from '../api.js';
-import { html, useState } from '../lib.js';
+import { html, useMemo, useState } from '../lib.js';
 import { Card, Failed, Head, Pairs, Status, Time } from '../parts/basics.js';
 import { alloc, evaluation } from '../parts/columns.js';
+import { useMatching } from '../parts/filter.js';
 import { History } from '../parts/history.js';
 import { Table } from '../parts/table.js';
 import { Link, paths } from '../router.js';
@@ -15,12 +16,17 @@ import { counted, placementWords, short, triggerWords } from '../words.js';
 export function Evaluations() {
   const all = useList('Evaluation');
   const [status, setStatus] = useState('');
-  const rows = all.filter((row) => status === '' || row.Status === status);
-  return html`<${Head} title="Evaluations" /><div class="tools">${['', 'pending', 'blocked', 'complete', 'failed',
+  const [text, setText] = useState('');
+  const { matching, error } = useMatching({ path: '/v1/evaluations', topic: 'Evaluation', text, id: (row) => row.ID });
+  const rows = useMemo(() => all.filter((row) => (status === '' || row.Status === status) && (matching === null
+    ? row.JobID.includes(text) || row.ID.startsWith(text) : matching.has(row.ID))), [all, status, text, matching]);
+  return html`<${Head} title="Evaluations" /><div class="tools"><input class="grow" type="search"
+    aria-label="Filter evaluations" placeholder='Part of a job or id, or a filter: TriggeredBy == "node-drain"' value=${text}
+    onInput=${(/** @type {any} */ e) => setText(e.target.value)} />${['', 'pending', 'blocked', 'complete', 'failed',
     'canceled'].map((word) =>
       html`<button type="button" aria-pressed=${status === word} onClick=${() => setStatus(word)}>${word === '' ? 'All'
         : word}</button>`)}
-      <span class="dim">${counted(rows.length, 'evaluation')}</span></div>
+      <span class="dim">${counted(rows.length, 'evaluation')}</span></div><${Failed} error=${error} />
     <section class="card"><${Table} label="Evaluations" rows=${rows} id=${(/** @type {Row} */ row) => row.ID}
       sort="Created" down
       to=${(/** @type {Row} */ row) => paths.evaluation(row.ID)} empty="No evaluation is here."

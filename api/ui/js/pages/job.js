@@ -4,10 +4,11 @@ import { useGet, write } from '../api.js';
 import { html, useEffect, useMemo, useState } from '../lib.js';
 import { Action, Bar, Card, Empty, Failed, Head, Pairs, Status, Tabs, Time } from '../parts/basics.js';
 import { alloc, byStatus, deployment, evaluation, grouped, wanted } from '../parts/columns.js';
+import { useMatching } from '../parts/filter.js';
 import { History } from '../parts/history.js';
 import { Table } from '../parts/table.js';
 import { Link, go, paths } from '../router.js';
-import { namespace, useComputed, useList, useRows, versionOf } from '../store.js';
+import { useComputed, useList, useRows, versionOf } from '../store.js';
 import { counted, placementWords } from '../words.js';
 import { Rollout } from './deployments.js';
 import { Dispatch, Groups } from './groups.js';
@@ -16,9 +17,6 @@ import { JobServices } from './services.js';
 import { Versions } from './versions.js';
 
 /** @typedef {Record<string, any>} Row */
-
-/** Whether a search text is an expression of the API's filter language. @param {string} text */
-const isExpression = (text) => /==|!=|\b(contains|matches|is empty|is not empty|in)\b/.test(text);
 
 /** @param {Map<string, Row>} rows */
 const allocsByJob = (rows) => grouped(rows, (row) => `${row.Namespace}/${row.JobID}`);
@@ -60,18 +58,13 @@ export function Jobs({ query }) {
   const evals = useList('Evaluation');
   const [text, setText] = useState(query.get('filter') ?? '');
   const [status, setStatus] = useState('');
-  const expression = isExpression(text) ? text : '';
-  const space = namespace.value;
-  const asked = useGet(expression === '' ? null
-    : `/v1/jobs?namespace=${encodeURIComponent(space)}&filter=${encodeURIComponent(expression)}`, versionOf('Job'));
+  const { matching, error } = useMatching({ path: '/v1/jobs', topic: 'Job', text, id: (job) => `${job.Namespace}/${job.ID}` });
   const byJob = useComputed('Allocation', allocsByJob);
   const blocked = useMemo(() => new Set(evals.filter((row) => row.Status === 'blocked')
     .map((row) => `${row.Namespace}/${row.JobID}`)), [evals]);
-  const matching = expression === '' ? null
-    : new Set((asked.data ?? []).map((/** @type {Row} */ job) => `${job.Namespace}/${job.ID}`));
   const rows = useMemo(() => jobs.filter((job) => (text !== '' || !job.ParentID) && (status === '' || job.Status === status)
     && (matching === null ? job.ID.toLowerCase().includes(text.toLowerCase())
-      : matching.has(`${job.Namespace}/${job.ID}`))), [jobs, text, status, asked.data]);
+      : matching.has(`${job.Namespace}/${job.ID}`))), [jobs, text, status, matching]);
   const of = (/** @type {Row} */ job) => byJob.get(`${job.Namespace}/${job.ID}`) ?? [];
   return html`<${Head} title="Jobs" aside=${html`<${Link} class="button" to="/jobs/run">Run a job<//>`} />
     <div class="tools"><input class="grow" type="search" aria-label="Filter jobs" value=${text}
@@ -80,7 +73,7 @@ export function Jobs({ query }) {
       ${['', 'running', 'pending', 'dead'].map((word) => html`<button type="button" aria-pressed=${status === word}
         onClick=${() => setStatus(word)}>${word === '' ? 'All' : word}</button>`)}
       <span class="dim">${counted(rows.length, 'job')}</span></div>
-    <${Failed} error=${expression === '' ? null : asked.error} />
+    <${Failed} error=${error} />
     <section class="card"><${Table} label="Jobs" rows=${rows}
       id=${(/** @type {Row} */ job) => `${job.Namespace}/${job.ID}`}
       to=${(/** @type {Row} */ job) => paths.job(job)} sort="Name" empty="No job is here." columns=${[

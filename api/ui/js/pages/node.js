@@ -4,6 +4,7 @@ import { useGet } from '../api.js';
 import { html, useMemo, useState } from '../lib.js';
 import { Card, Empty, Failed, Head, Meter, Pairs, Status, Time } from '../parts/basics.js';
 import { alloc as columns } from '../parts/columns.js';
+import { useMatching } from '../parts/filter.js';
 import { History } from '../parts/history.js';
 import { NodeMap, room, state } from '../parts/map.js';
 import { Table } from '../parts/table.js';
@@ -19,14 +20,15 @@ export function Nodes() {
   const use = useComputed('Allocation', nodeUse);
   const [text, setText] = useState('');
   const all = useList('Node');
-  const nodes = useMemo(() => all.filter((node) =>
-    node.Name.includes(text) || node.ID.startsWith(text) || node.NodeClass === text), [all, text]);
+  const { matching, error } = useMatching({ path: '/v1/nodes', topic: 'Node', text, id: (node) => node.ID });
+  const nodes = useMemo(() => all.filter((node) => (matching === null ? node.Name.includes(text) || node.ID.startsWith(text)
+    || node.NodeClass === text : matching.has(node.ID))), [all, text, matching]);
   const used = (/** @type {Row} */ node) => use.get(node.ID) ?? { cpu: 0, memory: 0, count: 0 };
   return html`<${Head} title="Nodes" /><div class="tools"><input class="grow" type="search" aria-label="Filter nodes"
-    placeholder="Part of a name, id or class"
+    placeholder='Part of a name, id or class, or a filter: Status == down'
     value=${text} onInput=${(/** @type {any} */ e) => setText(e.target.value)} />
       <span class="dim">${counted(nodes.length, 'node')}</span></div>
-    ${nodes.length > 0 ? html`<${NodeMap} nodes=${nodes} use=${use} />` : null}
+    <${Failed} error=${error} />${nodes.length > 0 ? html`<${NodeMap} nodes=${nodes} use=${use} />` : null}
     <section class="card"><${Table} label="Nodes" rows=${nodes} id=${(/** @type {Row} */ node) => node.ID} sort="Name"
       to=${(/** @type {Row} */ node) => paths.node(node.ID)} empty="No node is here." columns=${[
         { name: 'Name', by: (node) => node.Name, show: (node) => html`<${Link} to=${paths.node(node.ID)}>

@@ -20,7 +20,9 @@ export function History({ kind, id, namespace = '*', topic }) {
   const path = `/v1/history/${kind}/${encodeURIComponent(id)}?namespace=${encodeURIComponent(namespace)}&per_page=200`;
   const got = useGet(path, useMemo(() => versionOf(topic), [topic]));
   const rows = /** @type {Row[]} */ (got.data ?? []);
-  return html`<${Failed} error=${got.error} /><${Card} title="History">
+  // An object that was never written, such as a built-in pool, has no history.
+  const error = got.error?.status === 404 ? null : got.error;
+  return html`<${Failed} error=${error} /><${Card} title="History">
     ${rows.length === 0 ? html`<${Empty}>${got.loading ? 'Reading…' : 'No change is kept.'}<//>` : null}
     <ol class="chain">${rows.map((row) => html`<li key=${row.Index} class=${kind}><div class="line">
       <strong>${row.Command || 'a change'}</strong>

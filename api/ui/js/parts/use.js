@@ -31,7 +31,7 @@ export function nodeUse(allocs) {
 export function useTicks(ms) {
   const ticks = useMemo(() => signal(0), []);
   useEffect(() => {
-    const timer = window.setInterval(() => { ticks.value += 1; }, ms);
+    const timer = window.setInterval(() => { if (!document.hidden) ticks.value += 1; }, ms);
     return () => window.clearInterval(timer);
   }, []);
   return ticks;
