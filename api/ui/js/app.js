@@ -10,13 +10,13 @@ import { Elsewhere, Label } from './parts/settings.js';
 import { Link, route, start as startRouter } from './router.js';
 import { connection, follow, namespace, newest, start as startStore, useList, useRows } from './store.js';
 import { Access } from './pages/access.js';
-import { Alloc, Allocs } from './pages/alloc.js';
+import { TABS as ALLOC_TABS, Alloc, Allocs } from './pages/alloc.js';
 import { Audit } from './pages/audit.js';
 import { Compare } from './pages/compare.js';
 import { Deployment, Deployments } from './pages/deployments.js';
 import { Evaluation, Evaluations } from './pages/evaluations.js';
 import { Events } from './pages/events.js';
-import { Job, Jobs } from './pages/job.js';
+import { TABS as JOB_TABS, Job, Jobs } from './pages/job.js';
 import { Login } from './pages/login.js';
 import { Node, Nodes } from './pages/node.js';
 import { Overview } from './pages/overview.js';
@@ -36,22 +36,31 @@ effect(() => {
   else document.documentElement.dataset.theme = theme.value;
 });
 
+/** Tab of a page. Nomad's page has tasks, and other words, in these paths: `/allocations/ID/TASK/logs`, `/allocations/ID/fs`.
+ * @param {[string, string][]} tabs  path and name
+ * @param {string[]} parts
+ */
+function tabOf(tabs, parts) {
+  const words = parts.slice(1).map((word) => (word === 'fs' ? 'files' : word));
+  return words.find((word) => tabs.some(([tab]) => tab === word)) ?? '';
+}
+
 /** Pages by the first part of their path.
  * @type {Record<string, (props: {parts: string[], query: URLSearchParams}) => any>} */
 const PAGES = {
   '': Overview,
   jobs: ({ parts, query }) => (parts.length === 0 ? html`<${Jobs} query=${query} />` : parts[0] === 'run'
-    ? html`<${RunJob} />` : html`<${Job} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? ''} />`),
+    ? html`<${RunJob} />` : html`<${Job} key=${parts[0]} name=${parts[0]} tab=${tabOf(JOB_TABS, parts)} />`),
   allocations: ({ parts }) => (parts.length === 0 ? html`<${Allocs} />`
-    : html`<${Alloc} key=${parts[0]} id=${parts[0]} tab=${parts[1] ?? ''} />`),
+    : html`<${Alloc} key=${parts[0]} id=${parts[0]} tab=${tabOf(ALLOC_TABS, parts)} />`),
   clients: ({ parts }) => (parts.length === 0 ? html`<${Nodes} />` : html`<${Node} key=${parts[0]} id=${parts[0]} />`),
   evaluations: ({ parts }) => (parts.length === 0 ? html`<${Evaluations} />`
     : html`<${Evaluation} key=${parts[0]} id=${parts[0]} />`),
   deployments: ({ parts }) => (parts.length === 0 ? html`<${Deployments} />`
     : html`<${Deployment} key=${parts[0]} id=${parts[0]} />`),
   services: Services, storage: Storage, variables: Variables, places: Places, access: Access, login: Login,
-  // Where providers of single sign-on send the browser back.
-  settings: Login,
+  // Where providers of single sign-on send the browser back, and other paths of Nomad's page.
+  settings: Login, topology: Nodes, csi: Storage,
   servers: Servers, events: Events, audit: Audit, compare: Compare,
 };
 

@@ -26,6 +26,20 @@ export const begin = {
     assert.equal(await page.getByRole('link', { name: 'Consul' }).getAttribute('href'), 'https://consul.example/ui');
   },
 
+  async 'paths of Nomad\'s page lead to the same things'({ page, agent }) {
+    await agent.run('linked', LOOP);
+    const alloc = await agent.alloc('linked', 'running');
+    for (const [path, heading, tab] of [['/jobs/linked@default', 'linked', 'Overview'],
+      ['/jobs/linked@default/allocations', 'linked', 'Overview'], ['/jobs/linked@default/versions', 'linked', 'Versions'],
+      [`/allocations/${alloc.ID}`, 'linked.web[0]', 'Overview'], [`/allocations/${alloc.ID}/server/logs`, 'linked.web[0]', 'Logs'],
+      [`/allocations/${alloc.ID}/fs`, 'linked.web[0]', 'Files'], [`/clients/${alloc.NodeID}`, 'quokka', ''],
+      ['/topology', 'Nodes', ''], ['/csi/volumes', 'Volumes', ''], ['/settings/tokens', 'Log in', '']]) {
+      await visit(page, agent, path);
+      await page.locator('h1', { hasText: heading }).waitFor();
+      if (tab !== '') await page.locator('.tabs [aria-current=page]', { hasText: tab }).waitFor();
+    }
+  },
+
   async 'a value that changes before its component listens is drawn'({ page, agent }) {
     await visit(page, agent, '/');
     const drawn = await page.evaluate(async () => {

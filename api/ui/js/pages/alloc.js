@@ -118,6 +118,10 @@ function Summary({ alloc }) {
     <${AllocChecks} alloc=${alloc} /></div></div>`;
 }
 
+/** Parts of an allocation's page. */
+export const TABS = /** @type {[string, string][]} */ ([['', 'Overview'], ['explain', 'Explain'], ['logs', 'Logs'],
+  ['files', 'Files'], ['exec', 'Exec'], ['history', 'History']]);
+
 /** @param {{id: string, tab: string}} props */
 export function Alloc({ id, tab }) {
   const row = useRows('Allocation').get(id);
@@ -128,8 +132,6 @@ export function Alloc({ id, tab }) {
       <${Failed} error=${got.error} />
       ${got.error?.status === 404 ? html`<${Explain} alloc=${{ ID: id, Namespace: '*' }} />` : null}`;
   }
-  const tabs = /** @type {[string, string][]} */ ([['', 'Overview'], ['explain', 'Explain'], ['logs', 'Logs'],
-    ['files', 'Files'], ['exec', 'Exec'], ['history', 'History']]);
   const space = `namespace=${encodeURIComponent(alloc.Namespace)}`;
   return html`<${Head} title=${alloc.Name} status=${html`<${Status} value=${alloc.ClientStatus} />`}
       over=${html`<${Link} to=${paths.job({ ID: alloc.JobID, Namespace: alloc.Namespace })}>
@@ -139,7 +141,7 @@ export function Alloc({ id, tab }) {
             { AllTasks: true })}>Restart<//>` : null}
         <${Action} confirm="Stop and replace it"
         run=${() => write('POST', `/v1/allocation/${id}/stop?${space}`)}>Stop<//>` : null} />
-    <${Tabs} label="Parts of the allocation" tabs=${tabs} chosen=${tab} to=${(/** @type {string} */ to) =>
+    <${Tabs} label="Parts of the allocation" tabs=${TABS} chosen=${tab} to=${(/** @type {string} */ to) =>
       paths.alloc(id, to)} />
     ${tab === '' ? html`<${Summary} alloc=${alloc} />` : null}
     ${tab === 'explain' ? html`<${Explain} alloc=${alloc} />` : null}

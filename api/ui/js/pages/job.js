@@ -133,6 +133,11 @@ function Allocations({ rows }) {
     columns=${[alloc.id, alloc.name, alloc.status, alloc.wanted, alloc.node, alloc.description, alloc.changed]} />`;
 }
 
+/** Parts of a job's page. */
+export const TABS = /** @type {[string, string][]} */ ([['', 'Overview'], ['definition', 'Definition'],
+  ['versions', 'Versions'],
+  ['deployments', 'Deployments'], ['evaluations', 'Evaluations'], ['services', 'Services'], ['history', 'History']]);
+
 /** @param {{name: string, tab: string}} props */
 export function Job({ name, tab }) {
   const split = name.lastIndexOf('@');
@@ -154,9 +159,6 @@ export function Job({ name, tab }) {
       ? html`<${Empty}>Reading…<//>` : null}`;
   }
   const path = `/v1/job/${encodeURIComponent(id)}`;
-  const tabs = /** @type {[string, string][]} */ ([['', 'Overview'], ['definition', 'Definition'],
-    ['versions', 'Versions'],
-    ['deployments', 'Deployments'], ['evaluations', 'Evaluations'], ['services', 'Services'], ['history', 'History']]);
   return html`<${Head} title=${id} over=${html`<${Link} to="/jobs">Jobs<//> · ${space}
       ${job.ParentID ? html` · <${Link} to=${paths.job({ ID: job.ParentID, Namespace: space })}>${job.ParentID}<//>`
         : null}`}
@@ -169,7 +171,7 @@ export function Job({ name, tab }) {
         : html`${job.Periodic || job.ParameterizedJob ? null : html`<${Action} run=${() => write('POST',
             `${path}/evaluate?${query}`, { JobID: id, EvalOptions: { ForceReschedule: true } })}>Evaluate<//>`}
           <${Action} confirm=${`Stop ${id}`} run=${() => write('DELETE', `${path}?${query}`)}>Stop<//>`}`} />
-    <${Tabs} label="Parts of the job" tabs=${tabs} chosen=${tab} to=${(/** @type {string} */ to) =>
+    <${Tabs} label="Parts of the job" tabs=${TABS} chosen=${tab} to=${(/** @type {string} */ to) =>
       paths.job({ ID: id, Namespace: space }, to)} />
     ${tab === '' ? html`<${Summary} ...${{ job, allocs, evals, deployments, children }} />` : null}
     ${tab === 'definition' ? html`<${JobFile} job=${job} />` : null}
