@@ -65,12 +65,14 @@ const touched = new Set();
 /** @type {Seen[]} */
 let arrived = [];
 let scheduled = 0;
-/** How long the last rendering took. */
+/** How long the last rendering took, and when it began. */
 let renderMs = 0;
+let renderedAt = 0;
 
 function publish() {
   scheduled = 0;
   const began = performance.now();
+  renderedAt = began;
   batch(() => {
     for (const topic of touched) table(live, topic).version.value += 1;
     if (arrived.length > 0) feed.value = [...arrived.reverse(), ...feed.value].slice(0, FEED_MAX);
@@ -84,7 +86,9 @@ function publish() {
 function schedule() {
   if (scheduled !== 0) return;
   const least = connection.peek().state === 'loading' ? RENDER_LOADING_MS : RENDER_MS;
-  scheduled = window.setTimeout(publish, Math.max(least, Math.min(RENDER_REST * renderMs, RENDER_MAX_MS)));
+  const rest = Math.max(least, Math.min(RENDER_REST * renderMs, RENDER_MAX_MS));
+  // A change after a pause is shown at once; the next ones wait for each other.
+  scheduled = window.setTimeout(publish, Math.max(0, renderedAt + rest - performance.now()));
 }
 
 let ofThisSecond = 0;

@@ -75,14 +75,26 @@ export const access = {
   async 'a person logs in with a provider, and with a token of another issuer'({ page, agent }) {
     const provider = await Provider.start();
     try {
-      const write = (name, type, config) => agent.ask('PUT', '/v1/acl/auth-method', { Name: name, Type: type,
-        TokenLocality: 'local', MaxTokenTTL: '1h', Config: config });
-      await write('sso', 'OIDC', provider.method(`${agent.address}/ui/settings/tokens`));
-      await write('robots', 'JWT', { JWTValidationPubKeys: [provider.publicKey()], BoundAudiences: ['songline'],
-        SigningAlgs: ['RS256'] });
-      for (const method of ['sso', 'robots']) {
-        await agent.ask('PUT', '/v1/acl/binding-rule', { AuthMethod: method, BindType: 'policy', BindName: 'look' });
-      }
+      await agent.ask('PUT', '/v1/acl/auth-method', { Name: 'robots', Type: 'JWT', TokenLocality: 'local', MaxTokenTTL: '1h',
+        Config: { JWTValidationPubKeys: [provider.publicKey()], BoundAudiences: ['songline'], SigningAlgs: ['RS256'] } });
+      await agent.ask('PUT', '/v1/acl/binding-rule', { AuthMethod: 'robots', BindType: 'policy', BindName: 'look' });
+      const store = (secret) => page.evaluate((value) => localStorage.setItem('songline.token', value), secret);
+      await page.goto(`${agent.address}/ui/login`);
+      await store(agent.token);
+      await visit(page, agent, '/access/new-method');
+      await page.getByLabel('JSON').fill('{ no JSON');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.locator('main [role=alert]').waitFor();
+      await page.getByLabel('JSON').fill(JSON.stringify({ Name: 'sso', Type: 'OIDC', TokenLocality: 'local',
+        MaxTokenTTL: '1h', Config: provider.method(`${agent.address}/ui/settings/tokens`) }));
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.locator('h1', { hasText: 'sso' }).waitFor();
+      await until('a hidden secret', async () => (await page.getByLabel('JSON').inputValue()).includes('redacted'));
+      await visit(page, agent, '/access/new-rule');
+      await page.getByLabel('JSON').fill(JSON.stringify({ AuthMethod: 'sso', BindType: 'policy', BindName: 'look' }));
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.waitForURL(/\/access\/rules\//);
+      await store('');
       await page.goto(`${agent.address}/ui/login`);
       await page.getByRole('button', { name: 'Log in with sso' }).click();
       await page.locator('.link-state', { hasText: 'live' }).waitFor();
@@ -102,7 +114,7 @@ export const access = {
     await page.addInitScript((secret) => localStorage.setItem('songline.token', secret), agent.token);
     const [role] = await agent.get('/v1/acl/roles');
     for (const path of ['/access', '/access/policies', '/access/roles', '/access/logins', '/access/policies/look',
-      `/access/roles/${role.ID}`, '/access/new-policy', '/login']) {
+      `/access/roles/${role.ID}`, '/access/new-policy', '/access/methods/sso', '/login']) {
       await visit(page, agent, path);
       await page.locator('h1').waitFor();
       await isAccessible(page, axe, path);

@@ -85,7 +85,7 @@ export const cluster = {
     await until('no pool', async () => (await agent.get('/v1/node/pools')).every((pool) => pool.Name !== 'gpu'));
   },
 
-  async 'a volume and its plugin are shown, a snapshot is made, and both are deleted'({ page, agent, axe }) {
+  async 'a volume is made by its plugin, a snapshot of it, and both are deleted'({ page, agent, axe }) {
     const why = missing();
     if (why !== '') {
       console.log(`     skipped: ${why}`);
@@ -96,8 +96,12 @@ export const cluster = {
       const disk = (await agent.get('/v1/plugins?type=csi')).find((plugin) => plugin.ID === 'disk');
       return disk?.ControllersHealthy === 1 && disk.NodesHealthy === 1;
     }, 60_000);
-    await agent.ask('PUT', '/v1/volume/csi/data/create', { Volumes: [{ ID: 'data', Name: 'data', PluginID: 'disk',
-      RequestedCapabilities: [{ AccessMode: 'single-node-writer', AttachmentMode: 'file-system' }] }] });
+    await visit(page, agent, '/storage/new');
+    await page.getByLabel('Id', { exact: true }).fill('data');
+    await page.getByLabel('At least, GiB').fill('2');
+    await isAccessible(page, axe, '/storage/new');
+    await page.getByRole('button', { name: 'Create' }).click();
+    await sees(page, '2.0 GiB');
     await visit(page, agent, '/storage');
     await page.getByRole('link', { name: 'disk' }).last().click();
     await page.getByRole('row', { name: /controller healthy/ }).waitFor();

@@ -6,6 +6,7 @@ import { Action, Card, Empty, Failed, Head, Tabs, Time } from '../parts/basics.j
 import { Table } from '../parts/table.js';
 import { Link } from '../router.js';
 import { versionOf } from '../store.js';
+import { JsonEditor } from './access/json.js';
 import { PolicyEditor } from './access/policy.js';
 import { RoleEditor } from './access/role.js';
 import { NewToken } from './access/token.js';
@@ -68,17 +69,17 @@ function Roles() {
 }
 
 function Logins() {
-  return html`<${List} title="Auth methods" path="/v1/acl/auth-methods" topic="ACLAuthMethod"
-      id=${(/** @type {Row} */ row) => row.Name} columns=${[
-      { name: 'Name', by: (/** @type {Row} */ row) => row.Name, show: (/** @type {Row} */ row) =>
-        html`<strong>${row.Name}</strong>` },
-      { name: 'Type', show: (/** @type {Row} */ row) => row.Type },
+  const method = (/** @type {Row} */ row) => `/access/methods/${part(row.Name)}`;
+  const rule = (/** @type {Row} */ row) => `/access/rules/${part(row.ID)}`;
+  return html`<${List} title="Auth methods" path="/v1/acl/auth-methods" topic="ACLAuthMethod" to=${method}
+      id=${(/** @type {Row} */ row) => row.Name} aside=${html`<${Link} class="button" to="/access/new-method">New method<//>`}
+      columns=${[linked(method), { name: 'Type', show: (/** @type {Row} */ row) => row.Type },
       { name: 'Default', show: (/** @type {Row} */ row) => (row.Default ? 'default' : '') },
       { name: 'Index', show: (/** @type {Row} */ row) => row.ModifyIndex, class: 'num p2' }]} />
-    <${List} title="Binding rules" path="/v1/acl/binding-rules" topic="ACLBindingRule"
-      id=${(/** @type {Row} */ row) => row.ID} columns=${[
-      { name: 'Method', by: (/** @type {Row} */ row) => row.AuthMethod, show: (/** @type {Row} */ row) =>
-        html`<strong>${row.AuthMethod}</strong>` },
+    <${List} title="Binding rules" path="/v1/acl/binding-rules" topic="ACLBindingRule" to=${rule}
+      id=${(/** @type {Row} */ row) => row.ID} aside=${html`<${Link} class="button" to="/access/new-rule">New rule<//>`}
+      columns=${[{ name: 'Method', by: (/** @type {Row} */ row) => row.AuthMethod, show: (/** @type {Row} */ row) =>
+        html`<${Link} to=${rule(row)}><strong>${row.AuthMethod}</strong><//>` },
       { name: 'Description', show: (/** @type {Row} */ row) => row.Description || '—', class: 'wide' },
       { name: 'Index', show: (/** @type {Row} */ row) => row.ModifyIndex, class: 'num p2' }]} />`;
 }
@@ -91,6 +92,11 @@ export function Access({ parts }) {
   const [tab = '', of] = parts;
   if (tab === 'new-policy') return html`<${PolicyEditor} key="" name="" />`;
   if (tab === 'new-role') return html`<${RoleEditor} key="" id="" />`;
+  if (tab === 'new-method') return html`<${JsonEditor} key="methods" kind="methods" id="" />`;
+  if (tab === 'new-rule') return html`<${JsonEditor} key="rules" kind="rules" id="" />`;
+  if ((tab === 'methods' || tab === 'rules') && of !== undefined) {
+    return html`<${JsonEditor} key=${of} kind=${tab} id=${of} />`;
+  }
   if (tab === 'policies' && of !== undefined) return html`<${PolicyEditor} key=${of} name=${of} />`;
   if (tab === 'roles' && of !== undefined) return html`<${RoleEditor} key=${of} id=${of} />`;
   return html`<${Head} title="Access" aside=${html`<${Link} class="button" to="/login">Log in<//>`} />

@@ -8,6 +8,7 @@ import { Table } from '../parts/table.js';
 import { Link, go, paths } from '../router.js';
 import { namespace, useRows, versionOf } from '../store.js';
 import { short, size } from '../words.js';
+import { NewVolume } from './storage/new.js';
 
 /** @typedef {Record<string, any>} Row */
 
@@ -21,7 +22,7 @@ function Lists() {
   const plugins = useGet('/v1/plugins?type=csi', useMemo(() => versionOf('CSIPlugin'), []));
   const hosts = [...useRows('Node').values()].flatMap((node) => Object.values(/** @type {Record<string, Row>} */ (
     node.HostVolumes ?? {})).map((volume) => ({ ...volume, NodeID: node.ID, NodeName: node.Name })));
-  return html`<${Head} title="Volumes" />
+  return html`<${Head} title="Volumes" aside=${html`<${Link} class="button" to="/storage/new">New volume<//>`} />
     <${Card} title="Volumes"><${Failed} error=${volumes.error} /><${Table} label="Volumes" rows=${volumes.data ?? []}
       id=${(/** @type {Row} */ row) => `${row.Namespace}/${row.ID}`} to=${volumePath} empty="No volume is registered." columns=${[
         { name: 'Id', by: (row) => row.ID, show: (row) => html`<${Link} to=${volumePath(row)}><strong>${row.ID}</strong><//>` },
@@ -138,6 +139,7 @@ function Plugin({ id }) {
 /** @param {{parts: string[]}} props */
 export function Storage({ parts }) {
   const [kind, id, space = 'default'] = parts;
+  if (kind === 'new') return html`<${NewVolume} />`;
   if (kind === 'volumes' && id !== undefined) return html`<${Volume} key=${`${space}/${id}`} id=${id} space=${space} />`;
   if (kind === 'plugins' && id !== undefined) return html`<${Plugin} key=${id} id=${id} />`;
   return html`<${Lists} />`;
