@@ -72,6 +72,12 @@ export const cluster = {
     await page.getByRole('button', { name: 'Save' }).click();
     await page.locator('h1', { hasText: 'team' }).waitFor();
     assert.equal((await agent.get('/v1/namespace/team')).Quota, 'small');
+    await page.getByLabel('Description').fill('mine');
+    await agent.ask('PUT', '/v1/namespace', { Name: 'team', Description: 'theirs', Quota: 'small' });
+    await sees(page, 'Conflict.');
+    assert.equal(await page.getByLabel('Description').inputValue(), 'mine');
+    await page.getByRole('button', { name: 'Take theirs' }).click();
+    assert.equal(await page.getByLabel('Description').inputValue(), 'theirs');
     await agent.run('of-the-team', LOOP, { namespace: 'team', cpu: 300 });
     await visit(page, agent, '/places');
     await sees(page, 'CPU: 300 of 900 MHz');

@@ -54,7 +54,8 @@ function Tokens() {
 function Policies() {
   const to = (/** @type {Row} */ row) => `/access/policies/${part(row.Name)}`;
   return html`<${List} title="Policies" path="/v1/acl/policies" topic="ACLPolicy" to=${to}
-    id=${(/** @type {Row} */ row) => row.Name} aside=${html`<${Link} class="button" to="/access/new-policy">New policy<//>`}
+    id=${(/** @type {Row} */ row) => row.Name} aside=${html`<${Link}
+      class="button" to="/access/new-policy">New policy<//>`}
     columns=${[linked(to), { name: 'Description', show: (/** @type {Row} */ row) => row.Description || '—', class: 'wide' },
       { name: 'Index', show: (/** @type {Row} */ row) => row.ModifyIndex, class: 'num p2' }]} />`;
 }
@@ -72,7 +73,8 @@ function Logins() {
   const method = (/** @type {Row} */ row) => `/access/methods/${part(row.Name)}`;
   const rule = (/** @type {Row} */ row) => `/access/rules/${part(row.ID)}`;
   return html`<${List} title="Auth methods" path="/v1/acl/auth-methods" topic="ACLAuthMethod" to=${method}
-      id=${(/** @type {Row} */ row) => row.Name} aside=${html`<${Link} class="button" to="/access/new-method">New method<//>`}
+      id=${(/** @type {Row} */ row) => row.Name} aside=${html`<${Link}
+        class="button" to="/access/new-method">New method<//>`}
       columns=${[linked(method), { name: 'Type', show: (/** @type {Row} */ row) => row.Type },
       { name: 'Default', show: (/** @type {Row} */ row) => (row.Default ? 'default' : '') },
       { name: 'Index', show: (/** @type {Row} */ row) => row.ModifyIndex, class: 'num p2' }]} />

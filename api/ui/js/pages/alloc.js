@@ -30,7 +30,8 @@ export function Allocs() {
     : matching.has(row.ID))), [all, status, text, matching]);
   return html`<${Head} title="Allocations" /><div class="tools"><input class="grow" type="search"
     aria-label="Filter allocations"
-      placeholder='Part of a name, id or node, or a filter: JobID == web' value=${text} onInput=${(/** @type {any} */ e) =>
+      placeholder='Part of a name, id or node, or a filter: JobID == web' value=${text}
+        onInput=${(/** @type {any} */ e) =>
         setText(e.target.value)} />
       ${['', 'running', 'pending', 'failed', 'lost', 'complete'].map((word) => html`<button type="button"
         aria-pressed=${status === word} onClick=${() => setStatus(word)}>${word === '' ? 'All' : word}</button>`)}
@@ -87,7 +88,8 @@ function Tasks({ alloc }) {
   const space = `namespace=${encodeURIComponent(alloc.Namespace)}`;
   const states = Object.entries(alloc.TaskStates ?? {});
   if (states.length === 0) return html`<${Card} title="Tasks"><${Empty}>The node has not reported yet.<//><//>`;
-  return states.map(([name, state]) => html`<${Card} key=${name} title=${html`Task ${name} <${Status} value=${state.Failed ? 'failed' : state.State} />`}
+  return states.map(([name, state]) => html`<${Card} key=${name} title=${html`Task ${name} <${Status}
+    value=${state.Failed ? 'failed' : state.State} />`}
     aside=${html`<span class="dim">${counted(state.Restarts, 'restart')}</span>
       ${state.State === 'running' ? html`<${Signal} alloc=${alloc} task=${name} />
         <${Action} confirm=${`Restart ${name}`}

@@ -36,7 +36,8 @@ export function DrainForm({ node, close }) {
   const nanos = kind === 'force' ? -1 : kind === 'none' ? 0 : Math.round(Number(deadline) * NS_PER_MINUTE);
   const run = () => write('POST', `/v1/node/${node.ID}/drain`, {
     DrainSpec: { Deadline: nanos, IgnoreSystemJobs: ignore }, Meta: why === '' ? null : { message: why } });
-  const choice = (/** @type {string} */ value, /** @type {string} */ words) => html`<label class="check"><input type="radio"
+  const choice = (/** @type {string} */ value, /** @type {string} */ words) => html`<label
+    class="check"><input type="radio"
     name="drain" checked=${kind === value} onChange=${() => setKind(value)} /> ${words}</label>`;
   return html`<${Card} title="Drain" aside=${html`<button type="button" onClick=${close}>Cancel</button>
       <${Action} kind="main" confirm="Move its allocations away" run=${run} done=${close}

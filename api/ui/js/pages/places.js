@@ -50,7 +50,8 @@ function Lists() {
         : (quotas.data ?? []).length === 0 ? html`<${Empty}>No quota is set.<//>`
           : html`<div class="body stack">${quotas.data.map((/** @type {Row} */ row) => html`<div key=${row.Name}>
             <${Link} to=${editor('quotas')(row)}><strong>${row.Name}</strong><//>
-            ${' '}<span class="dim">${row.Description}</span><${Use} quota=${row} usage=${used.get(row.Name)} /></div>`)}</div>`}<//>`;
+            ${' '}<span class="dim">${row.Description}</span><${Use} quota=${row}
+              usage=${used.get(row.Name)} /></div>`)}</div>`}<//>`;
 }
 
 /** @param {{parts: string[]}} props */

@@ -26,7 +26,8 @@ function Members() {
   return html`<${Failed} error=${health.error?.denied ? health.error : null} />
     ${isPast ? html`<div class="note">Members, health and long work are those of the present: the log does not have them.</div>`
       : null}
-    <${Card} title="Members" aside=${health.data ? html`<${Status} value=${health.data.Healthy ? 'healthy' : 'degraded'} />
+    <${Card} title="Members" aside=${health.data ? html`<${Status}
+      value=${health.data.Healthy ? 'healthy' : 'degraded'} />
       <span class="dim">${counted(health.data.FailureTolerance, 'server')} may fail</span>` : null}>
     ${health.error && !(health.error instanceof ApiError && health.error.denied) ? html`<${Failed} error=${health.error} />` : null}
     <${Table} label="Servers" rows=${peers} id=${(/** @type {Row} */ row) => row.ID} empty="None is shown." columns=${[
@@ -83,6 +84,7 @@ export function Servers({ parts }) {
     <${Tabs} label="Parts of the servers" tabs=${TABS} chosen=${tab} to=${(/** @type {string} */ to) =>
       `/servers${to === '' ? '' : `/${to}`}`} />
     ${tab === '' ? html`<${Members} /><${LongWork} /><${Own} />` : null}
-    ${tab === 'settings' ? html`<div class="grid"><div class="c6"><${Scheduler} /></div><div class="c6"><${Autopilot} /></div></div>` : null}
+    ${tab === 'settings' ? html`<div class="grid"><div class="c6"><${Scheduler} /></div><div
+      class="c6"><${Autopilot} /></div></div>` : null}
     ${tab === 'snapshot' ? html`<${Snapshot} />` : null}${tab === 'metrics' ? html`<${Metrics} />` : null}`;
 }

@@ -24,8 +24,10 @@ function Lists() {
     node.HostVolumes ?? {})).map((volume) => ({ ...volume, NodeID: node.ID, NodeName: node.Name })));
   return html`<${Head} title="Volumes" aside=${html`<${Link} class="button" to="/storage/new">New volume<//>`} />
     <${Card} title="Volumes"><${Failed} error=${volumes.error} /><${Table} label="Volumes" rows=${volumes.data ?? []}
-      id=${(/** @type {Row} */ row) => `${row.Namespace}/${row.ID}`} to=${volumePath} empty="No volume is registered." columns=${[
-        { name: 'Id', by: (row) => row.ID, show: (row) => html`<${Link} to=${volumePath(row)}><strong>${row.ID}</strong><//>` },
+      id=${(/** @type {Row} */ row) => `${row.Namespace}/${row.ID}`} to=${volumePath}
+        empty="No volume is registered." columns=${[
+        { name: 'Id', by: (row) => row.ID, show: (row) => html`<${Link}
+          to=${volumePath(row)}><strong>${row.ID}</strong><//>` },
         { name: 'Schedulable', show: (row) => html`<${Status} value=${row.Schedulable ? 'ready' : 'blocked'} />` },
         { name: 'Plugin', show: (row) => html`<${Link} to=${pluginPath({ ID: row.PluginID })}>${row.PluginID}<//>` },
         { name: 'Access', show: (row) => row.AccessMode || '—', class: 'p2' },
@@ -42,7 +44,8 @@ function Lists() {
     <${Card} title="Host volumes"><${Table} label="Host volumes" rows=${hosts} sort="Name"
       id=${(/** @type {Row} */ row) => `${row.NodeID}/${row.Name}`} empty="No node offers a host volume." columns=${[
         { name: 'Name', by: (row) => row.Name, show: (row) => html`<strong>${row.Name}</strong>` },
-        { name: 'Node', by: (row) => row.NodeName, show: (row) => html`<${Link} to=${paths.node(row.NodeID)}>${row.NodeName}<//>` },
+        { name: 'Node', by: (row) => row.NodeName, show: (row) => html`<${Link}
+          to=${paths.node(row.NodeID)}>${row.NodeName}<//>` },
         { name: 'Path', show: (row) => html`<span class="mono">${row.Path}</span>`, class: 'p2' },
         { name: 'Writable', show: (row) => (row.ReadOnly ? 'read only' : 'yes'), class: 'p3' }]} /><//>`;
 }
@@ -63,8 +66,10 @@ function Volume({ id, space }) {
   return html`<${Head} title=${volume.Name || id} over=${head} status=${html`<${Status}
       value=${volume.Schedulable ? 'ready' : 'blocked'} />`}
       aside=${html`<${Action} confirm=${isFree ? 'Forget the volume' : 'Forget it although it is claimed'}
-        run=${() => write('DELETE', `${path}?${query}${isFree ? '' : '&force=true'}`)} done=${() => go('/storage')}>Deregister<//>
-      <${Action} disabled=${!isFree} confirm="Delete what is stored in it" run=${() => write('DELETE', `${path}/delete?${query}`)}
+        run=${() => write('DELETE', `${path}?${query}${isFree ? '' : '&force=true'}`)}
+          done=${() => go('/storage')}>Deregister<//>
+      <${Action} disabled=${!isFree} confirm="Delete what is stored in it"
+        run=${() => write('DELETE', `${path}/delete?${query}`)}
         done=${() => go('/storage')}>Delete<//>`} />
     <${Failed} error=${got.error} />
     <${Card} title="Claims"><${Table} label="Claims" rows=${claims} id=${(/** @type {Row} */ row) => row.ID}
@@ -104,7 +109,8 @@ function Snapshots({ volume }) {
   return html`<${Card} title="Snapshots" aside=${html`<${Action} run=${make} done=${(/** @type {Row} */ answer) =>
       setMade([...made, ...(answer?.Snapshots ?? [])])}>Make a snapshot<//>`}>
     ${got.error ? html`<${Empty}>The plugin lists none: ${got.error.message}<//>` : null}
-    <${Table} label="Snapshots" rows=${rows} id=${(/** @type {Row} */ row) => row.ID} empty="None of this volume." columns=${[
+    <${Table} label="Snapshots" rows=${rows} id=${(/** @type {Row} */ row) => row.ID}
+      empty="None of this volume." columns=${[
       { name: 'Id', show: (row) => html`<span class="mono">${row.ID}</span>` },
       { name: 'Size', show: (row) => size(row.SizeBytes ?? 0), class: 'num' },
       { name: 'Ready', show: (row) => (row.IsReady ? 'yes' : 'not yet') },
@@ -126,13 +132,16 @@ function Plugin({ id }) {
     <${Card} title="Facts"><${Pairs} pairs=${[['Provider', plugin.Provider], ['Version', plugin.Version],
       ['Controllers', `${plugin.ControllersHealthy} of ${plugin.ControllersExpected} healthy`],
       ['Nodes', `${plugin.NodesHealthy} of ${plugin.NodesExpected} healthy`]]} /><//>
-    <${Card} title="Instances"><${Table} label="Instances" rows=${rows} id=${(/** @type {Row} */ row) => `${row.kind}/${row.node}`}
+    <${Card} title="Instances"><${Table} label="Instances" rows=${rows}
+      id=${(/** @type {Row} */ row) => `${row.kind}/${row.node}`}
       empty="No instance runs." columns=${[
-      { name: 'Node', show: (row) => html`<${Link} to=${paths.node(row.node)}>${nodes.get(row.node)?.Name ?? short(row.node)}<//>` },
+      { name: 'Node', show: (row) => html`<${Link}
+        to=${paths.node(row.node)}>${nodes.get(row.node)?.Name ?? short(row.node)}<//>` },
       { name: 'Part', by: (row) => row.kind, show: (row) => row.kind },
       { name: 'Health', show: (row) => html`<${Status} value=${row.Healthy ? 'healthy' : 'unhealthy'} />` },
       { name: 'Says', show: (row) => row.HealthDescription, class: 'wide p2' },
-      { name: 'Allocation', class: 'p2', show: (row) => (row.AllocID ? html`<${Link} class="mono" to=${paths.alloc(row.AllocID)}>
+      { name: 'Allocation', class: 'p2', show: (row) => (row.AllocID ? html`<${Link} class="mono"
+        to=${paths.alloc(row.AllocID)}>
         ${short(row.AllocID)}<//>` : '') }]} /><//>`;
 }
 

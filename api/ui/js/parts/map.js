@@ -39,7 +39,8 @@ function look(node, use) {
 function Links({ nodes, use }) {
   return html`<div class="cells">${nodes.map((node) => {
     const { share, kind, words } = look(node, use);
-    return html`<${Link} key=${node.ID} class="cell ${kind}" to=${paths.node(node.ID)} title=${words()} aria-label=${words()}>
+    return html`<${Link} key=${node.ID} class="cell ${kind}" to=${paths.node(node.ID)} title=${words()}
+      aria-label=${words()}>
       <i style=${{ height: `${Math.round(share * 100)}%` }}></i><//>`;
   })}</div>`;
 }

@@ -159,7 +159,8 @@ export function Exec({ alloc }) {
         choose(e.target.value)}>${tasks.map((name) => html`<option value=${name}>${name}</option>`)}</select>
       <input class="grow mono" aria-label="Command" required value=${command} disabled=${runs}
         onInput=${(/** @type {any} */ e) => setCommand(e.target.value)} />
-      <button type="submit" class="main" disabled=${runs || task === ''}>${session === null ? 'Run' : 'Run again'}</button>
+      <button type="submit" class="main"
+        disabled=${runs || task === ''}>${session === null ? 'Run' : 'Run again'}</button>
       <button type="button" id="exec-end" disabled=${!runs} onClick=${() => say('The session was ended here.')}>
         End</button>
       <span class="dim" role="status">${said}</span></form>

@@ -24,7 +24,8 @@ export function NewToken({ close }) {
     Roles: isClient ? chosenRoles.map((role) => ({ Name: role })) : [], ...(ttl === '' ? {} : { ExpirationTTL: ttl }) });
   const names = (/** @type {any} */ rows) => (rows ?? []).map((/** @type {Row} */ row) => row.Name);
   if (made !== null) {
-    return html`<${Card} title=${`Token ${made.Name}`} aside=${html`<button type="button" onClick=${close}>Done</button>`}>
+    return html`<${Card} title=${`Token ${made.Name}`}
+      aside=${html`<button type="button" onClick=${close}>Done</button>`}>
       <div class="body form"><p role="status">The token was written. Its secret is shown now, and never again.</p>
       <label>Secret id<input class="mono" readonly value=${made.SecretID} onFocus=${(/** @type {any} */ e) =>
         e.target.select()} /></label>

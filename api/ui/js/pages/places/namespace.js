@@ -1,9 +1,9 @@
 //! Editor of a namespace: its description, quota, metadata and permitted drivers.
 
 import { useGet, write } from '../../api.js';
-import { html, useEffect, useMemo, useState } from '../../lib.js';
+import { html, useMemo, useState } from '../../lib.js';
 import { Action, Card, Failed, Head } from '../../parts/basics.js';
-import { Choice, Text } from '../../parts/form.js';
+import { Choice, Newer, Text, useDraft } from '../../parts/form.js';
 import { History } from '../../parts/history.js';
 import { Link, go } from '../../router.js';
 import { useRows, versionOf } from '../../store.js';
@@ -24,15 +24,10 @@ export function NamespaceEditor({ name }) {
   const quotas = useGet('/v1/quotas', useMemo(() => versionOf('Quota'), []), true);
   const jobs = [...useRows('Job').values()].filter((job) => job.Namespace === name);
   const [typed, setTyped] = useState('');
-  const [description, setDescription] = useState('');
-  const [quota, setQuota] = useState('');
-  const [drivers, setDrivers] = useState('');
-  useEffect(() => {
-    if (got.data === null) return;
-    setDescription(got.data.Description ?? '');
-    setQuota(got.data.Quota ?? '');
-    setDrivers((got.data.Capabilities?.EnabledTaskDrivers ?? []).join(' '));
-  }, [got.data]);
+  const draft = useDraft({ description: '', quota: '', drivers: '' }, got.data === null ? null : {
+    description: got.data.Description ?? '', quota: got.data.Quota ?? '',
+    drivers: (got.data.Capabilities?.EnabledTaskDrivers ?? []).join(' ') });
+  const { description, quota, drivers } = draft.mine;
   const of = isNew ? typed : name;
   const run = () => write('POST', '/v1/namespace', { ...(got.data ?? {}), Name: of, Description: description, Quota: quota,
     Capabilities: drivers.trim() === '' && !got.data?.Capabilities ? null
@@ -40,14 +35,19 @@ export function NamespaceEditor({ name }) {
   return html`<${Head} title=${isNew ? 'New namespace' : name} over=${html`<${Link} to="/places">Namespaces<//>`}
       aside=${html`${isNew || name === RESERVED ? null : html`<${Action} confirm="Delete the namespace"
         run=${() => write('DELETE', path(name))} done=${() => go('/places')}>Delete<//>`}
-      <${Action} kind="main" disabled=${of === ''} run=${run} done=${() => { if (isNew) go(`/places/namespaces/${encodeURIComponent(of)}`); }}>
+      <${Action} kind="main" disabled=${of === ''} run=${run}
+        done=${() => { draft.saved(); if (isNew) go(`/places/namespaces/${encodeURIComponent(of)}`); }}>
         Save<//>`} />
-    <${Failed} error=${got.error} /><${Card} title="Namespace" aside=${isNew ? null : html`<span class="dim">
+    <${Failed} error=${got.error} /><${Newer} draft=${draft} /><${Card} title="Namespace"
+      aside=${isNew ? null : html`<span class="dim">
       ${counted(jobs.length, 'job')}</span>`}><div class="body form">
       ${isNew ? html`<${Text} label="Name" mono value=${typed} set=${setTyped} />` : null}
-      <${Text} label="Description" value=${description} set=${setDescription} />
-      <${Choice} label="Quota" value=${quota} set=${setQuota}
+      <${Text} label="Description" value=${description}
+        set=${(/** @type {string} */ to) => draft.set({ description: to })} />
+      <${Choice} label="Quota" value=${quota} set=${(/** @type {string} */ to) => draft.set({ quota: to })}
         of=${['', ...(quotas.data ?? []).map((/** @type {Row} */ row) => row.Name)]} />
-      <${Text} label="Permitted drivers" mono value=${drivers} set=${setDrivers} hint="Names with spaces between. Empty permits all." />
+      <${Text} label="Permitted drivers" mono value=${drivers}
+        set=${(/** @type {string} */ to) => draft.set({ drivers: to })}
+        hint="Names with spaces between. Empty permits all." />
       </div><//>${isNew ? null : html`<${History} kind="namespace" id=${name} topic="Namespace" />`}`;
 }

@@ -1,9 +1,9 @@
 //! Editor of a node pool, with its nodes.
 
 import { useGet, write } from '../../api.js';
-import { html, useEffect, useMemo, useState } from '../../lib.js';
+import { html, useMemo, useState } from '../../lib.js';
 import { Action, Card, Failed, Head, Status } from '../../parts/basics.js';
-import { Choice, Text } from '../../parts/form.js';
+import { Choice, Newer, Text, useDraft } from '../../parts/form.js';
 import { History } from '../../parts/history.js';
 import { Table } from '../../parts/table.js';
 import { Link, go, paths } from '../../router.js';
@@ -20,13 +20,9 @@ export function PoolEditor({ name }) {
   const got = useGet(isNew ? null : path(name), useMemo(() => versionOf('NodePool'), []));
   const nodes = [...useRows('Node').values()].filter((node) => name === 'all' || node.NodePool === name);
   const [typed, setTyped] = useState('');
-  const [description, setDescription] = useState('');
-  const [algorithm, setAlgorithm] = useState('');
-  useEffect(() => {
-    if (got.data === null) return;
-    setDescription(got.data.Description ?? '');
-    setAlgorithm(got.data.SchedulerConfiguration?.SchedulerAlgorithm ?? '');
-  }, [got.data]);
+  const draft = useDraft({ description: '', algorithm: '' }, got.data === null ? null : {
+    description: got.data.Description ?? '', algorithm: got.data.SchedulerConfiguration?.SchedulerAlgorithm ?? '' });
+  const { description, algorithm } = draft.mine;
   const of = isNew ? typed : name;
   const isFixed = BUILT_IN.includes(name);
   const scheduler = () => {
@@ -38,15 +34,18 @@ export function PoolEditor({ name }) {
   return html`<${Head} title=${isNew ? 'New node pool' : name} over=${html`<${Link} to="/places">Node pools<//>`}
       aside=${isFixed ? null : html`${isNew ? null : html`<${Action} confirm="Delete the pool"
         run=${() => write('DELETE', path(name))} done=${() => go('/places')}>Delete<//>`}
-      <${Action} kind="main" disabled=${of === ''} run=${run} done=${() => { if (isNew) go(`/places/pools/${encodeURIComponent(of)}`); }}>
+      <${Action} kind="main" disabled=${of === ''} run=${run}
+        done=${() => { draft.saved(); if (isNew) go(`/places/pools/${encodeURIComponent(of)}`); }}>
         Save<//>`} />
-    <${Failed} error=${got.error} /><${Card} title="Node pool"><div class="body form">
+    <${Failed} error=${got.error} /><${Newer} draft=${draft} /><${Card} title="Node pool"><div class="body form">
       ${isNew ? html`<${Text} label="Name" mono value=${typed} set=${setTyped} />` : null}
-      <${Text} label="Description" value=${description} set=${setDescription} disabled=${isFixed} />
+      <${Text} label="Description" value=${description}
+        set=${(/** @type {string} */ to) => draft.set({ description: to })} disabled=${isFixed} />
       <${Choice} label="Algorithm, empty as in the cluster" of=${['', 'binpack', 'spread']} value=${algorithm}
-        set=${setAlgorithm} disabled=${isFixed} /></div><//>
+        set=${(/** @type {string} */ to) => draft.set({ algorithm: to })} disabled=${isFixed} /></div><//>
     ${isNew ? null : html`<${Card} title="Nodes"><${Table} label="Nodes" rows=${nodes} sort="Name"
-      id=${(/** @type {Row} */ node) => node.ID} to=${(/** @type {Row} */ node) => paths.node(node.ID)} empty="No node is in this pool."
+      id=${(/** @type {Row} */ node) => node.ID} to=${(/** @type {Row} */ node) => paths.node(node.ID)}
+        empty="No node is in this pool."
       columns=${[{ name: 'Name', by: (/** @type {Row} */ node) => node.Name, show: (/** @type {Row} */ node) =>
         html`<${Link} to=${paths.node(node.ID)}><strong>${node.Name}</strong><//>` },
       { name: 'Status', show: (/** @type {Row} */ node) => html`<${Status} value=${node.Status} />` },

@@ -1,9 +1,9 @@
 //! Editor of a quota: its limits in this region, beside what its namespaces use.
 
 import { useGet, write } from '../../api.js';
-import { html, useEffect, useMemo, useState } from '../../lib.js';
+import { html, useMemo, useState } from '../../lib.js';
 import { Action, Card, Failed, Head, Meter } from '../../parts/basics.js';
-import { Text } from '../../parts/form.js';
+import { Newer, Text, useDraft } from '../../parts/form.js';
 import { Link, go } from '../../router.js';
 import { useRows, versionOf } from '../../store.js';
 
@@ -51,13 +51,10 @@ export function QuotaEditor({ name }) {
   const own = useGet('/v1/agent/self', undefined, true);
   const spaces = [...useRows('Namespace').values()].filter((space) => space.Quota === name && !isNew);
   const [typed, setTyped] = useState('');
-  const [description, setDescription] = useState('');
-  const [limit, setLimit] = useState(/** @type {Row} */ ({}));
-  useEffect(() => {
-    if (got.data === null) return;
-    setDescription(got.data.Description ?? '');
-    setLimit(inRegion(got.data, undefined, own.data?.config?.Region ?? 'global').limit);
-  }, [got.data]);
+  const draft = useDraft({ description: '', limit: /** @type {Row} */ ({}) }, got.data === null ? null : {
+    description: got.data.Description ?? '',
+    limit: inRegion(got.data, undefined, own.data?.config?.Region ?? 'global').limit });
+  const { description, limit } = draft.mine;
   const of = isNew ? typed : name;
   const region = limit.Region ?? own.data?.config?.Region ?? 'global';
   const others = (got.data?.Limits ?? []).filter((/** @type {Row} */ one) => one.Region !== region);
@@ -66,18 +63,23 @@ export function QuotaEditor({ name }) {
   return html`<${Head} title=${isNew ? 'New quota' : name} over=${html`<${Link} to="/places">Quotas<//>`}
       aside=${html`${isNew ? null : html`<${Action} confirm="Delete the quota" run=${() => write('DELETE', path(name))}
         done=${() => go('/places')}>Delete<//>`}
-      <${Action} kind="main" disabled=${of === ''} run=${run} done=${() => { if (isNew) go(`/places/quotas/${encodeURIComponent(of)}`); }}>
+      <${Action} kind="main" disabled=${of === ''} run=${run}
+        done=${() => { draft.saved(); if (isNew) go(`/places/quotas/${encodeURIComponent(of)}`); }}>
         Save<//>`} />
-    <${Failed} error=${got.error} />
+    <${Failed} error=${got.error} /><${Newer} draft=${draft} />
     <div class="grid"><div class="c6"><${Card} title=${`Limits in region ${region}`}><div class="body form">
       ${isNew ? html`<${Text} label="Name" mono value=${typed} set=${setTyped} />` : null}
-      <${Text} label="Description" value=${description} set=${setDescription} />
+      <${Text} label="Description" value=${description}
+        set=${(/** @type {string} */ to) => draft.set({ description: to })} />
       <p class="dim">0 or nothing is no limit; a negative number allows nothing.</p>
       ${DIMENSIONS.map((dimension) => html`<${Text} key=${dimension.name} type="number" label=${`${dimension.name}${
         dimension.unit === '' ? '' : `, ${dimension.unit}`}`} value=${dimension.limit(limit) ?? ''}
-        set=${(/** @type {string} */ to) => setLimit(dimension.set(limit, Number(to)))} />`)}</div><//></div>
-    ${isNew || !got.data ? null : html`<div class="c6"><${Card} title="Used"><div class="body"><${Use} quota=${got.data} usage=${usage.data ?? undefined} /></div><//>
-      <${Card} title="Namespaces"><div class="body">${spaces.length === 0 ? html`<span class="dim">No namespace has this quota.</span>`
-        : spaces.map((space) => html`<${Link} key=${space.Name} to=${`/places/namespaces/${encodeURIComponent(space.Name)}`}>
+        set=${(/** @type {string} */ to) => draft.set({ limit: dimension.set(limit, Number(to)) })} />`)}</div><//></div>
+    ${isNew || !got.data ? null : html`<div class="c6"><${Card} title="Used"><div class="body"><${Use}
+      quota=${got.data} usage=${usage.data ?? undefined} /></div><//>
+      <${Card} title="Namespaces"><div class="body">${spaces.length === 0 ? html`<span
+        class="dim">No namespace has this quota.</span>`
+        : spaces.map((space) => html`<${Link} key=${space.Name}
+          to=${`/places/namespaces/${encodeURIComponent(space.Name)}`}>
           ${space.Name}<//> `)}</div><//></div>`}</div>`;
 }

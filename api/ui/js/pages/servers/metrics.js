@@ -27,11 +27,14 @@ export function Metrics() {
   return html`<${Card} title="Metrics" aside=${html`<span class="dim">${got.data?.Timestamp}</span>
       <button type="button" onClick=${() => { again.value += 1; }}>Read again</button>`}>
     <${Failed} error=${got.error} /><div class="body"><input type="search" aria-label="Filter metrics" class="grow"
-      placeholder="Part of a name or label" value=${text} onInput=${(/** @type {any} */ e) => setText(e.target.value)} /></div>
-    <${Table} label="Metrics" rows=${rows} id=${(/** @type {Row} */ row) => row.key} empty="No metric has this in its name."
+      placeholder="Part of a name or label" value=${text}
+        onInput=${(/** @type {any} */ e) => setText(e.target.value)} /></div>
+    <${Table} label="Metrics" rows=${rows} id=${(/** @type {Row} */ row) => row.key}
+      empty="No metric has this in its name."
       columns=${[{ name: 'Name', by: (/** @type {Row} */ row) => row.name, show: (/** @type {Row} */ row) =>
         html`<span class="mono">${row.name}</span>` },
       { name: 'Kind', by: (/** @type {Row} */ row) => row.kind, show: (/** @type {Row} */ row) => row.kind, class: 'p2' },
-      { name: 'Labels', show: (/** @type {Row} */ row) => html`<span class="dim clip">${row.labels}</span>`, class: 'p3' },
+      { name: 'Labels', show: (/** @type {Row} */ row) => html`<span
+        class="dim clip">${row.labels}</span>`, class: 'p3' },
       { name: 'Value', class: 'num', show: (/** @type {Row} */ row) => row.value }]} /><//>`;
 }

@@ -38,7 +38,8 @@ function refuse(answer) {
 /** @param {{title: string, edited: ReturnType<typeof useEdited>, save: () => Promise<any>, children: any}} props */
 function Editor({ title, edited, save, children }) {
   return html`<${Card} title=${title} aside=${html`${edited.dirty ? html`<button type="button" onClick=${edited.drop}>
-      Take back</button>` : null}<${Action} kind="main" disabled=${!edited.dirty} run=${save} done=${edited.saved}>Save<//>`}>
+      Take back</button>` : null}<${Action} kind="main" disabled=${!edited.dirty} run=${save}
+        done=${edited.saved}>Save<//>`}>
     ${edited.isNewer ? html`<div class="body"><div class="note warn" role="alert">Someone else has changed this after
       the edit began. Take back to see it.</div></div>` : null}
     <div class="body form">${children}</div><//>`;

@@ -71,7 +71,8 @@ export function Snapshot() {
     <label>Archive to restore<input type="file" disabled=${past} onChange=${choose} /></label>
     <div class="tools"><${Action} disabled=${file === null} run=${() => send(chosen, true, say)}
         done=${(/** @type {Row} */ answer) => { setReport(answer); say('The archive is whole.'); }}>Check it<//>
-      <${Action} kind="main" disabled=${report === null} confirm="Replace the whole state" run=${() => send(chosen, false, say)}
+      <${Action} kind="main" disabled=${report === null} confirm="Replace the whole state"
+        run=${() => send(chosen, false, say)}
         done=${() => { say('Restored.'); setReport(null); }}>Restore it<//></div>
     ${report === null ? null : html`<p>It was made at index ${report.Index} and holds ${rows.map((/** @type {Row} */ table) =>
       counted(table.Rows, 'row').replace('row', `${table.Name} row`)).join(', ')}. A restore replaces everything that the

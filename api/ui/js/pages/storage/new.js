@@ -44,7 +44,8 @@ export function NewVolume() {
     ${plugins.data && names.length === 0 ? html`<div class="note warn">No plugin runs: a volume needs one.</div>` : null}
     <${Card} title="Volume"><div class="body form">
       <${Text} label="Id" mono value=${id} set=${setId} />
-      <${Choice} label="Namespace" of=${spaces.includes(space) ? spaces : [space, ...spaces]} value=${space} set=${setSpace} />
+      <${Choice} label="Namespace" of=${spaces.includes(space) ? spaces : [space, ...spaces]} value=${space}
+        set=${setSpace} />
       <${Choice} label="Plugin" of=${names} value=${plugin} set=${setPlugin} />
       <${Choice} label="Access" of=${ACCESS} value=${access} set=${setAccess} />
       <${Choice} label="Attachment" of=${ATTACHMENT} value=${attachment} set=${setAttachment} />
