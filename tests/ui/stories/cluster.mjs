@@ -39,7 +39,8 @@ export const cluster = {
     await page.getByRole('button', { name: 'Set', exact: true }).click();
     await page.getByRole('button', { name: 'Remove rack' }).click();
     await page.getByRole('button', { name: 'Remove rack' }).click();
-    await until('no rack', async () => !('rack' in ((await agent.get(`/v1/node/${node.ID}`)).Meta ?? {})));
+    // The node tells the servers with its next report.
+    await until('no rack', async () => !('rack' in ((await agent.get(`/v1/node/${node.ID}`)).Meta ?? {})), 60_000);
   },
 
   async 'two edits of a variable: the second one sees the conflict and loses nothing'({ page, agent }) {
