@@ -31,7 +31,7 @@ export const access = {
     await page.getByRole('button', { name: 'Stop', exact: true }).click();
     await page.getByRole('button', { name: 'Stop storefront' }).click();
     await page.getByText('Permission denied').waitFor();
-    const [alloc] = await agent.get('/v1/job/storefront/allocations');
+    const alloc = await agent.alloc('storefront', 'running');
     await visit(page, agent, `/allocations/${alloc.ID}/exec`);
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await sees(page, 'Permission denied');
