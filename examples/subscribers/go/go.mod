@@ -1,0 +1,3 @@
+module songline.example/subscribe
+
+go 1.21
