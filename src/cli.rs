@@ -58,6 +58,11 @@ impl RunHere for Version {
         } else {
             outln!("Songline v{own} (speaks the interface of Nomad v{reference})");
         }
+        // Packages are built with the variable.
+        if let Some(commit) = option_env!("SONGLINE_COMMIT") {
+            outln!("Commit {commit}");
+        }
+        outln!("Schema {}", songline_projections::SCHEMA);
         Ok(Exit::DONE)
     }
 }
