@@ -16,7 +16,7 @@ use songline_projections::State;
 
 use crate::error::ApiError;
 use crate::keyring;
-use crate::server::Server;
+use crate::server::Reads;
 
 /// Name of the policy of callers without a token, if an operator has created it.
 pub const ANONYMOUS_POLICY: &str = "anonymous";
@@ -167,7 +167,7 @@ pub struct Callers {
 
 impl Callers {
     /// Authenticates a token against the server's newest view.
-    pub fn authenticate<S: Server>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
+    pub fn authenticate<S: Reads>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
         if !server.info().acl.enabled {
             return Ok(Caller::anybody());
         }
@@ -187,7 +187,7 @@ impl Callers {
         }
     }
 
-    fn workload<S: Server>(&self, server: &S, view: &State, token: &str) -> Result<Caller, AuthError> {
+    fn workload<S: Reads>(&self, server: &S, view: &State, token: &str) -> Result<Caller, AuthError> {
         let known = keyring::workload(view, server.keyring(), token);
         let (claims, alloc) = known.map_err(|error| AuthError::BadIdentity(error.to_string()))?;
         let policies =

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
-use songline_api::Server;
+use songline_api::Reads;
 use songline_api::http::Api;
 use songline_api::keyring::Keyring;
 use songline_commands::{RegisterJob, RegisterNode};

@@ -1,4 +1,6 @@
-//! The interface between HTTP and this server.
+//! This server as the HTTP API sees it.
+
+mod shown;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,9 +11,10 @@ use axum::response::Response;
 use songline_api::keyring::Keyring;
 use songline_api::sso::Sso;
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, PassFailure, PlannedJob, Proposal,
-    ProposeError, Refilling, RestoreChoices, RestoreError, RestoreReport, Route, SavedArchive, SchedulerPool, Served,
-    Server, Wellness, WhatIfFailure, Written,
+    Agent, AgentInfo, AgentSelf, Cluster, ClusterHealth, Contact, Health, Leader, Leading, Logins, Member, Nodes,
+    PassFailure, PlannedJob, Proposal, ProposeError, Reads, Refilling, Regions, RestoreChoices, RestoreError,
+    RestoreReport, Route, SavedArchive, SchedulerPool, Schedules, Served, Status, Upkeep, Wellness, WhatIfFailure,
+    Writes, Written,
 };
 use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_events::hub::EventHub;
@@ -28,19 +31,27 @@ use uuid::Uuid;
 
 use super::{AnyNode, Core, timing, workers};
 
-impl Server for Core {
-    type Node = AnyNode;
-
-    fn view(&self) -> Arc<State> {
-        Core::view(self)
+impl Agent for Core {
+    fn fresh_uuid(&self) -> Uuid {
+        self.world().uuid()
     }
 
-    async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
-        // Before this term is ready, the leftovers of earlier terms have not been processed yet.
-        if self.term().is_none() {
-            return Err(ProposeError::NoLeader);
-        }
-        self.write(proposal).await
+    fn now(&self) -> Time {
+        Core::now(self)
+    }
+
+    fn info(&self) -> &AgentInfo {
+        &self.facts.info
+    }
+
+    fn shutdown(&self) -> &CancellationToken {
+        self.shutdown_token()
+    }
+}
+
+impl Reads for Core {
+    fn view(&self) -> Arc<State> {
+        Core::view(self)
     }
 
     async fn read_barrier(&self) -> Result<(), ProposeError> {
@@ -51,6 +62,41 @@ impl Server for Core {
         self.log().lease_barrier().await.map_err(super::propose_error)
     }
 
+    fn contact(&self) -> Contact {
+        // Without any contact since its start, a server reports the time since its start.
+        let last_contact =
+            self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.facts.stable_since).to_std());
+        Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact }
+    }
+
+    fn watches(&self) -> &Watches {
+        Core::watches(self)
+    }
+
+    fn events(&self) -> &Arc<EventHub> {
+        Core::events(self)
+    }
+
+    fn keyring(&self) -> &impl Keyring {
+        self
+    }
+
+    fn past(&self) -> Option<&dyn Past> {
+        Some(self)
+    }
+}
+
+impl Writes for Core {
+    async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        // Before this term is ready, the leftovers of earlier terms have not been processed yet.
+        if self.term().is_none() {
+            return Err(ProposeError::NoLeader);
+        }
+        self.write(proposal).await
+    }
+}
+
+impl Leading for Core {
     fn leader(&self) -> Leader {
         Core::leader(self)
     }
@@ -67,6 +113,16 @@ impl Server for Core {
         self.connections.forward.pass_on(address, request).await
     }
 
+    async fn leader_is_deaf(&self, address: &str) {
+        self.connections.cluster.deaf(address).await;
+    }
+
+    fn disk_trouble(&self) -> Option<String> {
+        Core::disk_trouble(self)
+    }
+}
+
+impl Regions for Core {
     async fn pass_to_region(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
         self.connections.forward_to_region.pass_on(address, request).await
     }
@@ -86,26 +142,63 @@ impl Server for Core {
     fn forget_member(&self, name: &str) {
         self.forget_in_region(name);
     }
+}
 
-    async fn leader_is_deaf(&self, address: &str) {
-        self.connections.cluster.deaf(address).await;
+impl Cluster for Core {
+    fn leader_addr(&self) -> String {
+        self.leader_address().unwrap_or_default()
     }
 
-    fn contact(&self) -> Contact {
-        // Without any contact since its start, a server reports the time since its start.
-        let last_contact =
-            self.log().last_contact().unwrap_or_else(|| Core::now(self).since(self.facts.stable_since).to_std());
-        Contact { known_leader: self.log().leadership().borrow().leader.is_some(), last_contact }
+    fn peer_addrs(&self) -> Vec<String> {
+        self.server_addresses()
     }
 
-    fn watches(&self) -> &Watches {
-        Core::watches(self)
+    fn members(&self) -> Vec<Member> {
+        self.cluster_members()
     }
 
-    fn events(&self) -> &Arc<EventHub> {
-        Core::events(self)
+    fn cluster_health(&self) -> ClusterHealth {
+        self.servers_health()
     }
 
+    async fn join(&self, address: &str) -> Result<(), String> {
+        self.meet(address).await
+    }
+
+    async fn remove_member(&self, id: &str) -> Result<(), ProposeError> {
+        self.remove_server(id).await
+    }
+
+    async fn transfer_leadership(&self, id: Option<&str>) -> Result<(), ProposeError> {
+        self.hand_over(id).await
+    }
+}
+
+impl Nodes for Core {
+    type Node = AnyNode;
+
+    fn node_agent(&self, node: NodeId, token: Secret) -> Option<Arc<AnyNode>> {
+        self.any_node(node, token)
+    }
+
+    async fn ask_csi_controller<C: ToController>(&self, plugin: &str, request: C) -> Result<C::Answer, RpcError> {
+        self.ask_controller(plugin, request).await
+    }
+
+    async fn ask_csi_node<C: ToCsiNode>(&self, node: NodeId, request: C) -> Result<C::Answer, RpcError> {
+        self.call_plugin(node, &request).await
+    }
+
+    async fn detach_csi_volume(&self, actor: Actor, volume: &CsiVolumeKey, node: NodeId) -> Result<u64, RpcError> {
+        self.detach(&actor, volume, node).await
+    }
+
+    fn local_node(&self) -> Option<NodeId> {
+        self.connections.own_node()
+    }
+}
+
+impl Schedules for Core {
     async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
         let (view, now) = (Core::view(self), Core::now(self));
         let (seed, world) = (self.world().number(), Arc::clone(&self.facts.surroundings.world));
@@ -134,38 +227,24 @@ impl Server for Core {
         answer.map_err(|refusal| WhatIfFailure::Refused(refusal.to_string()))
     }
 
-    fn fresh_uuid(&self) -> Uuid {
-        self.world().uuid()
+    fn scheduler_pool(&self) -> SchedulerPool {
+        self.workers.shown()
     }
 
-    fn now(&self) -> Time {
-        Core::now(self)
+    fn set_scheduler_pool(&self, count: usize, enabled: Vec<&'static str>) {
+        if let Some(own) = self.own.upgrade() {
+            workers::replace(&own, count, Some(enabled));
+            // Wake the waiting workers, so that surplus ones notice that their number was reduced.
+            self.leader.work.notify_waiters();
+        }
     }
+}
 
+impl Upkeep for Core {
     fn bootstrap_reset_index(&self) -> u64 {
         let text = self.facts.disk.read(&self.facts.dir.join("acl-bootstrap-reset")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         text.trim().parse().unwrap_or(0)
-    }
-
-    fn node_agent(&self, node: NodeId, token: Secret) -> Option<Arc<AnyNode>> {
-        self.any_node(node, token)
-    }
-
-    async fn ask_csi_controller<C: ToController>(&self, plugin: &str, request: C) -> Result<C::Answer, RpcError> {
-        self.ask_controller(plugin, request).await
-    }
-
-    async fn ask_csi_node<C: ToCsiNode>(&self, node: NodeId, request: C) -> Result<C::Answer, RpcError> {
-        self.call_plugin(node, &request).await
-    }
-
-    async fn detach_csi_volume(&self, actor: Actor, volume: &CsiVolumeKey, node: NodeId) -> Result<u64, RpcError> {
-        self.detach(&actor, volume, node).await
-    }
-
-    fn local_node(&self) -> Option<NodeId> {
-        self.connections.own_node()
     }
 
     async fn snapshot_save(&self) -> Result<SavedArchive, ProposeError> {
@@ -201,94 +280,20 @@ impl Server for Core {
         Ok(())
     }
 
-    fn keyring(&self) -> &impl Keyring {
-        self
+    fn refillings(&self) -> Vec<Refilling> {
+        self.stores.refillings()
     }
+}
 
+impl Logins for Core {
     fn sso(&self) -> &Sso {
         &self.sso
     }
+}
 
-    fn info(&self) -> &AgentInfo {
-        &self.facts.info
-    }
-
+impl Status for Core {
     fn agent_self(&self) -> AgentSelf {
-        let view = Core::view(self);
-        let leadership = *self.log().leadership().borrow();
-        let members = self.cluster_members();
-        let voters = members.iter().filter(|member| member.voter).count();
-        let tasks = tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks());
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let failed = members.iter().filter(|member| !member.alive).count();
-        let text =
-            |pairs: &[(&str, String)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-        let mut stats: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        stats.insert(
-            "nomad".into(),
-            text(&[
-                ("server", "true".into()),
-                ("leader", leadership.is_leader.to_string()),
-                ("leader_addr", self.leader_addr()),
-                ("bootstrap", (self.facts.config.expected() <= 1).to_string()),
-                ("known_regions", self.known_regions().len().to_string()),
-            ]),
-        );
-        stats.insert(
-            "raft".into(),
-            text(&[
-                ("applied_index", view.applied_index().to_string()),
-                ("commit_index", (view.applied_index() + self.log().unapplied()).to_string()),
-                ("last_log_index", (view.applied_index() + self.log().unapplied()).to_string()),
-                ("state", if leadership.is_leader { "Leader" } else { "Follower" }.into()),
-                ("term", leadership.term.to_string()),
-                ("num_peers", voters.saturating_sub(1).to_string()),
-            ]),
-        );
-        stats.insert(
-            "serf".into(),
-            text(&[
-                ("members", members.len().max(1).to_string()),
-                ("failed", failed.to_string()),
-                ("left", "0".into()),
-            ]),
-        );
-        stats.insert(
-            "runtime".into(),
-            text(&[
-                ("arch", std::env::consts::ARCH.into()),
-                ("cpu_count", processors.to_string()),
-                // Its tasks are what goroutines are to the reference.
-                ("goroutines", tasks.to_string()),
-                ("kernel.name", "linux".into()),
-                ("max_procs", processors.to_string()),
-                ("version", env!("CARGO_PKG_VERSION").into()),
-            ]),
-        );
-        // There is no Vault: the values of the reference without one.
-        stats.insert(
-            "vault".into(),
-            text(&[
-                ("token_expire_time", String::new()),
-                ("token_last_renewal_time", String::new()),
-                ("token_next_renewal_time", String::new()),
-                ("token_ttl", "0s".into()),
-                ("tracked_for_revoked", "0".into()),
-            ]),
-        );
-        if let Some(id) = self.local_node() {
-            let allocs = view.allocs_of_node(id).filter(|alloc| !alloc.terminal()).count();
-            stats.insert(
-                "client".into(),
-                text(&[
-                    ("node_id", id.to_string()),
-                    ("known_servers", self.server_addresses().join(",")),
-                    ("num_allocations", allocs.to_string()),
-                ]),
-            );
-        }
-        let tags = self.own_tags();
-        AgentSelf { config: self.facts.agent_config.clone(), stats, tags }
+        self.shown()
     }
 
     fn metrics(&self) -> String {
@@ -320,68 +325,12 @@ impl Server for Core {
         Health { client, server: Some(server) }
     }
 
-    fn leader_addr(&self) -> String {
-        self.leader_address().unwrap_or_default()
-    }
-
-    fn peer_addrs(&self) -> Vec<String> {
-        self.server_addresses()
-    }
-
-    fn members(&self) -> Vec<Member> {
-        self.cluster_members()
-    }
-
-    fn cluster_health(&self) -> ClusterHealth {
-        self.servers_health()
-    }
-
-    async fn join(&self, address: &str) -> Result<(), String> {
-        self.meet(address).await
-    }
-
-    async fn remove_member(&self, id: &str) -> Result<(), ProposeError> {
-        self.remove_server(id).await
-    }
-
-    async fn transfer_leadership(&self, id: Option<&str>) -> Result<(), ProposeError> {
-        self.hand_over(id).await
-    }
-
-    fn past(&self) -> Option<&dyn Past> {
-        Some(self)
-    }
-
-    fn scheduler_pool(&self) -> SchedulerPool {
-        self.workers.shown()
-    }
-
-    fn set_scheduler_pool(&self, count: usize, enabled: Vec<&'static str>) {
-        if let Some(own) = self.own.upgrade() {
-            workers::replace(&own, count, Some(enabled));
-            // Wake the waiting workers, so that surplus ones notice that their number was reduced.
-            self.leader.work.notify_waiters();
-        }
-    }
-
-    fn refillings(&self) -> Vec<Refilling> {
-        self.stores.refillings()
-    }
-
     fn fenced(&self) -> Option<String> {
         self.fence.why()
     }
 
-    fn disk_trouble(&self) -> Option<String> {
-        Core::disk_trouble(self)
-    }
-
     fn stable_since(&self) -> Time {
         self.facts.stable_since
-    }
-
-    fn shutdown(&self) -> &CancellationToken {
-        self.shutdown_token()
     }
 }
 

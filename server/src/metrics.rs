@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use songline_api::{RateOp, Route, Served, Server as _};
+use songline_api::{Cluster as _, RateOp, Route, Served};
 use songline_commands::Kind;
 use songline_model::{JobType, PlanResult, Time};
 use songline_projections::{Change, State, Table};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{Actor, DeleteServiceRegistration, UpsertServiceRegistrations};
 use songline_model::{NamespaceName, ServiceRegistration, Str};
 use songline_projections::{Rejected, State};

@@ -10,9 +10,9 @@ mod roles;
 mod tokens;
 
 use crate::http::mux::Mux;
-use crate::server::Server;
+use crate::server::{Upkeep, Writes};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Upkeep>(mux: &mut Mux<S>) {
     bootstrap::routes(mux);
     one_time::routes(mux);
     policies::routes(mux);

@@ -12,13 +12,13 @@ use crate::http::capability::Capability;
 use crate::http::membership::{dial, with_port};
 use crate::http::mux::{Methods, Mux};
 use crate::http::namespace::multi_error;
-use crate::server::{Server, Wellness};
+use crate::server::{Cluster, Nodes, Regions, Status, Wellness};
 use songline_lang::acl::Access;
 
 /// The servers' port, for an address without one.
 const DEFAULT_RPC_PORT: u16 = 4647;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Regions + Cluster + Nodes + Status>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/self", "", Capability::Agent(Access::Read), |call| Box::pin(show(call)));
     mux.add(Methods::Get, "/v1/agent/members", "", Capability::Node(Access::Read), |call| Box::pin(members(call)));
     mux.add(Methods::Get, "/v1/agent/health", "", Capability::Anyone, |call| Box::pin(health(call)));
@@ -51,7 +51,7 @@ struct Member {
 
 impl Member {
     /// This server, as other servers see it.
-    fn this<S: Server>(server: &S) -> Self {
+    fn this<S: Cluster + Status>(server: &S) -> Self {
         let info = server.info();
         let known = server.members().into_iter().find(|member| member.own).map(Self::from);
         // A server without a cluster is not in the list of members.
@@ -91,7 +91,7 @@ struct SelfResponse {
     stats: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-async fn show<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn show<S: Cluster + Status>(call: Call<S>) -> Result<Response, ApiError> {
     let agent = call.server.agent_self();
     call.plain(&SelfResponse { config: agent.config, member: Member::this(&*call.server), stats: agent.stats })
 }
@@ -106,7 +106,7 @@ struct MembersResponse {
     members: Vec<Member>,
 }
 
-async fn members<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn members<S: Regions + Cluster + Status>(call: Call<S>) -> Result<Response, ApiError> {
     let info = call.server.info();
     let mut members: Vec<Member> =
         call.server.members().into_iter().filter(|member| !member.name.is_empty()).map(Member::from).collect();
@@ -132,7 +132,7 @@ struct PartHealth<'a> {
     message: &'a str,
 }
 
-async fn health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn health<S: Status>(call: Call<S>) -> Result<Response, ApiError> {
     let health = call.server.health();
     let asked: Vec<String> = call.query().all("type").map(|kind| kind.into_owned()).collect();
     let mut parts: BTreeMap<&str, PartHealth<'_>> = BTreeMap::new();
@@ -156,7 +156,7 @@ async fn health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Err(ApiError::internal(text))
 }
 
-async fn servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn servers<S: Cluster + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     if call.server.local_node().is_none() {
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));
     }
@@ -165,7 +165,7 @@ async fn servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// Accepts server addresses for this agent's node if all of them are servers of this cluster, and changes
 /// nothing. Other addresses are refused.
-async fn set_servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn set_servers<S: Cluster + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     if call.server.local_node().is_none() {
         return Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "Invalid method"));
     }
@@ -187,21 +187,21 @@ async fn set_servers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if errors.is_empty() { Ok(empty()) } else { Err(ApiError::bad_request(multi_error(&errors))) }
 }
 
-async fn leader<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn leader<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
     call.plain(&call.server.leader_addr())
 }
 
-async fn peers<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn peers<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
     call.plain(&call.server.peer_addrs())
 }
 
-async fn regions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn regions<S: Regions>(call: Call<S>) -> Result<Response, ApiError> {
     call.plain(&call.server.regions())
 }
 
-async fn metrics<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn metrics<S: Status>(call: Call<S>) -> Result<Response, ApiError> {
     let (body, media) = if call.query().text("format") == "prometheus" {
         if !call.server.info().prometheus_metrics {
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Prometheus is not enabled"));

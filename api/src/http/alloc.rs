@@ -24,13 +24,13 @@ use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool, quote};
-use crate::server::Server;
+use crate::server::{Nodes, Reads, Writes};
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// Rows of a list that answers show as stubs.
 pub(super) type StubList = Vec<Arc<Allocation>>;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Nodes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/allocations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
         Box::pin(list(call))
     });
@@ -92,7 +92,7 @@ pub(super) fn readable<'v>(acl: &Acl, rows: impl Iterator<Item = &'v Arc<Allocat
     rows.filter(|row| acl.namespace(&row.namespace, NamespaceCapability::ReadJob)).cloned().collect()
 }
 
-fn list_fields<S: Server>(call: &Call<S>) -> Result<AllocFields, ApiError> {
+fn list_fields<S>(call: &Call<S>) -> Result<AllocFields, ApiError> {
     let query = call.query();
     let resources = query.boolean("resources")?;
     let task_states = query.boolean("task_states")?;
@@ -170,7 +170,7 @@ fn narrowed(view: &State, params: &ReadParams, filter: &Filter) -> Option<StubLi
     bounded(&mut view.allocs_of_job(namespace, job))
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let fields = list_fields(&call)?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Allocs)], |view| {
@@ -194,7 +194,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&meta, &stubs(&found.value.rows, fields))
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().contains('/') {
         return Err(resource_not_found());
     }
@@ -217,7 +217,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn stop<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().contains('/') {
         return Err(resource_not_found());
     }
@@ -258,7 +258,7 @@ async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.written(written.index, &AllocStopResponse { eval_id, index: written.index })
 }
 
-async fn stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn stats<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::ReadJob])?;
     let task = call.query().text("task").into_owned();
     let json = agent.alloc_stats(id, &task).await?;
@@ -266,7 +266,7 @@ async fn stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Service registrations of an allocation.
-async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn services<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().contains('/') {
         return Err(resource_not_found());
     }
@@ -282,7 +282,7 @@ struct RestartRequest {
     all_tasks: bool,
 }
 
-async fn restart<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn restart<S: Reads + Nodes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body = call.bytes().await?;
     let request = if body.is_empty() {
         RestartRequest::default()
@@ -304,7 +304,7 @@ struct SignalRequest {
     signal: Str,
 }
 
-async fn signal<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn signal<S: Reads + Nodes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let names = go_json::Names { root: Some("structs.AllocSignalRequest"), ..go_json::Names::default() };
     let request: SignalRequest = call.json_named(names).await.map_err(|error| match error.code {
         axum::http::StatusCode::BAD_REQUEST => ApiError::bad_request(format!("Failed to decode body: {}", error.text)),
@@ -315,7 +315,7 @@ async fn signal<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.plain(&WriteMeta::default())
 }
 
-async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn collect<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::SubmitJob])?;
     agent.alloc_gc(id).await?;
     Ok(empty())
@@ -323,7 +323,7 @@ async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// The allocation of a request and its node's agent, for a caller with one of these capabilities in the allocation's
 /// namespace.
-pub(super) fn agent_of<S: Server>(
+pub(super) fn agent_of<S: Reads + Nodes>(
     call: &Call<S>,
     text: &str,
     capabilities: &[NamespaceCapability],

@@ -6,7 +6,7 @@ use axum::http::Method;
 use crate::error::ApiError;
 use crate::http::params::{Query, parse_duration};
 use crate::http::when::{self, When};
-use crate::server::Server;
+use crate::server::Reads;
 
 /// Server that answers a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl AnsweredBy {
     }
 
     /// Server that answers one request to such a route: a read may permit this server's state.
-    pub(super) fn this_time<S: Server>(
+    pub(super) fn this_time<S: Reads>(
         self,
         server: &S,
         method: &Method,
@@ -83,7 +83,7 @@ pub(super) fn is_read(method: &Method, path: &str) -> bool {
 
 /// Checks `max_stale`: the longest time since the last contact with the leader after which this server may still
 /// answer.
-fn fresh_enough<S: Server>(server: &S, query: Query<'_>) -> Result<bool, ApiError> {
+fn fresh_enough<S: Reads>(server: &S, query: Query<'_>) -> Result<bool, ApiError> {
     let text = query.text("max_stale");
     if text.is_empty() {
         return Ok(true);

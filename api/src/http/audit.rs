@@ -22,7 +22,7 @@ use crate::http::params::quote;
 use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
 use crate::http::when::parse_time;
-use crate::server::Server;
+use crate::server::Reads;
 
 /// Number of entries that are read at once.
 const ENTRIES_AT_ONCE: u64 = 256;
@@ -33,7 +33,7 @@ const ENTRIES_MAX: u64 = 20_000;
 const SHOWN_ITEMS: usize = 8;
 const SHOWN_CHARS: usize = 256;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/audit", "", Capability::Management, |call| Box::pin(audit(call)));
 }
 
@@ -64,7 +64,7 @@ struct Wanted {
     full: bool,
 }
 
-async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn audit<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let (past, view) = recorded(&call, &call.read_params()?).await?;
     let newest = view.applied_index();
     let page = IndexPage::of(&call, newest)?;
@@ -77,7 +77,7 @@ async fn audit<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(say_complete_from(response, complete_from))
 }
 
-fn wanted<S: Server>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wanted, ApiError> {
+fn wanted<S>(call: &Call<S>, past: &dyn Past, newest: u64) -> Result<Wanted, ApiError> {
     let query = call.query();
     let index = |name: &str| -> Result<Option<u64>, ApiError> {
         let text = query.text(name);

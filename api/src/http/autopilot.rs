@@ -13,10 +13,10 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::cas;
-use crate::server::{Member, MemberHealth, Server};
+use crate::server::{Cluster, Member, MemberHealth, Reads, Writes};
 use songline_lang::acl::Access;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Cluster>(mux: &mut Mux<S>) {
     let (config, health) = ("/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health");
     mux.add(Methods::Get, config, "", Capability::Operator(Access::Read), |call| Box::pin(read_config(call)));
     mux.add(Methods::Put, config, "", Capability::Operator(Access::Write), |call| Box::pin(write_config(call)));
@@ -62,7 +62,7 @@ impl ConfigView {
     }
 }
 
-async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read_config<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let view = call.fresh_view(&call.read_params()?).await?;
     let config = view.autopilot_config().map_or_else(AutopilotConfig::initial, |row| AutopilotConfig::clone(row));
     call.plain(&ConfigView::new(&config))
@@ -119,7 +119,7 @@ fn read_body(body: &[u8]) -> Result<AutopilotConfig, ApiError> {
     })
 }
 
-async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn write_config<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let body = call.bytes().await?;
     let config = read_body(&body)?;
@@ -179,7 +179,7 @@ impl ServerHealth {
 
 /// Health of the cluster. The status is 429 with the same body when a server is unhealthy, so that a monitor needs
 /// only the status.
-async fn read_health<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read_health<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     call.read_params()?;
     let health = call.server.cluster_health();
     let members = call.server.members().into_iter();

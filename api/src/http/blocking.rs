@@ -8,7 +8,7 @@ use songline_projections::State;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::params::ReadParams;
-use crate::server::Server;
+use crate::server::{Agent, Reads};
 
 /// Result of a query, and its index.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct At<T> {
 /// The view is as current as the request demands: that was ensured before any handler ran.
 pub async fn run<S, T, Q>(call: &Call<S>, params: &ReadParams, keys: &[WatchKey], query: Q) -> Result<At<T>, ApiError>
 where
-    S: Server,
+    S: Reads,
     Q: Fn(&State) -> Result<At<T>, ApiError>,
 {
     if let Some(past) = call.past_view() {
@@ -55,7 +55,7 @@ where
 }
 
 /// Adds up to a sixteenth, so that many clients do not return at the same moment.
-fn with_jitter(server: &impl Server, wait: Duration) -> Duration {
+fn with_jitter(server: &impl Agent, wait: Duration) -> Duration {
     let extra_ms = u64::try_from(wait.as_millis() / 16).unwrap_or(0);
     wait + Duration::from_millis(server.chance(0..extra_ms))
 }

@@ -27,7 +27,7 @@ use crate::http::rate::Rate;
 use crate::http::when::PastView;
 use crate::listen::pace::TooSlow;
 use crate::listen::stalled::Stalled;
-use crate::server::{Proposal, Server, Written};
+use crate::server::{Agent, Proposal, Reads, Writes, Written};
 
 /// Largest request body, in bytes. Snapshot archives have a bound of their own.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
@@ -91,7 +91,7 @@ impl Meta {
     }
 }
 
-impl<S: Server> Call<S> {
+impl<S> Call<S> {
     /// Id in the path.
     pub fn id(&self) -> &str {
         &self.path[self.id.clone()]
@@ -100,38 +100,6 @@ impl<S: Server> Call<S> {
     /// Query of the request.
     pub fn query(&self) -> Query<'_> {
         Query(&self.query)
-    }
-
-    /// Parses the parameters of a read.
-    pub fn read_params(&self) -> Result<ReadParams, ApiError> {
-        ReadParams::parse(self.query(), &self.server.info().region)
-    }
-
-    /// Namespace of a write. Refuses another region.
-    pub fn write_namespace(&self) -> Result<Str, ApiError> {
-        check_region(self.query(), &self.server.info().region)?;
-        Ok(namespace(self.query()))
-    }
-
-    /// State of a read: the newest, or the past one that was asked for.
-    pub fn view(&self) -> Arc<State> {
-        self.past_view().unwrap_or_else(|| self.server.view())
-    }
-
-    /// Same as [`Self::view`]; unless the caller permits stale answers, the state holds everything that was
-    /// acknowledged before.
-    pub async fn fresh_view(&self, params: &ReadParams) -> Result<Arc<State>, ApiError> {
-        if !params.stale {
-            self.server.read_barrier().await?;
-        }
-        Ok(self.view())
-    }
-
-    /// Metadata in the body of an answer.
-    pub fn query_meta(&self, index: u64) -> QueryMeta {
-        let contact = self.server.contact();
-        let last_contact = i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX);
-        QueryMeta { index, last_contact, known_leader: contact.known_leader, ..QueryMeta::default() }
     }
 
     /// The past state that was asked for, if one was.
@@ -168,6 +136,107 @@ impl<S: Server> Call<S> {
         go_json::from_slice_named(&body, names).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 
+    /// A JSON response with the header of a write.
+    pub fn written<T: Serialize + ?Sized>(&self, index: u64, value: &T) -> Result<Response, ApiError> {
+        let mut response = self.plain(value)?;
+        set_index(&mut response, index);
+        Ok(response)
+    }
+
+    /// A JSON response without further headers.
+    pub fn plain<T: Serialize + ?Sized>(&self, value: &T) -> Result<Response, ApiError> {
+        let fail = |error: serde_json::Error| ApiError::internal(format!("encoding the answer: {error}"));
+        let pretty = self.query().get("pretty").is_some_and(|value| value != "0");
+        let body = if pretty {
+            let mut out = Vec::with_capacity(256);
+            let indent = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, indent)).map_err(fail)?;
+            out.push(b'\n');
+            out
+        } else {
+            serde_json::to_vec(value).map_err(fail)?
+        };
+        let mut response = Response::new(Body::from(body));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+}
+
+impl<S: Agent> Call<S> {
+    /// Parses the parameters of a read.
+    pub fn read_params(&self) -> Result<ReadParams, ApiError> {
+        ReadParams::parse(self.query(), &self.server.info().region)
+    }
+
+    /// Namespace of a write. Refuses another region.
+    pub fn write_namespace(&self) -> Result<Str, ApiError> {
+        check_region(self.query(), &self.server.info().region)?;
+        Ok(namespace(self.query()))
+    }
+
+    /// A new id. With an idempotency key, every retry makes the same ids and therefore gets the same answer. Secrets
+    /// come from [`Agent::fresh_uuid`] instead, which cannot be reproduced.
+    pub fn fresh_uuid(&self) -> Uuid {
+        self.once.as_ref().map_or_else(|| self.server.fresh_uuid(), Once::fresh_uuid)
+    }
+}
+
+impl<S: Reads> Call<S> {
+    /// State of a read: the newest, or the past one that was asked for.
+    pub fn view(&self) -> Arc<State> {
+        self.past_view().unwrap_or_else(|| self.server.view())
+    }
+
+    /// Same as [`Self::view`]; unless the caller permits stale answers, the state holds everything that was
+    /// acknowledged before.
+    pub async fn fresh_view(&self, params: &ReadParams) -> Result<Arc<State>, ApiError> {
+        if !params.stale {
+            self.server.read_barrier().await?;
+        }
+        Ok(self.view())
+    }
+
+    /// State for looking up the result of the write at `index`: the newest state, or for a repeated write the state
+    /// at `index`.
+    pub async fn view_after(&self, index: u64) -> Arc<State> {
+        if self.once.is_some()
+            && self.past.is_some()
+            && let Some(known) = self.server.past()
+            && let Ok(then) = known.state_at(index).await
+        {
+            return then;
+        }
+        self.server.view()
+    }
+
+    /// Metadata in the body of an answer.
+    pub fn query_meta(&self, index: u64) -> QueryMeta {
+        let contact = self.server.contact();
+        let last_contact = i64::try_from(contact.last_contact.as_nanos()).unwrap_or(i64::MAX);
+        QueryMeta { index, last_contact, known_leader: contact.known_leader, ..QueryMeta::default() }
+    }
+
+    /// A JSON response with the headers of a read.
+    pub fn read<T: Serialize + ?Sized>(&self, meta: &Meta, value: &T) -> Result<Response, ApiError> {
+        if let Some(error) = stale_error(self.query()) {
+            let json = serde_json::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
+            return Err(ApiError::bad_request(error + &json));
+        }
+        let mut response = self.plain(value)?;
+        self.read_headers(&mut response, meta.index);
+        if let Some(value) = meta.next_token.as_ref().and_then(|token| HeaderValue::from_str(token).ok()) {
+            response.headers_mut().insert("x-nomad-nexttoken", value);
+        }
+        Ok(response)
+    }
+
+    /// Adds the three headers of a read.
+    pub fn read_headers(&self, response: &mut Response, index: u64) {
+        read_headers(&*self.server, response, index);
+    }
+}
+
+impl<S: Writes> Call<S> {
     /// Writes a command to the log. With a caller's idempotency key, a retried request runs once.
     pub async fn propose(&self, command: impl Into<Command>) -> Result<Written, ApiError> {
         let idempotency = self.once.as_ref().map(Once::next);
@@ -207,73 +276,10 @@ impl<S: Server> Call<S> {
         }
         Ok(empty())
     }
-
-    /// State for looking up the result of the write at `index`: the newest state, or for a repeated write the state
-    /// at `index`.
-    pub async fn view_after(&self, index: u64) -> Arc<State> {
-        if self.once.is_some()
-            && self.past.is_some()
-            && let Some(known) = self.server.past()
-            && let Ok(then) = known.state_at(index).await
-        {
-            return then;
-        }
-        self.server.view()
-    }
-
-    /// A new id. With an idempotency key, every retry makes the same ids and therefore gets the same answer. Secrets
-    /// come from [`Server::fresh_uuid`] instead, which cannot be reproduced.
-    pub fn fresh_uuid(&self) -> Uuid {
-        self.once.as_ref().map_or_else(|| self.server.fresh_uuid(), Once::fresh_uuid)
-    }
-
-    /// A JSON response with the headers of a read.
-    pub fn read<T: Serialize + ?Sized>(&self, meta: &Meta, value: &T) -> Result<Response, ApiError> {
-        if let Some(error) = stale_error(self.query()) {
-            let json = serde_json::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
-            return Err(ApiError::bad_request(error + &json));
-        }
-        let mut response = self.plain(value)?;
-        self.read_headers(&mut response, meta.index);
-        if let Some(value) = meta.next_token.as_ref().and_then(|token| HeaderValue::from_str(token).ok()) {
-            response.headers_mut().insert("x-nomad-nexttoken", value);
-        }
-        Ok(response)
-    }
-
-    /// A JSON response with the header of a write.
-    pub fn written<T: Serialize + ?Sized>(&self, index: u64, value: &T) -> Result<Response, ApiError> {
-        let mut response = self.plain(value)?;
-        set_index(&mut response, index);
-        Ok(response)
-    }
-
-    /// A JSON response without further headers.
-    pub fn plain<T: Serialize + ?Sized>(&self, value: &T) -> Result<Response, ApiError> {
-        let fail = |error: serde_json::Error| ApiError::internal(format!("encoding the answer: {error}"));
-        let pretty = self.query().get("pretty").is_some_and(|value| value != "0");
-        let body = if pretty {
-            let mut out = Vec::with_capacity(256);
-            let indent = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, indent)).map_err(fail)?;
-            out.push(b'\n');
-            out
-        } else {
-            serde_json::to_vec(value).map_err(fail)?
-        };
-        let mut response = Response::new(Body::from(body));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(response)
-    }
-
-    /// Adds the three headers of a read.
-    pub fn read_headers(&self, response: &mut Response, index: u64) {
-        read_headers(&*self.server, response, index);
-    }
 }
 
 /// Adds the three headers of a read.
-pub fn read_headers<S: Server>(server: &S, response: &mut Response, index: u64) {
+pub fn read_headers<S: Reads>(server: &S, response: &mut Response, index: u64) {
     let contact = server.contact();
     set_index(response, index);
     let headers = response.headers_mut();
@@ -313,7 +319,7 @@ pub fn empty_written(index: u64) -> Response {
 }
 
 /// The response to an error: the plain text, cut to [`ERROR_BYTES_MAX`].
-pub fn error_response<S: Server>(server: &S, error: ApiError) -> Response {
+pub fn error_response<S: Reads>(server: &S, error: ApiError) -> Response {
     let mut text = error.text.into_owned();
     if text.len() > ERROR_BYTES_MAX {
         let more = text.len();

@@ -8,7 +8,7 @@ use songline_model::Time;
 
 use crate::caller::{AuthError, Caller, Callers};
 use crate::http::capability::Capability;
-use crate::server::Server;
+use crate::server::Reads;
 
 /// Token of a request, and the caller that it authenticates. A waiting query authenticates again.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl Credentials {
     }
 
     /// Authenticates a token now.
-    pub(super) fn authenticate<S: Server>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
+    pub(super) fn authenticate<S: Reads>(&self, server: &S, token: &str) -> Result<Caller, AuthError> {
         self.callers.authenticate(server, token)
     }
 }

@@ -25,7 +25,7 @@ use crate::http::gate::any_of;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
-use crate::server::Server;
+use crate::server::{Agent, Nodes, Reads, Status, Writes};
 use songline_lang::acl::{Access, NamespaceCapability};
 
 /// Capabilities each of which permits to list volumes.
@@ -39,7 +39,7 @@ const LIST: &[NamespaceCapability] = &[
 const READ: &[NamespaceCapability] =
     &[NamespaceCapability::CsiReadVolume, NamespaceCapability::CsiMountVolume, NamespaceCapability::ReadJob];
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Nodes + Status>(mux: &mut Mux<S>) {
     let (list, read) = (Capability::Namespace(LIST), Capability::OrNode(&Capability::Namespace(READ)));
     let (write, mount) = (
         Capability::Object(&[NamespaceCapability::CsiWriteVolume]),
@@ -63,7 +63,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     plugins::routes(mux);
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     if let Some(response) = other_type(&call)? {
         return Ok(response);
     }
@@ -88,7 +88,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// Answer to a list of another type than `csi`: an empty list when no type is given, an empty body for another type.
 /// `None`: the type is `csi`.
-fn other_type<S: Server>(call: &Call<S>) -> Result<Option<Response>, ApiError> {
+fn other_type<S>(call: &Call<S>) -> Result<Option<Response>, ApiError> {
     Ok(match call.query().get("type").as_deref() {
         Some("csi") => None,
         Some(_) => Some(empty()),
@@ -116,7 +116,7 @@ fn selected(view: &State, params: &ReadParams, plugin: &str, node: &str) -> Vec<
     rows.into_iter().filter(wanted).collect()
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let id = volume_id(&call)?;
     let params = call.read_params()?;
     if id.is_empty() {
@@ -134,7 +134,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn register<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn register<S: Writes + Nodes + Status>(mut call: Call<S>) -> Result<Response, ApiError> {
     if !call.id.is_empty() {
         volume_id(&call)?;
     }
@@ -158,7 +158,7 @@ async fn register<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// The volumes in a request's body, with their namespaces.
-async fn requested<S: Server>(call: &mut Call<S>, name: &'static str) -> Result<Vec<CsiVolume>, ApiError> {
+async fn requested<S: Agent>(call: &mut Call<S>, name: &'static str) -> Result<Vec<CsiVolume>, ApiError> {
     let request: CsiVolumeRegisterRequest = call.json_named(Names { root: Some(name), ..Names::default() }).await?;
     let namespace = write_namespace(call, &request.namespace)?;
     if request.volumes.is_empty() {
@@ -171,13 +171,13 @@ async fn requested<S: Server>(call: &mut Call<S>, name: &'static str) -> Result<
 }
 
 /// Refuses a caller that may not write volumes in a namespace, or not read plugins.
-fn require_write<S: Server>(call: &Call<S>, namespace: &str) -> Result<(), ApiError> {
+fn require_write<S>(call: &Call<S>, namespace: &str) -> Result<(), ApiError> {
     call.require_in(namespace, &[NamespaceCapability::CsiWriteVolume])?;
     call.require(|acl| acl.plugin(Access::Read))
 }
 
 /// Namespace of a write: that of the body if the query names none.
-fn write_namespace<S: Server>(call: &Call<S>, of_body: &Str) -> Result<Str, ApiError> {
+fn write_namespace<S: Agent>(call: &Call<S>, of_body: &Str) -> Result<Str, ApiError> {
     let namespace = call.write_namespace()?;
     let in_query = !call.query().text("namespace").is_empty();
     Ok(if in_query || of_body.is_empty() { namespace } else { of_body.clone() })
@@ -195,7 +195,7 @@ fn admit<'a>(view: &'a State, volume: &CsiVolume) -> Result<&'a CsiPlugin, ApiEr
     Ok(plugin)
 }
 
-async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn deregister<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let id = volume_id(&call)?;
     let force = match &*call.query().text("force") {
         "" => false,
@@ -209,7 +209,7 @@ async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Releases all claims of a node on the volume.
-async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn detach<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let id = volume_id(&call)?;
     let node = call.query().text("node").into_owned();
     if node.is_empty() {
@@ -230,7 +230,7 @@ async fn detach<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Answers a path that ends in a verb with a method that the verb does not have.
-async fn unknown_verb<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn unknown_verb<S>(call: Call<S>) -> Result<Response, ApiError> {
     volume_id(&call)?;
     match call.method {
         Method::PUT | Method::DELETE => Err(not_a_resource()),
@@ -239,7 +239,7 @@ async fn unknown_verb<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// The id in the path, which must not contain a slash.
-fn volume_id<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+fn volume_id<S>(call: &Call<S>) -> Result<Str, ApiError> {
     if call.id().contains('/') {
         return Err(not_a_resource());
     }

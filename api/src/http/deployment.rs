@@ -26,10 +26,10 @@ use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
-use crate::server::Server;
+use crate::server::{Agent, Reads, Writes};
 use songline_lang::acl::NamespaceCapability;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     let (root, submit, read_job) = (
         "/v1/deployment/",
         Capability::Object(&[NamespaceCapability::SubmitJob]),
@@ -54,7 +54,7 @@ fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Deployment>>, ApiEr
     Ok(if params.reverse { view.deployments().rev().cloned().collect() } else { view.deployments().cloned().collect() })
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Deployment)], |view| {
         let token = |row: &Deployment| match params.prefix.as_str() {
@@ -72,7 +72,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = deployment_id(call.id())?;
     let found = blocking::run(&call, &params, &[WatchKey::Deployment(id)], |view| {
@@ -90,7 +90,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn allocations<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = ids::exact(call.id()).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
     let id = id.map(DeploymentId::from).unwrap_or_default();
@@ -105,7 +105,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields::default()))
 }
 
-async fn fail<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn fail<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let view = call.view();
     let deployment = active(&call, &view, deployment_id(call.id())?, "can't fail terminal deployment")?;
@@ -128,7 +128,7 @@ async fn fail<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), reverted_job_version))
 }
 
-async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn pause<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentPauseRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
@@ -154,7 +154,7 @@ async fn pause<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.written(index, &DeploymentUpdateResponse::at(index, eval_id, None))
 }
 
-async fn promote<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn promote<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let names = Names { package: "structs", ..Names::default() };
     let request: DeploymentPromoteRequest = call.json_named(names).await?;
@@ -169,7 +169,7 @@ async fn promote<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.written(index, &DeploymentUpdateResponse::at(index, Some(eval_id), None))
 }
 
-async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn allocation_health<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentAllocHealthRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
@@ -209,7 +209,7 @@ async fn allocation_health<S: Server>(mut call: Call<S>) -> Result<Response, Api
 }
 
 /// Moves a deployment of several regions on, which waits for the others. Any other waits for nothing.
-async fn unblock<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn unblock<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: DeploymentUnblockRequest = call.json().await?;
     check_body_id(&request.deployment_id, call.id())?;
@@ -263,7 +263,7 @@ fn check_body_id(in_body: &str, in_path: &str) -> Result<(), ApiError> {
 }
 
 /// The active deployment `id`, for a caller that may change it.
-fn active<'a, S: Server>(
+fn active<'a, S>(
     call: &Call<S>,
     view: &'a State,
     id: DeploymentId,
@@ -307,7 +307,7 @@ fn describe(base: &str, rollback: &Option<Rollback>) -> String {
     }
 }
 
-fn eval_of<S: Server>(call: &Call<S>, view: &State, deployment: &Deployment) -> Evaluation {
+fn eval_of<S: Agent>(call: &Call<S>, view: &State, deployment: &Deployment) -> Evaluation {
     let job = view.job(&deployment.namespace, &deployment.job_id);
     let priority = match deployment.eval_priority {
         0 => job.map_or(50, |job| job.priority),

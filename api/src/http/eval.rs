@@ -24,7 +24,7 @@ use crate::http::off_worker::off_the_worker;
 use crate::http::paging::{self, Page, Token};
 use crate::http::params::ReadParams;
 use crate::http::work;
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 use songline_lang::acl::{Acl, NamespaceCapability};
 
 /// Largest number of ids in a deletion: as many as fit into 256 KiB.
@@ -37,7 +37,7 @@ const FIRST_SLICE: Slice = Slice::of_rows(256);
 /// Number of rows above which a walk runs off the worker thread, because other requests must not wait for it.
 const WALKED_AT_ONCE: usize = 20_000;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/evaluations", "", Capability::Namespace(&[NamespaceCapability::ReadJob]), |call| {
         Box::pin(list(call))
     });
@@ -71,7 +71,7 @@ fn rows_with_prefix<'v>(
     Ok(view.evals_with_prefix(&prefix))
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (status, job) = (call.query().text("status").into_owned(), call.query().text("job").into_owned());
     let has_other_filters = !status.is_empty() || !job.is_empty();
@@ -140,7 +140,7 @@ fn page_with_prefix(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluatio
     )
 }
 
-async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn count<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let filter = match params.filter.as_str() {
         "" => None,
@@ -168,7 +168,7 @@ async fn count<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &EvalCountResponse { count: found.value, meta })
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = eval_id(call.id()).map_err(|error| {
         ApiError::internal(format!("failed to lookup eval: eval lookup failed: index error: {error}"))
@@ -215,7 +215,7 @@ fn relatives(view: &State, eval: &Evaluation) -> Vec<Arc<Evaluation>> {
     out
 }
 
-async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn allocations<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = eval_id(call.id()).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
     let found = blocking::run(&call, &params, &[WatchKey::EvalAllocs(id)], |view| {
@@ -229,7 +229,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields::default()))
 }
 
-async fn delete<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: EvalDeleteRequest = call.json().await?;
     let asked = request.eval_ids.unwrap_or_default();

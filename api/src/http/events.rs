@@ -16,15 +16,15 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::{Query, check_region, namespace, parse_bool, parse_duration, parse_int, quote, stale_error};
-use crate::server::Server;
+use crate::server::Reads;
 
 use permit::TokenPermit;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/event/stream", "", Capability::Topics, |call| Box::pin(stream(call)));
 }
 
-async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn stream<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     let index = plain_index(&query.text("index"))?;
     let interest = Interest::parse(&namespace(query), query.all("topic"))
@@ -186,7 +186,7 @@ fn flag(query: Query<'_>, name: &str) -> Result<bool, ApiError> {
     }
 }
 
-fn format<S: Server>(call: &Call<S>) -> Result<Format, ApiError> {
+fn format<S>(call: &Call<S>) -> Result<Format, ApiError> {
     match call.query().get("format").as_deref() {
         Some("msgpack") => return Ok(Format::Msgpack),
         Some("json") => return Ok(Format::Json),

@@ -23,14 +23,14 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::{parse_bool, quote};
-use crate::server::Server;
+use crate::server::{Nodes, Reads};
 
 /// Largest message of a caller, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Buffer of a session's connection in each direction, in bytes.
 const BUFFER_BYTES: usize = 8 << 10;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Nodes>(mux: &mut Mux<S>) {
     // Rights are refused after the upgrade, as close frames: see `permitted`.
     mux.add(Methods::Any, "/v1/client/allocation/", "{}/exec", Capability::Anyone, |call| Box::pin(exec(call)));
 }
@@ -47,7 +47,7 @@ pub fn is_kept_apart(alloc: &Allocation, task: &str) -> bool {
 /// Whether the caller may run commands in this task: it needs `alloc-exec`, and `alloc-node-exec` when the driver
 /// shows the task the node's own file system. `secret` is that of the handshake message, if one was sent; otherwise
 /// the request's token counts.
-fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
+fn permitted<S: Reads>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation, task: &str) -> Result<(), ApiError> {
     let secret = secret.unwrap_or_else(|| call.token());
     let caller = call.authenticate(secret);
     let caller = caller.map_err(|_| ApiError::internal("rpc error: Permission denied"))?;
@@ -58,7 +58,7 @@ fn permitted<S: Server>(call: &Call<S>, secret: Option<&str>, alloc: &Allocation
     Err(ApiError::internal("Permission denied"))
 }
 
-async fn exec<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn exec<S: Reads + Nodes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let command = command(&call.query().text("command"))?;
     let tty = match &*call.query().text("tty") {
         "" => false,
@@ -85,7 +85,7 @@ fn command(text: &str) -> Result<Vec<String>, ApiError> {
 }
 
 /// The upgrade of the connection. Refuses a request that is no valid upgrade.
-async fn upgrade<S: Server>(call: &mut Call<S>) -> Result<WebSocketUpgrade, ApiError> {
+async fn upgrade<S>(call: &mut Call<S>) -> Result<WebSocketUpgrade, ApiError> {
     if let Some((code, why)) = fault(&call.method, &call.headers) {
         let word = code.canonical_reason().unwrap_or_default();
         return Err(ApiError::new(code, format!("{word}\nfailed to upgrade connection: websocket: {why}")));
@@ -144,7 +144,7 @@ fn fault(method: &Method, headers: &HeaderMap) -> Option<(StatusCode, &'static s
 }
 
 /// Runs the session after the upgrade.
-async fn converse<S: Server>(call: Call<S>, command: Vec<String>, tty: bool, mut socket: WebSocket) {
+async fn converse<S: Reads + Nodes>(call: Call<S>, command: Vec<String>, tty: bool, mut socket: WebSocket) {
     match begin(&call, command, tty, &mut socket).await {
         Ok(Begun { session, alloc, task, secret }) => {
             let still_may = || permitted(&call, secret.as_deref(), &alloc, &task);
@@ -162,7 +162,7 @@ struct Begun {
     secret: Option<String>,
 }
 
-async fn begin<S: Server>(
+async fn begin<S: Reads + Nodes>(
     call: &Call<S>,
     command: Vec<String>,
     tty: bool,

@@ -17,12 +17,12 @@ use crate::http::history::whole_id;
 use crate::http::mux::{Methods, Mux};
 use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
-use crate::server::Server;
+use crate::server::Reads;
 use songline_lang::acl::NamespaceCapability;
 
 use chain::{Chain, Step};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     mux.add(
         Methods::Get,
         "/v1/explain/",
@@ -57,7 +57,7 @@ struct Explanation<'a> {
     sentences: Vec<String>,
 }
 
-async fn explain<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn explain<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = AllocId::from(whole_id(call.id())?);
     let (past, view) = recorded(&call, &params).await?;

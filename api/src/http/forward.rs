@@ -21,7 +21,7 @@ use crate::http::call::read_body;
 use crate::http::params::{Query, WAIT_MAX};
 use crate::http::passed::{self, PassedOn};
 use crate::http::{answered_by, idempotency};
-use crate::server::{Leader, PassFailure, Server};
+use crate::server::{Leader, Leading, PassFailure, Server};
 
 /// Longest time that a request waits for a leader.
 const HOLD: Duration = Duration::from_secs(5);
@@ -235,7 +235,7 @@ impl Hold {
     }
 
     /// Waits for a moment, or until the leader is another one than `leader`. False: the time for waiting is up.
-    async fn wait<S: Server>(&self, server: &S, leader: &Leader) -> bool {
+    async fn wait<S: Leading>(&self, server: &S, leader: &Leader) -> bool {
         let until = self.until.unwrap_or_else(Instant::now);
         if Instant::now() >= until {
             return false;
@@ -264,7 +264,7 @@ fn no_leader(fate: Leaderless) -> ApiError {
 }
 
 /// Adds this server's disk failure to an error that is caused by the lack of a leader: it may be the reason.
-fn with_trouble<S: Server>(server: &S, error: ApiError) -> ApiError {
+fn with_trouble<S: Leading>(server: &S, error: ApiError) -> ApiError {
     match server.disk_trouble().filter(|_| error.leaderless == Some(Leaderless::Nothing)) {
         Some(why) => ApiError { text: why.into(), ..error },
         None => error,
@@ -283,7 +283,7 @@ fn longest_wait(parts: &Parts, path: &str) -> Duration {
 
 /// Returns when another server than `known` leads, or when there has been no leader for [`HOLD`]: an answer of
 /// `known` may never come then. Returns the time at which `known` was found not to lead any more.
-async fn replaced<S: Server>(server: &S, known: &Leader) -> Instant {
+async fn replaced<S: Leading>(server: &S, known: &Leader) -> Instant {
     server.leader_other_than(known).await;
     let since = Instant::now();
     // The answer may still come during an election. A timeout here has the same effect as a new leader.

@@ -27,7 +27,7 @@ use crate::http::capability::Capability;
 use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::{parse_bool, parse_int, quote};
-use crate::server::Server;
+use crate::server::{Nodes, Reads};
 use songline_lang::acl::{Access, NamespaceCapability};
 
 /// Interval of the heartbeats in a stream of frames.
@@ -35,7 +35,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Interval of the checks whether a stream's caller still has the right to read it.
 const RECHECK: Duration = Duration::from_secs(1);
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Nodes>(mux: &mut Mux<S>) {
     let (root, read_fs) = ("/v1/client/fs/", Capability::Object(&[NamespaceCapability::ReadFs]));
     mux.add(Methods::Any, root, "ls/{}", read_fs, |call| Box::pin(list(call)));
     mux.add(Methods::Any, root, "stat/{}", read_fs, |call| Box::pin(stat(call)));
@@ -57,7 +57,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 }
 
 /// The allocation of the path and its agent, for a caller with `read-fs` or a capability of `or`.
-fn agent<S: Server>(call: &Call<S>, or: &[NamespaceCapability]) -> Result<(AllocId, Arc<S::Node>), ApiError> {
+fn agent<S: Reads + Nodes>(call: &Call<S>, or: &[NamespaceCapability]) -> Result<(AllocId, Arc<S::Node>), ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
     }
@@ -65,30 +65,30 @@ fn agent<S: Server>(call: &Call<S>, or: &[NamespaceCapability]) -> Result<(Alloc
     agent_of(call, call.id(), &enough)
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let (id, agent) = agent(&call, &[])?;
     let path = call.query().text("path").into_owned();
     let path = if path.is_empty() { "/" } else { &path };
     call.plain(&agent.fs_list(id, path).await?)
 }
 
-async fn stat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn stat<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let (path, (id, agent)) = (required_path(&call)?, agent(&call, &[])?);
     call.plain(&agent.fs_stat(id, &path).await?)
 }
 
-fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+fn required_path<S>(call: &Call<S>) -> Result<Str, ApiError> {
     match &*call.query().text("path") {
         "" => Err(ApiError::bad_request("must provide a file name")),
         path => Ok(Str::new(path)),
     }
 }
 
-async fn cat<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn cat<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     raw_file(&call, 0, 0).await
 }
 
-async fn read_at<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read_at<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let number = |name: &str| {
         let text = call.query().text(name).into_owned();
         parse_int(&text).map_err(|error| ApiError::bad_request(format!("error parsing {name}: {error}")))
@@ -106,7 +106,7 @@ fn shown_as_content(error: ApiError) -> Response {
     response
 }
 
-async fn raw_file<S: Server>(call: &Call<S>, offset: i64, limit: u64) -> Result<Response, ApiError> {
+async fn raw_file<S: Reads + Nodes>(call: &Call<S>, offset: i64, limit: u64) -> Result<Response, ApiError> {
     let path = required_path(call)?;
     let (id, agent) = match agent(call, &[]) {
         Ok(found) => found,
@@ -174,7 +174,7 @@ fn media_type(kind: &str, head: &[u8]) -> String {
     if binary { "application/octet-stream".to_owned() } else { "text/plain; charset=utf-8".to_owned() }
 }
 
-async fn stream<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn stream<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let offset = offset(&call).map_err(|error| ApiError::internal(error.text))?;
     let origin = origin(&call)?;
@@ -198,7 +198,7 @@ fn as_bad_request(error: RpcError) -> ApiError {
     }
 }
 
-async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn logs<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     if call.id().is_empty() {
         return Err(ApiError::bad_request("must provide a valid alloc id"));
@@ -234,7 +234,7 @@ async fn logs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// Returns the check whether the caller still has `read-fs`, or a capability of `or`, in the allocation's namespace:
 /// a stream outlives tokens and policies.
-fn still_may<S: Server>(call: Call<S>, id: AllocId, or: &[NamespaceCapability]) -> impl Fn() -> bool + Send + 'static {
+fn still_may<S: Reads>(call: Call<S>, id: AllocId, or: &[NamespaceCapability]) -> impl Fn() -> bool + Send + 'static {
     // The allocation may be dropped while the stream runs, but its namespace does not change.
     let namespace = call.server.view().alloc(id).map(|alloc| alloc.namespace.clone()).unwrap_or_default();
     let enough = [&[NamespaceCapability::ReadFs], or].concat();
@@ -250,7 +250,7 @@ fn refused_in_stream(code: StatusCode, text: String, media: &'static str) -> Res
 }
 
 /// A boolean parameter; `None` when it is absent. The error is in the words of these routes.
-fn boolean<S: Server>(call: &Call<S>, name: &str) -> Result<Option<bool>, String> {
+fn boolean<S>(call: &Call<S>, name: &str) -> Result<Option<bool>, String> {
     let text = call.query().text(name);
     if text.is_empty() {
         return Ok(None);
@@ -261,14 +261,14 @@ fn boolean<S: Server>(call: &Call<S>, name: &str) -> Result<Option<bool>, String
     })
 }
 
-fn offset<S: Server>(call: &Call<S>) -> Result<i64, ApiError> {
+fn offset<S>(call: &Call<S>) -> Result<i64, ApiError> {
     match &*call.query().text("offset") {
         "" => Ok(0),
         text => parse_int(text).map_err(|error| ApiError::bad_request(format!("error parsing offset: {error}"))),
     }
 }
 
-fn origin<S: Server>(call: &Call<S>) -> Result<Origin, ApiError> {
+fn origin<S>(call: &Call<S>) -> Result<Origin, ApiError> {
     match &*call.query().text("origin") {
         "" | "start" => Ok(Origin::Start),
         "end" => Ok(Origin::End),
@@ -356,12 +356,12 @@ fn frame_stream(
 }
 
 /// The agent of the node in `node_id`, or of the node in this process.
-fn node_agent<S: Server>(call: &Call<S>, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
+fn node_agent<S: Reads + Nodes>(call: &Call<S>, unknown: fn(String) -> ApiError) -> Result<Arc<S::Node>, ApiError> {
     agent_of_node(call, &call.query().text("node_id"), unknown)
 }
 
 /// The agent of the node with this id, or, for an empty id, of the node in this process.
-pub(super) fn agent_of_node<S: Server>(
+pub(super) fn agent_of_node<S: Reads + Nodes>(
     call: &Call<S>,
     text: &str,
     unknown: fn(String) -> ApiError,
@@ -382,14 +382,14 @@ pub(super) fn agent_of_node<S: Server>(
     call.server.node_agent(id, call.secret()).ok_or_else(|| ApiError::not_found("No path to node"))
 }
 
-async fn host_stats<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn host_stats<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let agent = node_agent(&call, ApiError::not_found)?;
     let mut response = Response::new(Body::from(agent.host_stats().await?));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
 
-async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn collect<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let agent = node_agent(&call, ApiError::internal)?;
     agent.gc_all().await?;
     Ok(empty())

@@ -10,19 +10,19 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::params::namespace;
 use crate::http::rates;
-use crate::server::Server;
+use crate::server::{Agent, Reads, Status};
 
 /// Routes of the agent whose errors say that resolving the token failed.
 const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse"];
 
 /// Authenticates the caller, then lets the request through or refuses it.
-pub(super) fn check<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
+pub(super) fn check<S: Reads + Status>(call: &Call<S>) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
     rates::count(call, &caller);
     admit(call, caller)
 }
 
-fn admit<S: Server>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {
+fn admit<S: Agent>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {
     call.credentials.set_caller(caller.clone());
     if !call.server.info().acl.enabled {
         // Handlers of ACLs refuse the request after they looked at its path and body ([`Call::with_acls`]).
@@ -46,7 +46,7 @@ fn admit<S: Server>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result
 }
 
 /// Whether the caller has the capability, as far as the request alone tells. True when the handler has to check.
-fn caller_may<S: Server>(call: &Call<S>, capability: Capability, caller: &Caller) -> Result<bool, ApiError> {
+fn caller_may<S>(call: &Call<S>, capability: Capability, caller: &Caller) -> Result<bool, ApiError> {
     let acl = caller.acl();
     let asked = |capabilities: &[NamespaceCapability]| any_of(acl, &namespace(call.query()), capabilities);
     Ok(match capability {
@@ -79,7 +79,7 @@ pub(super) fn any_of(acl: &Acl, namespace: &str, capabilities: &[NamespaceCapabi
     capabilities.iter().any(|capability| acl.namespace(namespace, *capability))
 }
 
-impl<S: Server> Call<S> {
+impl<S> Call<S> {
     /// The caller. An invalid token is refused.
     pub fn caller(&self) -> Result<Caller, ApiError> {
         self.authenticated().map_err(|_| denied())
@@ -88,17 +88,6 @@ impl<S: Server> Call<S> {
     /// The caller, or the authentication failure, for the few routes that report it.
     pub fn authenticated(&self) -> Result<Caller, AuthError> {
         self.credentials.caller()
-    }
-
-    /// Refuses a request about ACLs on a server without them. As in the reference, a wrong path or body is told first,
-    /// so each handler asks when it has read them, and before it looks at the state.
-    pub fn with_acls(&self) -> Result<(), ApiError> {
-        if self.server.info().acl.enabled { Ok(()) } else { Err(ApiError::bad_request("ACL support disabled")) }
-    }
-
-    /// Authenticates another token that came with the request.
-    pub fn authenticate(&self, token: &str) -> Result<Caller, AuthError> {
-        self.credentials.authenticate(&*self.server, token)
     }
 
     /// The request's token; empty when there is none.
@@ -119,6 +108,21 @@ impl<S: Server> Call<S> {
     /// Refuses a caller that has none of these capabilities in a namespace.
     pub fn require_in(&self, namespace: &str, capabilities: &[NamespaceCapability]) -> Result<(), ApiError> {
         self.require(|acl| any_of(acl, namespace, capabilities))
+    }
+}
+
+impl<S: Agent> Call<S> {
+    /// Refuses a request about ACLs on a server without them. As in the reference, a wrong path or body is told first,
+    /// so each handler asks when it has read them, and before it looks at the state.
+    pub fn with_acls(&self) -> Result<(), ApiError> {
+        if self.server.info().acl.enabled { Ok(()) } else { Err(ApiError::bad_request("ACL support disabled")) }
+    }
+}
+
+impl<S: Reads> Call<S> {
+    /// Authenticates another token that came with the request.
+    pub fn authenticate(&self, token: &str) -> Result<Caller, AuthError> {
+        self.credentials.authenticate(&*self.server, token)
     }
 
     /// Authenticates and checks the caller of a waiting request again.

@@ -20,14 +20,14 @@ use crate::http::mux::{Methods, Mux};
 use crate::http::params::{namespace, quote};
 use crate::http::past::{recorded, say_complete_from};
 use crate::http::shown::Shown;
-use crate::server::Server;
+use crate::server::Reads;
 use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability};
 
 /// Default number of changes per page; the constant below it bounds the page.
 const PER_PAGE: usize = 100;
 const PER_PAGE_MAX: usize = 1000;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     let (root, read_job) = ("/v1/history/", Capability::Namespace(&[NamespaceCapability::ReadJob]));
     mux.add(Methods::Get, root, "allocation/{}", read_job, |call| Box::pin(history(call, ObjectKind::Allocation)));
     mux.add(Methods::Get, root, "deployment/{}", read_job, |call| Box::pin(history(call, ObjectKind::Deployment)));
@@ -86,7 +86,7 @@ pub(super) struct IndexPage {
 
 impl IndexPage {
     /// Parses the parameters. `newest` is the index of the state.
-    pub(super) fn of<S: Server>(call: &Call<S>, newest: u64) -> Result<Self, ApiError> {
+    pub(super) fn of<S>(call: &Call<S>, newest: u64) -> Result<Self, ApiError> {
         let query = call.query();
         let order = match &*query.text("order") {
             "" | "newest" => Order::NewestFirst,
@@ -140,7 +140,7 @@ pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(Lo
     Ok(Some((command, at)))
 }
 
-async fn history<S: Server>(call: Call<S>, kind: ObjectKind) -> Result<Response, ApiError> {
+async fn history<S: Reads>(call: Call<S>, kind: ObjectKind) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (past, now) = recorded(&call, &params).await?;
     // Taken before the record is read: entries that are filled in meanwhile only make the answer longer.
@@ -195,7 +195,7 @@ async fn view(past: &dyn Past, change: ObjectChange, shown: &Shown) -> Result<Ch
     })
 }
 
-fn object<S: Server>(call: &Call<S>, kind: ObjectKind) -> Result<Object, ApiError> {
+fn object<S>(call: &Call<S>, kind: ObjectKind) -> Result<Object, ApiError> {
     match kind {
         ObjectKind::Job => Ok(Object::job(&namespace(call.query()), call.id())),
         ObjectKind::Namespace | ObjectKind::NodePool => {

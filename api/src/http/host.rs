@@ -17,7 +17,7 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Cluster, Nodes, Reads, Status};
 use songline_lang::acl::Access;
 
 /// Replacement for secret values.
@@ -25,7 +25,7 @@ const REDACTED: &str = "<redacted>";
 /// Words in the names of environment variables that hold secrets.
 const SECRET_WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"];
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Cluster + Nodes + Status>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/host", "", Capability::Agent(Access::Read), |call| Box::pin(host(call)));
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Asked {
     Node(NodeId),
 }
 
-async fn host<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn host<S: Reads + Cluster + Nodes + Status>(call: Call<S>) -> Result<Response, ApiError> {
     // With ACLs enabled, the token decides.
     if !call.server.info().acl.enabled && !call.server.info().enable_debug {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "Permission denied"));
@@ -95,13 +95,13 @@ pub(crate) async fn data() -> Result<HostData, ApiError> {
 }
 
 /// Client of another node's agent, which is called on the caller's behalf.
-pub(super) fn agent_of<S: Server>(call: &Call<S>, node: NodeId) -> Result<Arc<S::Node>, ApiError> {
+pub(super) fn agent_of<S: Nodes>(call: &Call<S>, node: NodeId) -> Result<Arc<S::Node>, ApiError> {
     call.server.node_agent(node, call.secret()).ok_or_else(|| ApiError::not_found("No path to node"))
 }
 
 /// Target that a request names: the agent in this process, or a node. Other servers answer only requests that are
 /// sent to them directly.
-pub(super) fn asked_for<S: Server>(call: &Call<S>) -> Result<Asked, ApiError> {
+pub(super) fn asked_for<S: Reads + Cluster + Nodes + Status>(call: &Call<S>) -> Result<Asked, ApiError> {
     let (node, server) = (call.query().text("node_id"), call.query().text("server_id"));
     match (node.is_empty(), server.is_empty()) {
         (true, true) => Ok(Asked::Own(None)),

@@ -26,11 +26,11 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
-use crate::server::Server;
+use crate::server::{Reads, Schedules, Writes};
 use asked::key;
 use songline_lang::acl::NamespaceCapability;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Schedules>(mux: &mut Mux<S>) {
     let (read_job, submit) = (
         Capability::Namespace(&[NamespaceCapability::ReadJob]),
         Capability::Namespace(&[NamespaceCapability::SubmitJob]),
@@ -93,13 +93,13 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Delete, root, "{}", submit, |call| Box::pin(stop::deregister(call)));
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     list_where(&call, &params, |_| true).await
 }
 
 /// List of the jobs that `wanted` accepts.
-pub(super) async fn list_where<S: Server>(
+pub(super) async fn list_where<S: Reads>(
     call: &Call<S>,
     params: &ReadParams,
     wanted: impl Fn(&Job) -> bool,
@@ -131,7 +131,7 @@ fn rows(view: &State, params: &ReadParams) -> Vec<Arc<Job>> {
     view.jobs_with_prefix(&params.namespace, &params.prefix).cloned().collect()
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::Job(key.clone())], |view| {
@@ -147,12 +147,12 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Whether rows of an earlier job with the same id are wanted, too.
-fn all<S: Server>(call: &Call<S>) -> bool {
+fn all<S>(call: &Call<S>) -> bool {
     // Other texts than booleans are ignored.
     parse_bool(&call.query().text("all")).unwrap_or(false)
 }
 
-async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn allocations<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let all = all(&call);
     let params = call.read_params()?;
     let key = key(&call, &params);
@@ -167,7 +167,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &stubs(&found.value, AllocFields::default()))
 }
 
-async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn evaluations<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobEvals(key.clone())], |view| {
@@ -180,7 +180,7 @@ async fn evaluations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &found.value)
 }
 
-async fn deployments<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn deployments<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let all = all(&call);
     let params = call.read_params()?;
     let key = key(&call, &params);
@@ -196,7 +196,7 @@ async fn deployments<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &found.value)
 }
 
-async fn deployment<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn deployment<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobDeployments(key.clone())], |view| {
@@ -207,7 +207,7 @@ async fn deployment<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &found.value)
 }
 
-async fn summary<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn summary<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let found = blocking::run(&call, &params, &[WatchKey::JobSummary(key.clone())], |view| {
@@ -222,7 +222,7 @@ async fn summary<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn versions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn versions<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let diffs = call.query().boolean("diffs")?.unwrap_or(false);
     let params = call.read_params()?;
     let key = key(&call, &params);
@@ -242,7 +242,7 @@ async fn versions<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &JobVersionsResponse { versions, diffs, meta })
 }
 
-async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn submission<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let version = call.query().text("version").parse::<u64>();
     let version = version.map_err(|_| ApiError::bad_request("Unable to parse job submission version parameter"))?;
     if call.method != axum::http::Method::GET {
@@ -262,7 +262,7 @@ async fn submission<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Service registrations of a job's allocations.
-async fn services<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn services<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     super::service_registration::of_job(&call, &params, &key).await

@@ -11,9 +11,9 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::keyring::Keyring;
-use crate::server::Server;
+use crate::server::Reads;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/jwks.json", "", Capability::Anyone, |call| Box::pin(keys(call)));
 }
 
@@ -35,7 +35,7 @@ struct Key {
     x: String,
 }
 
-async fn keys<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn keys<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let key = |(kid, public): (RootKeyId, [u8; 32])| {
         let x = URL_SAFE_NO_PAD.encode(public);
         Key { usage: "sig", kty: "OKP", kid, crv: "Ed25519", alg: "EdDSA", x }

@@ -15,14 +15,14 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::namespace::multi_error;
 use crate::http::params::parse_bool;
-use crate::server::Server;
+use crate::server::{Cluster, Regions};
 use songline_lang::acl::Access;
 use songline_model::Blob;
 
 /// Timeout for one address.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Regions + Cluster>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/agent/join", "", Capability::Agent(Access::Write), |call| Box::pin(join(call)));
     mux.add(Methods::Write, "/v1/agent/force-leave", "", Capability::Agent(Access::Write), |call| {
         Box::pin(force_leave(call))
@@ -46,7 +46,7 @@ struct JoinResponse {
 }
 
 /// Joins the servers of the given addresses. A failure is reported in the body of a successful response.
-async fn join<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn join<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     let addresses: Vec<String> = call.query().all("address").map(|address| address.into_owned()).collect();
     if addresses.is_empty() {
         return Err(ApiError::bad_request("missing address to join"));
@@ -64,7 +64,7 @@ async fn join<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Joins the server at one address; the error says why it cannot be joined.
-async fn meet<S: Server>(server: &S, address: &str) -> Result<(), String> {
+async fn meet<S: Cluster>(server: &S, address: &str) -> Result<(), String> {
     dial(address).await?;
     server.join(address).await
 }
@@ -102,7 +102,7 @@ pub(super) fn with_port(address: &str, port: u16) -> String {
 
 /// Removes a server from the cluster, except this one. A live server of this region joins again some seconds later, as
 /// with the reference. Unknown names are ignored.
-async fn force_leave<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn force_leave<S: Regions + Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     if query.text("node").is_empty() {
         return Err(ApiError::bad_request("missing node to force leave"));
@@ -125,7 +125,7 @@ fn no_keyring() -> ApiError {
     ApiError::internal("1/1 nodes reported failure")
 }
 
-async fn list_keys<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list_keys<S>(call: Call<S>) -> Result<Response, ApiError> {
     Err(if call.id().is_empty() { no_keyring() } else { resource_not_found() })
 }
 
@@ -136,7 +136,7 @@ struct KeyringRequest {
     key: String,
 }
 
-async fn change_keys<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn change_keys<S>(mut call: Call<S>) -> Result<Response, ApiError> {
     if !call.id().is_empty() {
         return Err(resource_not_found());
     }

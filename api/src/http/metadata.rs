@@ -12,10 +12,10 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::fs::agent_of_node;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Nodes, Reads};
 use songline_lang::acl::Access;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Nodes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/client/metadata", "", Capability::Node(Access::Read), |call| Box::pin(read(call)));
     mux.add(Methods::Post, "/v1/client/metadata", "", Capability::Node(Access::Write), |call| Box::pin(apply(call)));
 }
@@ -29,12 +29,12 @@ struct NodeMetaApplyRequest {
     meta: Option<BTreeMap<Str, Option<Str>>>,
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let agent = agent_of_node(&call, &call.query().text("node_id"), ApiError::internal)?;
     call.plain(&agent.node_meta().await?)
 }
 
-async fn apply<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn apply<S: Reads + Nodes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: NodeMetaApplyRequest = call.json().await?;
     let in_query = call.query().text("node_id").into_owned();
     let node = if in_query.is_empty() { request.node_id.as_str() } else { &in_query };

@@ -13,15 +13,15 @@ use crate::http::alloc::alloc_id;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Nodes, Reads};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Nodes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/client/allocation/", "{}/snapshot", Capability::Possession, |call| {
         Box::pin(snapshot(call))
     });
 }
 
-async fn snapshot<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn snapshot<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let node = call.server.local_node().ok_or_else(|| ApiError::bad_request("node is not running a Nomad Client"))?;
     let missing = || ApiError::not_found("allocation not found");
     if call.server.info().acl.enabled {

@@ -26,7 +26,7 @@ use crate::http::host::{Asked, agent_of, asked_for};
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::{parse_bool, quote};
 use crate::monitor::{Heard, Lines, Monitor, level_named};
-use crate::server::Server;
+use crate::server::{Cluster, Nodes, Reads, Status};
 
 /// Interval of the heartbeats in a stream of frames.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -35,12 +35,12 @@ const WINDOW: Duration = Duration::from_millis(200);
 /// Number of bytes at which a frame is sent at once.
 const FRAME_BYTES: usize = 1024;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Cluster + Nodes + Status>(mux: &mut Mux<S>) {
     // The handler checks `agent:read` itself: errors in the request are reported before missing rights.
     mux.add(Methods::Any, "/v1/agent/monitor", "", Capability::AgentLate(Access::Read), |call| Box::pin(monitor(call)));
 }
 
-async fn monitor<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn monitor<S: Reads + Cluster + Nodes + Status>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     let level = match &*query.text("log_level") {
         "" => tracing::Level::INFO,

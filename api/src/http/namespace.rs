@@ -15,14 +15,14 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 256;
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/namespaces", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/namespace", "", Capability::Management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/namespace/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
@@ -30,7 +30,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Delete, "/v1/namespace/", "{}", Capability::Management, |call| Box::pin(delete(call)));
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Namespaces)], |view| {
         let caller = call.caller()?;
@@ -43,7 +43,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &found.value)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let params = call.read_params()?;
     call.require(|acl| acl.any_in_namespace(&name))?;
@@ -60,18 +60,18 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn create<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body = call.bytes().await?;
     write(&call, &body, None).await
 }
 
-async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let body = call.bytes().await?;
     write(&call, &body, Some(name)).await
 }
 
-async fn write<S: Server>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -> Result<Response, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -> Result<Response, ApiError> {
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));
     }
@@ -86,7 +86,7 @@ async fn write<S: Server>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -
     Ok(empty_written(written.index))
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     if name == songline_model::DEFAULT_NAMESPACE {
         return Err(ApiError::internal("can not delete default namespace"));
@@ -103,7 +103,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(empty_written(written.index))
 }
 
-fn required_name<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+fn required_name<S>(call: &Call<S>) -> Result<Str, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("Missing Namespace Name")),
         name => Ok(Str::new(name)),

@@ -19,10 +19,10 @@ use crate::http::capability::Capability;
 use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
-use crate::server::Server;
+use crate::server::{Agent, Cluster, Reads, Writes};
 use songline_lang::acl::{Access, NamespaceCapability};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Cluster>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/nodes", "", Capability::Node(Access::Read), |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/node/", "{}/evaluate", Capability::Node(Access::Write), |call| {
         Box::pin(evaluate(call))
@@ -40,7 +40,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     });
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let fields = list_fields(&call)?;
     let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
@@ -55,7 +55,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Optional fields of a list of nodes.
-pub(super) fn list_fields<S: Server>(call: &Call<S>) -> Result<NodeFields, ApiError> {
+pub(super) fn list_fields<S: Reads>(call: &Call<S>) -> Result<NodeFields, ApiError> {
     let read = |name: &str| {
         let found = call.query().boolean(name);
         found.map_err(|error| ApiError::bad_request(format!("Failed to parse node list fields: {}", error.text)))
@@ -63,7 +63,7 @@ pub(super) fn list_fields<S: Server>(call: &Call<S>) -> Result<NodeFields, ApiEr
     Ok(NodeFields { resources: read("resources")?.unwrap_or(false), os: read("os")?.unwrap_or(false) })
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     if call.id().is_empty() {
         return Err(ApiError::internal("missing node ID"));
@@ -82,7 +82,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn allocations<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     // A text that is no id has no allocations.
     let id = ids::exact(call.id()).ok().flatten().map(NodeId::from).unwrap_or_default();
@@ -100,7 +100,7 @@ async fn allocations<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &views)
 }
 
-async fn evaluate<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn evaluate<S: Writes + Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let id = node_id(call.id())?;
     let view = call.view();
@@ -120,7 +120,7 @@ async fn evaluate<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     if index == 0 { call.nothing_to_write(0, &answer).await } else { call.written(index, &answer) }
 }
 
-fn servers<S: Server>(server: &S) -> Vec<NodeServerInfo> {
+fn servers<S: Cluster>(server: &S) -> Vec<NodeServerInfo> {
     let datacenter = &server.info().datacenter;
     let info = |addr| NodeServerInfo {
         rpc_advertise_addr: addr,
@@ -131,7 +131,7 @@ fn servers<S: Server>(server: &S) -> Vec<NodeServerInfo> {
     server.peer_addrs().into_iter().map(info).collect()
 }
 
-async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn drain<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: NodeUpdateDrainRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
     let id = node_id(call.id())?;
@@ -174,7 +174,7 @@ async fn drain<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     )
 }
 
-async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn eligibility<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let request: NodeUpdateEligibilityRequest = call.json().await?;
     if request.node_event.is_some_and(|event| !event.is_null()) {
@@ -210,7 +210,7 @@ async fn eligibility<S: Server>(mut call: Call<S>) -> Result<Response, ApiError>
     call.written(index, &NodeChangeResponse { node_modify_index: 0, eval_ids, eval_create_index: eval_index, index })
 }
 
-async fn purge<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn purge<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let id = node_id(call.id())?;
     let view = call.view();
@@ -254,12 +254,12 @@ fn node_event(subsystem: &'static str, message: &'static str, at: songline_model
     }
 }
 
-fn node_evals<S: Server>(call: &Call<S>, view: &State, node: &Node, index: u64) -> Vec<Evaluation> {
+fn node_evals<S: Agent>(call: &Call<S>, view: &State, node: &Node, index: u64) -> Vec<Evaluation> {
     songline_projections::node_evals(view, node, index, call.server.now(), || EvalId::from(call.fresh_uuid()))
 }
 
 /// Writes evaluations, if there are any. Returns their ids and their index.
-async fn write_evals<S: Server>(
+async fn write_evals<S: Writes>(
     call: &Call<S>,
     evals: Vec<Evaluation>,
 ) -> Result<(Option<Vec<EvalId>>, u64), ApiError> {

@@ -19,13 +19,13 @@ use crate::http::mux::{Methods, Mux};
 use crate::http::namespace::multi_error;
 use crate::http::node;
 use crate::http::paging::{self, Token};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 use songline_lang::acl::{Access, NodePoolCapability};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 256;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/node/pools", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool(NodePoolCapability::Write), |call| {
         Box::pin(create(call))
@@ -47,7 +47,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     });
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::NodePools)], |view| {
         let mut rows: Vec<Arc<NodePool>> = view.node_pools().cloned().collect();
@@ -66,7 +66,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let name = Str::new(call.id());
     let keys = [WatchKey::NodePool(name.clone())];
@@ -82,12 +82,12 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn create<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let pool = call.json().await?;
     write(&call, pool).await
 }
 
-async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let pool: NodePool = call.json().await?;
     if pool.name != *call.id() {
         return Err(ApiError::bad_request("Node pool name does not match request path"));
@@ -95,7 +95,7 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     write(&call, pool).await
 }
 
-async fn write<S: Server>(call: &Call<S>, mut pool: NodePool) -> Result<Response, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, mut pool: NodePool) -> Result<Response, ApiError> {
     call.require(|acl| acl.node_pool(&pool.name, NodePoolCapability::Write))?;
     admit(&pool)?;
     pool.hash = Some(Blob(hash(&pool)));
@@ -103,7 +103,7 @@ async fn write<S: Server>(call: &Call<S>, mut pool: NodePool) -> Result<Response
     Ok(empty_written(written.index))
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let name = call.id();
     if name.is_empty() {
         return Err(ApiError::bad_request("node pool name is empty"));
@@ -123,7 +123,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(empty_written(written.index))
 }
 
-async fn list_nodes<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list_nodes<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     if !params.prefix.is_empty() {
         return Err(ApiError::bad_request("prefix argument not allowed"));
@@ -144,7 +144,7 @@ async fn list_nodes<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token.clone()), &stubs)
 }
 
-async fn list_jobs<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list_jobs<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     if !params.prefix.is_empty() {
         return Err(ApiError::bad_request("prefix argument not allowed"));

@@ -17,7 +17,7 @@ use crate::http::idempotency::Once;
 use crate::http::mux::Handler;
 use crate::http::past;
 use crate::http::when::PastView;
-use crate::server::Server;
+use crate::server::{Agent, Reads, Status};
 
 /// The only write whose body is read by its handler, because the body has a bound of its own.
 const ARCHIVES: &str = "/v1/operator/snapshot";
@@ -32,7 +32,7 @@ const ONCE_ANYHOW: [&str; 2] = ["/v1/acl/bootstrap", "/v1/acl/token/onetime/exch
 /// passed. Then the handler runs again on the state before the first run, and apply, which knows the key, repeats its
 /// first answer. A write with a caller's own key is run on that old state at once: an answer from the newest state
 /// might only look like the first one.
-pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn run<S: Reads + Status>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     // Checked first: the answer stored under a key is only for callers that may do the write now.
     gate::check(&call)?;
     let once = of_caller(&call).or_else(|| call.forward_key.take().map(Once::forwarded));
@@ -77,7 +77,7 @@ pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Re
 }
 
 /// The key that the caller sent. `None` also on the routes that ignore it.
-fn of_caller<S: Server>(call: &Call<S>) -> Option<Once> {
+fn of_caller<S: Agent>(call: &Call<S>) -> Option<Once> {
     // The hash covers the sender's token: another caller with the same key and request does not get the first
     // caller's answer.
     let sender = if call.server.info().acl.enabled { call.token() } else { "" };

@@ -22,7 +22,7 @@ use crate::http::capability::Capability;
 use crate::http::idempotency::Once;
 use crate::http::mux::{Answer, Methods, Mux};
 use crate::http::params::cas;
-use crate::server::{RestoreChoices, Server};
+use crate::server::{Reads, RestoreChoices, Upkeep, Writes};
 use songline_lang::acl::Access;
 
 /// Largest snapshot archive, in bytes. An archive is spooled to a file and never held in memory as a whole.
@@ -30,7 +30,7 @@ const ARCHIVE_BYTES_MAX: u64 = 64 << 30;
 /// Size in bytes of the pieces in which an archive is sent.
 const SPOOL_PIECE_BYTES: usize = 64 * 1024;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Upkeep>(mux: &mut Mux<S>) {
     let config = "/v1/operator/scheduler/configuration";
     mux.add(Methods::Get, config, "", Capability::Operator(Access::Read), |call| Box::pin(read_config(call)));
     mux.add(Methods::Write, config, "", Capability::Operator(Access::Write), |call| Box::pin(write_config(call)));
@@ -72,7 +72,7 @@ struct ConfigResponse<'a> {
     meta: QueryMeta,
 }
 
-async fn read_config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read_config<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let view = call.fresh_view(&call.read_params()?).await?;
     let config = view.scheduler_config().map_or(&call.server.info().default_scheduler_config, |row| row);
     let index =
@@ -98,7 +98,7 @@ struct SetConfigResponse {
     index: u64,
 }
 
-async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn write_config<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let body = call.bytes().await?;
     let bad = |error: String| ApiError::bad_request(format!("Error parsing scheduler config: {error}"));
@@ -130,7 +130,7 @@ async fn write_config<S: Server>(mut call: Call<S>) -> Result<Response, ApiError
     call.written(written.index, &SetConfigResponse { updated, index: written.index })
 }
 
-async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn save<S: Reads + Upkeep>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     if !params.stale {
         call.server.read_barrier().await?;
@@ -147,7 +147,7 @@ async fn save<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 
 /// Restores an archive, ours or Nomad's. Ours only: `dry_run=true` verifies the archive, answers with its content and
 /// changes nothing; `skip_unknown=true` leaves out records of unknown types.
-async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn restore<S: Upkeep>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let query = call.query();
     let choices = RestoreChoices {
@@ -165,7 +165,7 @@ async fn restore<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Spools a body to a file. Returns the file and the BLAKE3 hash of the body.
-async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8; 32]), ApiError> {
+async fn spool<S: Upkeep>(server: &S, body: Body) -> Result<(std::fs::File, [u8; 32]), ApiError> {
     let failed = |error: std::io::Error| {
         ApiError::internal(format!("failed to restore from snapshot: taking the archive: {error}"))
     };
@@ -185,7 +185,7 @@ async fn spool<S: Server>(server: &S, body: Body) -> Result<(std::fs::File, [u8;
     Ok((file.into_std().await, hasher.finalize().into()))
 }
 
-async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn collect<S: Writes + Upkeep>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     // Each collection writes other commands, so none of them carries the key. The key is stored when all of them are
     // done.
@@ -193,7 +193,7 @@ async fn collect<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.done().await
 }
 
-async fn reconcile<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn reconcile<S: Upkeep>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let idempotency = call.once.as_ref().map(Once::next);
     call.server.reconcile_summaries(call.caller()?.actor(), idempotency).await?;

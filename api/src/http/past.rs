@@ -16,7 +16,7 @@ use crate::http::call::{Call, set_index};
 use crate::http::mux::Handler;
 use crate::http::params::ReadParams;
 use crate::http::when::{PastView, When, asked};
-use crate::server::Server;
+use crate::server::Reads;
 
 /// Longest wait for the object history to catch up with the state.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ const NOT_OF_THE_STATE: [&str; 8] = [
 ];
 
 /// Runs the handler, on a past state if the query names one.
-pub(super) async fn run<S: Server>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn run<S: Reads>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
     let Some(when) = asked(call.query())? else { return handler(call).await };
     let is_read = call.method == Method::GET || call.path.starts_with("/v1/search");
     if !is_read || NOT_OF_THE_STATE.iter().any(|root| call.path.starts_with(root)) {
@@ -63,13 +63,13 @@ fn not_a_read() -> ApiError {
 }
 
 /// The server's past. Refuses the request when the server keeps none.
-pub(super) fn past_of<S: Server>(server: &S) -> Result<&dyn Past, ApiError> {
+pub(super) fn past_of<S: Reads>(server: &S) -> Result<&dyn Past, ApiError> {
     server.past().ok_or_else(|| ApiError::not_built("history on this server"))
 }
 
 /// The server's past, with a view that its record covers: the newest view that the caller wants, or the past one that
 /// the request names.
-pub(super) async fn recorded<'a, S: Server>(
+pub(super) async fn recorded<'a, S: Reads>(
     call: &'a Call<S>,
     params: &ReadParams,
 ) -> Result<(&'a dyn Past, Arc<State>), ApiError> {
@@ -100,7 +100,7 @@ async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
     ))
 }
 
-async fn find<S: Server>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiError> {
+async fn find<S: Reads>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiError> {
     let server = &*call.server;
     let past = past_of(server)?;
     let index = match when {
@@ -111,7 +111,7 @@ async fn find<S: Server>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiEr
 }
 
 /// Index of the last entry that is not later than `at`.
-async fn index_at<S: Server>(server: &S, past: &dyn Past, at: Time) -> Result<u64, ApiError> {
+async fn index_at<S: Reads>(server: &S, past: &dyn Past, at: Time) -> Result<u64, ApiError> {
     let newest = server.view().applied_index();
     caught_up(past, newest).await?;
     let object_history = Arc::clone(past.object_history());

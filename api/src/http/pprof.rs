@@ -21,7 +21,7 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::host::{Asked, agent_of, asked_for};
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Agent, Cluster, Nodes, Reads, Status};
 
 /// Profiles of the reference that are not offered: they are about Go's runtime, or would need an allocator that keeps
 /// account.
@@ -57,27 +57,27 @@ impl Content {
     }
 }
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Cluster + Nodes + Status>(mux: &mut Mux<S>) {
     const WRITE: Capability = Capability::Servers(Access::Write);
     mux.add(Methods::Get, "/v1/agent/pprof/", "{}", WRITE, |call| Box::pin(asked(call)));
     mux.add(Methods::Get, "/debug/pprof/", "{}", WRITE, |call| Box::pin(own(call)));
 }
 
 /// Refuses profiles of an agent without ACLs that does not enable them. With ACLs the token decides.
-fn allowed<S: Server>(call: &Call<S>) -> Result<(), ApiError> {
+fn allowed<S: Agent>(call: &Call<S>) -> Result<(), ApiError> {
     let info = call.server.info();
     if info.acl.enabled || info.enable_debug { Ok(()) } else { Err(denied()) }
 }
 
 /// Answers with a profile of this agent, at the path of the reference's own debugging routes.
-async fn own<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn own<S: Agent>(call: Call<S>) -> Result<Response, ApiError> {
     allowed(&call)?;
     let content = profile(&parameters(&call)).await?;
     Ok(answer(content.payload, content.headers.iter().map(|(name, value)| (*name, value.as_str()))))
 }
 
 /// Parameters of a profile request. A number that does not parse has its default.
-fn parameters<S: Server>(call: &Call<S>) -> AskProfile {
+fn parameters<S>(call: &Call<S>) -> AskProfile {
     let query = call.query();
     let number = |name: &str| query.text(name).parse().ok();
     AskProfile {
@@ -89,7 +89,7 @@ fn parameters<S: Server>(call: &Call<S>) -> AskProfile {
 }
 
 /// Answers with a profile of the requested agent.
-async fn asked<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn asked<S: Reads + Cluster + Nodes + Status>(call: Call<S>) -> Result<Response, ApiError> {
     allowed(&call)?;
     if call.id().is_empty() {
         return Err(ApiError::not_found("Invalid method"));

@@ -20,11 +20,11 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 const NOT_FOUND: &str = "quota not found";
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     let write = Capability::Quota(Access::Write);
     mux.add(Methods::Get, "/v1/quotas", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/quota-usages", "", Capability::Filtered, |call| Box::pin(list_usages(call)));
@@ -40,7 +40,7 @@ pub(super) fn may_read(acl: &Acl, view: &State, name: &QuotaName) -> bool {
     acl.quota(Access::Read) || view.namespaces_of_quota(name).any(|namespace| acl.any_in_namespace(namespace))
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let keys = [WatchKey::Table(Table::QuotaSpecs), WatchKey::Table(Table::Namespaces)];
     let found = blocking::run(&call, &params, &keys, |view| {
@@ -52,7 +52,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token), &found.value.rows)
 }
 
-async fn list_usages<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list_usages<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let keys = [Table::QuotaUsages, Table::QuotaSpecs, Table::Namespaces].map(WatchKey::Table);
     let found = blocking::run(&call, &params, &keys, |view| {
@@ -67,7 +67,7 @@ async fn list_usages<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// The quotas with the wanted prefix that the caller may read, in the wanted order.
-fn permitted<S: Server>(call: &Call<S>, view: &State, params: &ReadParams) -> Result<Vec<Arc<QuotaSpec>>, ApiError> {
+fn permitted<S>(call: &Call<S>, view: &State, params: &ReadParams) -> Result<Vec<Arc<QuotaSpec>>, ApiError> {
     let caller = call.caller()?;
     let shown =
         |spec: &&Arc<QuotaSpec>| spec.name.starts_with(&params.prefix) && may_read(caller.acl(), view, &spec.name);
@@ -78,7 +78,7 @@ fn permitted<S: Server>(call: &Call<S>, view: &State, params: &ReadParams) -> Re
     Ok(rows)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let params = call.read_params()?;
     let keys = [WatchKey::Quota(name.0.clone())];
@@ -95,7 +95,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn read_usage<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read_usage<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let params = call.read_params()?;
     let keys = [WatchKey::Quota(name.0.clone()), WatchKey::QuotaUsage(name.0.clone())];
@@ -116,12 +116,12 @@ fn usage(view: &State, name: &QuotaName) -> Option<QuotaUsageView> {
     Some(QuotaUsageView::new(view.quota_usage(name)?, view.quota_spec(name)?))
 }
 
-async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn create<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let quota = call.json().await?;
     write(&call, quota).await
 }
 
-async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let quota: QuotaSpec = call.json().await?;
     if quota.name != name {
@@ -130,20 +130,20 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     write(&call, quota).await
 }
 
-async fn write<S: Server>(call: &Call<S>, quota: QuotaSpec) -> Result<Response, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, quota: QuotaSpec) -> Result<Response, ApiError> {
     let region = Str::new(&call.server.info().region);
     let quota = admission::admitted(quota, &region)?;
     let written = call.propose(UpsertQuotaSpecs { quotas: vec![quota], region }).await?;
     Ok(empty_written(written.index))
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let written = call.propose(DeleteQuotaSpecs { names: vec![name] }).await?;
     Ok(empty_written(written.index))
 }
 
-fn required_name<S: Server>(call: &Call<S>) -> Result<QuotaName, ApiError> {
+fn required_name<S>(call: &Call<S>) -> Result<QuotaName, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("Missing Quota Name")),
         name => Ok(name.into()),

@@ -9,9 +9,9 @@ use crate::http::call::{Call, empty};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::quote;
-use crate::server::{Member, Server};
+use crate::server::{Cluster, Member};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Cluster>(mux: &mut Mux<S>) {
     let root = "/v1/operator/raft/";
     // The rest of the path after the word is ignored.
     mux.add(Methods::Any, root, "configuration{}", Capability::Management, |call| Box::pin(configuration(call)));
@@ -62,7 +62,7 @@ impl From<Member> for RaftServer {
     }
 }
 
-async fn configuration<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn configuration<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     if call.method != Method::GET {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ""));
     }
@@ -73,7 +73,7 @@ async fn configuration<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     })
 }
 
-async fn remove_peer<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn remove_peer<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     if call.method != Method::DELETE {
         return Err(no_such_method());
     }
@@ -89,7 +89,7 @@ async fn remove_peer<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// The member that `id` or `address` names.
-fn named<S: Server>(call: &Call<S>, neither: &str) -> Result<Member, ApiError> {
+fn named<S: Cluster>(call: &Call<S>, neither: &str) -> Result<Member, ApiError> {
     let query = call.query();
     let mut members = call.server.members().into_iter();
     let (word, asked, found) = match (query.get("id"), query.get("address")) {
@@ -103,7 +103,7 @@ fn named<S: Server>(call: &Call<S>, neither: &str) -> Result<Member, ApiError> {
 
 /// Transfers leadership. Without a name, the leader chooses the successor; later versions of the reference require a
 /// name.
-async fn transfer_leadership<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn transfer_leadership<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
     if call.method != Method::PUT && call.method != Method::POST {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ""));
     }

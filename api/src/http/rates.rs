@@ -4,7 +4,7 @@ use crate::caller::{AuthError, Caller, Identity};
 use crate::http::call::Call;
 use crate::http::passed::Peer;
 use crate::http::rate::Rate;
-use crate::server::{Served, Server};
+use crate::server::{Served, Status};
 
 /// Marks a request that the node RPC makes on behalf of its caller and has counted already.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub fn identity_label(caller: &Result<Caller, AuthError>, peer: Option<std::net:
 }
 
 /// Counts a request. Called before the caller's rights are checked: refused requests count.
-pub(super) fn count<S: Server>(call: &Call<S>, caller: &Result<Caller, AuthError>) {
+pub(super) fn count<S: Status>(call: &Call<S>, caller: &Result<Caller, AuthError>) {
     if let Some(Rate { endpoint, op, .. }) = call.rate {
         let labels = call.server.info().rpc_rate_labels;
         let identity = if labels { identity_label(caller, call.peer.map(|Peer(ip)| ip)) } else { None };

@@ -16,9 +16,9 @@ use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::keyring::Keyring;
-use crate::server::{ProposeError, Server};
+use crate::server::{ProposeError, Reads, Writes};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     let root = "/v1/operator/keyring/";
     mux.add(Methods::Get, "/v1/operator/keyring/keys", "", Capability::Management, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/operator/keyring/rotate", "", Capability::Management, |call| Box::pin(rotate(call)));
@@ -34,7 +34,7 @@ struct RotateResponse<'a> {
     index: u64,
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::RootKeys)], |view| {
         let rows: Vec<Arc<RootKey>> = view.root_keys().cloned().collect();
@@ -45,7 +45,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &shown)
 }
 
-async fn rotate<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn rotate<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     // The body has no meaning, but a retry under an idempotency key must repeat it.
     call.bytes().await?;
@@ -56,7 +56,7 @@ async fn rotate<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.written(written.index, &RotateResponse { key: &meta, index: written.index })
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     if call.id().is_empty() {
         return Err(ApiError::internal("root key ID is required"));

@@ -15,10 +15,10 @@ use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::ReadParams;
-use crate::server::Server;
+use crate::server::Reads;
 use songline_lang::acl::{Acl, NamespaceCapability};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     let read_policy = Capability::Object(&[NamespaceCapability::ReadScalingPolicy]);
     mux.add(Methods::Get, "/v1/scaling/policies", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/scaling/policy/", "{}", read_policy, |call| Box::pin(read(call)));
@@ -58,7 +58,7 @@ fn may(acl: &Acl, namespace: &str, capability: NamespaceCapability) -> bool {
     acl.namespace(namespace, capability) || sees_jobs
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (job, kind) = (call.query().text("job").into_owned(), call.query().text("type").into_owned());
     if !params.all_namespaces() {
@@ -89,7 +89,7 @@ fn rows(view: &State, params: &ReadParams, job: &str, kind: &str) -> Vec<Arc<Sca
     view.scaling_policies().filter(|row| row.kind.starts_with(kind)).filter(in_namespace).cloned().collect()
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     call.require(|acl| may(acl, &params.namespace, NamespaceCapability::ReadScalingPolicy))?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::ScalingPolicy)], |view| {

@@ -21,7 +21,7 @@ use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::off_worker::off_the_worker;
 use crate::http::params::{ReadParams, quote};
-use crate::server::Server;
+use crate::server::{Agent, Reads};
 
 use clock::Clock;
 
@@ -29,7 +29,7 @@ use clock::Clock;
 /// `Clock`.
 const MATCHES_MAX: usize = 20;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/search", "", Capability::Filtered, |call| Box::pin(search(call)));
     mux.add(Methods::Write, "/v1/search/fuzzy", "", Capability::Filtered, |call| Box::pin(fuzzy::search(call)));
 }
@@ -204,7 +204,7 @@ struct SearchResponse<M: Serialize> {
     meta: QueryMeta,
 }
 
-async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn search<S: Reads>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: SearchRequest = call.json().await?;
     let params = params(&call, &request.namespace)?;
     let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
@@ -230,7 +230,7 @@ async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Parameters of the search. The body's namespace counts when the query names none.
-fn params<S: Server>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiError> {
+fn params<S: Agent>(call: &Call<S>, namespace: &Str) -> Result<ReadParams, ApiError> {
     let mut params = call.read_params()?;
     if call.query().text("namespace").is_empty() && !namespace.is_empty() {
         params.namespace = namespace.clone();
@@ -359,7 +359,7 @@ impl First<'_> {
     }
 }
 
-fn respond<S: Server, M: Serialize>(
+fn respond<S: Reads, M: Serialize>(
     call: &Call<S>,
     view: &State,
     contexts: &[Context],

@@ -20,7 +20,7 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::ReadParams;
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 use songline_lang::acl::NamespaceCapability;
 
 /// Every list has the index of the whole table, so it changes with any registration.
@@ -28,7 +28,7 @@ const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::ServiceRegistrations)];
 
 type Rows = Vec<Arc<ServiceRegistration>>;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     let root = "/v1/service/";
     // Nodes and tasks look up services to find each other.
     const LOOK_UP: Capability =
@@ -59,7 +59,7 @@ fn index(view: &State) -> u64 {
     view.table_index(Table::ServiceRegistrations).max(1)
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let caller = call.caller()?;
@@ -90,7 +90,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &answer)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("missing service name"));
     }
@@ -145,7 +145,7 @@ fn rank(row: &ServiceRegistration, key: &str) -> [u8; 16] {
     hash.finalize().into()
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let mut parts = call.id().split('/');
     let id = match (parts.next(), parts.next(), parts.next()) {
         (Some(""), None, _) | (None, _, _) => return Err(ApiError::bad_request("missing service name")),
@@ -162,7 +162,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Registrations of a job's allocations.
-pub(super) async fn of_job<S: Server>(call: &Call<S>, params: &ReadParams, key: &JobKey) -> Result<Response, ApiError> {
+pub(super) async fn of_job<S: Reads>(call: &Call<S>, params: &ReadParams, key: &JobKey) -> Result<Response, ApiError> {
     let found = blocking::run(call, params, &[KEYS[0].clone(), WatchKey::Job(key.clone())], |view| {
         let rows = view
             .job_by_key(key)
@@ -177,11 +177,7 @@ pub(super) async fn of_job<S: Server>(call: &Call<S>, params: &ReadParams, key: 
 }
 
 /// Registrations of an allocation, if it is in the request's namespace.
-pub(super) async fn of_alloc<S: Server>(
-    call: &Call<S>,
-    params: &ReadParams,
-    id: AllocId,
-) -> Result<Response, ApiError> {
+pub(super) async fn of_alloc<S: Reads>(call: &Call<S>, params: &ReadParams, id: AllocId) -> Result<Response, ApiError> {
     let found = blocking::run(call, params, &KEYS, |view| {
         let caller = call.caller()?;
         let shown = |namespace: &str| {

@@ -18,14 +18,14 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::namespace::multi_error;
 use crate::http::params::check_region;
-use crate::server::Server;
+use crate::server::{Agent, Logins, Reads, Writes};
 
 /// Largest body of a login, in bytes.
 const LOGIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Timeout of all waits of a login for the provider, together.
 const LOGIN_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Logins>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/auth-methods", "", Capability::Anyone, |call| Box::pin(auth_methods::list(call)));
     mux.add(Methods::Write, "/v1/acl/auth-method", "", Capability::Management, |call| {
         Box::pin(auth_methods::create(call))
@@ -62,7 +62,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
 }
 
 /// Parses the body of a login.
-async fn sent<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
+async fn sent<S, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
     let body = call.bytes_of(LOGIN_BODY_BYTES_MAX).await?;
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));
@@ -82,14 +82,14 @@ fn demand(what: &str, wanted: &[(&str, bool)]) -> Result<(), ApiError> {
 }
 
 /// Refuses a login for another region in its query or its body.
-fn check_login_region<S: Server>(call: &Call<S>, in_body: &str) -> Result<(), ApiError> {
+fn check_login_region<S: Agent>(call: &Call<S>, in_body: &str) -> Result<(), ApiError> {
     let region = &call.server.info().region;
     check_region(call.query(), region)?;
     if in_body.is_empty() || in_body == region { Ok(()) } else { Err(ApiError::internal("No path to region")) }
 }
 
 /// Auth method of a login, from a state that is up to date.
-async fn method_of<S: Server>(call: &Call<S>, name: &str) -> Result<Arc<AclAuthMethod>, ApiError> {
+async fn method_of<S: Reads>(call: &Call<S>, name: &str) -> Result<Arc<AclAuthMethod>, ApiError> {
     call.server.read_barrier().await?;
     let method = call.server.view().acl_auth_method(name).cloned();
     method.ok_or_else(|| ApiError::bad_request(format!("auth-method {name:?} not found")))

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::Agent;
 use crate::ui::UiSettings;
 
 const ROOT: &str = "/ui/";
@@ -120,7 +120,7 @@ static TAGS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| {
     ASSETS.iter().map(value).collect()
 });
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Agent>(mux: &mut Mux<S>) {
     mux.add(Methods::Any, ROOT, "{}", Capability::Anyone, |call: Call<S>| {
         Box::pin(ready(show(call.id(), &call.headers, &call.server.info().ui)))
     });

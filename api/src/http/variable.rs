@@ -24,7 +24,7 @@ use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_uint};
 use crate::keyring::Keyring;
-use crate::server::Server;
+use crate::server::{Agent, Reads, Writes};
 use songline_lang::acl::VariableCapability;
 
 /// Largest size of a variable: bytes of all keys and values.
@@ -32,7 +32,7 @@ const ITEMS_BYTES_MAX: usize = 64 << 10;
 /// Largest body of a write, in bytes: room for all items written as escapes.
 const BODY_BYTES_MAX: usize = 512 << 10;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/vars", "", Capability::Variables(VariableCapability::List), |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/var/", "{}", Capability::Variables(VariableCapability::Read), |call| {
         Box::pin(read(call))
@@ -86,7 +86,7 @@ const NAMES: go_json::Names<'static> = go_json::Names {
     fields: &[("VariableDecrypted.CreateTime", "int64"), ("VariableDecrypted.ModifyTime", "int64")],
 };
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let mut params = read_params(&call)?;
     // This list ignores `reverse`.
     params.reverse = false;
@@ -108,7 +108,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token), &shown)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let params = read_params(&call)?;
     // A caller without the right to read it does not learn whether it exists.
@@ -128,7 +128,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &VariableView { meta: &row.meta, items: Some(&items) })
 }
 
-async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn write<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let body = call.bytes_of(BODY_BYTES_MAX).await?;
     if body.is_empty() {
@@ -174,7 +174,7 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     call.written(written.index, &VariableView { meta, items: Some(&items) })
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let cas = cas(&call)?;
     let namespace = call.write_namespace()?;
@@ -199,19 +199,19 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Parses the parameters of a read. The reference reports errors in them twice.
-fn read_params<S: Server>(call: &Call<S>) -> Result<ReadParams, ApiError> {
+fn read_params<S: Agent>(call: &Call<S>) -> Result<ReadParams, ApiError> {
     call.read_params().map_err(|error| match error.code {
         StatusCode::BAD_REQUEST => ApiError::bad_request(format!("{}failed to parse parameters", error.text)),
         _ => error,
     })
 }
 
-fn other_method<S: Server>(call: &Call<S>) -> Result<Response, ApiError> {
+fn other_method<S>(call: &Call<S>) -> Result<Response, ApiError> {
     required_path(call)?;
     Err(ApiError::bad_request("Invalid method"))
 }
 
-fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+fn required_path<S>(call: &Call<S>) -> Result<Str, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("missing variable path")),
         path => Ok(Str::new(path)),
@@ -219,7 +219,7 @@ fn required_path<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
 }
 
 /// Modify index that the caller expects, if it names one.
-fn cas<S: Server>(call: &Call<S>) -> Result<Option<u64>, ApiError> {
+fn cas<S>(call: &Call<S>) -> Result<Option<u64>, ApiError> {
     let text = call.query().text("cas");
     if text.is_empty() {
         return Ok(None);
@@ -249,7 +249,7 @@ fn refused(error: ApiError) -> Response {
 }
 
 /// Status 409 with the stored variable, whose index differs from the expected one.
-fn conflict<S: Server>(call: &Call<S>, row: &Variable) -> Result<Response, ApiError> {
+fn conflict<S: Reads>(call: &Call<S>, row: &Variable) -> Result<Response, ApiError> {
     // A caller that may write but not read learns that the variable exists, but not its items.
     let may_read = call.caller()?.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::Read);
     // A repeated write may have met a variable in its first run that is gone now; then its items are unknown.
@@ -260,13 +260,13 @@ fn conflict<S: Server>(call: &Call<S>, row: &Variable) -> Result<Response, ApiEr
     Ok(response)
 }
 
-fn encrypt<S: Server>(call: &Call<S>, items: &Items) -> Result<VariableData, ApiError> {
+fn encrypt<S: Reads>(call: &Call<S>, items: &Items) -> Result<VariableData, ApiError> {
     let plain =
         serde_json::to_vec(items).map_err(|error| ApiError::internal(format!("encoding the items: {error}")))?;
     Ok(call.server.keyring().encrypt(&plain)?)
 }
 
-fn decrypt<S: Server>(call: &Call<S>, row: &Variable) -> Result<Items, ApiError> {
+fn decrypt<S: Reads>(call: &Call<S>, row: &Variable) -> Result<Items, ApiError> {
     let plain = call.server.keyring().decrypt(row.encrypted.key_id, &row.encrypted.data)?;
     // The parser's own error would quote the secret text.
     serde_json::from_slice(&plain).map_err(|_| ApiError::internal("the decrypted variable is no map of texts"))

@@ -15,9 +15,9 @@ use crate::http::ids;
 use crate::http::job::admission;
 use crate::http::mux::{Methods, Mux};
 use crate::http::shown::Shown;
-use crate::server::Server;
+use crate::server::{Agent, Reads, Schedules};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads + Schedules>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/what-if", "", Capability::Filtered, |call| Box::pin(ask(call)));
 }
 
@@ -74,7 +74,7 @@ struct Preemption {
     service_scheduler_enabled: Option<bool>,
 }
 
-async fn ask<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn ask<S: Reads + Schedules>(mut call: Call<S>) -> Result<Response, ApiError> {
     let question: Question = call.json().await?;
     let view = call.server.view();
     let mut changes = Vec::new();
@@ -89,7 +89,7 @@ async fn ask<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 
 /// The changes that one item of the list asks for. The caller needs the rights to what it names, which are checked
 /// before anything is said about it.
-fn read<S: Server>(call: &Call<S>, view: &State, number: usize, change: Change) -> Result<Vec<Supposition>, ApiError> {
+fn read<S: Agent>(call: &Call<S>, view: &State, number: usize, change: Change) -> Result<Vec<Supposition>, ApiError> {
     let Change { register, deregister, drain_nodes, lose_nodes, add_nodes, configure } = change;
     let named = [
         register.is_some(),
@@ -129,7 +129,7 @@ fn read<S: Server>(call: &Call<S>, view: &State, number: usize, change: Change) 
     Ok(changes)
 }
 
-fn registration<S: Server>(call: &Call<S>, view: &State, job: spec::Job) -> Result<Supposition, ApiError> {
+fn registration<S: Agent>(call: &Call<S>, view: &State, job: spec::Job) -> Result<Supposition, ApiError> {
     let namespace = job.namespace.clone().filter(|namespace| !namespace.is_empty());
     let namespace = namespace.unwrap_or(Str::new_static(songline_model::DEFAULT_NAMESPACE));
     call.require_in(&namespace, &[NamespaceCapability::SubmitJob])?;
@@ -142,7 +142,7 @@ fn registration<S: Server>(call: &Call<S>, view: &State, job: spec::Job) -> Resu
 }
 
 /// The node with this id, or the only one with this name.
-fn node<S: Server>(call: &Call<S>, view: &State, text: &str) -> Result<NodeId, ApiError> {
+fn node<S>(call: &Call<S>, view: &State, text: &str) -> Result<NodeId, ApiError> {
     call.require(|acl| acl.node(Access::Read))?;
     if let Ok(Some(id)) = ids::exact(text) {
         return Ok(NodeId::from(id));
@@ -155,7 +155,7 @@ fn node<S: Server>(call: &Call<S>, view: &State, text: &str) -> Result<NodeId, A
     }
 }
 
-fn configuration<S: Server>(
+fn configuration<S: Agent>(
     call: &Call<S>,
     view: &State,
     settings: Settings,

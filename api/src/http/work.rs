@@ -16,10 +16,10 @@ use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::shown::Shown;
-use crate::server::{Refilling, Server};
+use crate::server::{Reads, Refilling, Upkeep, Writes};
 use songline_lang::acl::Access;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Upkeep>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/operator/pending-work", "", Capability::Operator(Access::Read), |call| {
         Box::pin(list(call))
     });
@@ -88,7 +88,7 @@ enum Pending<'a> {
     Refill(RefillView),
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads + Upkeep>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::PendingWork)], |view| {
         Ok(At { index: view.table_index(Table::PendingWork), value: view.all_work().cloned().collect::<Vec<_>>() })
@@ -103,7 +103,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &rows)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = work_id(call.id())?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::PendingWork)], |view| {
@@ -121,7 +121,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn stop<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn stop<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let written = call.propose(StopWork { work: work_id(call.id())? }).await?;
     Ok(empty_written(written.index))
@@ -132,7 +132,7 @@ fn work_id(text: &str) -> Result<WorkId, ApiError> {
 }
 
 /// Waits until a piece of work ends, however long that takes. The work continues when the caller disconnects.
-pub(super) async fn ended<S: Server>(server: &S, id: WorkId) -> Result<Arc<Work>, ApiError> {
+pub(super) async fn ended<S: Reads>(server: &S, id: WorkId) -> Result<Arc<Work>, ApiError> {
     let row = |server: &S| {
         server.view().work(id).cloned().ok_or_else(|| ApiError::internal("the work is no longer remembered"))
     };

@@ -10,9 +10,9 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::{CORE_SCHEDULER, SCHEDULERS, Server};
+use crate::server::{CORE_SCHEDULER, SCHEDULERS, Schedules};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Schedules>(mux: &mut Mux<S>) {
     let (read, write) = (Capability::AgentLate(Access::Read), Capability::AgentLate(Access::Write));
     mux.add(Methods::Get, "/v1/agent/schedulers", "", read, |call| Box::pin(show(call)));
     mux.add(Methods::Get, "/v1/agent/schedulers/config", "", read, |call| Box::pin(config(call)));
@@ -53,7 +53,7 @@ struct ConfigRequest {
 }
 
 /// Checks access to agents. These routes have their own error for an unknown token.
-fn require<S: Server>(call: &Call<S>, access: Access) -> Result<(), ApiError> {
+fn require<S>(call: &Call<S>, access: Access) -> Result<(), ApiError> {
     match call.authenticated() {
         Ok(caller) if caller.acl().agent(access) => Ok(()),
         Ok(caller) if caller.is_node() => Err(ApiError::internal("ACL token not found")),
@@ -63,7 +63,7 @@ fn require<S: Server>(call: &Call<S>, access: Access) -> Result<(), ApiError> {
     }
 }
 
-async fn show<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn show<S: Schedules>(call: Call<S>) -> Result<Response, ApiError> {
     require(&call, Access::Read)?;
     let pool = call.server.scheduler_pool();
     // A surplus worker that finishes its evaluation is no longer one of the pool.
@@ -77,18 +77,18 @@ async fn show<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.plain(&WorkersInfo { server_id: &call.server.info().name, schedulers: schedulers.collect() })
 }
 
-fn answer<S: Server>(call: &Call<S>) -> Result<Response, ApiError> {
+fn answer<S: Schedules>(call: &Call<S>) -> Result<Response, ApiError> {
     let pool = call.server.scheduler_pool();
     let (server_id, enabled_schedulers) = (call.server.info().name.as_str(), pool.enabled.as_slice());
     call.plain(&ConfigResponse { server_id, num_schedulers: pool.count, enabled_schedulers })
 }
 
-async fn config<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn config<S: Schedules>(call: Call<S>) -> Result<Response, ApiError> {
     require(&call, Access::Read)?;
     answer(&call)
 }
 
-async fn set<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn set<S: Schedules>(mut call: Call<S>) -> Result<Response, ApiError> {
     require(&call, Access::Write)?;
     let names = go_json::Names { package: "agent", ..go_json::Names::default() };
     let request: ConfigRequest = call

@@ -1,7 +1,7 @@
 //! Auth methods and binding rules that differ from the reference on purpose: secrets are not shown, and every change
 //! is stored. The rest is in the recorded conversations.
 
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::UpsertAclTokens;
 use songline_model::{AccessorId, AclToken, AclTokenKind, SecretId, Time};
 use std::sync::Arc;

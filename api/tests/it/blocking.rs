@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_api::Server;
+use songline_api::{Agent, Reads};
 use songline_commands::UpsertNamespaces;
 use songline_model::Namespace;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use songline_api::keyring::Keyring;
-use songline_api::{Api, Server, Shared};
+use songline_api::{Api, Reads, Shared};
 use songline_commands::{
     DeleteAclPolicies, DeleteAclTokens, RegisterNode, UpsertAclPolicies, UpsertAclTokens, UpsertNamespaces,
 };

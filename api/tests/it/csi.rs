@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::expect;
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{ApplyPlan, ClaimCsiVolume, RegisterNode, UpsertNamespaces};
 use songline_model::{
     AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiControllerInfo, CsiInfo, CsiNodeInfo,

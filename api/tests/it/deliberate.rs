@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{ApplyPlan, ClaimCsiVolume, RegisterNode, UpdateEvals};
 use songline_model::{
     AllocId, Allocation, CsiAccessMode, CsiAttachmentMode, CsiClaimMode, CsiInfo, CsiNodeInfo, CsiVolumeClaim,

@@ -89,7 +89,7 @@ async fn eval_deletion_request_answers_when_its_pending_work_completes() {
     let mut index = made;
     while index == made {
         tokio::task::yield_now().await;
-        index = songline_api::Server::view(&*server).applied_index();
+        index = songline_api::Reads::view(&*server).applied_index();
     }
     check(
         &server,
@@ -100,7 +100,7 @@ async fn eval_deletion_request_answers_when_its_pending_work_completes() {
         "#]],
     )
     .await;
-    while songline_api::Server::view(&*server).work_under_way().next().is_some() {
+    while songline_api::Reads::view(&*server).work_under_way().next().is_some() {
         assert!(!request.is_finished(), "it waits");
         index = server.run(ContinueWork { work, slice: Slice::of_rows(300) });
     }
@@ -116,7 +116,7 @@ async fn stopped_pending_work_answers_an_error_to_the_waiting_request() {
         let server = Arc::clone(&server);
         async move { text(answer(&server, r#"DELETE /v1/evaluations {"Filter":"Priority == 50"}"#).await).await }
     });
-    while songline_api::Server::view(&*server).work_under_way().next().is_none() {
+    while songline_api::Reads::view(&*server).work_under_way().next().is_none() {
         tokio::task::yield_now().await;
     }
     check(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{
     ApplyPlan, RegisterNode, UpdateEvals, UpsertNamespaces, UpsertNodePools, UpsertQuotaSpecs,
     UpsertServiceRegistrations,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::Request;
 use expect_test::{Expect, expect};
 use songline_api::http::{AnsweredBy, Api};
-use songline_api::{Leader, Server, routes};
+use songline_api::{Leader, Reads, routes};
 use tokio::time::Instant;
 
 use crate::place::Fault;

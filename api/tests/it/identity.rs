@@ -1,6 +1,6 @@
 //! Workload identities: they are valid until their allocation ends.
 
-use songline_api::Server;
+use songline_api::Reads;
 use songline_api::keyring::workload;
 use songline_commands::{ApplyPlan, RegisterNode, UpdateAllocsFromClient};
 use songline_model::{AllocClientStatus, AllocId, Allocation, Job, JobId, Node, NodeId, StopAlloc, Task, TaskGroup};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use songline_api::{Limits, Server, serve};
+use songline_api::{Agent, Limits, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{UpsertAclAuthMethods, UpsertAclBindingRules, UpsertAclPolicies, UpsertAclRoles};
 use songline_model::{
     AclAuthMethod, AclAuthMethodKind, AclBindingRule, AclPolicy, AclRole, AclRolePolicyLink, BindingRuleId, Dur,

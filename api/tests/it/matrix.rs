@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use songline_api::{Server, routes_text};
+use songline_api::{Reads, routes_text};
 use songline_lang::acl::NamespaceCapability;
 use songline_model::AclTokenKind;
 use songline_projections::State;

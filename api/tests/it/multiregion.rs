@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{ApplyPlan, UpdateDeploymentStatus};
 use songline_model::{Deployment, DeploymentStatus, DeploymentStatusUpdate, EvalTrigger};
 

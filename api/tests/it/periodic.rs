@@ -32,7 +32,7 @@ async fn forced_periodic_launch_creates_a_child_job_with_an_eval() {
         "#]],
     )
     .await;
-    let view = songline_api::Server::view(&*server);
+    let view = songline_api::Reads::view(&*server);
     let child = view.job("default", "cron/periodic-1700000002").expect("the child is there");
     assert!(child.periodic.is_none() && child.parent_id == "cron" && child.name == "cron/periodic-1700000002");
     let launch = view.periodic_launch("default", "cron").expect("the parent has launched");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use expect_test::{Expect, expect};
 use serde_json::Value;
-use songline_api::Server;
+use songline_api::{Agent, Reads};
 use songline_commands::{
     Actor, ApplyPlan, Cause, Command, DeleteEvals, EvalChoice, ReapEvals, RegisterJob, SetDesiredTransitions,
     SetSchedulerConfig, Slice, UpdateEvals, UpdateNodeStatus,

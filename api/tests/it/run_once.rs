@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{
     DeleteEvals, DeregisterJob, DeregisterNode, EvalChoice, SetSchedulerConfig, Slice, UpdateEvals,
     UpsertServiceRegistrations,

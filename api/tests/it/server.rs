@@ -16,9 +16,10 @@ use songline_api::http::Api;
 use songline_api::keyring::{Keyring, KeyringError};
 use songline_api::sso::{Fetch, FetchError, FetchFuture, Outgoing, Sso};
 use songline_api::{
-    AgentInfo, AgentSelf, ClusterHealth, Contact, Health, Leader, Member, MemberHealth, PassFailure, PlannedJob,
-    Proposal, ProposeError, RestoreError, RestoreReport, Route, SCHEDULERS, SavedArchive, SchedulerPool, Served,
-    Server, Wellness, WhatIfFailure, Written,
+    Agent, AgentInfo, AgentSelf, Cluster, ClusterHealth, Contact, Health, Leader, Leading, Logins, Member,
+    MemberHealth, Nodes, PassFailure, PlannedJob, Proposal, ProposeError, Reads, Regions, RestoreError, RestoreReport,
+    Route, SCHEDULERS, SavedArchive, SchedulerPool, Schedules, Served, Status, Upkeep, Wellness, WhatIfFailure, Writes,
+    Written,
 };
 use songline_commands::{Actor, Cause, Command, Envelope, Idempotency, ReapEvals, ReconcileSummaries, UpsertRootKey};
 use songline_events::hub::{EventHub, HubConfig};
@@ -335,21 +336,52 @@ impl Memory {
     }
 }
 
-impl Server for Memory {
-    type Node = NoNode;
+impl Agent for Memory {
+    fn fresh_uuid(&self) -> Uuid {
+        Uuid::from_u128(u128::from(self.ids.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 0x8000_0000_0000_0001)
+    }
+    fn now(&self) -> Time {
+        Time::from_nanos(self.clock.fetch_add(1_000_000_000, Ordering::Relaxed) as i64)
+    }
+    fn info(&self) -> &AgentInfo {
+        &self.info
+    }
+    fn shutdown(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+}
 
+impl Reads for Memory {
     fn view(&self) -> Arc<State> {
         Arc::clone(&self.state.lock())
     }
     fn past(&self) -> Option<&dyn Past> {
         self.past.as_deref().map(|past| past as &dyn Past)
     }
-    async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
-        self.place.propose(|| self.apply(proposal))
-    }
     async fn read_barrier(&self) -> Result<(), ProposeError> {
         if self.leader() == Leader::Here { Ok(()) } else { Err(ProposeError::NoLeader) }
     }
+    fn contact(&self) -> Contact {
+        self.place.contact()
+    }
+    fn watches(&self) -> &Watches {
+        &self.watches
+    }
+    fn events(&self) -> &Arc<EventHub> {
+        &self.events
+    }
+    fn keyring(&self) -> &impl Keyring {
+        &Mirror
+    }
+}
+
+impl Writes for Memory {
+    async fn propose(&self, proposal: Proposal) -> Result<Written, ProposeError> {
+        self.place.propose(|| self.apply(proposal))
+    }
+}
+
+impl Leading for Memory {
     fn leader(&self) -> Leader {
         self.place.leader()
     }
@@ -363,6 +395,11 @@ impl Server for Memory {
     ) -> Result<axum::response::Response, PassFailure> {
         self.place.pass_on(address, request).await
     }
+}
+
+impl Regions for Memory {}
+
+impl Cluster for Memory {
     fn members(&self) -> Vec<Member> {
         vec![Member {
             id: "00000000-0000-0001-0000-000000000001".into(),
@@ -400,35 +437,16 @@ impl Server for Memory {
     async fn transfer_leadership(&self, _: Option<&str>) -> Result<(), ProposeError> {
         Err(ProposeError::NoLeader)
     }
-    fn contact(&self) -> Contact {
-        self.place.contact()
+    fn leader_addr(&self) -> String {
+        "127.0.0.1:4647".to_owned()
     }
-    fn watches(&self) -> &Watches {
-        &self.watches
+    fn peer_addrs(&self) -> Vec<String> {
+        vec![self.leader_addr()]
     }
-    fn events(&self) -> &Arc<EventHub> {
-        &self.events
-    }
-    /// Every allocation gives way to the job `large`; other jobs change nothing.
-    async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
-        if job.id != *"large" {
-            return Ok(PlannedJob::default());
-        }
-        let preempted = self.view().allocs().cloned().collect();
-        Ok(PlannedJob { preempted, annotations: Some(Default::default()), ..PlannedJob::default() })
-    }
-    async fn what_if(&self, view: Arc<State>, _: Vec<Supposition>) -> Result<WhatIf, WhatIfFailure> {
-        Ok(crate::what_if::everything_stops(&view))
-    }
-    fn fresh_uuid(&self) -> Uuid {
-        Uuid::from_u128(u128::from(self.ids.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 0x8000_0000_0000_0001)
-    }
-    fn now(&self) -> Time {
-        Time::from_nanos(self.clock.fetch_add(1_000_000_000, Ordering::Relaxed) as i64)
-    }
-    fn bootstrap_reset_index(&self) -> u64 {
-        self.bootstrap_reset.load(Ordering::Relaxed)
-    }
+}
+
+impl Nodes for Memory {
+    type Node = NoNode;
     fn node_agent(&self, _: NodeId, _: Secret) -> Option<Arc<NoNode>> {
         None
     }
@@ -443,6 +461,30 @@ impl Server for Memory {
     }
     fn local_node(&self) -> Option<NodeId> {
         None
+    }
+}
+
+impl Schedules for Memory {
+    /// Every allocation gives way to the job `large`; other jobs change nothing.
+    async fn plan_job(&self, job: Arc<Job>) -> Result<PlannedJob, ProposeError> {
+        if job.id != *"large" {
+            return Ok(PlannedJob::default());
+        }
+        let preempted = self.view().allocs().cloned().collect();
+        Ok(PlannedJob { preempted, annotations: Some(Default::default()), ..PlannedJob::default() })
+    }
+    async fn what_if(&self, view: Arc<State>, _: Vec<Supposition>) -> Result<WhatIf, WhatIfFailure> {
+        Ok(crate::what_if::everything_stops(&view))
+    }
+    fn scheduler_pool(&self) -> SchedulerPool {
+        SchedulerPool { workers: Vec::new(), count: 1, enabled: SCHEDULERS.to_vec() }
+    }
+    fn set_scheduler_pool(&self, _: usize, _: Vec<&'static str>) {}
+}
+
+impl Upkeep for Memory {
+    fn bootstrap_reset_index(&self) -> u64 {
+        self.bootstrap_reset.load(Ordering::Relaxed)
     }
     async fn snapshot_save(&self) -> Result<SavedArchive, ProposeError> {
         let failed = |error: std::io::Error| ProposeError::Unavailable(error.to_string());
@@ -472,15 +514,15 @@ impl Server for Memory {
         let command = ReconcileSummaries::default().into();
         self.apply(Proposal { actor, cause: None, idempotency, command }).map(|_| ())
     }
-    fn keyring(&self) -> &impl Keyring {
-        &Mirror
-    }
+}
+
+impl Logins for Memory {
     fn sso(&self) -> &Sso {
         &self.sso
     }
-    fn info(&self) -> &AgentInfo {
-        &self.info
-    }
+}
+
+impl Status for Memory {
     fn agent_self(&self) -> AgentSelf {
         AgentSelf::default()
     }
@@ -499,21 +541,8 @@ impl Server for Memory {
     fn health(&self) -> Health {
         Health { client: None, server: Some(Wellness { ok: true, message: "ok".to_owned() }) }
     }
-    fn leader_addr(&self) -> String {
-        "127.0.0.1:4647".to_owned()
-    }
-    fn peer_addrs(&self) -> Vec<String> {
-        vec![self.leader_addr()]
-    }
-    fn scheduler_pool(&self) -> SchedulerPool {
-        SchedulerPool { workers: Vec::new(), count: 1, enabled: SCHEDULERS.to_vec() }
-    }
-    fn set_scheduler_pool(&self, _: usize, _: Vec<&'static str>) {}
     fn stable_since(&self) -> Time {
         Time::from_secs(1_700_000_000)
-    }
-    fn shutdown(&self) -> &CancellationToken {
-        &self.shutdown
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use expect_test::expect;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use songline_api::Server as _;
+use songline_api::Reads as _;
 use songline_commands::ClaimCsiVolumes;
 use songline_model::{CsiClaimState, CsiControllerInfo, CsiVolumeClaim, CsiVolumeKey, NodeId};
 use songline_rpc::RpcError;

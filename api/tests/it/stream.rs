@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Response;
 use expect_test::expect;
 use http_body_util::BodyExt;
-use songline_api::Server;
+use songline_api::{Agent, Reads};
 use songline_commands::{UpdateEvals, UpsertNamespaces, UpsertNodePools};
 use songline_model::{EvalId, EvalStatus, Evaluation, Namespace, NodePool};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use expect_test::expect;
-use songline_api::Server;
+use songline_api::Reads;
 
 use crate::acl::{ALL, check, guarded};
 use crate::server::{Memory, answer, shown, text};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use songline_api::Server;
+use songline_api::Reads;
 use songline_commands::{
     ApplyPlan, ClientAlloc, DeleteDeployments, ReapEvals, RegisterNode, UpdateAllocsFromClient, UpdateEvals,
     UpsertAclPolicies, UpsertAclTokens, UpsertNamespaces, UpsertServiceRegistrations,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use songline_api::{Proposal, RestoreChoices, Server as _};
+use songline_api::{Proposal, RestoreChoices, Upkeep as _};
 use songline_commands::{Actor, Idempotency, UpsertNodePools};
 use songline_events::hub::{Dialect, Format, Interest, Start};
 use songline_events::object_history::{Object, ObjectKind, Order};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Deserialize;
 use songline_api::caller::Callers;
-use songline_api::{Api, Leader, Server as _, Shared};
+use songline_api::{Agent as _, Api, Cluster as _, Leader, Shared};
 use songline_model::{AllocId, NodeId, Secret, Str};
 use songline_rpc::message::{
     Call, EventStream, NodeGetClientAllocs, NodeRegister, NodeUpdateStatus, RequestMeta, ServiceDelete, StreamCall,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use songline_api::RateOp::{self, List, Read, Write};
-use songline_api::{Served, Server as _, identity_label};
+use songline_api::{Agent as _, Served, Status as _, identity_label};
 use songline_model::{NodeId, Secret};
 use songline_rpc::message::{Call as _, PlanSubmit, RequestMeta};
 use songline_rpc::msgpack::from_slice;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use songline_api::caller::Identity;
-use songline_api::{Counted, Member, Server as _};
+use songline_api::{Agent as _, Cluster as _, Counted, Member, Status as _};
 use songline_lang::acl::Access;
 use songline_model::{AclPolicy, Blob, Node, Time};
 use songline_rpc::RpcError;

@@ -9,7 +9,6 @@ use songline_wire::go_time::GoTime;
 
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::Server;
 
 /// `ACLToken` in a body.
 #[derive(Debug, Default, Deserialize)]
@@ -101,7 +100,7 @@ pub(super) fn entries<'a, T>(what: &str, list: Option<&'a Vec<Option<T>>>) -> Re
 }
 
 /// Parses the body as JSON. Error texts name ACL types as Go does.
-pub(super) async fn json<S: Server, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
+pub(super) async fn json<S, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
     let body = call.bytes().await?;
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));

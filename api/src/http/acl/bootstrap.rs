@@ -12,11 +12,11 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Upkeep, Writes};
 
 use super::bodies::go_text;
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Upkeep>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/acl/bootstrap", "", Capability::Anyone, |call| Box::pin(bootstrap(call)));
 }
 
@@ -28,7 +28,7 @@ struct AclTokenBootstrapRequest {
     bootstrap_secret: String,
 }
 
-async fn bootstrap<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn bootstrap<S: Writes + Upkeep>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body = call.bytes().await?;
     let request: AclTokenBootstrapRequest = if body.is_empty() {
         AclTokenBootstrapRequest::default()

@@ -13,12 +13,12 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::Writes;
 
 use super::bodies::json;
 use super::own::{shown, unexpired};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/acl/token/onetime", "", Capability::Possession, |call| Box::pin(create(call)));
     mux.add(Methods::Write, "/v1/acl/token/onetime/exchange", "", Capability::Possession, |call| {
         Box::pin(exchange(call))
@@ -33,7 +33,7 @@ struct OneTimeTokenExchangeRequest {
     one_time_secret_id: String,
 }
 
-async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn create<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
     let token = shown(&call)?.ok_or_else(denied)?;
     let row = OneTimeToken {
@@ -54,7 +54,7 @@ async fn create<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     )
 }
 
-async fn exchange<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn exchange<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: OneTimeTokenExchangeRequest = json(&mut call).await?;
     call.with_acls()?;
     let failed = |why: String| ApiError::internal(format!("one-time token lookup failed: {why}"));

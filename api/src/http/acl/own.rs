@@ -11,7 +11,7 @@ use crate::caller::{ANONYMOUS_POLICY, Caller, Identity, denied};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::ids;
-use crate::server::Server;
+use crate::server::{Agent, Reads};
 
 /// Policies and roles that a caller may see: without a management token only its own.
 pub(super) enum Own {
@@ -65,7 +65,7 @@ pub(super) fn lookup_failed(why: impl std::fmt::Display) -> ApiError {
 }
 
 /// The token whose secret the request carries; its rights are not checked.
-pub(super) fn shown<S: Server>(call: &Call<S>) -> Result<Option<Arc<AclToken>>, ApiError> {
+pub(super) fn shown<S: Reads>(call: &Call<S>) -> Result<Option<Arc<AclToken>>, ApiError> {
     let text = call.token();
     if text.is_empty() {
         return Err(lookup_failed("missing secret id"));
@@ -79,7 +79,7 @@ pub(super) fn shown<S: Server>(call: &Call<S>) -> Result<Option<Arc<AclToken>>, 
 }
 
 /// Refuses an expired token: not even its owner may use it any more.
-pub(super) fn unexpired<S: Server>(call: &Call<S>, token: &AclToken) -> Result<(), ApiError> {
+pub(super) fn unexpired<S: Agent>(call: &Call<S>, token: &AclToken) -> Result<(), ApiError> {
     if token.is_expired(call.server.now()) {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "ACL token expired"));
     }

@@ -16,7 +16,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 use super::bodies::json;
 use super::own::Own;
@@ -25,14 +25,14 @@ use super::own::Own;
 const KEYS: [WatchKey; 3] =
     [WatchKey::Table(Table::AclPolicy), WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/policies", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/acl/policy/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
     mux.add(Methods::Write, "/v1/acl/policy/", "{}", Capability::Management, |call| Box::pin(write(call)));
     mux.add(Methods::Delete, "/v1/acl/policy/", "{}", Capability::Management, |call| Box::pin(delete(call)));
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
@@ -46,7 +46,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &stubs)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     call.with_acls()?;
     let params = call.read_params()?;
@@ -64,7 +64,7 @@ async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &PolicyView::new(&row, acl::written(&row.rules).ok()))
 }
 
-async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn write<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let mut policy: AclPolicy = json(&mut call).await?;
     if policy.name != name {
@@ -78,14 +78,14 @@ async fn write<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     Ok(empty_written(written.index))
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     call.with_acls()?;
     let written = call.propose(DeleteAclPolicies { names: vec![name] }).await?;
     Ok(empty_written(written.index))
 }
 
-fn required_name<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+fn required_name<S>(call: &Call<S>) -> Result<Str, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("Missing Policy Name")),
         name => Ok(Str::new(name)),

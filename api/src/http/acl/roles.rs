@@ -14,7 +14,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 use super::bodies::{self, json};
 use super::own::Own;
@@ -22,7 +22,7 @@ use super::own::Own;
 /// Tables that determine a caller's own roles.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclRoles), WatchKey::Table(Table::AclToken)];
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/roles", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/acl/role", "", Capability::Management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/acl/role/", "name/{}", Capability::Filtered, |call| Box::pin(read_named(call)));
@@ -31,7 +31,7 @@ pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
     mux.add(Methods::Delete, "/v1/acl/role/", "{}", Capability::Management, |call| Box::pin(delete(call)));
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
@@ -47,13 +47,13 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &found.value)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let id = id_in(id_of(&call)?);
     call.with_acls()?;
     answer(&call, |view| id.and_then(|id| view.acl_role(id))).await
 }
 
-async fn read_named<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read_named<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = match call.id() {
         "" => return Err(ApiError::bad_request("missing ACL role name")),
         name if name.contains('/') => return Err(invalid_uri()),
@@ -63,7 +63,7 @@ async fn read_named<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     answer(&call, |view| view.acl_role_by_name(&name)).await
 }
 
-async fn answer<S: Server>(
+async fn answer<S: Reads>(
     call: &Call<S>,
     find: impl Fn(&State) -> Option<&Arc<AclRole>>,
 ) -> Result<Response, ApiError> {
@@ -85,13 +85,13 @@ async fn answer<S: Server>(
     }
 }
 
-async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn create<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body: bodies::AclRole = json(&mut call).await?;
     call.with_acls()?;
     write(&call, &body).await
 }
 
-async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     id_of(&call)?;
     let body: bodies::AclRole = json(&mut call).await?;
     if body.id != call.id() {
@@ -101,7 +101,7 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
     write(&call, &body).await
 }
 
-async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Response, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, body: &bodies::AclRole) -> Result<Response, ApiError> {
     let view = call.view();
     let mut policies: Vec<AclRolePolicyLink> = Vec::new();
     for link in bodies::entries("role policy", body.policies.as_ref())? {
@@ -137,7 +137,7 @@ async fn write<S: Server>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
     }
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let id = id_in(id_of(&call)?);
     call.with_acls()?;
     let id = id.ok_or(Rejected::AclRoleNotFound)?;
@@ -145,7 +145,7 @@ async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     Ok(empty_written(written.index))
 }
 
-fn id_of<S: Server>(call: &Call<S>) -> Result<&str, ApiError> {
+fn id_of<S>(call: &Call<S>) -> Result<&str, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("missing ACL role ID")),
         id if id.contains('/') => Err(invalid_uri()),

@@ -18,7 +18,7 @@ use crate::http::capability::Capability;
 use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 use super::bodies::{self, json};
 use super::own::{lookup_failed, shown};
@@ -27,7 +27,7 @@ use super::roles;
 /// Tables that a read of a token depends on: the names of a token's roles are in the roles' table.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/tokens", "", Capability::Management, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/acl/token", "", Capability::Management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/acl/token/self", "", Capability::Possession, |call| Box::pin(read_own(call)));
@@ -45,7 +45,7 @@ impl Serialize for Listed {
     }
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
     let params = call.read_params()?;
     let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(format!("index error: {error}")))?;
@@ -71,7 +71,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::page(found.index, found.value.next_token), &stubs)
 }
 
-async fn read_own<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read_own<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
@@ -86,7 +86,7 @@ async fn read_own<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     }
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("Missing Token Accessor"));
     }
@@ -123,13 +123,13 @@ fn find(view: &State, accessor: &str) -> Result<Option<Arc<AclToken>>, String> {
     Ok(ids::exact(accessor)?.and_then(|id| view.acl_token(AccessorId::from(id))))
 }
 
-async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn create<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body: bodies::AclToken = token_body(&mut call).await?;
     call.with_acls()?;
     write(&call, &body).await
 }
 
-async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     if call.id().is_empty() {
         return Err(ApiError::bad_request("Missing Token Accessor"));
     }
@@ -142,7 +142,7 @@ async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Parses a token's body. The reference reads it through an unnamed type, which its error texts show.
-async fn token_body<S: Server>(call: &mut Call<S>) -> Result<bodies::AclToken, ApiError> {
+async fn token_body<S>(call: &mut Call<S>) -> Result<bodies::AclToken, ApiError> {
     json(call).await.map_err(|error: ApiError| {
         let text = error.text.replace("struct field ACLToken.", "struct field .Alias.");
         let text = text.replace("struct field ACLTokenRoleLink.", "struct field ACLTokenRoleLink.Alias.");
@@ -154,7 +154,7 @@ async fn token_body<S: Server>(call: &mut Call<S>) -> Result<bodies::AclToken, A
     })
 }
 
-async fn write<S: Server>(call: &Call<S>, body: &bodies::AclToken) -> Result<Response, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, body: &bodies::AclToken) -> Result<Response, ApiError> {
     let view = call.view();
     let (ttl, ends) = (body.ttl()?, body.expiration());
     let links = bodies::entries("role link", body.roles.as_ref())?;
@@ -217,7 +217,7 @@ fn linked(view: &State, links: &[&bodies::AclTokenRoleLink]) -> Result<Option<Ve
     Ok((!found.is_empty()).then_some(found))
 }
 
-async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let accessor = call.id();
     if accessor.is_empty() {
         return Err(ApiError::bad_request("Missing Token Accessor"));

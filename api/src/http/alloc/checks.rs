@@ -13,10 +13,10 @@ use super::agent_of;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::fs::is_zero;
-use crate::server::Server;
+use crate::server::{Nodes, Reads};
 
 /// Newest results of the allocation's checks; null without any.
-pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn read<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let (id, agent) = agent_of(&call, call.id(), &[NamespaceCapability::ReadJob])?;
     let results = agent.alloc_checks(id).await?;
     let shown: BTreeMap<&Str, CheckView<'_>> = results.iter().map(|(id, row)| (id, CheckView::new(row))).collect();

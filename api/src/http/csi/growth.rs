@@ -8,7 +8,7 @@ use songline_rpc::msgpack::{EncodeError, RawValue};
 use super::provider;
 use crate::http::call::Call;
 use crate::http::rate::RateOp;
-use crate::server::Server;
+use crate::server::{Nodes, Status};
 
 /// Refuses a request that may not update the volume, whatever the storage does about the size.
 pub(super) fn check(stored: &CsiVolume, request: &CsiVolume) -> Result<(), CsiVolumeUpdateRefused> {
@@ -17,7 +17,7 @@ pub(super) fn check(stored: &CsiVolume, request: &CsiVolume) -> Result<(), CsiVo
 }
 
 /// Has the storage expand the volume if the request asks for more than it has. The reached size goes into the request.
-pub(super) async fn grow<S: Server>(
+pub(super) async fn grow<S: Nodes + Status>(
     call: &Call<S>,
     plugin: &CsiPlugin,
     stored: &CsiVolume,

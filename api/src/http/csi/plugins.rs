@@ -15,15 +15,15 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::Server;
+use crate::server::Reads;
 use songline_lang::acl::{Access, NamespaceCapability};
 
-pub(super) fn routes<S: Server>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/plugins", "", Capability::Plugin(Access::List), |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/plugin/csi/", "{}", Capability::Plugin(Access::Read), |call| Box::pin(read(call)));
 }
 
-async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     if let Some(response) = other_type(&call)? {
         return Ok(response);
     }
@@ -38,7 +38,7 @@ async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
     call.read(&Meta::at(found.index), &stubs)
 }
 
-async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     if call.id().contains('/') {
         return Err(not_a_resource());
     }

@@ -18,14 +18,14 @@ use crate::http::call::{Call, Meta};
 use crate::http::namespace::multi_error;
 use crate::http::params::quote;
 use crate::http::rate::RateOp;
-use crate::server::{Served, Server};
+use crate::server::{Agent, Nodes, Reads, Served, Status, Writes};
 
 /// Header with secrets for a plugin, in requests without a body: `k=v,k2=v2`.
 const SECRETS: &str = "x-nomad-csi-secrets";
 
 /// Sends a request to a controller. The request is counted as a call of the servers themselves. `what` begins the text
 /// of an error.
-pub(super) async fn ask<S: Server, C: ToController>(
+pub(super) async fn ask<S: Nodes + Status, C: ToController>(
     call: &Call<S>,
     plugin: &str,
     op: RateOp,
@@ -39,7 +39,7 @@ pub(super) async fn ask<S: Server, C: ToController>(
 }
 
 /// Has the controller check a volume that is to be registered. A volume that it does not know is refused.
-pub(super) async fn validate<S: Server>(
+pub(super) async fn validate<S: Nodes + Status>(
     call: &Call<S>,
     stored: Option<&CsiVolume>,
     volume: &CsiVolume,
@@ -57,7 +57,7 @@ pub(super) async fn validate<S: Server>(
     answer.map(drop).map_err(ApiError::internal)
 }
 
-pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn create<S: Writes + Nodes + Status>(mut call: Call<S>) -> Result<Response, ApiError> {
     volume_id(&call)?;
     let volumes = requested(&mut call, "structs.CSIVolumeCreateRequest").await?;
     let view = call.server.view();
@@ -92,7 +92,11 @@ pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, Api
 }
 
 /// Has the storage make a volume, or grow one that is registered. Returns the volume to register.
-async fn create_one<S: Server>(call: &Call<S>, view: &State, mut volume: CsiVolume) -> Result<CsiVolume, String> {
+async fn create_one<S: Nodes + Status>(
+    call: &Call<S>,
+    view: &State,
+    mut volume: CsiVolume,
+) -> Result<CsiVolume, String> {
     let plugin = view.csi_plugin(&volume.plugin_id).ok_or("no such plugin")?;
     if let Some(stored) = view.csi_volume_by_key(&volume.key()) {
         stored.must_grow(&volume).map_err(|refused| refused.to_string())?;
@@ -132,7 +136,7 @@ fn shown(before: &State, after: &State, volume: CsiVolume) -> CsiVolumeCreated {
     }
 }
 
-pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn delete<S: Writes + Nodes + Status>(call: Call<S>) -> Result<Response, ApiError> {
     let id = volume_id(&call)?;
     let namespace = call.write_namespace()?;
     require_write(&call, &namespace)?;
@@ -171,7 +175,7 @@ struct External {
     meta: QueryMeta,
 }
 
-pub(super) async fn list_external<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn list_external<S: Reads + Nodes + Status>(call: Call<S>) -> Result<Response, ApiError> {
     let page = Page::of(&call)?;
     let view = call.server.view();
     let plugin = call.query().text("plugin_id");
@@ -197,7 +201,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn of<S: Server>(call: &Call<S>) -> Result<Self, ApiError> {
+    pub(super) fn of<S: Agent>(call: &Call<S>) -> Result<Self, ApiError> {
         let size = call.read_params()?.per_page.max(0);
         Ok(Self { size, token: call.query().text("next_token").as_ref().into() })
     }
@@ -217,7 +221,7 @@ pub(super) fn next_page(token: &Str) -> Option<String> {
 }
 
 /// Secrets in the request's header. Parts without a name or without `=` are left out.
-pub(super) fn secrets<S: Server>(call: &Call<S>) -> CsiSecrets {
+pub(super) fn secrets<S>(call: &Call<S>) -> CsiSecrets {
     let text = call.headers.get(SECRETS).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let pairs = text.split(',').filter_map(|part| part.split_once('=')).filter(|(key, _)| !key.is_empty());
     CsiSecrets::new(pairs.map(|(key, value)| (key.into(), value.into())).collect())

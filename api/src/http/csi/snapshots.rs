@@ -15,9 +15,9 @@ use crate::http::call::{Call, Meta, empty_written};
 use crate::http::namespace::multi_error;
 use crate::http::params::quote;
 use crate::http::rate::RateOp;
-use crate::server::Server;
+use crate::server::{Nodes, Reads, Status};
 
-pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn create<S: Reads + Nodes + Status>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: CsiSnapshotCreateRequest = call.json().await?;
     let namespace = write_namespace(&call, &request.namespace)?;
     require_write(&call, &namespace)?;
@@ -37,7 +37,7 @@ pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, Api
     call.written(0, &CsiSnapshotsResponse { snapshots, meta: QueryMeta::default() })
 }
 
-async fn create_one<S: Server>(
+async fn create_one<S: Nodes + Status>(
     call: &Call<S>,
     view: &State,
     namespace: &str,
@@ -61,7 +61,7 @@ async fn create_one<S: Server>(
     ask(call, id, RateOp::Write, what, request).await.map(shown)
 }
 
-pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn delete<S: Reads + Nodes + Status>(call: Call<S>) -> Result<Response, ApiError> {
     require_write(&call, &call.write_namespace()?)?;
     let view = call.server.view();
     let (plugin, id) = (call.query().text("plugin_id"), call.query().text("snapshot_id"));
@@ -78,7 +78,7 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     Ok(empty_written(0))
 }
 
-pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn list<S: Reads + Nodes + Status>(call: Call<S>) -> Result<Response, ApiError> {
     let page = Page::of(&call)?;
     let view = call.server.view();
     let plugin = call.query().text("plugin_id");

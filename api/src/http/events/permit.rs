@@ -9,7 +9,7 @@ use songline_projections::{State, Table};
 use crate::caller::AuthError;
 use crate::http::call::Call;
 use crate::http::credentials::Credentials;
-use crate::server::Server;
+use crate::server::Reads;
 
 /// Tables that determine the rights of a token.
 const TABLES: [Table; 3] = [Table::AclPolicy, Table::AclToken, Table::AclRoles];
@@ -29,7 +29,7 @@ fn indexes(view: &State) -> [u64; TABLES.len()] {
     TABLES.map(|table| view.table_index(table))
 }
 
-impl<S: Server> TokenPermit<S> {
+impl<S: Reads> TokenPermit<S> {
     pub(super) fn new(call: &Call<S>, interest: Interest) -> Self {
         Self {
             server: Arc::clone(&call.server),
@@ -42,7 +42,7 @@ impl<S: Server> TokenPermit<S> {
     }
 }
 
-impl<S: Server> Permit for TokenPermit<S> {
+impl<S: Reads> Permit for TokenPermit<S> {
     fn refusal(&self) -> Option<String> {
         let now = indexes(&self.server.view());
         let mut seen = self.seen.lock();

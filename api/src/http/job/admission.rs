@@ -10,10 +10,10 @@ use songline_projections::State;
 use crate::caller::denied;
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::Server;
+use crate::server::Agent;
 
 /// Converts a submitted job to its stored form, in its namespace and region. Checks nothing else.
-pub fn stored_form<S: Server>(
+pub fn stored_form<S: Agent>(
     call: &Call<S>,
     mut job: spec::Job,
     namespace: &Str,
@@ -34,7 +34,7 @@ pub fn stored_form<S: Server>(
 }
 
 /// Fills in a job's defaults and checks it by a view.
-pub fn admit<S: Server>(server: &S, view: &State, job: Job) -> Result<Admitted, NotAdmitted> {
+pub fn admit<S: Agent>(server: &S, view: &State, job: Job) -> Result<Admitted, NotAdmitted> {
     let namespace = view.namespace(&job.namespace).cloned();
     let config = scheduler_config(server, view);
     let context = AdmitContext {
@@ -48,12 +48,12 @@ pub fn admit<S: Server>(server: &S, view: &State, job: Job) -> Result<Admitted, 
 }
 
 /// The scheduler configuration of a view, or the default one.
-fn scheduler_config<'a, S: Server>(server: &'a S, view: &'a State) -> &'a SchedulerConfiguration {
+fn scheduler_config<'a, S: Agent>(server: &'a S, view: &'a State) -> &'a SchedulerConfiguration {
     view.scheduler_config().map_or(&server.info().default_scheduler_config, |row| row)
 }
 
 /// Refuses registrations while the scheduler configuration rejects them. Management tokens are exempt.
-pub fn check_registration_allowed<S: Server>(call: &Call<S>, view: &State) -> Result<(), ApiError> {
+pub fn check_registration_allowed<S: Agent>(call: &Call<S>, view: &State) -> Result<(), ApiError> {
     let server = &*call.server;
     // With ACLs disabled every caller has management rights, so no caller is exempt then.
     let manages = server.info().acl.enabled && call.caller()?.acl().is_management();
@@ -65,7 +65,7 @@ pub fn check_registration_allowed<S: Server>(call: &Call<S>, view: &State) -> Re
 }
 
 /// Refuses a caller that may not submit this job: to its namespace, or with its volumes and plugins.
-pub fn check_rights<S: Server>(call: &Call<S>, job: &Job) -> Result<(), ApiError> {
+pub fn check_rights<S>(call: &Call<S>, job: &Job) -> Result<(), ApiError> {
     call.require_in(&job.namespace, &[NamespaceCapability::SubmitJob])?;
     for group in job.groups() {
         for request in group.volumes.iter().flatten().map(|(_, request)| request) {

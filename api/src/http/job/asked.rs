@@ -7,7 +7,7 @@ use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, S
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::params::ReadParams;
-use crate::server::Server;
+use crate::server::Agent;
 
 /// Go's type names for bodies with a job, as error texts show them.
 pub(super) const API: Names<'static> = Names {
@@ -17,12 +17,12 @@ pub(super) const API: Names<'static> = Names {
 };
 
 /// Key of the job that a read is about. `*` is no namespace here, so no job has such a key.
-pub(super) fn key<S: Server>(call: &Call<S>, params: &ReadParams) -> JobKey {
+pub(super) fn key<S>(call: &Call<S>, params: &ReadParams) -> JobKey {
     JobKey::new(params.namespace.as_str(), call.id())
 }
 
 /// Namespace of a write to a job: that of the query, else of the body, else of the job, else `default`.
-pub(super) fn write_namespace<S: Server>(call: &Call<S>, in_body: &str, in_job: Option<&Str>) -> Str {
+pub(super) fn write_namespace<S>(call: &Call<S>, in_body: &str, in_job: Option<&Str>) -> Str {
     let asked = call.query().text("namespace");
     [&*asked, in_body, in_job.map_or("", Str::as_str)]
         .into_iter()
@@ -39,7 +39,7 @@ pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
 }
 
 /// A new evaluation of a job.
-pub(super) fn eval<S: Server>(call: &Call<S>, job: &Job, priority: i64, triggered_by: EvalTrigger) -> Evaluation {
+pub(super) fn eval<S: Agent>(call: &Call<S>, job: &Job, priority: i64, triggered_by: EvalTrigger) -> Evaluation {
     let now = call.server.now().nanos();
     Evaluation {
         id: EvalId::from(call.fresh_uuid()),

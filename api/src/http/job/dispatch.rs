@@ -13,12 +13,12 @@ use super::admission;
 use super::asked::eval;
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::Server;
+use crate::server::{Agent, Writes};
 
 /// Largest payload, in bytes.
 const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 
-pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn dispatch<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
     let request: JobDispatchRequest = call.json().await?;
     if !request.job_id.is_empty() && request.job_id != *call.id() {
@@ -70,7 +70,7 @@ pub(super) async fn dispatch<S: Server>(mut call: Call<S>) -> Result<Response, A
     call.written(index, &answer)
 }
 
-fn child<S: Server>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, payload: Blob, token: Str) -> Job {
+fn child<S: Agent>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, payload: Blob, token: Str) -> Job {
     let now = call.server.now();
     let random = call.fresh_uuid().simple().to_string();
     let prefix =

@@ -11,7 +11,7 @@ use songline_model::{EvalId, EvalTrigger, Job, Time};
 use super::asked::eval;
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::Server;
+use crate::server::Writes;
 
 /// Answer to a forced launch of a periodic job: the evaluation that it made.
 #[derive(Debug, Serialize)]
@@ -25,7 +25,7 @@ struct ForceResponse {
 
 /// Launches a child now, whatever the job's times are, whether or not another child runs, and also while
 /// registrations are rejected.
-pub(super) async fn force<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn force<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
     let view = call.view();
     let job = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("job not found"))?;

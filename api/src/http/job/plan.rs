@@ -15,9 +15,9 @@ use super::asked::{API, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::shown::Shown;
-use crate::server::Server;
+use crate::server::{Agent, Reads, Schedules};
 
-pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn plan<S: Reads + Schedules>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: JobPlanRequest = call.json_named(API).await?;
     let Some(spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
@@ -66,7 +66,7 @@ pub(super) async fn plan<S: Server>(mut call: Call<S>) -> Result<Response, ApiEr
     call.written(job_modify_index, &answer)
 }
 
-pub(super) async fn validate<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn validate<S: Reads>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: JobValidateRequest = call.json_named(API).await?;
     let Some(mut spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
@@ -103,7 +103,7 @@ pub(super) fn diffs(versions: &[&Job]) -> Result<Vec<JobDiff>, ApiError> {
     diffs.collect::<Result<_, _>>().map_err(|error| ApiError::internal(error.to_string()))
 }
 
-pub(super) async fn parse<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn parse<S: Agent>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: JobsParseRequest = call.json_named(API).await?;
     if request.job_hcl.is_empty() {
         return Err(ApiError::bad_request("Job spec is empty"));

@@ -19,7 +19,7 @@ use super::admission;
 use super::asked::{API, check_priority, eval, write_namespace};
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::Server;
+use crate::server::{Agent, Writes};
 
 /// Parameters of a registration beside the job.
 #[derive(Default)]
@@ -32,16 +32,16 @@ struct Options {
     policy_override: bool,
 }
 
-pub(super) async fn register<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn register<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     submit(call, None).await
 }
 
-pub(super) async fn update<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn update<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let id = Str::new(call.id());
     submit(call, Some(id)).await
 }
 
-async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Response, ApiError> {
+async fn submit<S: Writes>(mut call: Call<S>, path_id: Option<Str>) -> Result<Response, ApiError> {
     let request: JobRegisterRequest = call.json_named(API).await?;
     let Some(spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
@@ -71,7 +71,7 @@ async fn submit<S: Server>(mut call: Call<S>, path_id: Option<Str>) -> Result<Re
 }
 
 /// Admits a job and proposes it. For an unchanged job only an evaluation is proposed.
-async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<JobRegisterResponse, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, job: Job, options: Options) -> Result<JobRegisterResponse, ApiError> {
     let view = call.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
     admission::check_rights(call, &admitted.job)?;
@@ -139,7 +139,7 @@ async fn write<S: Server>(call: &Call<S>, job: Job, options: Options) -> Result<
 }
 
 /// The deployment of a job of several regions. It places nothing until the regions before this one are through.
-fn initializing<S: Server>(call: &Call<S>, job: &Job, eval_priority: i64) -> Deployment {
+fn initializing<S: Agent>(call: &Call<S>, job: &Job, eval_priority: i64) -> Deployment {
     Deployment {
         id: DeploymentId::from(call.fresh_uuid()),
         namespace: job.namespace.clone(),
@@ -182,7 +182,7 @@ fn preserve_counts(existing: Option<&Arc<Job>>, job: &mut Job) {
 }
 
 /// The source to store; `None` with a warning when it is too large.
-fn submission<S: Server>(
+fn submission<S: Agent>(
     call: &Call<S>,
     sent: Option<JobSubmission>,
     job: &Job,
@@ -217,7 +217,7 @@ fn humanize(bytes: u64) -> String {
     if value < 10.0 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
 }
 
-pub(super) async fn evaluate<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn evaluate<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
     let body = call.bytes().await?;
     let mut force_reschedule = false;
@@ -274,7 +274,7 @@ fn reschedulable(view: &State, job: &Job) -> Vec<AllocId> {
         .collect()
 }
 
-pub(super) async fn revert<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn revert<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
     let request: JobRevertRequest = call.json().await?;
     check_body_id(&request.job_id, call.id())?;
@@ -304,7 +304,7 @@ pub(super) async fn revert<S: Server>(mut call: Call<S>) -> Result<Response, Api
     Ok(response)
 }
 
-pub(super) async fn stable<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn stable<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
     let request: JobStabilityRequest = call.json().await?;
     check_body_id(&request.job_id, call.id())?;

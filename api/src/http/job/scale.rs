@@ -17,12 +17,12 @@ use super::asked::{eval, key};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 /// Go's type names for the request, as error texts show them.
 const NAMES: Names<'static> = Names { package: "api", root: None, fields: &[("ScalingRequest.Count", "int64")] };
 
-pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn status<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let key = key(&call, &params);
     let keys = [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone()), WatchKey::JobScaling(key.clone())];
@@ -56,7 +56,7 @@ pub(super) async fn status<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     call.read(&Meta::at(found.index), &answer)
 }
 
-pub(super) async fn scale<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn scale<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: ScalingRequest = call.json_named(NAMES).await?;
     let namespace = call.write_namespace()?;
     let target = request.target.unwrap_or_default();
@@ -107,7 +107,7 @@ struct Scaled {
 
 /// Registers the job with another count of one group. The evaluation is part of the entry: without one, a new count
 /// would have no effect.
-async fn write_count<S: Server>(call: &Call<S>, job: &Job, group: &str, count: i64) -> Result<Scaled, ApiError> {
+async fn write_count<S: Writes>(call: &Call<S>, job: &Job, group: &str, count: i64) -> Result<Scaled, ApiError> {
     let mut scaled = Job::clone(job);
     for row in scaled.task_groups.iter_mut().flatten().filter(|row| row.name == group) {
         row.count = count;

@@ -9,9 +9,9 @@ use super::asked::{check_priority, eval};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::params::quote;
-use crate::server::Server;
+use crate::server::Writes;
 
-pub(super) async fn deregister<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn deregister<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     let purge = query.boolean("purge")?.unwrap_or(false);
     query.boolean("global")?;

@@ -16,7 +16,7 @@ use super::{Context, Sight, Wanted, by_prefix, params, respond};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::off_worker::off_the_worker;
-use crate::server::Server;
+use crate::server::Reads;
 
 /// Smallest length of the text, in bytes.
 const TERM_BYTES_MIN: usize = 2;
@@ -43,7 +43,7 @@ struct FuzzyMatch {
     scope: Vec<String>,
 }
 
-pub(super) async fn search<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn search<S: Reads>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: FuzzySearchRequest = call.json().await?;
     let params = params(&call, &request.namespace)?;
     if request.text.len() < TERM_BYTES_MIN {

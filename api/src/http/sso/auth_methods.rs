@@ -12,11 +12,11 @@ use songline_wire::sso::{self, AuthMethodStub};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclAuthMethods)];
 
-pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
@@ -28,7 +28,7 @@ pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError>
     call.read(&Meta::at(found.index), &stubs)
 }
 
-pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     call.with_acls()?;
     let params = call.read_params()?;
@@ -44,13 +44,13 @@ pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError>
     }
 }
 
-pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn create<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let method = sent(&mut call).await?;
     call.with_acls()?;
     write(&call, method).await
 }
 
-pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let method = sent(&mut call).await?;
     if method.name != name {
@@ -60,7 +60,7 @@ pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, Api
     write(&call, method).await
 }
 
-pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     call.with_acls()?;
     call.write_namespace()?;
@@ -68,7 +68,7 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     Ok(empty_written(written.index))
 }
 
-async fn write<S: Server>(call: &Call<S>, mut method: AclAuthMethod) -> Result<Response, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, mut method: AclAuthMethod) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let view = call.view();
     let stored = view.acl_auth_method(&method.name);
@@ -93,7 +93,7 @@ async fn write<S: Server>(call: &Call<S>, mut method: AclAuthMethod) -> Result<R
     call.written(written.index, &AuthMethodView::new(row))
 }
 
-async fn sent<S: Server>(call: &mut Call<S>) -> Result<AclAuthMethod, ApiError> {
+async fn sent<S>(call: &mut Call<S>) -> Result<AclAuthMethod, ApiError> {
     let body = call.bytes().await?;
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));
@@ -101,7 +101,7 @@ async fn sent<S: Server>(call: &mut Call<S>) -> Result<AclAuthMethod, ApiError> 
     sso::auth_method(&body).map_err(ApiError::bad_request)
 }
 
-fn required_name<S: Server>(call: &Call<S>) -> Result<Str, ApiError> {
+fn required_name<S>(call: &Call<S>) -> Result<Str, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("missing ACL auth-method name")),
         name => Ok(Str::new(name)),

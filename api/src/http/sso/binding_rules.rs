@@ -11,11 +11,11 @@ use songline_wire::sso::{BindingRuleBody, BindingRuleStub};
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
-use crate::server::Server;
+use crate::server::{Reads, Writes};
 
 const KEYS: [WatchKey; 1] = [WatchKey::Table(Table::AclBindingRules)];
 
-pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &KEYS, |view| {
@@ -27,7 +27,7 @@ pub(super) async fn list<S: Server>(call: Call<S>) -> Result<Response, ApiError>
     call.read(&Meta::at(found.index), &stubs)
 }
 
-pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let asked = required_id(&call)?;
     call.with_acls()?;
     let params = call.read_params()?;
@@ -44,13 +44,13 @@ pub(super) async fn read<S: Server>(call: Call<S>) -> Result<Response, ApiError>
     }
 }
 
-pub(super) async fn create<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn create<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let body: BindingRuleBody = call.json().await?;
     call.with_acls()?;
     write(&call, body).await
 }
 
-pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let asked = required_id(&call)?;
     let mut body: BindingRuleBody = call.json().await?;
     if body.id.is_empty() {
@@ -63,7 +63,7 @@ pub(super) async fn update<S: Server>(mut call: Call<S>) -> Result<Response, Api
     write(&call, body).await
 }
 
-pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let asked = required_id(&call)?;
     call.with_acls()?;
     call.write_namespace()?;
@@ -73,7 +73,7 @@ pub(super) async fn delete<S: Server>(call: Call<S>) -> Result<Response, ApiErro
     Ok(empty_written(written.index))
 }
 
-async fn write<S: Server>(call: &Call<S>, body: BindingRuleBody) -> Result<Response, ApiError> {
+async fn write<S: Writes>(call: &Call<S>, body: BindingRuleBody) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let view = call.view();
     let mut rule = AclBindingRule {
@@ -135,7 +135,7 @@ fn parse(id: &str) -> Option<BindingRuleId> {
     id.parse().ok().filter(|parsed: &BindingRuleId| !parsed.is_nil() && parsed.to_string() == id)
 }
 
-fn required_id<S: Server>(call: &Call<S>) -> Result<String, ApiError> {
+fn required_id<S>(call: &Call<S>) -> Result<String, ApiError> {
     match call.id() {
         "" => Err(ApiError::bad_request("missing ACL binding rule ID")),
         id => Ok(id.to_owned()),

@@ -16,9 +16,9 @@ use songline_wire::sso::LoginBody;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::idempotency::Once;
-use crate::server::{Proposal, Server};
+use crate::server::{Logins, Proposal, Writes};
 
-pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn login<S: Writes + Logins>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: LoginBody = super::sent(&mut call).await?;
     call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
@@ -38,7 +38,7 @@ pub(super) async fn login<S: Server>(mut call: Call<S>) -> Result<Response, ApiE
 }
 
 /// Creates the ACL token of a proven login. Refuses the login when the method's binding rules grant nothing.
-pub(super) async fn grant<S: Server>(
+pub(super) async fn grant<S: Writes>(
     call: &Call<S>,
     method: &AclAuthMethod,
     config: &AclAuthMethodConfig,

@@ -8,10 +8,10 @@ use songline_wire::sso::{AuthUrlBody, AuthUrlView, CompleteAuthBody};
 use super::login;
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::Server;
+use crate::server::{Logins, Reads, Writes};
 use crate::sso::{AuthUrl, Callback, ExchangeError, OidcError, OpenError};
 
-pub(super) async fn auth_url<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn auth_url<S: Reads + Logins>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: AuthUrlBody = super::sent(&mut call).await?;
     call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
@@ -28,7 +28,7 @@ pub(super) async fn auth_url<S: Server>(mut call: Call<S>) -> Result<Response, A
     call.plain(&AuthUrlView { auth_url })
 }
 
-pub(super) async fn complete_auth<S: Server>(mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn complete_auth<S: Writes + Logins>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: CompleteAuthBody = super::sent(&mut call).await?;
     call.with_acls()?;
     super::check_login_region(&call, &request.region)?;

@@ -56,7 +56,7 @@ async fn defect_9_node_reports_are_accepted_only_from_that_node() {
         ));
     }
     assert!(told.lines().all(|line| line.contains(": error: ")), "{told}");
-    let view = songline_api::Server::view(&*server.core);
+    let view = songline_api::Reads::view(&*server.core);
     let row = view.node(NODE.parse().unwrap()).expect("is there");
     let made_up = row.events.iter().flatten().any(|event| event.message == "made up");
     assert!(row.status != songline_model::NodeStatus::Down && !made_up, "{row:?}");

@@ -1,9 +1,38 @@
-//! Servers of a cluster, and their health.
+//! Servers of a cluster, their health, and changes of the membership.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::time::Duration;
 
 use songline_model::Time;
+
+use super::{Agent, ProposeError};
+
+/// Membership of the cluster.
+pub trait Cluster: Agent {
+    /// `host:port` of the leader's server port, empty when there is no leader.
+    fn leader_addr(&self) -> String;
+
+    /// `host:port` of the server port of every server of the cluster.
+    fn peer_addrs(&self) -> Vec<String>;
+
+    /// All servers of the cluster, this one included, ordered by id.
+    fn members(&self) -> Vec<Member>;
+
+    /// Health of the cluster's servers. Only the leader knows that of the others.
+    fn cluster_health(&self) -> ClusterHealth;
+
+    /// Introduces this server and the one at `host:port` to each other; the server without a cluster joins the
+    /// cluster of the other.
+    fn join(&self, address: &str) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Removes a server from the cluster. Succeeds only on the leader.
+    fn remove_member(&self, id: &str) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// Transfers leadership to the server `id`, or, without an id, to the most suitable server. Succeeds only on the
+    /// leader.
+    fn transfer_leadership(&self, id: Option<&str>) -> impl Future<Output = Result<(), ProposeError>> + Send;
+}
 
 /// A server of the cluster.
 #[derive(Debug, Clone)]

@@ -1,10 +1,65 @@
-//! Saved and restored archives of the state.
+//! Operator's chores: archives of the state, garbage collection, refills.
 
 use std::fs::File;
+use std::future::Future;
 
 use serde::Serialize;
+use songline_commands::{Actor, Idempotency};
+use songline_events::refill::Filling;
+use songline_model::Time;
 
-use super::ProposeError;
+use super::{Agent, ProposeError};
+
+/// Chores that operators ask for.
+pub trait Upkeep: Agent {
+    /// Writes a snapshot archive of the newest state.
+    fn snapshot_save(&self) -> impl Future<Output = Result<SavedArchive, ProposeError>> + Send;
+
+    /// A temporary file without a name, for a body that is too large for memory.
+    fn spool(&self) -> std::io::Result<File>;
+
+    /// Replaces the state by that of an archive and returns once the restore is applied. A dry run only verifies the
+    /// archive.
+    fn snapshot_restore(
+        &self,
+        archive: File,
+        actor: Actor,
+        idempotency: Option<Idempotency>,
+        choices: RestoreChoices,
+    ) -> impl Future<Output = Result<RestoreReport, RestoreError>> + Send;
+
+    /// Garbage collection of everything that may be dropped, whatever its age.
+    fn force_gc(&self, actor: Actor) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// Recomputes all job summaries. Does nothing when a request with the key of `idempotency` was applied before.
+    fn reconcile_summaries(
+        &self,
+        actor: Actor,
+        idempotency: Option<Idempotency>,
+    ) -> impl Future<Output = Result<(), ProposeError>> + Send;
+
+    /// Index in the reset file, with which an operator with access to this server allows a second ACL bootstrap; 0
+    /// when there is no such file.
+    fn bootstrap_reset_index(&self) -> u64 {
+        0
+    }
+
+    /// Stores of this server that are being refilled from its log.
+    fn refillings(&self) -> Vec<Refilling> {
+        Vec::new()
+    }
+}
+
+/// A store that was lost and is being refilled from the log.
+#[derive(Debug, Clone, Copy)]
+pub struct Refilling {
+    /// Name of the store: `events` or `touches`.
+    pub store: &'static str,
+    /// Progress of the fill.
+    pub filling: Filling,
+    /// Start of the fill; `None` while it waits to begin.
+    pub since: Option<Time>,
+}
 
 /// A freshly written snapshot archive.
 #[derive(Debug)]
