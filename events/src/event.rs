@@ -4,7 +4,6 @@
 #[cfg(test)]
 mod tests;
 mod topic;
-mod types;
 
 use std::sync::Arc;
 
@@ -19,7 +18,6 @@ pub use topic::{Right, Topic};
 
 use crate::nouns::Announce;
 use crate::nouns::job::is_revived;
-use types::types;
 
 /// Streams that show an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,7 +193,7 @@ impl<T: Announce> Visits<T> for InSnapshot {
 
 /// Events of an entry, in the order of its changes within each step.
 pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
-    let (plain, full) = types(kind);
+    let (plain, full) = kind.event_types();
     let mut out = Vec::new();
     for change in changes {
         change.visit(InEntry { kind, plain, full, out: &mut out });

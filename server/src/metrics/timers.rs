@@ -80,77 +80,8 @@ impl Timers {
             let told = timer.read(shown);
             if told.count > 0 {
                 let help = format!("Time of applying an entry `{}`, in milliseconds.", kind.name());
-                out.push(Family::summary(format!("nomad.nomad.fsm.{}", message_name(*kind)), help, told));
+                out.push(Family::summary(format!("nomad.nomad.fsm.{}", kind.timer()), help, told));
             }
         }
-    }
-}
-
-/// The reference's name of a message; a similar name for messages that the reference does not measure.
-fn message_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::NodeRegister => "register_node",
-        Kind::NodeDeregister => "deregister_node",
-        Kind::NodeUpdateStatus => "node_status_update",
-        Kind::NodeUpdateDrain => "node_drain_update",
-        Kind::JobRegister => "register_job",
-        Kind::JobDeregister => "deregister_job",
-        Kind::EvalUpdate => "update_eval",
-        Kind::EvalReap => "delete_eval",
-        Kind::AllocClientUpdate => "alloc_client_update",
-        Kind::ReconcileJobSummaries => "reconcile_summaries",
-        Kind::ApplyPlanResults => "apply_plan_results",
-        Kind::DeploymentStatusUpdate => "apply_deployment_status_update",
-        Kind::DeploymentPromote => "apply_deployment_promotion",
-        Kind::DeploymentAllocHealth => "apply_deployment_alloc_health",
-        Kind::DeploymentDelete => "apply_deployment_delete",
-        Kind::JobStability => "apply_job_stability",
-        Kind::AclPolicyUpsert => "apply_acl_policy_upsert",
-        Kind::AclPolicyDelete => "apply_acl_policy_delete",
-        Kind::AclTokenUpsert => "apply_acl_token_upsert",
-        Kind::AclTokenDelete => "apply_acl_token_delete",
-        Kind::AclTokenBootstrap => "apply_acl_token_bootstrap",
-        Kind::Autopilot => "autopilot",
-        Kind::UpsertNodeEvents => "upsert_node_events",
-        Kind::JobBatchDeregister => "batch_deregister_job",
-        Kind::AllocUpdateDesiredTransition => "alloc_update_desired_transition",
-        Kind::NodeUpdateEligibility => "node_eligibility_update",
-        Kind::BatchNodeUpdateDrain => "batch_node_drain_update",
-        Kind::SchedulerConfig => "apply_scheduler_config",
-        Kind::NodeBatchDeregister => "batch_deregister_node",
-        Kind::ClusterMetadata => "cluster_meta",
-        Kind::OneTimeTokenUpsert => "apply_one_time_token_upsert",
-        Kind::OneTimeTokenDelete => "apply_one_time_token_delete",
-        Kind::OneTimeTokenExpire => "apply_one_time_token_expire",
-        Kind::AclRolesUpsert => "apply_acl_role_upsert",
-        Kind::AclRolesDelete => "apply_acl_role_delete_by_id",
-        Kind::AclAuthMethodsUpsert => "apply_acl_auth_method_upsert",
-        Kind::AclAuthMethodsDelete => "apply_acl_auth_method_delete",
-        Kind::AclBindingRulesUpsert => "apply_acl_binding_rule_upsert",
-        Kind::AclBindingRulesDelete => "apply_acl_binding_rule_delete",
-        Kind::CSIVolumeRegister => "apply_csi_volume_register",
-        Kind::CSIVolumeDeregister => "apply_csi_volume_deregister",
-        Kind::CSIVolumeClaim => "apply_csi_volume_claim",
-        Kind::CSIVolumeClaimBatch => "apply_csi_volume_batch_claim",
-        Kind::CSIPluginDelete => "apply_csi_plugin_delete",
-        Kind::VarApplyState => "var_apply_state",
-        Kind::RootKeyMetaUpsert => "root_key_meta_upsert",
-        Kind::RootKeyMetaDelete => "root_key_meta_delete",
-        Kind::ScalingEventRegister => "upsert_scaling_event",
-        Kind::ServiceRegistrationUpsert => "apply_service_registration_upsert",
-        Kind::ServiceRegistrationDeleteById => "apply_service_registration_delete_id",
-        Kind::ServiceRegistrationDeleteByNodeId => "apply_service_registration_delete_node_id",
-        Kind::NodePoolUpsert => "apply_node_pool_upsert",
-        Kind::NodePoolDelete => "apply_node_pool_delete",
-        Kind::NamespaceUpsert => "apply_namespace_upsert",
-        Kind::NamespaceDelete => "apply_namespace_delete",
-        Kind::Restore => "restore",
-        Kind::Digest => "digest",
-        Kind::WorkContinue => "work_continue",
-        Kind::AnswerKeep => "answer_keep",
-        Kind::EvalDelete => "eval_delete",
-        Kind::QuotaSpecUpsert => "apply_quota_upsert",
-        Kind::QuotaSpecDelete => "apply_quota_delete",
-        Kind::WorkStop => "work_stop",
     }
 }
