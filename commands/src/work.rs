@@ -2,12 +2,18 @@
 //! is in `projections`.
 
 use serde::{Deserialize, Serialize};
-use songline_model::{EvalId, Str};
+use songline_model::{EvalId, KeyBytes, Str};
 
 /// Id of a piece of long work: the index of the entry that opened it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkId(pub u64);
+
+impl KeyBytes for WorkId {
+    fn write_to(&self, out: &mut Vec<u8>) {
+        self.0.write_to(out);
+    }
+}
 
 /// Bounds on the work of one entry. The leader chooses them, so that applying the entry stays short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::{Str, form};
+use crate::{KeyBytes, Str, form};
 
 /// A text that is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +40,12 @@ macro_rules! uuid_id {
             /// Whether this is the absent id.
             pub fn is_nil(&self) -> bool {
                 self.0.is_nil()
+            }
+        }
+
+        impl KeyBytes for $name {
+            fn write_to(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(self.as_bytes());
             }
         }
 
@@ -210,6 +216,12 @@ macro_rules! name_id {
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 self.0.as_str()
+            }
+        }
+
+        impl KeyBytes for $name {
+            fn write_to(&self, out: &mut Vec<u8>) {
+                self.0.write_to(out);
             }
         }
 

@@ -22,6 +22,7 @@ mod group;
 mod identity;
 pub mod ids;
 mod job;
+mod key;
 mod metric;
 pub mod migrate_token;
 mod namespace;
@@ -67,6 +68,7 @@ pub use ids::{
     JobKey, NamespaceName, NodeId, NodePoolName, QuotaName, RoleId, RootKeyId,
 };
 pub use job::*;
+pub use key::KeyBytes;
 pub use metric::*;
 pub use namespace::*;
 pub use node::*;

@@ -6,11 +6,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use songline_commands::WorkId;
-use songline_model::{
-    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NamespaceName, NodeId,
-    NodePoolName, QuotaName, RoleId, RootKeyId, Str, VariableKey,
-};
+use songline_model::KeyBytes;
 
 /// Digest of a row, a table or the whole state, 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -60,80 +56,6 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The bytes of a key that are hashed.
-pub(crate) trait KeyBytes {
-    fn write(&self, out: &mut Vec<u8>);
-}
-
-impl KeyBytes for () {
-    fn write(&self, _out: &mut Vec<u8>) {}
-}
-
-macro_rules! id_bytes {
-    ($($id:ty),*) => { $(impl KeyBytes for $id {
-        fn write(&self, out: &mut Vec<u8>) {
-            out.extend_from_slice(self.as_bytes());
-        }
-    })* };
-}
-id_bytes!(NodeId, AllocId, EvalId, DeploymentId);
-id_bytes!(AccessorId, RoleId, BindingRuleId, RootKeyId);
-
-macro_rules! name_bytes {
-    ($($name:ty),*) => { $(impl KeyBytes for $name {
-        fn write(&self, out: &mut Vec<u8>) {
-            out.extend_from_slice(self.as_str().as_bytes());
-        }
-    })* };
-}
-name_bytes!(NamespaceName, NodePoolName, QuotaName, CsiPluginId, Str);
-
-impl KeyBytes for WorkId {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0.to_be_bytes());
-    }
-}
-
-impl KeyBytes for JobKey {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.namespace.as_str().as_bytes());
-        out.push(0);
-        out.extend_from_slice(self.id.as_str().as_bytes());
-    }
-}
-
-impl KeyBytes for CsiVolumeKey {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.namespace.as_str().as_bytes());
-        out.push(0);
-        out.extend_from_slice(self.id.as_str().as_bytes());
-    }
-}
-
-impl KeyBytes for VariableKey {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.namespace.as_str().as_bytes());
-        out.push(0);
-        out.extend_from_slice(self.path.as_bytes());
-    }
-}
-
-impl KeyBytes for (NamespaceName, Str) {
-    fn write(&self, out: &mut Vec<u8>) {
-        self.0.write(out);
-        out.push(0);
-        self.1.write(out);
-    }
-}
-
-impl KeyBytes for (JobKey, u64) {
-    fn write(&self, out: &mut Vec<u8>) {
-        self.0.write(out);
-        out.push(0);
-        out.extend_from_slice(&self.1.to_be_bytes());
-    }
-}
-
 /// Appends `row` as msgpack with named fields, as the log encodes it.
 pub(crate) fn encode<R: Serialize>(row: &R, out: &mut Vec<u8>) {
     row.serialize(&mut rmp_serde::Serializer::new(out).with_struct_map())
@@ -147,7 +69,7 @@ pub(crate) fn row<T: crate::table::TableType>(key: &T::Key, row: &T::Row, scratc
     scratch.push(0);
     let start = scratch.len();
     scratch.extend_from_slice(&[0; 4]);
-    key.write(scratch);
+    KeyBytes::write_to(key, scratch);
     let length = u32::try_from(scratch.len() - start - 4).expect("a key is far below 4 GiB");
     scratch[start..start + 4].copy_from_slice(&length.to_le_bytes());
     T::encode(row, scratch);

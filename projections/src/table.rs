@@ -12,7 +12,7 @@ use songline_commands::WorkId;
 use songline_model::*;
 
 use crate::change::{Change, RowKey};
-use crate::digest::{Digest, KeyBytes};
+use crate::digest::Digest;
 use crate::row_map::RowMap;
 use crate::state::State;
 
