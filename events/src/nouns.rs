@@ -75,6 +75,11 @@ pub(crate) trait Announce: Noun {
         None
     }
 
+    /// Key of the readers that wait on the row with this name.
+    fn named(name: &Str) -> WatchKey {
+        WatchKey::Named(Self::TABLE, name.clone())
+    }
+
     /// Passes the keys of the readers that wait on a row to `watch`, without the table's key. A key may be repeated.
     fn watch_keys(_row: &Self::Row, _watch: &mut impl FnMut(WatchKey)) {}
 

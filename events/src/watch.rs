@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use songline_model::{AllocId, CsiPluginId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NodeId, Str, VariableKey};
+use songline_model::{AllocId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NodeId, Str, VariableKey};
 use songline_projections::{Change, Table, Visitor, Visits};
 use tokio::sync::Notify;
 
@@ -23,10 +23,10 @@ use crate::nouns::Announce;
 pub enum WatchKey {
     /// Any row of a table.
     Table(Table),
+    /// The row of a table whose key is this name.
+    Named(Table, Str),
     /// One node's row.
     Node(NodeId),
-    /// One node pool's row.
-    NodePool(Str),
     /// One job's row, in any version.
     Job(JobKey),
     /// One job's summary.
@@ -55,16 +55,8 @@ pub enum WatchKey {
     Variable(VariableKey),
     /// Scaling events of a job.
     JobScaling(JobKey),
-    /// One namespace's row.
-    Namespace(Str),
     /// One CSI volume's row.
     CsiVolume(CsiVolumeKey),
-    /// One CSI plugin's row.
-    CsiPlugin(CsiPluginId),
-    /// One quota's row.
-    Quota(Str),
-    /// The use of one quota.
-    QuotaUsage(Str),
 }
 
 const SHARDS: usize = 16;

@@ -47,7 +47,7 @@ async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let params = call.read_params()?;
     call.require(|acl| acl.any_in_namespace(&name))?;
-    let keys = [WatchKey::Namespace(name.clone())];
+    let keys = [WatchKey::Named(Table::Namespaces, name.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
         let row = view.namespace(&name).cloned();
         let index = row.as_ref().map_or_else(|| view.table_index(Table::Namespaces), |row| row.modify_index);

@@ -69,7 +69,7 @@ async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
 async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let name = Str::new(call.id());
-    let keys = [WatchKey::NodePool(name.clone())];
+    let keys = [WatchKey::Named(Table::NodePools, name.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
         let row = view.node_pool(&name).cloned();
         let index = row.as_ref().map_or_else(|| view.table_index(Table::NodePools).max(1), |row| row.modify_index);

@@ -81,7 +81,7 @@ fn permitted<S>(call: &Call<S>, view: &State, params: &ReadParams) -> Result<Vec
 async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let params = call.read_params()?;
-    let keys = [WatchKey::Quota(name.0.clone())];
+    let keys = [WatchKey::Named(Table::QuotaSpecs, name.0.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
         call.require(|acl| may_read(acl, view, &name))?;
         let row = view.quota_spec(&name).cloned();
@@ -98,7 +98,7 @@ async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
 async fn read_usage<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     let params = call.read_params()?;
-    let keys = [WatchKey::Quota(name.0.clone()), WatchKey::QuotaUsage(name.0.clone())];
+    let keys = [Table::QuotaSpecs, Table::QuotaUsages].map(|table| WatchKey::Named(table, name.0.clone()));
     let found = blocking::run(&call, &params, &keys, |view| {
         call.require(|acl| may_read(acl, view, &name))?;
         let row = usage(view, &name);

@@ -35,6 +35,6 @@ impl Announce for tables::CsiPlugins {
     }
 
     fn watch_keys(row: &CsiPlugin, watch: &mut impl FnMut(WatchKey)) {
-        watch(WatchKey::CsiPlugin(row.id.clone()));
+        watch(Self::named(&row.id.0));
     }
 }

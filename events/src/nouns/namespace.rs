@@ -20,6 +20,6 @@ impl Announce for tables::Namespaces {
     }
 
     fn watch_keys(row: &Namespace, watch: &mut impl FnMut(WatchKey)) {
-        watch(WatchKey::Namespace(row.name.0.clone()));
+        watch(Self::named(&row.name.0));
     }
 }

@@ -20,6 +20,6 @@ impl Announce for tables::NodePools {
     }
 
     fn watch_keys(row: &NodePool, watch: &mut impl FnMut(WatchKey)) {
-        watch(WatchKey::NodePool(row.name.0.clone()));
+        watch(Self::named(&row.name.0));
     }
 }

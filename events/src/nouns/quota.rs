@@ -15,13 +15,13 @@ impl Announce for tables::QuotaSpecs {
     }
 
     fn watch_keys(row: &QuotaSpec, watch: &mut impl FnMut(WatchKey)) {
-        watch(WatchKey::Quota(row.name.0.clone()));
+        watch(Self::named(&row.name.0));
     }
 }
 
 // Without events: derived from allocations, variables and namespaces, whose own events say what has changed.
 impl Announce for tables::QuotaUsages {
     fn watch_keys(row: &QuotaUsage, watch: &mut impl FnMut(WatchKey)) {
-        watch(WatchKey::QuotaUsage(row.name.0.clone()));
+        watch(Self::named(&row.name.0));
     }
 }

@@ -14,7 +14,7 @@ fn namespace(name: &str) -> Change {
 #[tokio::test]
 async fn a_change_between_registering_and_waiting_is_not_lost() {
     let watches = Watches::default();
-    let watcher = watches.register(&[WatchKey::Namespace("dev".into())]);
+    let watcher = watches.register(&[WatchKey::Named(Table::Namespaces, "dev".into())]);
     watches.wake(&[namespace("dev")]);
     watcher.changed().await;
 }
@@ -22,7 +22,7 @@ async fn a_change_between_registering_and_waiting_is_not_lost() {
 #[tokio::test]
 async fn change_of_another_key_does_not_wake_a_watcher() {
     let watches = Watches::default();
-    let watcher = watches.register(&[WatchKey::Namespace("dev".into())]);
+    let watcher = watches.register(&[WatchKey::Named(Table::Namespaces, "dev".into())]);
     watches.wake(&[namespace("prod")]);
     let woken = tokio::select! {
         biased;
@@ -43,7 +43,7 @@ async fn restore_wakes_every_watcher() {
 #[test]
 fn watch_keys_without_watchers_are_dropped() {
     let watches = Watches::default();
-    drop(watches.register(&[WatchKey::Table(Table::Jobs), WatchKey::Namespace("dev".into())]));
+    drop(watches.register(&[WatchKey::Table(Table::Jobs), WatchKey::Named(Table::Namespaces, "dev".into())]));
     assert_eq!(watches.waiting(), 0);
     assert!(watches.shards.iter().all(|shard| shard.lock().is_empty()));
 }

@@ -47,7 +47,7 @@ async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::internal("missing plugin ID"));
     }
     let id = CsiPluginId::from(call.id());
-    let found = blocking::run(&call, &params, &[WatchKey::CsiPlugin(id.clone())], |view| {
+    let found = blocking::run(&call, &params, &[WatchKey::Named(Table::CsiPlugins, id.0.clone())], |view| {
         let row = view.csi_plugin(&id).cloned();
         let caller = call.caller()?;
         // All allocations that the caller may read; with ACLs disabled, those of all namespaces.
