@@ -113,8 +113,8 @@ pub fn alloc(n: u64, namespace: &str, job: &str) -> Arc<Allocation> {
             ..AllocatedResources::default()
         })),
         metrics: Some(Arc::new(AllocMetric { nodes_evaluated: 5, nodes_in_pool: 100, ..AllocMetric::default() })),
-        create_time: 1_700_000_000_000_000_000,
-        modify_time: 1_700_000_000_000_000_000,
+        create_time: Time::from_secs(1_700_000_000),
+        modify_time: Time::from_secs(1_700_000_000),
         ..Allocation::default()
     })
 }

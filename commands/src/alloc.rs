@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, DesiredTransition, Evaluation, FlatMap,
-    NodeId, Str, TaskState,
+    NodeId, Str, TaskState, Time,
 };
 
 /// A node's report of one of its allocations. Only the servers change the other fields of the row.
@@ -27,8 +27,9 @@ pub struct ClientAlloc {
     pub deployment_status: Option<AllocDeploymentStatus>,
     /// Network address of the allocation.
     pub network_status: Option<AllocNetworkStatus>,
-    /// Time of the report in Unix nanoseconds.
-    pub modify_time: i64,
+    /// Time of the report.
+    #[serde(with = "songline_model::unix_nanos")]
+    pub modify_time: Time,
 }
 
 /// Apply reports of nodes. Reports of several nodes may share one entry.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{AllocId, DeploymentId, DeploymentStatusUpdate, Evaluation, Job, Str};
+use songline_model::{AllocId, DeploymentId, DeploymentStatusUpdate, Evaluation, Job, Str, Time};
 
 /// Set a deployment's status. Refused for a terminal deployment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -29,8 +29,9 @@ pub struct SetDeploymentAllocHealth {
     pub healthy: Vec<AllocId>,
     /// Allocations that become unhealthy.
     pub unhealthy: Vec<AllocId>,
-    /// Time of the change in Unix nanoseconds.
-    pub timestamp: i64,
+    /// Time of the change.
+    #[serde(with = "songline_model::unix_nanos")]
+    pub timestamp: Time,
     /// Resulting status of the deployment.
     pub update: Option<DeploymentStatusUpdate>,
     /// Evaluation that follows.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{Deployment, Evaluation, Job, JobKey, JobSubmission, Str};
+use songline_model::{Deployment, Evaluation, Job, JobKey, JobSubmission, Str, Time};
 
 /// Register a job, or a new version of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -39,8 +39,9 @@ pub struct DeregisterJob {
     pub purge: bool,
     /// Whether the tasks skip their shutdown delay.
     pub no_shutdown_delay: bool,
-    /// Submit time of the stopping version, in Unix nanoseconds.
-    pub submit_time: i64,
+    /// Submit time of the stopping version; 0 keeps that of the current one.
+    #[serde(with = "songline_model::unix_nanos")]
+    pub submit_time: Time,
     /// Evaluation to create, even when the job is gone.
     pub eval: Option<Evaluation>,
     /// Number of job versions to keep.
@@ -55,8 +56,9 @@ pub struct DeregisterJobs {
     pub jobs: BTreeMap<JobKey, bool>,
     /// Evaluations to create together with the jobs' changes.
     pub evals: Vec<Evaluation>,
-    /// Submit time of the stopping versions, in Unix nanoseconds.
-    pub submit_time: i64,
+    /// Submit time of the stopping versions; 0 keeps those of the current ones.
+    #[serde(with = "songline_model::unix_nanos")]
+    pub submit_time: Time,
     /// Number of job versions to keep.
     pub versions_max: u64,
 }

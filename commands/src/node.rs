@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{DrainStrategy, Eligibility, Node, NodeEvent, NodeId, NodeStatus, Str};
+use songline_model::{DrainStrategy, Eligibility, Node, NodeEvent, NodeId, NodeStatus, Str, UnixSecs};
 
 /// Register a node, or update its own description. A known node keeps its status.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -41,8 +41,8 @@ pub struct UpdateNodeStatus {
     pub status: NodeStatus,
     /// Event to add to the node.
     pub event: Option<NodeEvent>,
-    /// Time of the change in Unix seconds.
-    pub updated_at: i64,
+    /// Time of the change.
+    pub updated_at: UnixSecs,
 }
 
 /// Start, change or cancel a drain.
@@ -57,8 +57,8 @@ pub struct UpdateNodeDrain {
     pub mark_eligible: bool,
     /// Event to add to the node.
     pub event: Option<NodeEvent>,
-    /// Time of the change in Unix seconds.
-    pub updated_at: i64,
+    /// Time of the change.
+    pub updated_at: UnixSecs,
     /// The caller's metadata for the drain.
     pub meta: Option<BTreeMap<Str, Str>>,
     /// Accessor or node id of the caller.
@@ -73,8 +73,8 @@ pub struct FinishNodeDrains {
     pub node_ids: Vec<NodeId>,
     /// Event to add to each node.
     pub event: Option<NodeEvent>,
-    /// Time of the change in Unix seconds.
-    pub updated_at: i64,
+    /// Time of the change.
+    pub updated_at: UnixSecs,
 }
 
 /// Make a node eligible or ineligible.
@@ -87,8 +87,8 @@ pub struct UpdateNodeEligibility {
     pub eligibility: Eligibility,
     /// Event to add to the node.
     pub event: Option<NodeEvent>,
-    /// Time of the change in Unix seconds.
-    pub updated_at: i64,
+    /// Time of the change.
+    pub updated_at: UnixSecs,
 }
 
 /// Add events to nodes.

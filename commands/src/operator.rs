@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{Blob, SchedulerConfiguration, Str};
+use songline_model::{Blob, SchedulerConfiguration, Str, Time};
 
 /// Replace the scheduler configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -21,8 +21,9 @@ pub struct SetSchedulerConfig {
 pub struct SetClusterMetadata {
     /// The id, a UUID.
     pub cluster_id: Str,
-    /// Time of creation in Unix nanoseconds.
-    pub create_time: i64,
+    /// Time of creation.
+    #[serde(with = "songline_model::unix_nanos")]
+    pub create_time: Time,
 }
 
 /// Replace the state by that of an archive. Indexes never go back: the base rises as far as needed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
-    Allocation, Deployment, DeploymentStatusUpdate, EvalId, Evaluation, Job, NodeId, PreemptAlloc, StopAlloc,
+    Allocation, Deployment, DeploymentStatusUpdate, EvalId, Evaluation, Job, NodeId, PreemptAlloc, StopAlloc, Time,
 };
 
 /// Stop, place and preempt allocations, and update deployments, in one entry.
@@ -29,6 +29,7 @@ pub struct ApplyPlan {
     pub preemption_evals: Vec<Evaluation>,
     /// Nodes that rejected too many plans, to be made ineligible.
     pub ineligible_nodes: Vec<NodeId>,
-    /// Time of the change in Unix nanoseconds.
-    pub updated_at: i64,
+    /// Time of the change.
+    #[serde(with = "songline_model::unix_nanos")]
+    pub updated_at: Time,
 }

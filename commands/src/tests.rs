@@ -20,7 +20,7 @@ fn sample(kind: Kind) -> Command {
         .into(),
         Kind::NodeDeregister => DeregisterNode { node_id }.into(),
         Kind::NodeUpdateStatus => {
-            UpdateNodeStatus { node_id, status: NodeStatus::Ready, event, updated_at: 1_700_000_000 }.into()
+            UpdateNodeStatus { node_id, status: NodeStatus::Ready, event, updated_at: UnixSecs(1_700_000_000) }.into()
         }
         Kind::NodeUpdateDrain => UpdateNodeDrain {
             node_id,
@@ -78,7 +78,7 @@ fn sample(kind: Kind) -> Command {
         Kind::DeploymentAllocHealth => SetDeploymentAllocHealth {
             deployment_id: DeploymentId::from_bytes([4; 16]),
             healthy: vec![AllocId::from_bytes([2; 16])],
-            timestamp: 5,
+            timestamp: Time::from_nanos(5),
             ..SetDeploymentAllocHealth::default()
         }
         .into(),
@@ -117,12 +117,15 @@ fn sample(kind: Kind) -> Command {
         }
         .into(),
         Kind::NodeUpdateEligibility => {
-            UpdateNodeEligibility { node_id, eligibility: Eligibility::Ineligible, event, updated_at: 9 }.into()
+            UpdateNodeEligibility { node_id, eligibility: Eligibility::Ineligible, event, updated_at: UnixSecs(9) }
+                .into()
         }
-        Kind::BatchNodeUpdateDrain => FinishNodeDrains { node_ids: vec![node_id], event, updated_at: 9 }.into(),
+        Kind::BatchNodeUpdateDrain => {
+            FinishNodeDrains { node_ids: vec![node_id], event, updated_at: UnixSecs(9) }.into()
+        }
         Kind::SchedulerConfig => SetSchedulerConfig { cas: Some(4), ..SetSchedulerConfig::default() }.into(),
         Kind::NodeBatchDeregister => DeregisterNodes { node_ids: vec![node_id] }.into(),
-        Kind::ClusterMetadata => SetClusterMetadata { cluster_id: "c".into(), create_time: 1 }.into(),
+        Kind::ClusterMetadata => SetClusterMetadata { cluster_id: "c".into(), create_time: Time::from_nanos(1) }.into(),
         Kind::CSIVolumeRegister => RegisterCsiVolumes { volumes: vec![csi_volume()] }.into(),
         Kind::CSIVolumeDeregister => {
             DeregisterCsiVolumes { namespace: "default".into(), ids: vec!["disk".into()], force: true }.into()
@@ -137,8 +140,8 @@ fn sample(kind: Kind) -> Command {
                     namespace: "default".into(),
                     path: "app/db".into(),
                     modify_index: 7,
-                    create_time: 1,
-                    modify_time: 1,
+                    create_time: Time::from_nanos(1),
+                    modify_time: Time::from_nanos(1),
                     ..VariableMetadata::default()
                 },
                 encrypted: VariableData { data: Sealed(vec![1, 2, 3]), key_id: RootKeyId::from_bytes([6; 16]) },
@@ -149,7 +152,7 @@ fn sample(kind: Kind) -> Command {
             meta: RootKeyMeta {
                 key_id: RootKeyId::from_bytes([6; 16]),
                 algorithm: ROOT_KEY_ALGORITHM.into(),
-                create_time: 1,
+                create_time: Time::from_nanos(1),
                 state: RootKeyState::Active,
                 ..RootKeyMeta::default()
             },
@@ -169,7 +172,7 @@ fn sample(kind: Kind) -> Command {
             job: job.key(),
             group: "g".into(),
             event: ScalingEvent {
-                time: 5,
+                time: Time::from_nanos(5),
                 count: Some(3),
                 previous_count: 1,
                 message: "more".into(),

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use songline::config::AgentConfig;
-use songline::model::RootKeyId;
+use songline::model::{RootKeyId, Time};
 use songline_server::KnownKey;
 
 /// One of the three.
@@ -49,7 +49,7 @@ fn key() -> KnownKey {
 /// A token as it came: no input has guessed a signature.
 fn token(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let error = key().verify(text, 1_700_000_000).expect_err("nobody signed it").to_string();
+    let error = key().verify(text, Time::from_secs(1_700_000_000)).expect_err("nobody signed it").to_string();
     refused(&error, text);
 }
 
@@ -61,7 +61,7 @@ fn signed(input: &[u8]) {
     let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let key = key();
     let token = format!("{message}.{}", URL_SAFE_NO_PAD.encode(key.sign(message.as_bytes()).0));
-    if key.verify(&token, 1_700_000_000).is_ok() {
+    if key.verify(&token, Time::from_secs(1_700_000_000)).is_ok() {
         let header: serde_json::Value = serde_json::from_slice(header).expect("a header that counts is JSON");
         assert_eq!(header["alg"], "EdDSA", "no other way of signing counts");
     }

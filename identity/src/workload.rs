@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::Deserialize;
-use songline_model::{IdentityClaims, RootKeyId};
+use songline_model::{IdentityClaims, RootKeyId, Time, UnixSecs};
 
 /// A token was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,13 +87,13 @@ impl<'t> UnverifiedToken<'t> {
 
     /// Claims of the token if the root key with this public key signed it and its validity has begun. Does not check
     /// whether the allocation still exists.
-    pub fn verify(&self, public_key: &[u8; 32], now_secs: i64) -> Result<IdentityClaims, TokenError> {
+    pub fn verify(&self, public_key: &[u8; 32], now: Time) -> Result<IdentityClaims, TokenError> {
         let signature = decoded(self.signature)?;
         if UnparsedPublicKey::new(&ED25519, public_key).verify(self.message.as_bytes(), &signature).is_err() {
             return Err(TokenError::Signature);
         }
         let claims: IdentityClaims = serde_json::from_slice(&decoded(self.claims)?).map_err(|_| TokenError::Claims)?;
-        if claims.nbf > now_secs {
+        if claims.nbf > UnixSecs::from(now) {
             return Err(TokenError::NotYetValid);
         }
         Ok(claims)

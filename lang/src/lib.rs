@@ -1,5 +1,6 @@
-//! The small languages that users and agents write: list filters, version constraints, durations, job files, configuration files, JSON
-//! as Go programs read it. Pure functions from text to values: no file is opened and no clock is read here.
+//! The small languages that users and agents write: list filters, version constraints, durations, job files,
+//! configuration files, JSON as Go programs read it. Pure functions from text to values: no file is opened and no clock
+//! is read here.
 
 pub mod acl;
 pub mod bexpr;

@@ -81,12 +81,12 @@ pub struct Allocation {
     pub modify_index: u64,
     #[serde(skip_serializing_if = "is_empty")]
     pub alloc_modify_index: u64,
-    /// Time at which the allocation was placed, in Unix nanoseconds.
-    #[serde(skip_serializing_if = "is_empty")]
-    pub create_time: i64,
-    /// Time of the last change, in Unix nanoseconds.
-    #[serde(skip_serializing_if = "is_empty")]
-    pub modify_time: i64,
+    /// Time at which the allocation was placed.
+    #[serde(with = "crate::unix_nanos", skip_serializing_if = "is_empty")]
+    pub create_time: Time,
+    /// Time of the last change.
+    #[serde(with = "crate::unix_nanos", skip_serializing_if = "is_empty")]
+    pub modify_time: Time,
 }
 
 /// One recorded change of a field of the allocation.
@@ -113,6 +113,7 @@ pub struct DesiredTransition {
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocDeploymentStatus {
     pub healthy: Option<bool>,
+    /// Time at which the health was decided.
     pub timestamp: Option<Time>,
     pub canary: bool,
     pub modify_index: u64,
@@ -129,12 +130,14 @@ pub struct RescheduleTracker {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RescheduleEvent {
-    /// Time of the replacement, in Unix nanoseconds.
-    pub reschedule_time: i64,
+    /// Time of the replacement.
+    #[serde(with = "crate::unix_nanos")]
+    pub reschedule_time: Time,
     #[serde(rename = "PrevAllocID")]
     pub prev_alloc_id: AllocId,
     #[serde(rename = "PrevNodeID")]
     pub prev_node_id: NodeId,
+    /// Delay between the failure and the replacement.
     pub delay: Dur,
 }
 

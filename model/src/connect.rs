@@ -34,6 +34,7 @@ pub struct ConsulSidecarService {
 #[serde(default, rename_all = "PascalCase")]
 pub struct ConsulProxy {
     pub local_service_address: Str,
+    /// Port of the service behind the proxy; 0: the service's own.
     pub local_service_port: i64,
     pub upstreams: Option<Vec<ConsulUpstream>>,
     pub expose: Option<ConsulExposeConfig>,
@@ -48,6 +49,7 @@ pub struct ConsulUpstream {
     pub destination_namespace: Str,
     pub destination_peer: Str,
     pub destination_type: Str,
+    /// Port on which the proxy listens for tasks.
     pub local_bind_port: i64,
     pub datacenter: Str,
     pub local_bind_address: Str,
@@ -112,6 +114,7 @@ pub struct ConsulGateway<A = ConsulGatewayBindAddress> {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase", bound(deserialize = "A: Deserialize<'de> + Default"))]
 pub struct ConsulGatewayProxy<A = ConsulGatewayBindAddress> {
+    /// Longest wait for a connection to a service.
     pub connect_timeout: Option<Dur>,
     pub envoy_gateway_bind_tagged_addresses: bool,
     pub envoy_gateway_bind_addresses: Option<BTreeMap<Str, A>>,

@@ -20,6 +20,7 @@ pub struct Affinity {
     pub l_target: Str,
     pub r_target: Str,
     pub operand: Str,
+    /// From -100 to 100, not 0; a negative weight repels.
     pub weight: i64,
 }
 
@@ -28,6 +29,7 @@ pub struct Affinity {
 #[serde(default, rename_all = "PascalCase")]
 pub struct Spread {
     pub attribute: Str,
+    /// From 1 to 100, relative to the other spreads.
     pub weight: i64,
     pub spread_target: Option<Vec<SpreadTarget>>,
 }
@@ -37,5 +39,6 @@ pub struct Spread {
 #[serde(default, rename_all = "PascalCase")]
 pub struct SpreadTarget {
     pub value: Str,
+    /// From 0 to 100.
     pub percent: u64,
 }

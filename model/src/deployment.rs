@@ -34,7 +34,10 @@ pub struct Deployment {
 pub struct DeploymentState {
     pub auto_revert: bool,
     pub auto_promote: bool,
+    /// Longest time without a newly healthy allocation; 0: the first unhealthy one fails the deployment.
     pub progress_deadline: Dur,
+    /// Time at which the group fails the deployment unless another allocation becomes healthy before; `None`:
+    /// unbounded, or not placed yet.
     pub require_progress_by: Option<Time>,
     pub promoted: bool,
     pub placed_canaries: Option<Vec<AllocId>>,

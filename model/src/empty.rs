@@ -38,6 +38,7 @@ empty_when_default!(
     bool,
     u64,
     i64,
+    Time,
     Str,
     JobId,
     NamespaceName,

@@ -19,6 +19,7 @@ pub struct Evaluation {
     pub id: EvalId,
     #[serde(skip_serializing_if = "is_empty")]
     pub namespace: NamespaceName,
+    /// From 1 to 100, or to the highest that the servers permit; larger ones are first.
     #[serde(skip_serializing_if = "is_empty")]
     pub priority: i64,
     #[serde(rename = "Type", skip_serializing_if = "is_empty")]
@@ -39,8 +40,10 @@ pub struct Evaluation {
     pub status: EvalStatus,
     #[serde(skip_serializing_if = "is_empty")]
     pub status_description: Str,
+    /// Delay before the evaluation is worked on; 0: none.
     #[serde(skip_serializing_if = "is_empty")]
     pub wait: Dur,
+    /// Time before which the evaluation is not worked on.
     #[serde(skip_serializing_if = "is_empty")]
     pub wait_until: Option<Time>,
     #[serde(with = "crate::ids::optional", skip_serializing_if = "is_empty")]
@@ -59,6 +62,7 @@ pub struct Evaluation {
     pub escaped_computed_class: bool,
     #[serde(skip_serializing_if = "is_empty")]
     pub annotate_plan: bool,
+    /// Number of allocations that could not be placed, by task group.
     #[serde(skip_serializing_if = "is_empty")]
     pub queued_allocations: Option<Arc<BTreeMap<Str, i64>>>,
     #[serde(rename = "LeaderACL", skip_serializing_if = "is_empty")]
@@ -69,10 +73,9 @@ pub struct Evaluation {
     pub create_index: u64,
     #[serde(skip_serializing_if = "is_empty")]
     pub modify_index: u64,
-    /// Time of creation, in Unix nanoseconds.
-    #[serde(skip_serializing_if = "is_empty")]
-    pub create_time: i64,
-    /// Time of the last change, in Unix nanoseconds.
-    #[serde(skip_serializing_if = "is_empty")]
-    pub modify_time: i64,
+    #[serde(with = "crate::unix_nanos", skip_serializing_if = "is_empty")]
+    pub create_time: Time,
+    /// Time of the last change.
+    #[serde(with = "crate::unix_nanos", skip_serializing_if = "is_empty")]
+    pub modify_time: Time,
 }

@@ -12,6 +12,7 @@ use crate::{Affinity, Constraint, Dur, NetworkResource, Service, Spread, Str, Ta
 #[serde(default, rename_all = "PascalCase")]
 pub struct TaskGroup {
     pub name: Str,
+    /// Wanted number of allocations.
     pub count: i64,
     pub update: Option<UpdateStrategy>,
     pub migrate: Option<MigrateStrategy>,
@@ -28,8 +29,12 @@ pub struct TaskGroup {
     pub consul: Option<Consul>,
     pub services: Option<Vec<Service>>,
     pub volumes: Option<BTreeMap<Str, VolumeRequest>>,
+    /// Time between the deregistration of services and the end of the tasks.
     pub shutdown_delay: Option<Dur>,
+    /// Time after which a node that hears no server stops the allocation itself; `None`: it keeps running.
     pub stop_after_client_disconnect: Option<Dur>,
+    /// Time for which an allocation on a disconnected node is `unknown` before it is `lost`; `None`: it is lost at
+    /// once.
     pub max_client_disconnect: Option<Dur>,
 }
 
@@ -37,14 +42,20 @@ pub struct TaskGroup {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct UpdateStrategy {
+    /// Pause between batches of system jobs.
     pub stagger: Dur,
+    /// Number of allocations that are replaced at once; 0: all, without a deployment.
     pub max_parallel: i64,
     pub health_check: Str,
+    /// Time for which an allocation has to be healthy before it counts.
     pub min_healthy_time: Dur,
+    /// Longest time from the placement until an allocation is healthy.
     pub healthy_deadline: Dur,
+    /// Longest time without a newly healthy allocation; 0: the first unhealthy one fails the deployment.
     pub progress_deadline: Dur,
     pub auto_revert: bool,
     pub auto_promote: bool,
+    /// Number of canaries; 0: none.
     pub canary: i64,
 }
 
@@ -52,9 +63,12 @@ pub struct UpdateStrategy {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MigrateStrategy {
+    /// Number of allocations that migrate at once.
     pub max_parallel: i64,
     pub health_check: Str,
+    /// Time for which a replacement has to be healthy before the next one migrates.
     pub min_healthy_time: Dur,
+    /// Longest time until a replacement is healthy.
     pub healthy_deadline: Dur,
 }
 
@@ -62,8 +76,10 @@ pub struct MigrateStrategy {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct RestartPolicy {
+    /// Number of restarts in an interval.
     pub attempts: i64,
     pub interval: Dur,
+    /// Pause before a restart; the node adds up to a quarter at random.
     pub delay: Dur,
     pub mode: Str,
     pub render_templates: bool,
@@ -73,10 +89,12 @@ pub struct RestartPolicy {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ReschedulePolicy {
+    /// Number of replacements in an interval; without effect if `unlimited`.
     pub attempts: i64,
     pub interval: Dur,
     pub delay: Dur,
     pub delay_function: Str,
+    /// Bound of a growing delay; 0: none.
     pub max_delay: Dur,
     pub unlimited: bool,
 }
@@ -86,6 +104,7 @@ pub struct ReschedulePolicy {
 #[serde(default, rename_all = "PascalCase")]
 pub struct EphemeralDisk {
     pub sticky: bool,
+    /// In MiB.
     #[serde(rename = "SizeMB")]
     pub size_mb: i64,
     pub migrate: bool,

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{AllocId, Allocation, JobId, NamespaceName, RootKeyId, Secret, Str, Task, Time};
+use crate::{AllocId, Allocation, JobId, NamespaceName, RootKeyId, Secret, Str, Task, UnixSecs};
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -27,10 +27,10 @@ pub struct IdentityClaims {
     /// The task's name.
     #[serde(rename = "nomad_task")]
     pub task: Str,
-    /// Start of validity, in Unix seconds.
-    pub nbf: i64,
-    /// Time of issue, in Unix seconds.
-    pub iat: i64,
+    /// Start of validity.
+    pub nbf: UnixSecs,
+    /// Time of issue.
+    pub iat: UnixSecs,
 }
 
 /// Signature of one task's identity. Signature and allocation together give the token, so the signature is never
@@ -90,7 +90,7 @@ impl Allocation {
     /// created.
     pub fn identity_claims(&self, task: &str) -> IdentityClaims {
         let parent = self.job.as_ref().map(|job| &job.parent_id).filter(|parent| !parent.is_empty());
-        let at = Time::from_nanos(self.create_time).secs();
+        let at = self.create_time.into();
         IdentityClaims {
             namespace: self.namespace.clone(),
             job_id: parent.unwrap_or(&self.job_id).clone(),

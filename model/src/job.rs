@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Affinity, Blob, Constraint, JobId, JobKey, JobStatus, JobType, NamespaceName, NodePoolName, Secret, Spread, Str,
-    TaskGroup, UpdateStrategy,
+    TaskGroup, Time, UpdateStrategy,
 };
 
 /// The stored form of one version of a job.
@@ -66,8 +66,9 @@ pub struct Job {
     pub status_description: Str,
     pub stable: bool,
     pub version: u64,
-    /// Time at which this version was submitted, in Unix nanoseconds.
-    pub submit_time: i64,
+    /// Time at which this version was submitted.
+    #[serde(with = "crate::unix_nanos")]
+    pub submit_time: Time,
     pub create_index: u64,
     pub modify_index: u64,
     pub job_modify_index: u64,

@@ -90,7 +90,7 @@ pub use sources::with_sources;
 pub use status::*;
 pub use task::*;
 pub use task_state::*;
-pub use time::{Dur, Time};
+pub use time::{Dur, Time, UnixSecs, unix_nanos};
 pub use variable::*;
 pub use what_if::*;
 

@@ -13,6 +13,7 @@ pub struct AllocMetric {
     pub nodes_evaluated: i64,
     pub nodes_filtered: i64,
     pub nodes_in_pool: i64,
+    /// Number of ready nodes by datacenter.
     pub nodes_available: Option<FlatMap<Str, i64>>,
     pub class_filtered: Option<FlatMap<Str, i64>>,
     pub constraint_filtered: Option<FlatMap<Str, i64>>,
@@ -23,7 +24,9 @@ pub struct AllocMetric {
     pub resources_exhausted: Option<BTreeMap<Str, Resources>>,
     pub scores: Option<BTreeMap<Str, f64>>,
     pub score_meta_data: Option<Vec<NodeScoreMeta>>,
+    /// Duration of the search.
     pub allocation_time: Dur,
+    /// Number of further allocations of the group that failed in the same way.
     pub coalesced_failures: i64,
 }
 

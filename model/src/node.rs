@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::empty::is_empty;
 use crate::{
     DrainStatus, Dur, Eligibility, NodeId, NodePoolName, NodeReservedResources, NodeResources, NodeStatus, Resources,
-    Secret, Str, Time,
+    Secret, Str, Time, UnixSecs,
 };
 
 /// A node: a machine with its attributes, resources, drivers and status.
@@ -46,8 +46,8 @@ pub struct Node {
     pub scheduling_eligibility: Eligibility,
     pub status: NodeStatus,
     pub status_description: Str,
-    /// Time of the last change of the status, in Unix seconds.
-    pub status_updated_at: i64,
+    /// Time of the last change of the status.
+    pub status_updated_at: UnixSecs,
     pub events: Option<Vec<NodeEvent>>,
     pub drivers: Option<BTreeMap<Str, DriverInfo>>,
     #[serde(rename = "CSIControllerPlugins")]
@@ -109,8 +109,10 @@ pub struct ClientHostNetworkConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DrainStrategy {
+    /// Time after which the remaining allocations are stopped; 0: never, negative: at once.
     pub deadline: Dur,
     pub ignore_system_jobs: bool,
+    /// Time at which the deadline passes; `None`: never.
     pub force_deadline: Option<Time>,
     pub started_at: Option<Time>,
 }
@@ -172,6 +174,7 @@ pub struct CsiControllerInfo {
 pub struct CsiNodeInfo {
     #[serde(rename = "ID")]
     pub id: Str,
+    /// Most volumes that the node may publish; 0: unbounded.
     pub max_volumes: i64,
     pub accessible_topology: Option<CsiTopology>,
     pub requires_node_stage_volume: bool,

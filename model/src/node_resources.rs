@@ -24,8 +24,10 @@ pub struct NodeResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeCpuResources {
+    /// In MHz, of all cores together.
     pub cpu_shares: i64,
     pub total_cpu_cores: u64,
+    /// Numbers of the cores that tasks may reserve.
     pub reservable_cpu_cores: Option<Vec<u64>>,
 }
 
@@ -33,6 +35,7 @@ pub struct NodeCpuResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeMemoryResources {
+    /// In MiB.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: i64,
 }
@@ -41,6 +44,7 @@ pub struct NodeMemoryResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeDiskResources {
+    /// In MiB.
     #[serde(rename = "DiskMB")]
     pub disk_mb: i64,
 }
@@ -94,6 +98,7 @@ pub struct NodeNetworkResource {
     pub mode: Str,
     pub device: Str,
     pub mac_address: Str,
+    /// In MBit/s.
     pub speed: i64,
     pub addresses: Option<Vec<NodeNetworkAddress>>,
 }
@@ -123,6 +128,7 @@ pub struct NodeReservedResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedCpuResources {
+    /// In MHz.
     pub cpu_shares: i64,
     pub reserved_cpu_cores: Option<Vec<u64>>,
 }
@@ -131,6 +137,7 @@ pub struct NodeReservedCpuResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedMemoryResources {
+    /// In MiB.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: i64,
 }
@@ -139,6 +146,7 @@ pub struct NodeReservedMemoryResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeReservedDiskResources {
+    /// In MiB.
     #[serde(rename = "DiskMB")]
     pub disk_mb: i64,
 }

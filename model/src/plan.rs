@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AllocClientStatus, AllocId, AllocState, Allocation, Deployment, DeploymentId, DeploymentStatus, EvalId, Job,
-    NodeId, Str,
+    NodeId, Str, Time,
 };
 
 /// Changes that a scheduler proposes, computed on a view at `snapshot_index`. The bytes are what servers of one cluster
@@ -99,8 +99,9 @@ pub struct StopAlloc {
     pub followup_eval_id: Option<EvalId>,
     /// State to append to the allocation's history.
     pub append_state: Option<AllocState>,
-    /// Time of the change in Unix nanoseconds.
-    pub modify_time: i64,
+    /// Time of the change. 0 keeps the row's.
+    #[serde(with = "crate::unix_nanos")]
+    pub modify_time: Time,
 }
 
 /// Preempts one allocation in favour of another.
@@ -111,8 +112,9 @@ pub struct PreemptAlloc {
     pub id: AllocId,
     /// The allocation that takes the place.
     pub preempted_by: AllocId,
-    /// Time of the change in Unix nanoseconds.
-    pub modify_time: i64,
+    /// Time of the change. 0 keeps the row's.
+    #[serde(with = "crate::unix_nanos")]
+    pub modify_time: Time,
 }
 
 /// Sets the status of a deployment.

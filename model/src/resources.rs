@@ -11,15 +11,21 @@ use crate::{Affinity, Constraint, Str, TaskLifecycleConfig};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Resources {
+    /// CPU shares in MHz; derived from `cores` if these are given.
     #[serde(rename = "CPU")]
     pub cpu: i64,
+    /// Number of reserved cores; 0: none.
     pub cores: i64,
+    /// In MiB.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: i64,
+    /// Limit with memory oversubscription, in MiB; 0: `memory_mb`.
     #[serde(rename = "MemoryMaxMB")]
     pub memory_max_mb: i64,
+    /// In MiB; unused, the disk belongs to the group.
     #[serde(rename = "DiskMB")]
     pub disk_mb: i64,
+    /// Unused.
     #[serde(rename = "IOPS")]
     pub iops: i64,
     pub networks: Option<Vec<NetworkResource>>,
@@ -48,6 +54,7 @@ pub struct NetworkResource {
     pub ip: Str,
     #[serde(skip_serializing_if = "is_empty")]
     pub hostname: Str,
+    /// Unused: bandwidth is not scheduled.
     #[serde(rename = "MBits")]
     pub mbits: i64,
     #[serde(rename = "DNS")]
@@ -70,7 +77,9 @@ pub struct DnsConfig {
 #[serde(default, rename_all = "PascalCase")]
 pub struct Port {
     pub label: Str,
+    /// Number of a static port, or of the granted one; 0: not chosen yet.
     pub value: i64,
+    /// Port inside the network namespace; 0: the same number, -1: the same as the dynamic port.
     pub to: i64,
     pub host_network: Str,
 }
@@ -98,7 +107,9 @@ pub struct AllocatedTaskResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedCpuResources {
+    /// In MHz.
     pub cpu_shares: i64,
+    /// Numbers of the cores.
     pub reserved_cores: Option<Vec<u64>>,
 }
 
@@ -106,8 +117,10 @@ pub struct AllocatedCpuResources {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedMemoryResources {
+    /// In MiB.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: i64,
+    /// In MiB; 0: `memory_mb`.
     #[serde(rename = "MemoryMaxMB")]
     pub memory_max_mb: i64,
 }
@@ -129,6 +142,7 @@ pub struct AllocatedDeviceResource {
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedSharedResources {
     pub networks: Option<Vec<NetworkResource>>,
+    /// In MiB.
     #[serde(rename = "DiskMB")]
     pub disk_mb: i64,
     pub ports: Option<Vec<AllocatedPortMapping>>,
@@ -139,7 +153,9 @@ pub struct AllocatedSharedResources {
 #[serde(default, rename_all = "PascalCase")]
 pub struct AllocatedPortMapping {
     pub label: Str,
+    /// Port of the node.
     pub value: i64,
+    /// Port inside the network namespace.
     pub to: i64,
     #[serde(rename = "HostIP")]
     pub host_ip: Str,

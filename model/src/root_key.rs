@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{RootKeyId, RootKeyState, Sealed, Str};
+use crate::{RootKeyId, RootKeyState, Sealed, Str, Time};
 
 /// The only algorithm of root keys.
 pub const ROOT_KEY_ALGORITHM: &str = "aes256-gcm";
@@ -15,8 +15,8 @@ pub struct RootKeyMeta {
     #[serde(rename = "KeyID")]
     pub key_id: RootKeyId,
     pub algorithm: Str,
-    /// Time of creation, in Unix nanoseconds.
-    pub create_time: i64,
+    #[serde(with = "crate::unix_nanos")]
+    pub create_time: Time,
     pub create_index: u64,
     pub modify_index: u64,
     pub state: RootKeyState,

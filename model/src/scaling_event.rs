@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{EvalId, JobId, JobKey, NamespaceName, Str};
+use crate::{EvalId, JobId, JobKey, NamespaceName, Str, Time};
 
 /// Number of events kept per group; the oldest ones are dropped.
 pub const SCALING_EVENTS_MAX: usize = 20;
@@ -15,8 +15,9 @@ pub const SCALING_EVENTS_MAX: usize = 20;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ScalingEvent {
-    /// Time of the event, in Unix nanoseconds.
-    pub time: i64,
+    #[serde(with = "crate::unix_nanos")]
+    pub time: Time,
+    /// New count; `None` for a message alone.
     pub count: Option<i64>,
     pub previous_count: i64,
     pub message: Str,

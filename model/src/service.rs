@@ -57,7 +57,9 @@ pub struct ServiceCheck {
     #[serde(rename = "GRPCUseTLS")]
     pub grpc_use_tls: bool,
     pub task_name: Str,
+    /// Number of successes in a row before the check passes.
     pub success_before_passing: i64,
+    /// Number of failures in a row before the check is critical.
     pub failures_before_critical: i64,
     pub body: Str,
     pub on_update: Str,
@@ -67,7 +69,9 @@ pub struct ServiceCheck {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct CheckRestart {
+    /// Number of failures in a row that restart the task; 0: never.
     pub limit: i64,
+    /// Time after a start in which failures do not count.
     pub grace: Dur,
     pub ignore_warnings: bool,
 }

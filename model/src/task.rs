@@ -26,10 +26,12 @@ pub struct Task {
     pub dispatch_payload: Option<DispatchPayloadConfig>,
     pub lifecycle: Option<TaskLifecycleConfig>,
     pub meta: Option<BTreeMap<Str, Str>>,
+    /// Time between the kill signal and the forced end.
     pub kill_timeout: Dur,
     pub log_config: Option<LogConfig>,
     pub artifacts: Option<Vec<TaskArtifact>>,
     pub leader: bool,
+    /// Time between the deregistration of services and the kill signal.
     pub shutdown_delay: Dur,
     pub volume_mounts: Option<Vec<VolumeMount>>,
     pub scaling_policies: Option<Vec<ScalingPolicy>>,
@@ -45,6 +47,7 @@ pub struct Task {
 #[serde(default, rename_all = "PascalCase")]
 pub struct LogConfig {
     pub max_files: i64,
+    /// In MiB.
     #[serde(rename = "MaxFileSizeMB")]
     pub max_file_size_mb: i64,
     pub disabled: bool,
@@ -71,13 +74,17 @@ pub struct Template {
     pub change_mode: Str,
     pub change_signal: Str,
     pub change_script: Option<ChangeScript>,
+    /// Longest random wait before tasks are told of a change.
     pub splay: Dur,
     pub perms: Str,
+    /// Owner of the file; `None`: the agent.
     pub uid: Option<i64>,
+    /// Group of the file; `None`: that of the agent.
     pub gid: Option<i64>,
     pub left_delim: Str,
     pub right_delim: Str,
     pub envvars: bool,
+    /// Unused.
     pub vault_grace: Dur,
     pub wait: Option<WaitConfig>,
     pub err_missing_key: bool,
@@ -89,6 +96,7 @@ pub struct Template {
 pub struct ChangeScript {
     pub command: Str,
     pub args: Option<Vec<Str>>,
+    /// Longest run of the script.
     pub timeout: Dur,
     pub fail_on_error: bool,
 }
@@ -181,5 +189,6 @@ pub struct TaskCsiPluginConfig {
     pub kind: Str,
     pub mount_dir: Str,
     pub stage_publish_base_dir: Str,
+    /// Time after the start within which the plugin has to answer.
     pub health_timeout: Dur,
 }

@@ -28,8 +28,8 @@ pub struct TaskState {
 pub struct TaskEvent {
     #[serde(rename = "Type")]
     pub kind: Str,
-    /// Time of the event, in Unix nanoseconds.
-    pub time: i64,
+    #[serde(with = "crate::unix_nanos")]
+    pub time: Time,
     pub message: Str,
     pub display_message: Str,
     pub details: Option<BTreeMap<Str, Str>>,
@@ -39,13 +39,15 @@ pub struct TaskEvent {
     pub driver_error: Str,
     pub exit_code: i64,
     pub signal: i64,
+    /// Time that the task had between its signal and its forced end.
     pub kill_timeout: Dur,
     pub kill_error: Str,
     pub kill_reason: Str,
-    /// Delay before the task restarts, in nanoseconds. Only events of a restart have one.
-    pub start_delay: i64,
+    /// Delay before the task restarts. Only events of a restart have one.
+    pub start_delay: Dur,
     pub download_error: Str,
     pub validation_error: Str,
+    /// In bytes.
     pub disk_limit: i64,
     pub failed_sibling: Str,
     pub vault_error: Str,

@@ -54,6 +54,43 @@ impl Time {
     }
 }
 
+/// `#[serde(with)]` module of a [`Time`] whose JSON is an integer of Unix nanoseconds, as that of the log is. Where a
+/// row has no time it is 0.
+pub mod unix_nanos {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Time;
+
+    /// Writes the nanoseconds.
+    pub fn serialize<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_i64(time.0)
+    }
+
+    /// Reads the nanoseconds.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
+        i64::deserialize(d).map(Time)
+    }
+}
+
+/// A point in time in whole seconds since 1970-01-01 UTC, for rows and tokens that count seconds: an integer in every
+/// encoding. Its fraction is cut off when it is made, so that a row in memory equals the row that is read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnixSecs(pub i64);
+
+impl UnixSecs {
+    /// The beginning of the second.
+    pub const fn time(self) -> Time {
+        Time::from_secs(self.0)
+    }
+}
+
+impl From<Time> for UnixSecs {
+    fn from(time: Time) -> Self {
+        Self(time.secs())
+    }
+}
+
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at: DateTime<Utc> = DateTime::from_timestamp_nanos(self.0);

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NamespaceName, RootKeyId, Sealed, Str};
+use crate::{NamespaceName, RootKeyId, Sealed, Str, Time};
 
 /// Metadata of a variable: the fields that are readable without decryption.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -12,11 +12,13 @@ pub struct VariableMetadata {
     pub namespace: NamespaceName,
     pub path: Str,
     pub create_index: u64,
-    /// Time of the first write, in Unix nanoseconds.
-    pub create_time: i64,
+    /// Time of the first write.
+    #[serde(with = "crate::unix_nanos")]
+    pub create_time: Time,
     pub modify_index: u64,
-    /// Time of the last write, in Unix nanoseconds.
-    pub modify_time: i64,
+    /// Time of the last write.
+    #[serde(with = "crate::unix_nanos")]
+    pub modify_time: Time,
 }
 
 /// A variable's items, encrypted.

@@ -93,7 +93,9 @@ pub struct BlockedGroup {
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeOutcome {
     pub name: Str,
+    /// Number of allocations that would come.
     pub comes: u64,
+    /// Number of allocations that would leave.
     pub leaves: u64,
 }
 

@@ -45,7 +45,7 @@ fn job() -> Job {
         payload: Some(Blob(vec![0, 255, 10])),
         task_groups: Some(vec![group]),
         version: u64::MAX,
-        submit_time: i64::MAX,
+        submit_time: Time::from_nanos(i64::MAX),
         ..Default::default()
     }
 }
@@ -74,7 +74,7 @@ fn alloc_survives_json_and_msgpack() {
             ..Default::default()
         }]),
         deployment_status: Some(Arc::new(AllocDeploymentStatus { healthy: Some(false), ..Default::default() })),
-        modify_time: 7,
+        modify_time: Time::from_nanos(7),
         ..Default::default()
     };
     survives(&alloc);
@@ -174,7 +174,7 @@ fn identity_claims_have_a_fixed_order_and_name_the_parent_of_a_child_job() {
         id: "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".parse().unwrap(),
         namespace: "default".into(),
         job_id: "example".into(),
-        create_time: 1_700_000_000_999_999_999,
+        create_time: Time::from_nanos(1_700_000_000_999_999_999),
         ..Default::default()
     };
     let key = "11111111-2222-3333-4444-555555555555".parse().unwrap();

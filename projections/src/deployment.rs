@@ -8,7 +8,7 @@ use std::sync::Arc;
 use songline_commands::{DeleteDeployments, SetDeploymentAllocHealth, UpdateDeploymentStatus};
 use songline_model::{
     AllocDeploymentStatus, AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus,
-    DeploymentStatusUpdate, Dur, Evaluation, Job, JobKey, Time,
+    DeploymentStatusUpdate, Dur, Evaluation, Job, JobKey,
 };
 
 use crate::prefix::IdPrefix;
@@ -131,7 +131,7 @@ pub(crate) fn set_alloc_health(tx: &mut Tx<'_>, cmd: &SetDeploymentAllocHealth) 
     let verdicts = cmd.healthy.iter().map(|id| (*id, true)).chain(cmd.unhealthy.iter().map(|id| (*id, false)));
     for (id, healthy) in verdicts {
         let stored = part_of(tx, id, cmd.deployment_id)?;
-        alloc::set_health(tx, &stored, healthy, Time::from_nanos(cmd.timestamp))?;
+        alloc::set_health(tx, &stored, healthy, cmd.timestamp)?;
     }
     if let Some(update) = &cmd.update {
         set_status(tx, update)?;
@@ -214,7 +214,7 @@ fn count_step(group: &mut DeploymentState, alloc: &Allocation, step: &Step) {
         return;
     }
     if step.placed != 0 && group.require_progress_by.is_none() {
-        group.require_progress_by = Some(Time::from_nanos(alloc.modify_time).plus(group.progress_deadline));
+        group.require_progress_by = Some(alloc.modify_time.plus(group.progress_deadline));
     } else if step.healthy != 0
         && let Some(at) = alloc.deployment_status.as_ref().and_then(|status| status.timestamp)
     {

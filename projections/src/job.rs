@@ -11,7 +11,7 @@ use std::sync::Arc;
 use songline_commands::{DeregisterJob, DeregisterJobs, RegisterJob, SetJobStability};
 use songline_model::{
     DEFAULT_NODE_POOL, Deployment, DeploymentStatus, DesiredTransition, Evaluation, Job, JobId, JobKey, JobSubmission,
-    JobType, NamespaceName,
+    JobType, NamespaceName, Time,
 };
 
 use crate::rejected::Rejected;
@@ -242,7 +242,7 @@ fn stop_or_purge(
     tx: &mut Tx<'_>,
     key: &JobKey,
     purge_row: bool,
-    submit_time: i64,
+    submit_time: Time,
     versions_max: u64,
 ) -> Result<(), Rejected> {
     let stored = tx.job_by_key(key).cloned().ok_or_else(|| gone(key, purge_row))?;
@@ -252,7 +252,7 @@ fn stop_or_purge(
     }
     let mut job = Job::clone(&stored);
     job.stop = true;
-    if submit_time != 0 {
+    if submit_time != Time::default() {
         job.submit_time = submit_time;
     }
     upsert(tx, job, &Upsert { submission: None, versions_max }).map(|_| ())

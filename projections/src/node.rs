@@ -14,7 +14,7 @@ use songline_commands::{
 };
 use songline_model::{
     ALL_NODE_POOL, DEFAULT_NODE_POOL, DrainMetadata, DrainStatus, DrainStrategy, Eligibility, Node, NodeEvent, NodeId,
-    NodePool, NodePoolName, NodeStatus, Str, Time,
+    NodePool, NodePoolName, NodeStatus, Str, Time, UnixSecs,
 };
 
 use crate::csi;
@@ -121,7 +121,7 @@ pub(crate) fn register(tx: &mut Tx<'_>, cmd: &RegisterNode) -> Result<(), Reject
             node.events = Some(vec![NodeEvent {
                 message: "Node registered".into(),
                 subsystem: "Cluster".into(),
-                timestamp: Some(Time::from_secs(node.status_updated_at)),
+                timestamp: Some(node.status_updated_at.time()),
                 ..NodeEvent::default()
             }]);
             node.create_index = tx.index();
@@ -235,7 +235,7 @@ pub(crate) fn refuse_work(tx: &mut Tx<'_>, id: NodeId, at: Time) -> Result<(), R
         timestamp: Some(at),
         ..NodeEvent::default()
     };
-    let mut node = changed(tx, id, at.secs(), Some(&event))?;
+    let mut node = changed(tx, id, at.into(), Some(&event))?;
     node.scheduling_eligibility = Eligibility::Ineligible;
     tx.put::<tables::Nodes>(node);
     Ok(())
@@ -251,7 +251,7 @@ pub(crate) fn told_of_allocs(tx: &mut Tx<'_>, id: NodeId) {
 }
 
 /// A copy of the stored row with the fields that every change of status, drain or eligibility sets.
-fn changed(tx: &Tx<'_>, id: NodeId, updated_at: i64, event: Option<&NodeEvent>) -> Result<Node, Rejected> {
+fn changed(tx: &Tx<'_>, id: NodeId, updated_at: UnixSecs, event: Option<&NodeEvent>) -> Result<Node, Rejected> {
     let mut node = Node::clone(tx.node(id).ok_or(Rejected::NodeNotFound(id))?);
     node.status_updated_at = updated_at;
     node.modify_index = tx.index();
@@ -281,10 +281,10 @@ fn set_drain(
     strategy: Option<&DrainStrategy>,
     ended: &DrainEnd,
     note: DrainMetadata,
-    updated_at: i64,
+    updated_at: UnixSecs,
 ) {
     let before = node.drain_strategy.take();
-    let now = Some(Time::from_secs(updated_at));
+    let now = Some(updated_at.time());
     if before.is_some() || strategy.is_some() {
         let fresh = || DrainMetadata { started_at: now, meta: note.meta.clone(), ..DrainMetadata::default() };
         let mut last = match (&before, node.last_drain.take()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use songline_commands::{CheckDigest, SetClusterMetadata, SetSchedulerConfig};
 use songline_migrations::SCHEMA;
-use songline_model::{SchedulerConfiguration, Str};
+use songline_model::{SchedulerConfiguration, Str, Time};
 
 use crate::Outcome;
 use crate::digest::Digest;
@@ -21,8 +21,9 @@ pub struct ClusterMetadata {
     /// The id, a UUID.
     #[serde(rename = "ClusterID")]
     pub cluster_id: Str,
-    /// Time of creation in Unix nanoseconds.
-    pub create_time: i64,
+    /// Time of creation.
+    #[serde(with = "songline_model::unix_nanos")]
+    pub create_time: Time,
 }
 
 impl Rules<(), SchedulerConfiguration> for tables::SchedulerConfig {

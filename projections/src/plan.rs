@@ -19,7 +19,7 @@ use crate::{alloc, deployment, eval, node, quota};
 
 pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
     for id in &cmd.ineligible_nodes {
-        node::refuse_work(tx, *id, Time::from_nanos(cmd.updated_at))?;
+        node::refuse_work(tx, *id, cmd.updated_at)?;
     }
     if let Some(row) = &cmd.deployment {
         deployment::upsert(tx, row.clone())?;
@@ -92,7 +92,7 @@ fn stop_alloc(tx: &mut Tx<'_>, stop: &StopAlloc) -> Result<JobKey, Rejected> {
     if let Some(state) = stop.append_state.as_ref().filter(|state| !state.value.is_empty()) {
         row.alloc_states.get_or_insert_default().push(state.clone());
     }
-    if stop.modify_time != 0 {
+    if stop.modify_time != Time::default() {
         row.modify_time = stop.modify_time;
     }
     rewrite(tx, row, &stored)
@@ -104,7 +104,7 @@ fn preempt_alloc(tx: &mut Tx<'_>, preempt: &PreemptAlloc) -> Result<JobKey, Reje
     row.desired_status = AllocDesiredStatus::Evict;
     row.desired_description = format!("Preempted by alloc ID {}", preempt.preempted_by).into();
     row.preempted_by_allocation = Some(preempt.preempted_by);
-    if preempt.modify_time != 0 {
+    if preempt.modify_time != Time::default() {
         row.modify_time = preempt.modify_time;
     }
     rewrite(tx, row, &stored)

@@ -270,7 +270,7 @@ fn command(words: &Words<'_>) -> Command {
             deployment_id: DeploymentId::from_bytes(id(what)),
             healthy: words.list("healthy").map(|name| AllocId::from_bytes(id(name))).collect(),
             unhealthy: words.list("unhealthy").map(|name| AllocId::from_bytes(id(name))).collect(),
-            timestamp: 100_000_000_000,
+            timestamp: Time::from_secs(100),
             update: words.has("failed").then(|| deployment_update(what, "failed")),
             ..SetDeploymentAllocHealth::default()
         }
@@ -310,7 +310,9 @@ fn command(words: &Words<'_>) -> Command {
             cas: words.number("cas"),
         }
         .into(),
-        ("cluster", name_of) => SetClusterMetadata { cluster_id: name_of.into(), create_time: 1 }.into(),
+        ("cluster", name_of) => {
+            SetClusterMetadata { cluster_id: name_of.into(), create_time: Time::from_nanos(1) }.into()
+        }
         ("reconcile", _) => ReconcileSummaries {
             queued: words.named.iter().map(|(job, groups)| (job_key(job), queued(groups))).collect(),
         }
@@ -324,7 +326,7 @@ fn command(words: &Words<'_>) -> Command {
 
 fn node_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
     let node_id = NodeId::from_bytes(id(what));
-    let updated_at = words.number("at").unwrap_or(7).cast_signed();
+    let updated_at = UnixSecs(words.number("at").unwrap_or(7).cast_signed());
     let event = words.get("event").map(|message| NodeEvent { message: message.into(), ..NodeEvent::default() });
     match verb {
         "register" => RegisterNode {
@@ -440,7 +442,7 @@ fn job_command(words: &Words<'_>, verb: &str, what: &str) -> Command {
             job: key,
             purge: verb == "purge",
             no_shutdown_delay: words.has("no-shutdown-delay"),
-            submit_time: 0,
+            submit_time: Time::default(),
             eval,
             versions_max,
         }
@@ -474,7 +476,7 @@ fn eval(words: &Words<'_>) -> Evaluation {
         queued_allocations: words.get("queued").map(|text| Arc::new(queued(text))),
         failed_tg_allocs: words.has("unplaced").then(|| Arc::new([(Str::new("g"), AllocMetric::default())].into())),
         leader_acl: Secret::new("token"),
-        modify_time: 5,
+        modify_time: Time::from_nanos(5),
         ..Evaluation::default()
     }
 }

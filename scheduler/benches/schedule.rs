@@ -97,7 +97,7 @@ fn cluster(placed: u32) -> State {
             let plan = schedule(&state, &eval(number), 1, NOW).plan;
             let updated: Vec<_> = plan.node_allocation.into_values().flatten().collect();
             assert_eq!(updated.len() as i64, COUNT);
-            commit(&mut state, ApplyPlan { job: plan.job, updated, updated_at: NOW.nanos(), ..ApplyPlan::default() });
+            commit(&mut state, ApplyPlan { job: plan.job, updated, updated_at: NOW, ..ApplyPlan::default() });
         }
     }
     state

@@ -133,8 +133,8 @@ pub fn command(
             triggered_by: EvalTrigger::Preemption,
             job_id: job.id.clone(),
             status: EvalStatus::Pending,
-            create_time: now.nanos(),
-            modify_time: now.nanos(),
+            create_time: now,
+            modify_time: now,
             ..Evaluation::default()
         })
         .collect();
@@ -148,16 +148,16 @@ pub fn command(
         eval_id: plan.eval_id,
         preemption_evals,
         ineligible_nodes: result.ineligible_nodes.clone(),
-        updated_at: now.nanos(),
+        updated_at: now,
     }
 }
 
 fn stamped(alloc: &Arc<Allocation>, plan: &Plan, now: Time, sign: &mut impl FnMut(&mut Allocation)) -> Arc<Allocation> {
     let mut row = (**alloc).clone();
-    if row.create_time == 0 {
-        row.create_time = now.nanos();
+    if row.create_time == Time::default() {
+        row.create_time = now;
     }
-    row.modify_time = now.nanos();
+    row.modify_time = now;
     if row.job.is_none() {
         row.job.clone_from(&plan.job);
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, AllocMetric, DeploymentId, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, Plan,
+    AllocId, AllocMetric, DeploymentId, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, Plan,
     PlanResult, Str, Time,
 };
 use songline_projections::State;
@@ -364,5 +364,6 @@ fn accepts(eval: &Evaluation, per_node: bool) -> bool {
 }
 
 fn touch(eval: &mut Evaluation, now: Time) {
-    eval.modify_time = if now.nanos() <= eval.create_time { eval.create_time + 1 } else { now.nanos() };
+    // Later than the creation even when both have one time.
+    eval.modify_time = now.max(eval.create_time.plus(Dur(1)));
 }

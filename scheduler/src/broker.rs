@@ -411,7 +411,7 @@ pub fn give_up(
         status: EvalStatus::Failed,
         status_description: limit_reached(panicked).into(),
         next_eval: Some(follow_up),
-        modify_time: now.nanos(),
+        modify_time: now,
         ..eval.clone()
     };
     let next = Evaluation {
@@ -425,8 +425,8 @@ pub fn give_up(
         status: EvalStatus::Pending,
         wait_until: Some(now.plus(wait)),
         previous_eval: Some(eval.id),
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     };
     [failed, next]

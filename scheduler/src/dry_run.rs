@@ -46,8 +46,8 @@ pub fn dry_run(view: &State, job: Job, seed: u64, now: Time) -> DryRun {
         job_modify_index: changed_index,
         status: EvalStatus::Pending,
         annotate_plan: true,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     };
     let mut scheduler = Scheduler::new(eval, seed).with_job(job);

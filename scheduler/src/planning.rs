@@ -54,7 +54,7 @@ pub(crate) fn write(plan: &mut Plan, mut alloc: Allocation, now: Time) {
     if of_plan {
         alloc.job = None;
     }
-    alloc.modify_time = now.nanos();
+    alloc.modify_time = now;
     plan.node_allocation.entry(alloc.node_id.unwrap_or_default()).or_default().push(Arc::new(alloc));
 }
 
@@ -64,8 +64,7 @@ pub(crate) fn preempt(plan: &mut Plan, alloc: &mut Allocation, victims: &[Arc<Al
         return;
     }
     alloc.preempted_allocations = Some(victims.iter().map(|victim| victim.id).collect());
-    let row =
-        |victim: &Arc<Allocation>| PreemptAlloc { id: victim.id, preempted_by: alloc.id, modify_time: now.nanos() };
+    let row = |victim: &Arc<Allocation>| PreemptAlloc { id: victim.id, preempted_by: alloc.id, modify_time: now };
     plan.node_preemptions.entry(alloc.node_id.unwrap_or_default()).or_default().extend(victims.iter().map(row));
     let desired = plan.annotations.as_mut().map(|annotations| &mut annotations.desired_tg_updates);
     if let Some(desired) = desired.and_then(|groups| groups.get_mut(&alloc.task_group)) {
@@ -119,8 +118,8 @@ pub(crate) fn new_alloc(new: New<'_>, job: &Job, eval: &Evaluation, selected: Se
         desired_status: AllocDesiredStatus::Run,
         client_status: AllocClientStatus::Pending,
         previous_allocation: new.previous.map(|previous| previous.id),
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Allocation::default()
     }
 }

@@ -125,7 +125,7 @@ impl Stop {
                 .client_status
                 .filter(|status| is_said_by_servers(*status))
                 .map(|status| state_of(status, now)),
-            modify_time: now.nanos(),
+            modify_time: now,
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn policy(alloc: &Allocation) -> Option<&ReschedulePolicy> {
 pub fn fail_time(alloc: &Allocation) -> Option<Time> {
     let finished =
         alloc.task_states.iter().flat_map(|states| states.values()).filter_map(|state| state.finished_at).max();
-    finished.or((alloc.modify_time > 0).then(|| Time::from_nanos(alloc.modify_time)))
+    finished.or((alloc.modify_time > Time::default()).then_some(alloc.modify_time))
 }
 
 /// Time at which a failed allocation is to be replaced; `None`: never.
@@ -45,7 +45,7 @@ pub fn may_reschedule(alloc: &Allocation, since: Time) -> bool {
 
 /// Number of attempts in the interval before `since`, and the number that the policy allows in it.
 pub fn attempts(alloc: &Allocation, policy: &ReschedulePolicy, since: Time) -> (u64, i64) {
-    let within = |event: &&RescheduleEvent| since.nanos().saturating_sub(event.reschedule_time) < policy.interval.0;
+    let within = |event: &&RescheduleEvent| since.since(event.reschedule_time) < policy.interval;
     (events(alloc).iter().filter(within).count() as u64, policy.attempts)
 }
 
@@ -86,7 +86,7 @@ pub fn next_delay(alloc: &Allocation, policy: &ReschedulePolicy) -> Dur {
         return grown;
     }
     // The allocation ran longer than `max_delay` since the last attempt: a new failure, so the delay starts anew.
-    let ran = fail_time(alloc).map(|ended| ended.since(Time::from_nanos(last.reschedule_time)));
+    let ran = fail_time(alloc).map(|ended| ended.since(last.reschedule_time));
     if ran.is_some_and(|ran| ran > policy.max_delay) { policy.delay } else { policy.max_delay }
 }
 
@@ -94,15 +94,13 @@ pub fn next_delay(alloc: &Allocation, policy: &ReschedulePolicy) -> Dur {
 pub fn next_tracker(alloc: &Allocation, policy: Option<&ReschedulePolicy>, now: Time) -> RescheduleTracker {
     let events = events(alloc);
     let mut kept: Vec<RescheduleEvent> = match policy {
-        Some(policy) if policy.attempts > 0 => events
-            .iter()
-            .filter(|event| now.nanos().saturating_sub(event.reschedule_time) < policy.interval.0)
-            .cloned()
-            .collect(),
+        Some(policy) if policy.attempts > 0 => {
+            events.iter().filter(|event| now.since(event.reschedule_time) < policy.interval).cloned().collect()
+        }
         Some(_) | None => events[events.len().saturating_sub(UNLIMITED_EVENTS_MAX)..].to_vec(),
     };
     kept.push(RescheduleEvent {
-        reschedule_time: now.nanos(),
+        reschedule_time: now,
         prev_alloc_id: alloc.id,
         prev_node_id: alloc.node_id.unwrap_or_default(),
         delay: policy.map_or(Dur(0), |policy| next_delay(alloc, policy)),

@@ -198,8 +198,8 @@ impl Attempt<'_> {
             status: EvalStatus::Pending,
             wait: job.update.stagger,
             previous_eval: Some(self.eval.id),
-            create_time: self.now.nanos(),
-            modify_time: self.now.nanos(),
+            create_time: self.now,
+            modify_time: self.now,
             ..Evaluation::default()
         }
     }

@@ -23,7 +23,7 @@ use songline_commands::UpsertRootKey;
 use songline_log::Disk;
 use songline_model::{
     Allocation, IdentityClaims, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str,
-    TaskIdentity, VariableData, WrappedKey,
+    TaskIdentity, Time, VariableData, WrappedKey,
 };
 use songline_projections::{Change, State};
 use songline_rpc::world::World;
@@ -97,7 +97,7 @@ impl Keyring {
     }
 
     /// Generates a root key that is to become active.
-    fn fresh_key(&self, view: &State, create_time: i64, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
+    fn fresh_key(&self, view: &State, create_time: Time, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
         let kek = self.kek_for_new_keys(view)?;
         let key_id = RootKeyId::from(self.world.uuid());
         let material = material::random(&*self.world)?;
@@ -195,7 +195,7 @@ impl ApiKeyring for Core {
     }
 
     fn fresh_key(&self, rekey: bool) -> Result<UpsertRootKey, KeyringError> {
-        self.keyring.fresh_key(&self.view(), self.now().nanos(), rekey)
+        self.keyring.fresh_key(&self.view(), self.now(), rekey)
     }
 
     fn public_key(&self, key: RootKeyId) -> Result<[u8; 32], KeyringError> {
@@ -206,7 +206,7 @@ impl ApiKeyring for Core {
 
     fn verify_identity(&self, token: &str) -> Result<IdentityClaims, KeyringError> {
         let view = self.view();
-        material::verify(token, self.now().secs(), |key| {
+        material::verify(token, self.now(), |key| {
             let row = view.root_key(key).ok_or(KeyringError::NoSuchKey(key))?;
             self.keyring.material(row)
         })

@@ -67,7 +67,7 @@ pub(crate) async fn establish(core: &Arc<Core>, term: &LeadershipTerm) -> Result
     }
     if view.cluster_metadata().is_none() {
         let cluster_id = core.world().uuid().to_string().into();
-        let command = SetClusterMetadata { cluster_id, create_time: core.now().nanos() };
+        let command = SetClusterMetadata { cluster_id, create_time: core.now() };
         core.write_under(term, proposal(command)).await?;
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use songline_commands::{Actor, ClientAlloc};
-use songline_model::NodeId;
+use songline_model::{NodeId, Time};
 use songline_rpc::{AllocReport, RpcError};
 use songline_scheduler::leader::reports;
 use tokio::sync::{mpsc, oneshot};
@@ -93,7 +93,7 @@ fn reports(batch: &mut [Waiting]) -> impl Iterator<Item = ClientAlloc> {
             task_states: report.task_states.or_else(|| Some(Arc::default())),
             deployment_status: report.deployment_status,
             network_status: report.network_status,
-            modify_time: 0,
+            modify_time: Time::default(),
         })
     })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocId, AllocatedResources, Allocation,
-    DesiredTransition, EvalId, FlatMap, NodeId, RescheduleTracker, Resources, Str, TaskState,
+    DesiredTransition, EvalId, FlatMap, NodeId, RescheduleTracker, Resources, Str, TaskState, Time,
 };
 
 use crate::display;
@@ -136,8 +136,10 @@ pub struct AllocStub<'a> {
     preempted_by_allocation: AllocId,
     create_index: u64,
     modify_index: u64,
-    create_time: i64,
-    modify_time: i64,
+    #[serde(with = "songline_model::unix_nanos")]
+    create_time: Time,
+    #[serde(with = "songline_model::unix_nanos")]
+    modify_time: Time,
 }
 
 /// Optional fields of a list of allocations.

@@ -1,6 +1,6 @@
 //! Readable texts for task events that have none.
 
-use songline_model::{Dur, FlatMap, Str, TaskEvent, TaskState};
+use songline_model::{FlatMap, Str, TaskEvent, TaskState};
 
 /// The states with texts in all their events; `None` when no text is missing.
 pub fn filled(states: Option<&FlatMap<Str, TaskState>>) -> Option<FlatMap<Str, TaskState>> {
@@ -73,7 +73,7 @@ fn terminated(event: &TaskEvent) -> Str {
 }
 
 fn restarting(event: &TaskEvent) -> Str {
-    let when = format!("Task restarting in {}", Dur(event.start_delay));
+    let when = format!("Task restarting in {}", event.start_delay);
     match event.restart_reason.as_str() {
         "" | "Restart within policy" => when.into(),
         reason => format!("{reason} - {when}").into(),

@@ -44,8 +44,10 @@ pub struct EvalStub<'a> {
     blocked_eval: EvalId,
     create_index: u64,
     modify_index: u64,
-    create_time: i64,
-    modify_time: i64,
+    #[serde(with = "songline_model::unix_nanos")]
+    create_time: Time,
+    #[serde(with = "songline_model::unix_nanos")]
+    modify_time: Time,
 }
 
 impl<'a> EvalStub<'a> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{Blob, Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, ScalingEvent, Str};
+use songline_model::{Blob, Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, ScalingEvent, Str, Time};
 
 use crate::responses::QueryMeta;
 
@@ -34,7 +34,8 @@ pub struct JobStub<'a> {
     create_index: u64,
     modify_index: u64,
     job_modify_index: u64,
-    submit_time: i64,
+    #[serde(with = "songline_model::unix_nanos")]
+    submit_time: Time,
     #[serde(skip_serializing_if = "Option::is_none")]
     meta: Option<&'a BTreeMap<Str, Str>>,
 }

@@ -233,7 +233,7 @@ async fn stop<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let view = call.view();
     let alloc = view.alloc(id).ok_or_else(|| ApiError::not_found("allocation not found"))?;
     call.require_in(&alloc.namespace, &[NamespaceCapability::AllocLifecycle])?;
-    let now = call.server.now().nanos();
+    let now = call.server.now();
     let job = view.job(&alloc.namespace, &alloc.job_id).or(alloc.job.as_ref());
     let eval = Evaluation {
         id: EvalId::from(call.fresh_uuid()),

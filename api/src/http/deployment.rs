@@ -198,7 +198,7 @@ async fn allocation_health<S: Writes>(mut call: Call<S>) -> Result<Response, Api
         deployment_id: deployment.id,
         healthy,
         unhealthy,
-        timestamp: call.server.now().nanos(),
+        timestamp: call.server.now(),
         update,
         eval: Some(eval),
         job,
@@ -313,7 +313,7 @@ fn eval_of<S: Agent>(call: &Call<S>, view: &State, deployment: &Deployment) -> E
         0 => job.map_or(50, |job| job.priority),
         priority => priority,
     };
-    let now = call.server.now().nanos();
+    let now = call.server.now();
     Evaluation {
         id: EvalId::from(call.fresh_uuid()),
         namespace: deployment.namespace.clone(),

@@ -155,7 +155,7 @@ async fn drain<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
         drain_strategy: strategy,
         mark_eligible: request.mark_eligible,
         event: message.map(|message| node_event("Drain", message, now)),
-        updated_at: now.secs(),
+        updated_at: now.into(),
         meta: request.meta,
         updated_by: Str::default(),
     };
@@ -198,7 +198,7 @@ async fn eligibility<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError>
         Eligibility::Ineligible => "Node marked as ineligible for scheduling",
     };
     let event = Some(node_event("Cluster", message, now));
-    let command = UpdateNodeEligibility { node_id: id, eligibility: wanted, event, updated_at: now.secs() };
+    let command = UpdateNodeEligibility { node_id: id, eligibility: wanted, event, updated_at: now.into() };
     let written = call.propose(command).await?;
     let view = call.view_after(written.index).await;
     let evals = match view.node(id).filter(|after| became_eligible(node, after)) {

@@ -154,7 +154,7 @@ async fn write<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     if let Err(text) = check(&namespace, &path, &items) {
         return Ok(refused(ApiError::internal(text)));
     }
-    let now = call.server.now().nanos();
+    let now = call.server.now();
     let meta = VariableMetadata {
         namespace,
         path,

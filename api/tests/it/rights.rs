@@ -14,7 +14,7 @@ use songline_commands::{
 };
 use songline_model::{
     AllocClientStatus, AllocId, Allocation, DesiredTransition, EvalId, EvalTrigger, Evaluation, NodeEvent, NodeStatus,
-    PreemptAlloc, SchedulerConfiguration, StopAlloc,
+    PreemptAlloc, SchedulerConfiguration, StopAlloc, Time, UnixSecs,
 };
 
 use crate::server::{Memory, answer, parsed, shown};
@@ -137,8 +137,11 @@ fn eventful(server: &Memory, accessor: &str) {
     let placed = Allocation { eval_id: Some(EvalId::from_bytes([0x11; 16])), job: Some(job), ..alloc(server, ALLOC) };
     act(&leader, None, ApplyPlan { updated: vec![Allocation { id: PLACED, ..placed }.into()], ..by(0x11) }.into());
     let event = Some(NodeEvent { message: "disk is on fire".into(), ..NodeEvent::default() });
-    let silent =
-        act(&holder, None, UpdateNodeStatus { node_id: NODE, status: NodeStatus::Down, event, updated_at: 1 }.into());
+    let silent = act(
+        &holder,
+        None,
+        UpdateNodeStatus { node_id: NODE, status: NodeStatus::Down, event, updated_at: UnixSecs(1) }.into(),
+    );
     let noticed =
         act(&leader, silent, UpdateEvals { evals: vec![eval(0x12, "default", EvalTrigger::NodeUpdate)] }.into());
     let migrate = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };
@@ -146,7 +149,7 @@ fn eventful(server: &Memory, accessor: &str) {
     let lost = StopAlloc { id: PLACED, client_status: Some(AllocClientStatus::Lost), ..StopAlloc::default() };
     act(&leader, noticed, ApplyPlan { stopped: vec![lost], ..by(0x12) }.into());
     act(&holder, None, UpdateEvals { evals: vec![eval(0x13, "other", EvalTrigger::JobRegister)] }.into());
-    let preempted = PreemptAlloc { id: PLACED, preempted_by: OTHER_ALLOC, modify_time: 1 };
+    let preempted = PreemptAlloc { id: PLACED, preempted_by: OTHER_ALLOC, modify_time: Time::from_nanos(1) };
     act(&leader, None, ApplyPlan { preempted: vec![preempted], ..by(0x13) }.into());
 }
 

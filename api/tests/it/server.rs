@@ -136,7 +136,7 @@ impl Keyring for Mirror {
         let meta = RootKeyMeta {
             key_id: mirror_key(),
             algorithm: ROOT_KEY_ALGORITHM.into(),
-            create_time: 1,
+            create_time: Time::from_nanos(1),
             state: RootKeyState::Active,
             ..RootKeyMeta::default()
         };

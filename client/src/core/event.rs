@@ -68,7 +68,7 @@ pub const ALLOC_UNHEALTHY: &str = "Alloc Unhealthy";
 
 /// An event of a type without details.
 pub fn new(kind: &'static str, now: Time) -> TaskEvent {
-    TaskEvent { kind: kind.into(), time: now.nanos(), details: Some(BTreeMap::new()), ..TaskEvent::default() }
+    TaskEvent { kind: kind.into(), time: now, details: Some(BTreeMap::new()), ..TaskEvent::default() }
 }
 
 /// An event with a message.
@@ -161,7 +161,7 @@ pub fn terminated(now: Time, exit: &ExitResult) -> TaskEvent {
 /// The task will start again after `delay`.
 pub fn restarting(now: Time, delay: Dur, reason: &str) -> TaskEvent {
     let mut event = new(RESTARTING, now);
-    event.start_delay = delay.nanos();
+    event.start_delay = delay;
     detail(&mut event, "start_delay", delay.nanos().to_string());
     event.restart_reason = reason.into();
     detail(&mut event, "restart_reason", reason);
@@ -244,7 +244,7 @@ pub fn append(state: &mut TaskState, mut event: TaskEvent) {
     }
     if event.kind == RESTARTING {
         state.restarts += 1;
-        state.last_restart = Some(Time::from_nanos(event.time));
+        state.last_restart = Some(event.time);
     }
     let events = state.events.get_or_insert_default();
     events.push(event);
@@ -284,7 +284,7 @@ pub fn display_message(event: &TaskEvent) -> Str {
         DRIVER => event.driver_message.clone(),
         TERMINATED => terminated_text(event),
         RESTARTING => {
-            let delay = Dur(event.start_delay);
+            let delay = event.start_delay;
             match event.restart_reason.as_str() {
                 "" | super::tracker::REASON_WITHIN_POLICY => format!("Task restarting in {delay}").into(),
                 reason => format!("{reason} - Task restarting in {delay}").into(),

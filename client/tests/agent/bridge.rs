@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::json;
 use songline_client::{ClientConfig, NetworkSettings};
 use songline_model::{
-    AllocClientStatus, AllocId, AllocatedPortMapping, AllocatedResources, Allocation, DnsConfig, Job, JobType,
+    AllocClientStatus, AllocId, AllocatedPortMapping, AllocatedResources, Allocation, DnsConfig, Dur, Job, JobType,
     NetworkResource, Str, Task,
 };
 use songline_rpc::AllocReport;
@@ -209,7 +209,7 @@ async fn a_running_allocation_keeps_its_network_when_the_agent_crashes() {
     let at = address(&stage.until("running", id, is_running).await);
     assert_eq!(served("127.0.0.1:27463").await, "served");
     let stage = stage.crash().await;
-    stage.servers.edit(id, |alloc| alloc.modify_time += 1);
+    stage.servers.edit(id, |alloc| alloc.modify_time = alloc.modify_time.plus(Dur(1)));
     assert_eq!(served("127.0.0.1:27463").await, "served");
     assert_eq!(address(&stage.servers.updates_of(id).pop().expect("was told")), at);
     assert_eq!(told(&stage), ["ADD bridge", "ADD firewall", "ADD portmap"], "nothing is added again");

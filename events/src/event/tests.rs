@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use songline_commands::Kind;
 use songline_model::{
     AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, Job, Namespace, Node, RootKey,
-    SchedulerConfiguration, Sealed, Secret, Variable, VariableData, VariableMetadata, WrappedKey,
+    SchedulerConfiguration, Sealed, Secret, Time, Variable, VariableData, VariableMetadata, WrappedKey,
 };
 use songline_projections::{Change, ClusterMetadata};
 
@@ -152,7 +152,7 @@ fn tables_without_a_reference_topic_have_one_in_full_streams() {
           Namespace: {"Name":"team","Description":"","Quota":"","Capabilities":null,"NodePoolConfiguration":null,"Meta":null,"Hash":null,"CreateIndex":0,"ModifyIndex":0}
     "#]],
     );
-    let cluster = Some(Arc::new(ClusterMetadata { cluster_id: "c".into(), create_time: 5 }));
+    let cluster = Some(Arc::new(ClusterMetadata { cluster_id: "c".into(), create_time: Time::from_nanos(5) }));
     check(
         Kind::ClusterMetadata,
         Change::ClusterMeta { before: None, after: cluster },

@@ -37,6 +37,7 @@ pub struct AclToken {
     pub create_time: Time,
     /// The token is invalid after this time. Absent: the token never expires.
     pub expiration_time: Option<Time>,
+    /// Life that the creator asked for; 0 for a token that does not expire, or whose expiry was given as a time.
     #[serde(rename = "ExpirationTTL")]
     pub expiration_ttl: Dur,
     pub create_index: u64,

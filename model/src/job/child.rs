@@ -16,7 +16,7 @@ impl Job {
             parent_id: self.id.clone(),
             status: JobStatus::Pending,
             status_description: Str::default(),
-            submit_time: now.nanos(),
+            submit_time: now,
             version: 0,
             create_index: 0,
             modify_index: 0,

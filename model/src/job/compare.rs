@@ -1,6 +1,6 @@
 //! Comparison that decides whether a registration is a new version of its job.
 
-use crate::{Job, Str};
+use crate::{Job, Str, Time};
 
 impl Job {
     /// Whether the specification in `new` differs from this one. Fields that servers maintain are ignored: status,
@@ -60,7 +60,7 @@ mod tests {
                 ("stable", |job| job.stable = true),
                 ("version", |job| job.version = 3),
                 ("indexes", |job| (job.create_index, job.modify_index, job.job_modify_index) = (1, 2, 3)),
-                ("submit time", |job| job.submit_time = 9),
+                ("submit time", |job| job.submit_time = Time::from_nanos(9)),
                 ("policy as submitted", |job| {
                     let policy = group(job).scaling.as_mut().unwrap();
                     (policy.id, policy.modify_index) = (Str::default(), 0);

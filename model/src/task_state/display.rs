@@ -62,7 +62,7 @@ impl TaskEvent {
     }
 
     fn restarting(&self) -> Str {
-        let wait = format!("Task restarting in {}", Dur(self.start_delay));
+        let wait = format!("Task restarting in {}", self.start_delay);
         if self.restart_reason.is_empty() || self.restart_reason == WITHIN_POLICY {
             wait.into()
         } else {
@@ -120,10 +120,10 @@ mod tests {
                     (event.exit_code, event.signal, event.message) = (137, 9, "oom".into());
                 }),
                 event("Restarting", |event| {
-                    (event.start_delay, event.restart_reason) = (15_000_000_000, WITHIN_POLICY.into());
+                    (event.start_delay, event.restart_reason) = (Dur::from_secs(15), WITHIN_POLICY.into());
                 }),
                 event("Restarting", |event| {
-                    (event.start_delay, event.restart_reason) = (1_500_000_000, "asked".into())
+                    (event.start_delay, event.restart_reason) = (Dur::from_millis(1500), "asked".into())
                 }),
                 event("Sibling Task Failed", |event| event.failed_sibling = "db".into()),
                 event("Signaling", |event| {

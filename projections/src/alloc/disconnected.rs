@@ -26,8 +26,8 @@ fn waits_on(alloc: &Allocation, eval: &Evaluation) -> bool {
 /// Cancels the timeout evaluations of reconnected allocations; `before` has their earlier rows, each with the time of
 /// the report. An evaluation stays while another allocation of the job waits for it. Call after all rows of the entry
 /// are written.
-pub(super) fn call_off_timeouts(tx: &mut Tx<'_>, before: &[(Arc<Allocation>, i64)]) {
-    let mut jobs: BTreeMap<JobKey, Vec<&(Arc<Allocation>, i64)>> = BTreeMap::new();
+pub(super) fn call_off_timeouts(tx: &mut Tx<'_>, before: &[(Arc<Allocation>, Time)]) {
+    let mut jobs: BTreeMap<JobKey, Vec<&(Arc<Allocation>, Time)>> = BTreeMap::new();
     for row in before {
         jobs.entry(row.0.job_key()).or_default().push(row);
     }

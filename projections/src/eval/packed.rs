@@ -9,7 +9,7 @@ mod looked;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType};
+use songline_model::{EvalId, EvalStatus, EvalTrigger, Evaluation, JobKey, JobType, Time};
 
 use crate::state::State;
 use crate::table::Kept;
@@ -27,8 +27,8 @@ struct Packed {
     snapshot_index: u64,
     create_index: u64,
     modify_index: u64,
-    create_time: i64,
-    modify_time: i64,
+    create_time: Time,
+    modify_time: Time,
     triggered_by: EvalTrigger,
     status: EvalStatus,
     kind: Kind,

@@ -63,8 +63,8 @@ pub fn node_evals(
         node_id: Some(node.id),
         node_modify_index: index,
         status: EvalStatus::Pending,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     };
     jobs.into_iter().map(eval).collect()

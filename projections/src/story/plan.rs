@@ -24,7 +24,7 @@ pub(super) fn plan(words: &Words<'_>) -> ApplyPlan {
             previous_allocation: words.get("previous").map(|name| AllocId::from_bytes(id(name))),
             client_status: words.get("client").and_then(AllocClientStatus::from_word).unwrap_or_default(),
             allocated_resources: quota::resources(words),
-            modify_time: 50_000_000_000,
+            modify_time: Time::from_secs(50),
             ..Allocation::default()
         })
     };
@@ -58,14 +58,14 @@ pub(super) fn plan(words: &Words<'_>) -> ApplyPlan {
             .map(|(alloc, by)| PreemptAlloc {
                 id: AllocId::from_bytes(id(alloc)),
                 preempted_by: AllocId::from_bytes(id(by)),
-                modify_time: 0,
+                modify_time: Time::default(),
             })
             .collect(),
         deployment: words.get("deploy").map(|name| deployment(words, name, &key)),
         deployment_updates: words.get("end").map(|name| deployment_update(name, "successful")).into_iter().collect(),
         eval_id: words.get("for").map_or(EvalId::NIL, |name| EvalId::from_bytes(id(name))),
         ineligible_nodes: words.list("ineligible").map(|name| NodeId::from_bytes(id(name))).collect(),
-        updated_at: 9_000_000_000,
+        updated_at: Time::from_secs(9),
         ..ApplyPlan::default()
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn client(words: &Words<'_>, place: &str) -> UpdateAllocsFromClient {
                 canary: true,
                 ..AllocDeploymentStatus::default()
             }),
-            modify_time: 70_000_000_000,
+            modify_time: Time::from_secs(70),
             ..ClientAlloc::default()
         }],
         evals: Vec::new(),

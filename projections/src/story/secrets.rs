@@ -2,7 +2,7 @@
 
 use songline_commands::{ApplyVariable, Command, DeleteRootKey, UpsertRootKey};
 use songline_model::{
-    DEFAULT_NAMESPACE, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Variable,
+    DEFAULT_NAMESPACE, ROOT_KEY_ALGORITHM, RootKey, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Time, Variable,
     VariableData, VariableKey, VariableMetadata, VariableOp, WrappedKey,
 };
 
@@ -32,7 +32,7 @@ pub(super) fn command(words: &Words<'_>) -> Command {
             meta: RootKeyMeta {
                 key_id: words.plain.get(2).map_or(RootKeyId::NIL, |name| root_key(name)),
                 algorithm: words.get("algorithm").unwrap_or(ROOT_KEY_ALGORITHM).into(),
-                create_time: 5,
+                create_time: Time::from_nanos(5),
                 state: RootKeyState::from_word(state).expect("a state of keys"),
                 ..RootKeyMeta::default()
             },
@@ -48,7 +48,7 @@ pub(super) fn command(words: &Words<'_>) -> Command {
 
 fn variable(words: &Words<'_>) -> Variable {
     let key = variable_key(words.plain[2]);
-    let time = words.number("time").unwrap_or(1).cast_signed();
+    let time = Time::from_nanos(words.number("time").unwrap_or(1).cast_signed());
     Variable {
         meta: VariableMetadata {
             namespace: key.namespace,
@@ -70,7 +70,7 @@ pub(super) fn show(state: &State, noun: &str, what: &str) -> String {
     match noun {
         "var" => state.variable(&variable_key(what)).map_or_else(gone, |row| {
             let (meta, size) = (&row.meta, row.encrypted.data.len());
-            let times = (meta.create_time, meta.modify_time);
+            let times = (meta.create_time.nanos(), meta.modify_time.nanos());
             format!(
                 "var {what}: {size} bytes create={} modify={} times={times:?}",
                 meta.create_index, meta.modify_index

@@ -111,7 +111,7 @@ impl Dice {
             })
             .collect();
         let preempted = (0..self.below(2))
-            .map(|_| PreemptAlloc { id: some(self), preempted_by: self.alloc(), modify_time: 3 })
+            .map(|_| PreemptAlloc { id: some(self), preempted_by: self.alloc(), modify_time: Time::from_nanos(3) })
             .collect();
         let deployment = self.chance(25).then(|| Deployment {
             id: self.deployment(),
@@ -136,7 +136,7 @@ impl Dice {
             preempted,
             deployment,
             deployment_updates,
-            updated_at: 4,
+            updated_at: Time::from_nanos(4),
             ..ApplyPlan::default()
         }
     }
@@ -163,7 +163,7 @@ impl Dice {
             signing_key_id: self.chance(50).then(|| RootKeyId::from_bytes(self.bytes('k', 4))),
             allocated_resources: self.chance(70).then(|| self.resources()),
             previous_allocation: self.chance(20).then(|| self.alloc()),
-            modify_time: 1_000_000_000,
+            modify_time: Time::from_secs(1),
             ..Allocation::default()
         })
     }
@@ -219,10 +219,13 @@ impl Dice {
             .into(),
             2 => DeregisterNode { node_id: self.node() }.into(),
             3 => DeregisterNodes { node_ids: vec![self.node(), self.node()] }.into(),
-            4 | 5 => {
-                UpdateNodeStatus { node_id: self.node(), status: self.pick(NodeStatus::ALL), event, updated_at: 6 }
-                    .into()
+            4 | 5 => UpdateNodeStatus {
+                node_id: self.node(),
+                status: self.pick(NodeStatus::ALL),
+                event,
+                updated_at: UnixSecs(6),
             }
+            .into(),
             6 => UpdateNodeDrain {
                 node_id: self.node(),
                 drain_strategy: self.chance(60).then(DrainStrategy::default),
@@ -231,12 +234,12 @@ impl Dice {
                 ..UpdateNodeDrain::default()
             }
             .into(),
-            7 => FinishNodeDrains { node_ids: vec![self.node()], event, updated_at: 6 }.into(),
+            7 => FinishNodeDrains { node_ids: vec![self.node()], event, updated_at: UnixSecs(6) }.into(),
             8 => UpdateNodeEligibility {
                 node_id: self.node(),
                 eligibility: self.pick(Eligibility::ALL),
                 event,
-                updated_at: 6,
+                updated_at: UnixSecs(6),
             }
             .into(),
             9 => AddNodeEvents { events: [(self.node(), vec![NodeEvent::default(); 3])].into() }.into(),
@@ -305,7 +308,7 @@ impl Dice {
                     deployment_id,
                     healthy,
                     unhealthy,
-                    timestamp: 8,
+                    timestamp: Time::from_nanos(8),
                     ..SetDeploymentAllocHealth::default()
                 }
                 .into()
@@ -333,7 +336,8 @@ impl Dice {
                     ..SetSchedulerConfig::default()
                 }
                 .into(),
-                2 => SetClusterMetadata { cluster_id: self.pick(&["x", "y"]).into(), create_time: 2 }.into(),
+                2 => SetClusterMetadata { cluster_id: self.pick(&["x", "y"]).into(), create_time: Time::from_nanos(2) }
+                    .into(),
                 3 => KeepAnswer { index: Some(0), body: "{}".into() }.into(),
                 _ => ReconcileSummaries { queued: [(self.key(), [(Str::new("a"), 3)].into())].into() }.into(),
             },

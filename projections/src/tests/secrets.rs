@@ -2,7 +2,7 @@
 
 use songline_commands::{ApplyVariable, Command, DeleteRootKey, UpsertRootKey};
 use songline_model::{
-    ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str, Variable, VariableData, VariableKey,
+    ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Str, Time, Variable, VariableData, VariableKey,
     VariableMetadata, VariableOp, WrappedKey,
 };
 
@@ -40,7 +40,7 @@ impl Dice {
             namespace: key.namespace,
             path: key.path,
             modify_index,
-            modify_time: 3,
+            modify_time: Time::from_nanos(3),
             ..VariableMetadata::default()
         };
         let data = Sealed(vec![2; self.below(100) as usize]);

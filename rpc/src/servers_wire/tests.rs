@@ -181,7 +181,7 @@ fn alloc() -> Arc<Allocation> {
         job: Some(Arc::new(Job { id: "web".into(), ..Job::default() })),
         signing_key_id: Some(RootKeyId::from_bytes([3; 16])),
         signed_identities: Some([identity].into()),
-        create_time: 1_700_000_000_000_000_000,
+        create_time: Time::from_secs(1_700_000_000),
         modify_index: 40,
         alloc_modify_index: 39,
         ..Allocation::default()

@@ -46,8 +46,8 @@ pub(crate) fn create(
         escaped_computed_class: classes.is_none(),
         class_eligibility: classes.cloned().map(Arc::new),
         quota_limit_reached: quota,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     }
 }

@@ -70,7 +70,12 @@ impl Cluster {
             ..Node::default()
         };
         self.run(RegisterNode { node, create_node_pool: true }).expect("is registered");
-        let status = UpdateNodeStatus { node_id: node_id(name), status: NodeStatus::Ready, event: None, updated_at: 1 };
+        let status = UpdateNodeStatus {
+            node_id: node_id(name),
+            status: NodeStatus::Ready,
+            event: None,
+            updated_at: UnixSecs(1),
+        };
         self.run(status).expect("is ready");
     }
 
@@ -160,7 +165,7 @@ impl Cluster {
                 node_id: node_id(node),
                 status: NodeStatus::Down,
                 event: None,
-                updated_at: 2,
+                updated_at: UnixSecs(2),
             }),
             ["gone", node] => self.run(DeregisterNodes { node_ids: vec![node_id(node)] }),
             ["unhealthy", node] => {

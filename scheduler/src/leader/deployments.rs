@@ -166,8 +166,8 @@ pub fn evaluation(view: &State, deployment: &Deployment, id: EvalId, now: Time) 
         job_id: job.id.clone(),
         deployment_id: Some(deployment.id),
         status: EvalStatus::Pending,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     })
 }

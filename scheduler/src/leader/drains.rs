@@ -140,7 +140,7 @@ pub fn migration(
 
 /// The entry that ends the drain of a node.
 pub fn completion(node: NodeId, event: NodeEvent, now: Time) -> FinishNodeDrains {
-    FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.secs() }
+    FinishNodeDrains { node_ids: vec![node], event: Some(event), updated_at: now.into() }
 }
 
 /// The evaluation that migrates the allocations of a job. It names no job version, because none was written.
@@ -153,8 +153,8 @@ pub fn evaluation(job: &Job, id: EvalId, now: Time) -> Evaluation {
         triggered_by: EvalTrigger::NodeDrain,
         job_id: job.id.clone(),
         status: EvalStatus::Pending,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     }
 }

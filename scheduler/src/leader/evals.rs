@@ -188,12 +188,7 @@ impl EvalQueues {
 }
 
 fn canceled(eval: &Evaluation, why: String, now: Time) -> Evaluation {
-    Evaluation {
-        status: EvalStatus::Canceled,
-        status_description: why.into(),
-        modify_time: now.nanos(),
-        ..eval.clone()
-    }
+    Evaluation { status: EvalStatus::Canceled, status_description: why.into(), modify_time: now, ..eval.clone() }
 }
 
 #[cfg(test)]

@@ -150,9 +150,8 @@ pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64
     let purged: Vec<_> = found.jobs.into_iter().collect();
     for page in purged.chunks(ROWS_MAX) {
         let jobs = page.iter().cloned().map(|job| (job, true)).collect();
-        commands.push(
-            DeregisterJobs { jobs, evals: Vec::new(), submit_time: now.nanos(), versions_max: job_versions_max }.into(),
-        );
+        commands
+            .push(DeregisterJobs { jobs, evals: Vec::new(), submit_time: now, versions_max: job_versions_max }.into());
     }
     let old_deployments: Vec<_> = view
         .deployments()
@@ -266,7 +265,7 @@ fn alloc_may_go(alloc: &Allocation, job: Option<&Job>, cutoff: u64, now: Time) -
         .as_ref()
         .and_then(|tracker| tracker.events.as_ref()?.last().map(|event| event.reschedule_time));
     match last {
-        Some(at) if !policy.unlimited => now.since(Time::from_nanos(at)) > policy.interval,
+        Some(at) if !policy.unlimited => now.since(at) > policy.interval,
         _ => false,
     }
 }

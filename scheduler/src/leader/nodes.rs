@@ -18,7 +18,7 @@ pub fn registration(view: &State, mut node: Node, now: Time) -> Result<(Register
     if node.node_pool.is_empty() {
         node.node_pool = DEFAULT_NODE_POOL.into();
     }
-    node.status_updated_at = now.secs();
+    node.status_updated_at = now.into();
     node.computed_class = node.compute_class();
     let needs_evals = songline_projections::node_registration_needs_evals(known.map(|known| &**known), &node);
     Ok((RegisterNode { node, create_node_pool: true }, needs_evals))
@@ -38,7 +38,7 @@ pub fn status_update(
     if status == node.status && event.is_none() {
         return None;
     }
-    Some(UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.secs() })
+    Some(UpdateNodeStatus { node_id: node.id, status, event, updated_at: now.into() })
 }
 
 /// The event of a node that missed its heartbeat.

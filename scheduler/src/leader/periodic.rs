@@ -122,7 +122,7 @@ impl Periodic {
         let Some(periodic) = &job.periodic else { return };
         let key = job.key();
         let launched = view.periodic_launch(&job.namespace, &job.id).map_or(Time::default(), |row| row.launch);
-        let after = launched.max(Time::from_nanos(job.submit_time));
+        let after = launched.max(job.submit_time);
         let under_way = self.jobs.get(&key).is_some_and(|tracked| tracked.under_way);
         self.forget(&key);
         let tracked = Tracked { schedule: Schedule::of(periodic), after, next: None, under_way };
@@ -175,8 +175,8 @@ pub fn entry(launch: &Launch, eval: EvalId, now: Time, job_versions_max: u64) ->
         triggered_by: EvalTrigger::PeriodicJob,
         job_id: child.id.clone(),
         status: EvalStatus::Pending,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     };
     let command = RegisterJob {

@@ -51,7 +51,7 @@ pub fn entry(
         {
             entry.evals.push(evaluation(fresh(), stored.job_key(), trigger, kind, priority, now));
         }
-        entry.allocs.push(ClientAlloc { modify_time: now.nanos(), ..report });
+        entry.allocs.push(ClientAlloc { modify_time: now, ..report });
     }
     (entry, dropped)
 }
@@ -92,8 +92,8 @@ fn evaluation(id: EvalId, job: JobKey, trigger: EvalTrigger, kind: JobType, prio
         triggered_by: trigger,
         job_id: job.id,
         status: EvalStatus::Pending,
-        create_time: now.nanos(),
-        modify_time: now.nanos(),
+        create_time: now,
+        modify_time: now,
         ..Evaluation::default()
     }
 }

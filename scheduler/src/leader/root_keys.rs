@@ -35,7 +35,7 @@ pub enum Effect {
 /// The steps that are due now. A rotation comes alone: the other steps wait for the new key. A paused eval broker holds
 /// back re-encryption, as in Nomad, where it is the work of an evaluation.
 pub fn due(view: &State, ages: &RootKeyAges, now: Time) -> Vec<Effect> {
-    let age = |created: i64| now.since(Time::from_nanos(created));
+    let age = |created: Time| now.since(created);
     if view.active_root_key().is_none_or(|row| age(row.meta.create_time) > ages.rotation) {
         return vec![Effect::Rotate];
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use songline_model::{Node, NodeId, NodeStatus};
+use songline_model::{Node, NodeId, NodeStatus, UnixSecs};
 use songline_projections::{Change, State};
 
 /// Watches nodes and their service registrations.
@@ -87,7 +87,7 @@ mod tests {
         }
 
         fn status(&mut self, node_id: NodeId, status: NodeStatus) -> Vec<NodeId> {
-            self.apply(UpdateNodeStatus { node_id, status, event: None, updated_at: 1 })
+            self.apply(UpdateNodeStatus { node_id, status, event: None, updated_at: UnixSecs(1) })
         }
     }
 

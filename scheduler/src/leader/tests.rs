@@ -97,7 +97,7 @@ fn health(cluster: &mut Cluster, name: &str, healthy: bool, now: Time) {
         node_id: alloc.node_id.unwrap(),
         client_status: AllocClientStatus::Running,
         deployment_status,
-        modify_time: now.nanos(),
+        modify_time: now,
         ..ClientAlloc::default()
     };
     cluster.commit(UpdateAllocsFromClient { allocs: vec![said], evals: Vec::new() });

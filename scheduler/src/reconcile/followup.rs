@@ -115,8 +115,8 @@ impl Run<'_, '_> {
             status_description: Str::new_static(description),
             wait_until: Some(at),
             previous_eval: Some(parent.id),
-            create_time: self.input.now.nanos(),
-            modify_time: self.input.now.nanos(),
+            create_time: self.input.now,
+            modify_time: self.input.now,
             ..Evaluation::default()
         }
     }

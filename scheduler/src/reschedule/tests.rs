@@ -16,7 +16,7 @@ const NOW: Time = Time::from_secs(100_000);
 fn failed(policy: &ReschedulePolicy, events: &[(i64, i64)]) -> Allocation {
     let group = TaskGroup { name: "g".into(), reschedule_policy: Some(policy.clone()), ..TaskGroup::default() };
     let event = |(ago, delay): &(i64, i64)| RescheduleEvent {
-        reschedule_time: NOW.nanos() - ago * SECOND,
+        reschedule_time: NOW.plus(Dur(-ago * SECOND)),
         delay: Dur(delay * SECOND),
         prev_node_id: NodeId::from_bytes([*delay as u8; 16]),
         ..RescheduleEvent::default()

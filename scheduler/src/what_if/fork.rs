@@ -132,8 +132,8 @@ impl Fork {
             job_id: job.id.clone(),
             job_modify_index: job.job_modify_index,
             status: EvalStatus::Pending,
-            create_time: self.now.nanos(),
-            modify_time: self.now.nanos(),
+            create_time: self.now,
+            modify_time: self.now,
             ..Evaluation::default()
         }
     }
@@ -240,7 +240,7 @@ impl Fork {
                 client_status: status,
                 task_states: alloc.task_states.clone(),
                 network_status: alloc.network_status.as_deref().cloned(),
-                modify_time: self.now.nanos(),
+                modify_time: self.now,
                 ..ClientAlloc::default()
             })
         };
@@ -273,7 +273,7 @@ impl Fork {
             let command = SetDeploymentAllocHealth {
                 deployment_id,
                 healthy,
-                timestamp: self.now.nanos(),
+                timestamp: self.now,
                 eval,
                 versions_max: VERSIONS_MAX,
                 ..SetDeploymentAllocHealth::default()

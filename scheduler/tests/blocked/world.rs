@@ -174,7 +174,7 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         let eligibility =
-            |eligibility| UpdateNodeEligibility { node_id: id(b'd'), eligibility, event: None, updated_at: NOW.secs() };
+            |eligibility| UpdateNodeEligibility { node_id: id(b'd'), eligibility, event: None, updated_at: NOW.into() };
         match event {
             Event::End => self.end(),
             Event::Take => self.occupy(),
@@ -207,8 +207,8 @@ impl World {
             triggered_by: EvalTrigger::JobRegister,
             job_id: "w".into(),
             status: EvalStatus::Pending,
-            create_time: NOW.nanos(),
-            modify_time: NOW.nanos(),
+            create_time: NOW,
+            modify_time: NOW,
             ..Evaluation::default()
         }
     }

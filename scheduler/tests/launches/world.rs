@@ -166,7 +166,7 @@ impl World {
         self.machine.restore(&self.state, self.now);
         (self.since, self.missed) = (self.now, None);
         if let Some(job) = self.job().filter(|job| job.is_periodic_active()) {
-            let after = self.last().max(Time::from_nanos(job.submit_time));
+            let after = self.last().max(job.submit_time);
             let schedule = crate::rest::schedule(job);
             self.missed = schedule.latest(after, self.now);
             // A leader whose clock is behind goes on after the last launch.
@@ -187,7 +187,7 @@ impl World {
             id: "p".into(),
             namespace: "default".into(),
             kind: JobType::Batch,
-            submit_time: self.now.nanos(),
+            submit_time: self.now,
             periodic: Some(periodic),
             ..Job::default()
         };

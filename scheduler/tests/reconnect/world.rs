@@ -278,8 +278,8 @@ impl World {
             triggered_by: EvalTrigger::JobRegister,
             job_id: "j".into(),
             status: EvalStatus::Pending,
-            create_time: self.now.nanos(),
-            modify_time: self.now.nanos(),
+            create_time: self.now,
+            modify_time: self.now,
             ..Evaluation::default()
         };
         self.commit(UpdateEvals { evals: vec![eval] });
@@ -448,7 +448,7 @@ impl World {
             self.commit(UpdateNodeDrain {
                 node_id: A,
                 mark_eligible: true,
-                updated_at: self.now.secs(),
+                updated_at: self.now.into(),
                 ..UpdateNodeDrain::default()
             });
             return self.node_evals(A);
@@ -457,7 +457,7 @@ impl World {
         self.commit(UpdateNodeDrain {
             node_id: A,
             drain_strategy,
-            updated_at: self.now.secs(),
+            updated_at: self.now.into(),
             ..UpdateNodeDrain::default()
         });
         let migrate = DesiredTransition { migrate: Some(true), ..DesiredTransition::default() };

@@ -190,7 +190,7 @@ impl World {
     }
 
     fn status(&mut self, node_id: NodeId, status: NodeStatus) {
-        self.run(UpdateNodeStatus { node_id, status, event: None, updated_at: 1 }).expect("is written");
+        self.run(UpdateNodeStatus { node_id, status, event: None, updated_at: UnixSecs(1) }).expect("is written");
     }
 
     fn place(&mut self, alloc: Allocation) {

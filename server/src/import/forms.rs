@@ -1,7 +1,7 @@
 //! Records whose form differs from our rows.
 
 use serde::Deserialize;
-use songline_model::{NamespaceName, RootKeyId, Str, Variable, VariableData, VariableMetadata};
+use songline_model::{NamespaceName, RootKeyId, Str, Time, Variable, VariableData, VariableMetadata};
 
 /// Index of the last change of a table.
 #[derive(Default, Deserialize)]
@@ -21,9 +21,11 @@ pub(super) struct FlatVariable {
     key_id: RootKeyId,
     data: songline_model::Sealed,
     create_index: u64,
-    create_time: i64,
+    #[serde(with = "songline_model::unix_nanos")]
+    create_time: Time,
     modify_index: u64,
-    modify_time: i64,
+    #[serde(with = "songline_model::unix_nanos")]
+    modify_time: Time,
 }
 
 impl From<FlatVariable> for Variable {

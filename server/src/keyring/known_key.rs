@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use songline_api::keyring::KeyringError;
-use songline_model::{IdentityClaims, RootKeyId, Signature};
+use songline_model::{IdentityClaims, RootKeyId, Signature, Time};
 
 use super::material::{self, KEY_BYTES, Material};
 
@@ -28,8 +28,8 @@ impl KnownKey {
     }
 
     /// Claims of a token that this key signed, verified as by a server with this key only.
-    pub fn verify(&self, token: &str, now_secs: i64) -> Result<IdentityClaims, KeyringError> {
-        material::verify(token, now_secs, |id| {
+    pub fn verify(&self, token: &str, now: Time) -> Result<IdentityClaims, KeyringError> {
+        material::verify(token, now, |id| {
             if id == self.id { Ok(Arc::clone(&self.material)) } else { Err(KeyringError::NoSuchKey(id)) }
         })
     }

@@ -67,7 +67,7 @@ impl Core {
             match effect {
                 Effect::Rotate => {
                     self.share_first_kek().await?;
-                    let fresh = self.keyring.fresh_key(&view, self.now().nanos(), false)?;
+                    let fresh = self.keyring.fresh_key(&view, self.now(), false)?;
                     self.write_as_keyring(term, fresh).await?;
                 }
                 Effect::Delete(key_id) => {
@@ -99,7 +99,7 @@ impl Core {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let meta = VariableMetadata { modify_time: self.now().nanos(), ..row.meta.clone() };
+            let meta = VariableMetadata { modify_time: self.now(), ..row.meta.clone() };
             let var = Variable { meta, encrypted: self.encrypt(&plain)? };
             self.write_as_keyring(term, ApplyVariable { op: VariableOp::Cas, var }).await?;
             tokio::time::sleep(REKEY_PAUSE).await;

@@ -7,7 +7,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use songline_api::keyring::KeyringError;
 use songline_identity::workload::{TokenError, UnverifiedToken};
-use songline_model::{IdentityClaims, RootKeyId, Sealed, Signature};
+use songline_model::{IdentityClaims, RootKeyId, Sealed, Signature, Time};
 use songline_rpc::world::World;
 
 /// Length of every key in bytes.
@@ -102,11 +102,11 @@ fn open_with(cipher: &LessSafeKey, id: RootKeyId, sealed: &Sealed) -> Option<Vec
 /// Claims of a token that one of the cluster's keys signed. Does not check whether its allocation still exists.
 pub(super) fn verify(
     token: &str,
-    now_secs: i64,
+    now: Time,
     key: impl FnOnce(RootKeyId) -> Result<Arc<Material>, KeyringError>,
 ) -> Result<IdentityClaims, KeyringError> {
     let invalid = |error: TokenError| KeyringError::InvalidIdentity(error.to_string());
     let token = UnverifiedToken::parse(token).map_err(invalid)?;
     let key = key(token.key_id())?;
-    token.verify(&key.public_key(), now_secs).map_err(invalid)
+    token.verify(&key.public_key(), now).map_err(invalid)
 }

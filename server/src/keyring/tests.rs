@@ -30,7 +30,7 @@ fn alloc() -> Allocation {
         job_id: "example".into(),
         task_group: "g".into(),
         job: Some(Arc::new(Job { task_groups: Some(vec![group]), ..Job::default() })),
-        create_time: 1_700_000_000_000_000_000,
+        create_time: Time::from_secs(1_700_000_000),
         ..Allocation::default()
     }
 }
@@ -75,7 +75,7 @@ fn defect_11_signed_tasks_have_whole_tokens_and_without_a_key_nothing_is_signed(
     let keyring = keyring_in(dir.path().to_owned());
     let mut state = State::new();
     assert!(matches!(keyring.signer(&state), Err(KeyringError::NotInitialized)));
-    let command = keyring.fresh_key(&state, 5, false).unwrap();
+    let command = keyring.fresh_key(&state, Time::from_nanos(5), false).unwrap();
     keyring.follow(&add(&mut state, command));
     let mut row = alloc();
     keyring.signer(&state).unwrap().sign(&mut row);
@@ -149,7 +149,7 @@ fn first_key_encryption_key_file_is_readable_only_by_its_owner() {
     let keys = dir.path().join("keystore");
     let keyring = keyring_in(keys.clone());
     let mut state = State::new();
-    let command = keyring.fresh_key(&state, 5, false).unwrap();
+    let command = keyring.fresh_key(&state, Time::from_nanos(5), false).unwrap();
     let file = std::fs::metadata(keys.join("kek")).unwrap();
     assert_eq!((file.permissions().mode() & 0o777, file.len()), (0o600, 65));
     assert_eq!(std::fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o700);
@@ -166,14 +166,14 @@ fn missing_or_wrong_key_encryption_key_is_an_error_until_the_right_file_exists()
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let maker = keyring_in(dir.path().to_owned());
     let mut state = State::new();
-    let command = maker.fresh_key(&state, 5, false).unwrap();
+    let command = maker.fresh_key(&state, Time::from_nanos(5), false).unwrap();
     add(&mut state, command);
     let row = state.active_root_key().unwrap();
     let keyring = keyring_in(other.path().to_owned());
     let error = |keyring: &Keyring| keyring.material(row).map(|_| ()).unwrap_err();
     assert!(matches!(error(&keyring), KeyringError::KekMissing(_)));
     // A lost key is not replaced automatically: that would hide the loss.
-    assert!(matches!(keyring.fresh_key(&state, 6, false), Err(KeyringError::KekMissing(_))));
+    assert!(matches!(keyring.fresh_key(&state, Time::from_nanos(6), false), Err(KeyringError::KekMissing(_))));
     std::fs::write(other.path().join("kek"), "nonsense").unwrap();
     assert!(matches!(error(&keyring), KeyringError::KekUnusable { .. }));
     std::fs::write(other.path().join("kek"), format!("{}\n", "ab".repeat(32))).unwrap();
@@ -188,7 +188,7 @@ fn deleted_root_key_is_dropped_from_memory() {
     let keyring = keyring_in(dir.path().to_owned());
     let mut state = State::new();
     for _ in 0..2 {
-        let command = keyring.fresh_key(&state, 5, false).unwrap();
+        let command = keyring.fresh_key(&state, Time::from_nanos(5), false).unwrap();
         keyring.follow(&add(&mut state, command));
     }
     assert_eq!(keyring.unwrapped.read().len(), 2);
@@ -205,7 +205,7 @@ fn server_takes_only_the_matching_key_encryption_key_from_another_server() {
     let (one, two, three) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let [first, second, third] = [&one, &two, &three].map(|dir| keyring_in(dir.path().to_owned()));
     let mut state = State::new();
-    let fresh = first.fresh_key(&state, 1, false).unwrap();
+    let fresh = first.fresh_key(&state, Time::from_nanos(1), false).unwrap();
     add(&mut state, fresh);
     let row = state.active_root_key().unwrap();
     let wanted = row.wrapped.wrapped_by.as_str();
@@ -232,7 +232,7 @@ fn damaged_key_file_is_replaced_by_the_key_of_another_server() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let [first, second] = [&one, &two].map(|dir| keyring_in(dir.path().to_owned()));
     let mut state = State::new();
-    let fresh = first.fresh_key(&state, 1, false).unwrap();
+    let fresh = first.fresh_key(&state, Time::from_nanos(1), false).unwrap();
     add(&mut state, fresh);
     let wanted = state.active_root_key().unwrap().wrapped.wrapped_by.as_str();
     let key = first.hand_out(wanted).unwrap();
@@ -253,7 +253,7 @@ fn key_encryption_key_is_accepted_before_the_first_root_key_and_not_after() {
     let key = leader.first_kek(&state).unwrap();
     other.keep_for_first_key(&key, &state).unwrap();
     other.keep_for_first_key(&key, &state).unwrap();
-    let fresh = other.fresh_key(&state, 1, false).unwrap();
+    let fresh = other.fresh_key(&state, Time::from_nanos(1), false).unwrap();
     add(&mut state, fresh);
     assert!(leader.material(state.active_root_key().unwrap()).is_ok(), "the next leader uses the same");
     assert!(matches!(other.keep_for_first_key(&[9; 32], &state), Err(KeyringError::WrongKek { .. })));

@@ -149,7 +149,7 @@ impl NodeRpc {
             drain_strategy: strategy,
             mark_eligible: ask.mark_eligible,
             event,
-            updated_at: now.secs(),
+            updated_at: now.into(),
             meta: ask.meta,
             updated_by: Str::default(),
         };

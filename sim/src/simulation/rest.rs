@@ -164,7 +164,7 @@ pub fn late_launches(view: &State, now: Time, late_secs_max: i64) -> Vec<(String
         let periodic =
             job.periodic.as_ref().filter(|periodic| job.is_periodic_active() && !periodic.prohibit_overlap)?;
         let launched = view.periodic_launch(&job.namespace, &job.id).map_or(Time::default(), |row| row.launch);
-        let next = Schedule::of(periodic).next(launched.max(Time::from_nanos(job.submit_time)))?;
+        let next = Schedule::of(periodic).next(launched.max(job.submit_time))?;
         (next.secs() + late_secs_max < now.secs()).then(|| (job.id.to_string(), next.secs()))
     };
     view.jobs().filter_map(next).collect()

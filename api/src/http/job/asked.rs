@@ -40,7 +40,7 @@ pub(super) fn check_priority(priority: i64) -> Result<(), ApiError> {
 
 /// A new evaluation of a job.
 pub(super) fn eval<S: Agent>(call: &Call<S>, job: &Job, priority: i64, triggered_by: EvalTrigger) -> Evaluation {
-    let now = call.server.now().nanos();
+    let now = call.server.now();
     Evaluation {
         id: EvalId::from(call.fresh_uuid()),
         namespace: job.namespace.clone(),

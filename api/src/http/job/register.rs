@@ -85,7 +85,7 @@ async fn write<S: Writes>(call: &Call<S>, job: Job, options: Options) -> Result<
     check_index(existing, &options)?;
     admission::check_update(existing.map(|row| &**row), &job)?;
     let now = call.server.now();
-    job.submit_time = now.nanos();
+    job.submit_time = now;
     if options.preserve_counts {
         preserve_counts(existing, &mut job);
     }

@@ -78,7 +78,7 @@ pub(super) async fn scale<S: Writes>(mut call: Call<S>) -> Result<Response, ApiE
     };
     let eval_id = scaled.as_ref().and_then(|scaled| scaled.eval_id);
     let event = ScalingEvent {
-        time: call.server.now().nanos(),
+        time: call.server.now(),
         count: request.count,
         previous_count: previous,
         message: request.message,
@@ -112,7 +112,7 @@ async fn write_count<S: Writes>(call: &Call<S>, job: &Job, group: &str, count: i
     for row in scaled.task_groups.iter_mut().flatten().filter(|row| row.name == group) {
         row.count = count;
     }
-    scaled.submit_time = call.server.now().nanos();
+    scaled.submit_time = call.server.now();
     let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
     let eval = starts_by_itself.then(|| eval(call, job, job.priority, EvalTrigger::JobScaling));
     let eval_id = eval.as_ref().map(|eval| eval.id);

@@ -44,7 +44,7 @@ pub(super) async fn deregister<S: Writes>(call: Call<S>) -> Result<Response, Api
         job: JobKey::new(namespace.as_str(), call.id()),
         purge,
         no_shutdown_delay: no_shutdown_delay.unwrap_or(false),
-        submit_time: call.server.now().nanos(),
+        submit_time: call.server.now(),
         eval,
         versions_max: call.server.info().job_tracked_versions,
     };

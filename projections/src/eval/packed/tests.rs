@@ -38,8 +38,8 @@ fn full() -> Evaluation {
         snapshot_index: 5,
         create_index: 6,
         modify_index: 7,
-        create_time: 8,
-        modify_time: -9,
+        create_time: Time::from_nanos(8),
+        modify_time: Time::from_nanos(-9),
     }
 }
 

@@ -199,7 +199,7 @@ impl Cluster {
 
     fn eligibility(&mut self, name: &str, eligibility: Eligibility) {
         let node_id = self.nodes[name];
-        self.commit(UpdateNodeEligibility { node_id, eligibility, event: None, updated_at: self.now.secs() });
+        self.commit(UpdateNodeEligibility { node_id, eligibility, event: None, updated_at: self.now.into() });
     }
 
     fn settings(&mut self, words: &BTreeMap<&str, &str>) {
@@ -228,7 +228,7 @@ impl Cluster {
             node_id: alloc.node_id.unwrap(),
             client_status: status,
             task_states: tasks.clone(),
-            modify_time: self.now.nanos(),
+            modify_time: self.now,
             ..ClientAlloc::default()
         };
         let allocs = allocs.iter().map(said).collect();

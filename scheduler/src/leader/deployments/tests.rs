@@ -86,7 +86,7 @@ impl Rollout {
         self.apply(SetDeploymentAllocHealth {
             deployment_id: DEPLOYMENT,
             healthy,
-            timestamp: 5,
+            timestamp: Time::from_nanos(5),
             ..SetDeploymentAllocHealth::default()
         });
         self
@@ -97,7 +97,7 @@ impl Rollout {
         self.apply(SetDeploymentAllocHealth {
             deployment_id: DEPLOYMENT,
             unhealthy,
-            timestamp: 5,
+            timestamp: Time::from_nanos(5),
             ..SetDeploymentAllocHealth::default()
         });
         self

@@ -92,7 +92,7 @@ impl Cluster {
             id: name.into(),
             namespace: "default".into(),
             kind: JobType::Batch,
-            submit_time: self.now.nanos(),
+            submit_time: self.now,
             periodic: Some(periodic),
             parameterized_job: options.contains(&"parameterized").then(ParameterizedJobConfig::default),
             ..Job::default()
@@ -463,5 +463,5 @@ fn child_is_named_by_its_launch_time() {
     let child = parent.periodic_child(secs(60), secs(65));
     assert_eq!(child.id, *"a/b/periodic-1714521660");
     assert_eq!(PeriodicLaunch::launch_of(&child.parent_id, &child.id), Some(secs(60)));
-    assert_eq!(child.submit_time, secs(65).nanos());
+    assert_eq!(child.submit_time, secs(65));
 }

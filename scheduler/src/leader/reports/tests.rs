@@ -25,7 +25,7 @@ fn check(story: &str, said: &str, expected: Expect) {
         ids += 1;
         EvalId::from_bytes([ids; 16])
     });
-    assert!(entry.allocs.iter().all(|alloc| alloc.modify_time == cluster.now.nanos()), "times are the server's");
+    assert!(entry.allocs.iter().all(|alloc| alloc.modify_time == cluster.now), "times are the server's");
     let evals: Vec<_> = entry.evals.iter().map(|eval| format!(", {} {}", eval.job_id, eval.triggered_by)).collect();
     expected.assert_eq(&format!("{} taken, {dropped} dropped{}", entry.allocs.len(), evals.join("")));
 }

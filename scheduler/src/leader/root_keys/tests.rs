@@ -19,7 +19,7 @@ fn run(state: &mut State, command: impl Into<Command>) {
 }
 
 fn add(state: &mut State, n: u8, created_hours: i64, rekey: bool) {
-    let create_time = Dur::from_hours(created_hours).nanos();
+    let create_time = Time::default().plus(Dur::from_hours(created_hours));
     let algorithm = ROOT_KEY_ALGORITHM.into();
     let meta =
         RootKeyMeta { key_id: id(n), algorithm, create_time, state: RootKeyState::Active, ..RootKeyMeta::default() };

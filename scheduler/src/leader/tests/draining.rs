@@ -71,7 +71,7 @@ fn report(cluster: &mut Cluster, node: &str, count: usize) {
         node_id,
         client_status: AllocClientStatus::Running,
         deployment_status: Some(status.clone()),
-        modify_time: START.nanos(),
+        modify_time: START,
         ..ClientAlloc::default()
     };
     let open = cluster.state.allocs_of_node(node_id).filter(|alloc| !alloc.terminal() && alloc.health().is_none());

@@ -183,7 +183,7 @@ impl World {
             client_status: AllocClientStatus::from_word(client).unwrap(),
             desired_status: AllocDesiredStatus::from_word(words.text("desired").unwrap_or("run")).unwrap(),
             alloc_states: words.text("states").map(|states| states.split(',').map(state).collect()),
-            modify_time: 1,
+            modify_time: Time::from_nanos(1),
             ..Allocation::default()
         };
         let transition = &mut alloc.desired_transition;
@@ -198,7 +198,7 @@ impl World {
         }
         if let Some(events) = words.number("events") {
             let event = RescheduleEvent {
-                reschedule_time: NOW.nanos() - 100 * SECOND,
+                reschedule_time: NOW.plus(Dur(-100 * SECOND)),
                 delay: Dur(5 * SECOND),
                 ..RescheduleEvent::default()
             };

@@ -144,7 +144,7 @@ fn launch(record: &Record, index: u64, change: &Change, changes: &[Change], stat
         index,
         child: child.id.to_string(),
         at: at.secs(),
-        written: Time::from_nanos(eval.create_time).secs(),
+        written: eval.create_time.secs(),
         left_out: before.map_or_else(Vec::new, |before| left_out(parent, before, at)),
         leader_changed: record.began_since(since),
     })
@@ -156,7 +156,7 @@ fn left_out(parent: &Job, before: &PeriodicLaunch, at: Time) -> Vec<i64> {
         return Vec::new();
     };
     let schedule = Schedule::of(periodic);
-    let since = before.launch.max(Time::from_nanos(parent.submit_time));
+    let since = before.launch.max(parent.submit_time);
     let times = std::iter::successors(schedule.next(since), |time| schedule.next(*time));
     times.take_while(|time| *time < at).take(LEFT_OUT_MAX).map(Time::secs).collect()
 }

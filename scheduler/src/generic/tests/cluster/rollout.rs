@@ -20,7 +20,7 @@ impl Cluster {
             deployment_id: alloc.deployment_id.expect("an alloc of a deployment"),
             healthy,
             unhealthy,
-            timestamp: self.now.nanos(),
+            timestamp: self.now,
             ..SetDeploymentAllocHealth::default()
         });
     }
