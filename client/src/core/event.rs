@@ -236,9 +236,7 @@ pub fn failed_restoring(now: Time) -> TaskEvent {
 
 /// Appends an event to a task's state: keeps the newest ten, and updates the counts of failures and restarts.
 pub fn append(state: &mut TaskState, mut event: TaskEvent) {
-    if event.display_message.is_empty() {
-        event.display_message = display_message(&event);
-    }
+    event.fill_display_message();
     if event.fails_task {
         state.failed = true;
     }
@@ -270,62 +268,4 @@ fn detail(event: &mut TaskEvent, key: &'static str, value: impl Into<Str>) {
 fn fails_task(event: &mut TaskEvent) {
     event.fails_task = true;
     detail(event, "fails_task", "true");
-}
-
-/// Display message of an event.
-pub fn display_message(event: &TaskEvent) -> Str {
-    let or = |text: &Str, otherwise: &'static str| if text.is_empty() { otherwise.into() } else { text.clone() };
-    match event.kind.as_str() {
-        RECEIVED => "Task received by client".into(),
-        STARTED => "Task started by client".into(),
-        SETUP_FAILURE => or(&event.setup_error, "Task setup failed"),
-        FAILED_VALIDATION => or(&event.validation_error, "Validation of task failed"),
-        DRIVER_FAILURE => or(&event.driver_error, "Failed to start task"),
-        DRIVER => event.driver_message.clone(),
-        TERMINATED => terminated_text(event),
-        RESTARTING => {
-            let delay = event.start_delay;
-            match event.restart_reason.as_str() {
-                "" | super::tracker::REASON_WITHIN_POLICY => format!("Task restarting in {delay}").into(),
-                reason => format!("{reason} - Task restarting in {delay}").into(),
-            }
-        }
-        NOT_RESTARTING => or(&event.restart_reason, "Task exceeded restart policy"),
-        RESTART_SIGNALED => or(&event.restart_reason, "Task signaled to restart"),
-        SIGNALING => signaling_text(event),
-        KILLING => match (&event.kill_reason, event.kill_timeout) {
-            (reason, _) if !reason.is_empty() => reason.clone(),
-            (_, timeout) if timeout > Dur::ZERO => {
-                format!("Sent interrupt. Waiting {timeout} before force killing").into()
-            }
-            _ => "Sent interrupt".into(),
-        },
-        KILLED => or(&event.kill_error, "Task successfully killed"),
-        SIBLING_FAILED if event.failed_sibling.is_empty() => "Task's sibling failed".into(),
-        SIBLING_FAILED => format!("Task's sibling {:?} failed", event.failed_sibling.as_str()).into(),
-        LEADER_DEAD => "Leader Task in Group dead".into(),
-        MAIN_DEAD => "Main tasks in the group died".into(),
-        RECONNECTED => "Client reconnected".into(),
-        _ => event.message.clone(),
-    }
-}
-
-fn terminated_text(event: &TaskEvent) -> Str {
-    let mut text = format!("Exit Code: {}", event.exit_code);
-    if event.signal != 0 {
-        text.push_str(&format!(", Signal: {}", event.signal));
-    }
-    if !event.message.is_empty() {
-        text.push_str(&format!(", Exit Message: {:?}", event.message.as_str()));
-    }
-    text.into()
-}
-
-fn signaling_text(event: &TaskEvent) -> Str {
-    match (event.task_signal.as_str(), event.task_signal_reason.as_str()) {
-        ("", "") => "Task being sent a signal".into(),
-        ("", reason) => reason.into(),
-        (signal, "") => format!("Task being sent signal {signal}").into(),
-        (signal, reason) => format!("Task being sent signal {signal}: {reason}").into(),
-    }
 }
