@@ -73,6 +73,7 @@ export const cluster = {
     await page.getByRole('button', { name: 'Save' }).click();
     await page.locator('h1', { hasText: 'team' }).waitFor();
     assert.equal((await agent.get('/v1/namespace/team')).Quota, 'small');
+    await until('the fields', async () => (await page.getByLabel('Description').inputValue()) === 'of the shop');
     await page.getByLabel('Description').fill('mine');
     await agent.ask('PUT', '/v1/namespace', { Name: 'team', Description: 'theirs', Quota: 'small' });
     await sees(page, 'Conflict.');

@@ -17,6 +17,8 @@ export function PolicyEditor({ name }) {
   const isNew = name === '';
   const path = (/** @type {string} */ of) => `/v1/acl/policy/${encodeURIComponent(of)}`;
   const got = useGet(isNew ? null : path(name), useMemo(() => versionOf('ACLPolicy'), []));
+  // Before the server's fields are here, typing and saving would write over them.
+  const isLoaded = isNew || got.data !== null;
   const [typed, setTyped] = useState('');
   const draft = useDraft({ words: '', rules: EXAMPLE }, got.data === null ? null : {
     words: got.data.Description ?? '', rules: got.data.Rules });
@@ -25,14 +27,15 @@ export function PolicyEditor({ name }) {
   return html`<${Head} title=${isNew ? 'New policy' : name} over=${html`<${Link} to="/access/policies">Policies<//>`}
       aside=${html`${isNew ? null : html`<${Action} confirm="Delete the policy" run=${() => write('DELETE', path(name))}
         done=${() => go('/access/policies')}>Delete<//>`}
-      <${Action} kind="main" disabled=${of === ''} run=${() => write('POST', path(of), { Name: of, Description: words,
+      <${Action} kind="main" disabled=${of === '' || !isLoaded} run=${() => write('POST', path(of), { Name: of, Description: words,
         Rules: rules })} done=${() => { draft.saved(); if (isNew) go(`/access/policies/${encodeURIComponent(of)}`); }}>
         Save<//>`} />
     <${Failed} error=${got.error} />
     <${Newer} draft=${draft} />
-    <${Card} title="Rules"><div class="body form wide">
+    <${Card} title="Rules"><fieldset
+      class="body form wide" disabled=${!isLoaded}>
       ${isNew ? html`<${Text} label="Name" mono value=${typed} set=${setTyped} />` : null}
       <${Text} label="Description" value=${words} set=${(/** @type {string} */ to) => draft.set({ words: to })} />
       <${Area} label="Rules, HCL" rows=${18} value=${rules}
-        set=${(/** @type {string} */ to) => draft.set({ rules: to })} /></div><//>`;
+        set=${(/** @type {string} */ to) => draft.set({ rules: to })} /></fieldset><//>`;
 }

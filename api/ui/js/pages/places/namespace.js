@@ -21,6 +21,8 @@ export function NamespaceEditor({ name }) {
   const isNew = name === '';
   const path = (/** @type {string} */ of) => `/v1/namespace/${encodeURIComponent(of)}`;
   const got = useGet(isNew ? null : path(name), useMemo(() => versionOf('Namespace'), []));
+  // Before the server's fields are here, typing and saving would write over them.
+  const isLoaded = isNew || got.data !== null;
   const quotas = useGet('/v1/quotas', useMemo(() => versionOf('Quota'), []), true);
   const jobs = [...useRows('Job').values()].filter((job) => job.Namespace === name);
   const [typed, setTyped] = useState('');
@@ -35,12 +37,13 @@ export function NamespaceEditor({ name }) {
   return html`<${Head} title=${isNew ? 'New namespace' : name} over=${html`<${Link} to="/places">Namespaces<//>`}
       aside=${html`${isNew || name === RESERVED ? null : html`<${Action} confirm="Delete the namespace"
         run=${() => write('DELETE', path(name))} done=${() => go('/places')}>Delete<//>`}
-      <${Action} kind="main" disabled=${of === ''} run=${run}
+      <${Action} kind="main" disabled=${of === '' || !isLoaded} run=${run}
         done=${() => { draft.saved(); if (isNew) go(`/places/namespaces/${encodeURIComponent(of)}`); }}>
         Save<//>`} />
     <${Failed} error=${got.error} /><${Newer} draft=${draft} /><${Card} title="Namespace"
       aside=${isNew ? null : html`<span class="dim">
-      ${counted(jobs.length, 'job')}</span>`}><div class="body form">
+      ${counted(jobs.length, 'job')}</span>`}><fieldset
+      class="body form" disabled=${!isLoaded}>
       ${isNew ? html`<${Text} label="Name" mono value=${typed} set=${setTyped} />` : null}
       <${Text} label="Description" value=${description}
         set=${(/** @type {string} */ to) => draft.set({ description: to })} />
@@ -49,5 +52,5 @@ export function NamespaceEditor({ name }) {
       <${Text} label="Permitted drivers" mono value=${drivers}
         set=${(/** @type {string} */ to) => draft.set({ drivers: to })}
         hint="Names with spaces between. Empty permits all." />
-      </div><//>${isNew ? null : html`<${History} kind="namespace" id=${name} topic="Namespace" />`}`;
+      </fieldset><//>${isNew ? null : html`<${History} kind="namespace" id=${name} topic="Namespace" />`}`;
 }

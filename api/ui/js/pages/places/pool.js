@@ -18,6 +18,8 @@ export function PoolEditor({ name }) {
   const isNew = name === '';
   const path = (/** @type {string} */ of) => `/v1/node/pool/${encodeURIComponent(of)}`;
   const got = useGet(isNew ? null : path(name), useMemo(() => versionOf('NodePool'), []));
+  // Before the server's fields are here, typing and saving would write over them.
+  const isLoaded = isNew || got.data !== null;
   const nodes = [...useRows('Node').values()].filter((node) => name === 'all' || node.NodePool === name);
   const [typed, setTyped] = useState('');
   const draft = useDraft({ description: '', algorithm: '' }, got.data === null ? null : {
@@ -34,15 +36,16 @@ export function PoolEditor({ name }) {
   return html`<${Head} title=${isNew ? 'New node pool' : name} over=${html`<${Link} to="/places">Node pools<//>`}
       aside=${isFixed ? null : html`${isNew ? null : html`<${Action} confirm="Delete the pool"
         run=${() => write('DELETE', path(name))} done=${() => go('/places')}>Delete<//>`}
-      <${Action} kind="main" disabled=${of === ''} run=${run}
+      <${Action} kind="main" disabled=${of === '' || !isLoaded} run=${run}
         done=${() => { draft.saved(); if (isNew) go(`/places/pools/${encodeURIComponent(of)}`); }}>
         Save<//>`} />
-    <${Failed} error=${got.error} /><${Newer} draft=${draft} /><${Card} title="Node pool"><div class="body form">
+    <${Failed} error=${got.error} /><${Newer} draft=${draft} /><${Card} title="Node pool"><fieldset
+      class="body form" disabled=${!isLoaded}>
       ${isNew ? html`<${Text} label="Name" mono value=${typed} set=${setTyped} />` : null}
       <${Text} label="Description" value=${description}
         set=${(/** @type {string} */ to) => draft.set({ description: to })} disabled=${isFixed} />
       <${Choice} label="Algorithm, empty as in the cluster" of=${['', 'binpack', 'spread']} value=${algorithm}
-        set=${(/** @type {string} */ to) => draft.set({ algorithm: to })} disabled=${isFixed} /></div><//>
+        set=${(/** @type {string} */ to) => draft.set({ algorithm: to })} disabled=${isFixed} /></fieldset><//>
     ${isNew ? null : html`<${Card} title="Nodes"><${Table} label="Nodes" rows=${nodes} sort="Name"
       id=${(/** @type {Row} */ node) => node.ID} to=${(/** @type {Row} */ node) => paths.node(node.ID)}
         empty="No node is in this pool."

@@ -46,6 +46,8 @@ export function QuotaEditor({ name }) {
   const isNew = name === '';
   const path = (/** @type {string} */ of) => `/v1/quota/${encodeURIComponent(of)}`;
   const got = useGet(isNew ? null : path(name), useMemo(() => versionOf('Quota'), []));
+  // Before the server's fields are here, typing and saving would write over them.
+  const isLoaded = isNew || got.data !== null;
   const usage = useGet(isNew ? null : `/v1/quota/usage/${encodeURIComponent(name)}`,
     useMemo(() => versionOf('Quota', 'Allocation', 'Namespace'), []));
   const own = useGet('/v1/agent/self', undefined, true);
@@ -63,18 +65,19 @@ export function QuotaEditor({ name }) {
   return html`<${Head} title=${isNew ? 'New quota' : name} over=${html`<${Link} to="/places">Quotas<//>`}
       aside=${html`${isNew ? null : html`<${Action} confirm="Delete the quota" run=${() => write('DELETE', path(name))}
         done=${() => go('/places')}>Delete<//>`}
-      <${Action} kind="main" disabled=${of === ''} run=${run}
+      <${Action} kind="main" disabled=${of === '' || !isLoaded} run=${run}
         done=${() => { draft.saved(); if (isNew) go(`/places/quotas/${encodeURIComponent(of)}`); }}>
         Save<//>`} />
     <${Failed} error=${got.error} /><${Newer} draft=${draft} />
-    <div class="grid"><div class="c6"><${Card} title=${`Limits in region ${region}`}><div class="body form">
+    <div class="grid"><div class="c6"><${Card} title=${`Limits in region ${region}`}><fieldset
+      class="body form" disabled=${!isLoaded}>
       ${isNew ? html`<${Text} label="Name" mono value=${typed} set=${setTyped} />` : null}
       <${Text} label="Description" value=${description}
         set=${(/** @type {string} */ to) => draft.set({ description: to })} />
       <p class="dim">0 or nothing is no limit; a negative number allows nothing.</p>
       ${DIMENSIONS.map((dimension) => html`<${Text} key=${dimension.name} type="number" label=${`${dimension.name}${
         dimension.unit === '' ? '' : `, ${dimension.unit}`}`} value=${dimension.limit(limit) ?? ''}
-        set=${(/** @type {string} */ to) => draft.set({ limit: dimension.set(limit, Number(to)) })} />`)}</div><//></div>
+        set=${(/** @type {string} */ to) => draft.set({ limit: dimension.set(limit, Number(to)) })} />`)}</fieldset><//></div>
     ${isNew || !got.data ? null : html`<div class="c6"><${Card} title="Used"><div class="body"><${Use}
       quota=${got.data} usage=${usage.data ?? undefined} /></div><//>
       <${Card} title="Namespaces"><div class="body">${spaces.length === 0 ? html`<span
