@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use songline_api::keyring::Keyring as _;
 use songline_api::Reads as _;
+use songline_api::keyring::Keyring as _;
 use songline_model::{
     DriverInfo, Node, NodeCpuResources, NodeDiskResources, NodeId, NodeMemoryResources, NodeResources, NodeStatus,
     Secret, Str,
