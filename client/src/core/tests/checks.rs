@@ -313,3 +313,71 @@ fn restored_checks_are_planned_again() {
         "#]],
     );
 }
+
+#[test]
+fn checks_at_consul_make_the_alloc_healthy_once_consul_has_them_all() {
+    check(
+        deployed(),
+        "start
+         set-up
+         plan a/consul/ignore_warnings b/consul/ignore
+         results
+         ready web
+         started web
+         checked a warned
+         checked b missing
+         wait 0.5
+         wait 20
+         checked a warned
+         checked b failed
+         wait 10
+         update",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web, plan checks, announce the group] pending
+            plan a/consul/ignore_warnings b/consul/ignore: [check a, check b] pending
+            results: 
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            checked a warned: [] running
+            checked b missing: [] running
+            wait 0.5: [check a, check b] running
+            wait 20: [] running
+            checked a warned: [check a] running
+            checked b failed: [check b] running
+            wait 10: [] running
+            update: running "Tasks are running" Some((Some(true), false)) index 10
+        "#]],
+    );
+}
+
+#[test]
+fn check_at_consul_restarts_tasks_when_it_fails_and_not_while_it_is_missing() {
+    check(
+        checked("web"),
+        "start
+         set-up
+         plan a/consul/limit=1
+         ready web
+         started web
+         checked a missing
+         wait 4
+         checked a missing
+         wait 4
+         checked a failed
+         wait 1",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web, plan checks, announce the group] pending
+            plan a/consul/limit=1: [check a] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            checked a missing: [] running
+            wait 4: [check a] running
+            checked a missing: [] running
+            wait 4: [check a] running
+            checked a failed: [] running
+            wait 1: [kill web#1 in 5s, check a] running
+        "#]],
+    );
+}
