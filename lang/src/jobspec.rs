@@ -21,6 +21,8 @@ use songline_model::spec::Job;
 use crate::hcl::ast::{Block, Body};
 use crate::hcl::{self, Diagnostic, first_of};
 
+pub(crate) use free::json_of;
+
 /// Options for parsing a job file.
 #[derive(Debug, Clone)]
 pub struct ParseOptions {

@@ -11,6 +11,7 @@ pub mod go_json;
 pub mod go_time;
 mod hcl;
 mod hcl1;
+pub mod interpolation;
 pub mod jobspec;
 pub mod languages;
 pub mod regexp;

@@ -54,7 +54,7 @@ fn contents(body: &Body, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Objec
 }
 
 /// A value of any shape as JSON. Numbers that JSON can not represent become their names.
-pub(super) fn json_of(value: &Value) -> Json {
+pub(crate) fn json_of(value: &Value) -> Json {
     match value {
         Value::Null | Value::Unknown => Json::Null,
         Value::Bool(truth) => json!(truth),
