@@ -1,40 +1,43 @@
-//! Artifacts: files that the agent fetches into the allocation's directory before a task starts. Sources are `http` and
-//! `https`.
+//! Artifacts: files that the agent fetches into the allocation's directory before a task starts, over HTTP, from git
+//! and Mercurial repositories, and from S3 and Google Cloud Storage.
 //!
-//! A separate process fetches each artifact ([`child`], confined by [`fence`]): it downloads ([`download`]) and unpacks
-//! ([`unpack`]) into a staging directory. Parsers of untrusted input do not run in the agent. The agent then moves the
-//! staged files to their destination ([`place`]).
+//! A separate process fetches each artifact ([`child`], confined by [`fence`]): it downloads ([`download`], [`bucket`],
+//! [`vcs`]) and unpacks ([`unpack`]) into a staging directory. Parsers of untrusted input do not run in the agent. The
+//! agent then moves the staged files to their destination ([`place`]).
 
+mod bucket;
+mod checksum;
 pub(crate) mod child;
 mod download;
 mod fence;
 pub(crate) mod place;
+mod settings;
 mod source;
+mod subdir;
 mod unpack;
+mod unzip;
+mod vcs;
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use rustix::process::{Pid, Signal};
 use sha2::{Digest, Sha256};
-use songline_model::{Str, TaskArtifact};
+use songline_model::{Dur, Str, TaskArtifact};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::allocdir::PRIVATE;
 use crate::beneath::{Dir, Owner};
 use child::{Answer, Request, Staged};
+pub use settings::ArtifactSettings;
 
 /// Number of artifacts of one task that are fetched concurrently.
 const WORKERS: usize = 3;
-/// Longest time that fetching one artifact may take, from the start of its process to its end.
-const FETCH_MAX: Duration = Duration::from_mins(35);
-/// Largest size of one artifact in bytes, both before and after it is unpacked.
-const BYTES_MAX: u64 = 100_000_000_000;
-/// Largest number of members of one archive.
-const FILES_MAX: u64 = 4096;
+/// Time that a fetching process has beside that of its longest transfer.
+const UNPACK_MAX: Dur = Dur::from_mins(5);
 /// Largest depth of nested directories in one archive.
 const DEPTH_MAX: u64 = 64;
 /// Largest part of a fetching process's answer that the agent reads, in bytes.
@@ -54,6 +57,9 @@ pub(crate) enum ArtifactError {
     /// The transfer failed.
     #[error("error downloading: {0}")]
     Http(String),
+    /// The transfer took longer than the agent's configuration allows.
+    #[error("it took longer than {0}")]
+    Timeout(Dur),
     /// A limit was exceeded.
     #[error("{what} is more than {most}")]
     TooMuch {
@@ -131,12 +137,20 @@ pub(crate) fn missing(wanted: impl Iterator<Item = Wanted>, dirs: &Dirs) -> Vec<
         .collect()
 }
 
-/// Fetches the missing artifacts, each in a process that `executor` starts. After a failure the other artifacts are
+/// How artifacts are fetched.
+pub(crate) struct Fetcher<'a> {
+    /// Command that starts an executor.
+    pub executor: &'a [PathBuf],
+    /// Bounds.
+    pub settings: &'a ArtifactSettings,
+}
+
+/// Fetches the missing artifacts, each in a process of its own. After a failure the other artifacts are
 /// fetched all the same; the first failure is returned. The future may be dropped at any time: its processes end with
 /// it.
-pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs, executor: &[PathBuf]) -> Result<(), String> {
+pub(crate) async fn fetch_all(missing: Vec<(String, Wanted)>, dirs: &Dirs, by: &Fetcher<'_>) -> Result<(), String> {
     let results = stream::iter(missing.into_iter().enumerate()).map(|(at, (key, wanted))| async move {
-        let fetched = fetch(&wanted.artifact, dirs, at, executor).await.and_then(|()| remember(dirs, &key));
+        let fetched = fetch(&wanted.artifact, dirs, at, by).await.and_then(|()| remember(dirs, &key));
         fetched.map_err(|error| format!("failed to download artifact {:?}: {error}", wanted.named))
     });
     let results: Vec<Result<(), String>> = results.buffer_unordered(WORKERS).collect().await;
@@ -153,13 +167,14 @@ fn remember(dirs: &Dirs, key: &str) -> Result<(), ArtifactError> {
     file.and_then(|mut file| writeln!(file, "{key}")).map_err(doing("noting what was downloaded"))
 }
 
-async fn fetch(artifact: &TaskArtifact, dirs: &Dirs, at: usize, executor: &[PathBuf]) -> Result<(), ArtifactError> {
+async fn fetch(artifact: &TaskArtifact, dirs: &Dirs, at: usize, by: &Fetcher<'_>) -> Result<(), ArtifactError> {
     let to = place::destination(dirs, &artifact.relative_dest)?;
     let name = format!("artifact-{at}");
     let (private, staging) = staging(dirs, &name)?;
-    let staged = match tokio::time::timeout(FETCH_MAX, stage(artifact, &staging, executor)).await {
+    let longest = Dur(by.settings.timeout_max().nanos().saturating_add(UNPACK_MAX.nanos()));
+    let staged = match tokio::time::timeout(longest.to_std(), stage(artifact, &staging, by)).await {
         Ok(staged) => staged,
-        Err(_) => Err(ArtifactError::Invalid(format!("it took longer than {} s", FETCH_MAX.as_secs()))),
+        Err(_) => Err(ArtifactError::Timeout(longest)),
     };
     let (alloc, mode) = (dirs.alloc.clone(), artifact.getter_mode.clone());
     let placed = tokio::task::spawn_blocking(move || {
@@ -182,34 +197,57 @@ fn staging(dirs: &Dirs, name: &str) -> Result<(Dir, Dir), ArtifactError> {
     Ok((private, staging))
 }
 
+/// Kills a fetching process, and the programs that it has started, when it is dropped.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0.take() {
+            // The group is gone when its last process has ended.
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
 /// Starts a process that fetches an artifact into `staging`, and waits for its answer.
-async fn stage(artifact: &TaskArtifact, staging: &Dir, executor: &[PathBuf]) -> Result<Staged, ArtifactError> {
+async fn stage(artifact: &TaskArtifact, staging: &Dir, by: &Fetcher<'_>) -> Result<Staged, ArtifactError> {
     let (program, first) =
-        executor.split_first().ok_or_else(|| ArtifactError::Invalid("no executor is configured".to_owned()))?;
+        by.executor.split_first().ok_or_else(|| ArtifactError::Invalid("no executor is configured".to_owned()))?;
+    let seen = by.settings.environment_variables.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     // The working directory is given by descriptor: its path leads through directories that tasks may change.
     let mut child = Command::new(program)
         .args(first)
         .args(["artifact", "."])
         .env_clear()
+        .envs(seen)
         .current_dir(staging.path_of(""))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(doing("starting the fetching process"))?;
-    let asked = serde_json::to_vec(&Request { artifact: artifact.clone() })
-        .map_err(|error| ArtifactError::Invalid(error.to_string()))?;
+    let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let request = Request {
+        artifact: artifact.clone(),
+        settings: by.settings.clone(),
+        runs_programs: source::runs_programs(&artifact.getter_source),
+    };
+    let asked = serde_json::to_vec(&request).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let exchange = async {
         // The process reads its input to the end, so the input is closed after the request.
         stdin.ok_or(io::ErrorKind::BrokenPipe)?.write_all(&asked).await?;
         let mut answer = Vec::new();
         stdout.ok_or(io::ErrorKind::BrokenPipe)?.take(ANSWER_MAX).read_to_end(&mut answer).await?;
-        child.wait().await?;
         io::Result::Ok(answer)
     };
-    let answer = exchange.await.map_err(doing("talking to the fetching process"))?;
+    let answer = exchange.await;
+    // Before the process is reaped: until then its number is no other group's.
+    drop(group);
+    let answer = answer.map_err(doing("talking to the fetching process"))?;
+    child.wait().await.map_err(doing("waiting for the fetching process"))?;
     match serde_json::from_slice(&answer) {
         Ok(Answer::Staged(staged)) => Ok(staged),
         Ok(Answer::Failed(why)) => Err(ArtifactError::Invalid(why)),

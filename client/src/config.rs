@@ -8,6 +8,7 @@ use songline_model::{ClientHostVolumeConfig, Dur, NodeReservedResources, Str};
 use songline_rpc::world::{Machine, World};
 
 use crate::about::AboutAgent;
+use crate::artifact::ArtifactSettings;
 use crate::consul::ConsulSettings;
 use crate::network::NetworkSettings;
 use crate::task_api::TaskApi;
@@ -32,6 +33,13 @@ pub struct ClientConfig {
     pub meta: BTreeMap<Str, Str>,
     /// Directory of everything durable, with `state` and `alloc` below it.
     pub data_dir: PathBuf,
+    /// Directory of the agent's own state, in place of that below `data_dir`.
+    pub own_state_dir: Option<PathBuf>,
+    /// Parent of the allocations' directories, in place of that below `data_dir`.
+    pub own_alloc_dir: Option<PathBuf>,
+    /// Whether the node's id is random. Otherwise it follows from the machine's own id, so that a node that lost its
+    /// data directory keeps its id.
+    pub no_host_uuid: bool,
     /// Address of the HTTP interface for this node, `host:port`.
     pub http_addr: Str,
     /// Initial servers, `host` or `host:port`; the servers' answers replace this list.
@@ -50,6 +58,8 @@ pub struct ClientConfig {
     pub reserved: NodeReservedResources,
     /// Network interface whose address jobs get; empty takes the interface of the default route.
     pub network_interface: Str,
+    /// Speed of the network interface in Mbit/s, in place of the fingerprinted one.
+    pub network_speed_mbits: Option<i64>,
     /// Networks of allocations, and names of this host's addresses.
     pub network: NetworkSettings,
     /// Processor capacity in MHz, in place of the fingerprinted one.
@@ -58,6 +68,12 @@ pub struct ClientConfig {
     pub memory_total_mb: Option<i64>,
     /// Disk in MB, in place of the fingerprinted one.
     pub disk_total_mb: Option<i64>,
+    /// Free disk in MB, in place of the fingerprinted one.
+    pub disk_free_mb: Option<i64>,
+    /// Processor cores that tasks may reserve, in place of all of them.
+    pub reservable_cores: Option<Vec<u64>>,
+    /// Whether services of jobs may be kept by the servers.
+    pub service_discovery: bool,
     /// Lowest dynamic port.
     pub min_dynamic_port: i64,
     /// Highest dynamic port.
@@ -66,12 +82,23 @@ pub struct ClientConfig {
     pub kill_timeout_max: Dur,
     /// Cgroup below the mounts that is the parent of all tasks' cgroups; empty takes the default one.
     pub cgroup_parent: Str,
+    /// Files and directories of the host that tasks of `exec` see, with their places in the task's root. Empty takes
+    /// the driver's own list.
+    pub chroot_env: BTreeMap<Str, Str>,
     /// Interval of garbage collection of terminal allocations.
     pub gc_interval: Dur,
     /// Number of allocations on this node above which the oldest terminal ones are collected.
     pub gc_allocs_max: usize,
     /// Percent of the disk in use above which the oldest terminal allocations are collected.
     pub gc_disk_usage_percent: f64,
+    /// Percent of the inodes in use above which the oldest terminal allocations are collected.
+    pub gc_inode_usage_percent: f64,
+    /// Number of allocations that are collected concurrently.
+    pub gc_parallel_destroys: usize,
+    /// Drain of the node before its agent stops. `None`: it is not drained.
+    pub drain_on_shutdown: Option<DrainOnShutdown>,
+    /// Bounds of fetching artifacts.
+    pub artifact: ArtifactSettings,
     /// Whether running commands in tasks of this node is disabled.
     pub disable_remote_exec: bool,
     /// The executor program, which supervises tasks, with its first arguments; empty takes this program and
@@ -91,6 +118,23 @@ pub struct ClientConfig {
     pub world: Arc<dyn World>,
 }
 
+/// Drain of a node before its agent stops.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainOnShutdown {
+    /// Time after which remaining allocations are stopped.
+    pub deadline: Dur,
+    /// Whether allocations of system jobs stay.
+    pub ignore_system_jobs: bool,
+    /// Whether all allocations are stopped at once.
+    pub force: bool,
+}
+
+impl Default for DrainOnShutdown {
+    fn default() -> Self {
+        Self { deadline: Dur::from_hours(1), ignore_system_jobs: false, force: false }
+    }
+}
+
 impl Default for ClientConfig {
     fn default() -> Self {
         Self {
@@ -102,6 +146,9 @@ impl Default for ClientConfig {
             node_class: Str::default(),
             meta: BTreeMap::new(),
             data_dir: PathBuf::new(),
+            own_state_dir: None,
+            own_alloc_dir: None,
+            no_host_uuid: true,
             http_addr: Str::default(),
             servers: Vec::new(),
             plugins: BTreeMap::new(),
@@ -111,17 +158,26 @@ impl Default for ClientConfig {
             host_volumes: BTreeMap::new(),
             reserved: NodeReservedResources::default(),
             network_interface: Str::default(),
+            network_speed_mbits: None,
             network: NetworkSettings::default(),
             cpu_total_compute: None,
             memory_total_mb: None,
             disk_total_mb: None,
+            disk_free_mb: None,
+            reservable_cores: None,
+            service_discovery: true,
             min_dynamic_port: 20000,
             max_dynamic_port: 32000,
             kill_timeout_max: Dur::from_secs(30),
             cgroup_parent: Str::default(),
+            chroot_env: BTreeMap::new(),
             gc_interval: Dur::from_mins(1),
             gc_allocs_max: 50,
             gc_disk_usage_percent: 80.0,
+            gc_inode_usage_percent: 70.0,
+            gc_parallel_destroys: 2,
+            drain_on_shutdown: None,
+            artifact: ArtifactSettings::default(),
             disable_remote_exec: false,
             executor: Vec::new(),
             task_api: None,
@@ -137,7 +193,14 @@ impl Default for ClientConfig {
 impl ClientConfig {
     /// Defaults of `agent -dev`.
     pub fn dev(data_dir: PathBuf) -> Self {
-        Self { dev: true, data_dir, gc_interval: Dur::from_mins(10), gc_disk_usage_percent: 99.0, ..Self::default() }
+        Self {
+            dev: true,
+            data_dir,
+            gc_interval: Dur::from_mins(10),
+            gc_disk_usage_percent: 99.0,
+            gc_inode_usage_percent: 99.0,
+            ..Self::default()
+        }
     }
 
     /// A boolean option of a driver; `otherwise` when it is not set.
@@ -151,17 +214,17 @@ impl ClientConfig {
 
     /// Directory of the agent's own state.
     pub fn state_dir(&self) -> PathBuf {
-        self.data_dir.join("state")
+        self.own_state_dir.clone().unwrap_or_else(|| self.data_dir.join("state"))
     }
 
     /// Parent of the allocations' directories.
     pub fn alloc_dir(&self) -> PathBuf {
-        self.data_dir.join("alloc")
+        self.own_alloc_dir.clone().unwrap_or_else(|| self.data_dir.join("alloc"))
     }
 
     /// Parent of the directories that the agent shares with executors, one for each run of a task.
     pub(crate) fn runs_dir(&self) -> PathBuf {
-        self.data_dir.join("state").join("runs")
+        self.state_dir().join("runs")
     }
 
     /// Command that starts an executor.

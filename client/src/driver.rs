@@ -24,6 +24,7 @@ use songline_model::{AllocId, AllocatedPortMapping, Blob, DnsConfig, Dur, Str};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::executor::place::Bind;
+use crate::options::{self, DRIVER};
 use crate::stats::TaskUsage;
 pub(crate) use block::{text, texts};
 pub use session::{Command, CommandEnd, Ends};
@@ -112,6 +113,23 @@ pub trait Process: Send + Sync + 'static {
 
     /// Resource usage, if it is known. After the task's end it is the last known one.
     fn usage(&self) -> Boxed<'_, Option<TaskUsage>>;
+
+    /// Network in which the driver runs the task, if the driver has networks of its own.
+    fn network(&self) -> Option<DriverNetwork> {
+        None
+    }
+}
+
+/// The place of a task in a network of its driver.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DriverNetwork {
+    /// Address of the task; empty if the task is in the network of its allocation.
+    pub address: String,
+    /// Ports there by their labels, as far as the driver maps them itself.
+    pub ports: BTreeMap<Str, i64>,
+    /// Whether services have this address unless they ask for another one.
+    pub advertise: bool,
 }
 
 /// A driver's message about a task that is being started, for the users.
@@ -248,10 +266,6 @@ impl Fingerprint {
 
 /// All drivers of an agent by name.
 pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
-    let allowed = |name: &str| {
-        let listed = |key: &str| config.options.get(key).map(|list| list.split(',').any(|item| item.trim() == name));
-        listed("driver.allowlist").unwrap_or(true) && !listed("driver.denylist").unwrap_or(false)
-    };
     let drivers: Vec<(Str, Arc<dyn Driver>)> = vec![
         ("mock_driver".into(), Arc::new(mock::Mock::new(config))),
         ("raw_exec".into(), Arc::new(raw_exec::RawExec::new(config))),
@@ -259,5 +273,5 @@ pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
         #[cfg(feature = "docker")]
         ("docker".into(), Arc::new(docker::Docker::new(config))),
     ];
-    drivers.into_iter().filter(|(name, _)| allowed(name)).collect()
+    drivers.into_iter().filter(|(name, _)| options::is_wanted(config, DRIVER, name)).collect()
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
+use songline_lang::interpolation::{self, Names};
 use songline_model::{Allocation, Node, Secret, Str, Task, TaskGroup};
 
 /// Paths of a task's directories, as the task sees them.
@@ -209,65 +210,66 @@ impl TaskEnv {
         self.vars.get(name).or_else(|| self.node.get(name)).map(String::as_str)
     }
 
-    /// Interpolates a driver's `config` block, where an unknown name is an error and `$${x}` means `${x}`.
-    pub fn replace_config(&self, config: &BTreeMap<Str, Value>) -> Result<Map<String, Value>, String> {
-        config.iter().map(|(key, value)| Ok((key.to_string(), self.replace_value(value)?))).collect()
+    /// Evaluates the templates of a driver's `config` block. The error lists the faults.
+    pub fn evaluate_config(&self, config: &BTreeMap<Str, Value>) -> Result<Map<String, Value>, Vec<String>> {
+        let mut templates = Templates { env: self, names: None, faults: Vec::new() };
+        let evaluated = config.iter().map(|(key, value)| (key.to_string(), templates.value(value))).collect();
+        if templates.faults.is_empty() { Ok(evaluated) } else { Err(templates.faults) }
     }
 
-    fn replace_value(&self, value: &Value) -> Result<Value, String> {
-        Ok(match value {
-            Value::String(text) => Value::String(self.replace_strictly(text)?),
-            Value::Array(items) => {
-                Value::Array(items.iter().map(|item| self.replace_value(item)).collect::<Result<_, _>>()?)
-            }
-            Value::Object(fields) => {
-                let fields = fields.iter().map(|(key, field)| Ok((key.clone(), self.replace_value(field)?)));
-                Value::Object(fields.collect::<Result<_, String>>()?)
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-        })
-    }
-
-    fn replace_strictly(&self, text: &str) -> Result<String, String> {
+    /// Replaces the interpolations of a text that has no other syntax of templates than known names in `${..}`.
+    fn replace_names(&self, text: &str) -> Option<String> {
+        if text.contains("%{") || text.contains("$${") {
+            return None;
+        }
         let (mut out, mut rest) = (String::with_capacity(text.len()), text);
         while let Some(at) = rest.find("${") {
-            if rest[..at].ends_with('$') {
-                out.push_str(&rest[..at - 1]);
-                out.push_str("${");
-                rest = &rest[at + 2..];
-                continue;
-            }
-            let Some(end) = rest[at..].find('}').map(|end| at + end) else {
-                return Err(
-                    "Invalid expression: Expected the start of an expression, but found an invalid expression token."
-                        .to_owned(),
-                );
-            };
-            let name = rest[at + 2..end].trim();
+            let end = at + rest[at..].find('}')?;
             out.push_str(&rest[..at]);
-            match self.lookup(name) {
-                Some(value) => out.push_str(value),
-                None => return Err(self.unknown(name)),
-            }
+            out.push_str(self.lookup(rest[at + 2..end].trim())?);
             rest = &rest[end + 1..];
         }
         out.push_str(rest);
-        Ok(out)
+        Some(out)
+    }
+}
+
+/// Evaluation of the templates of one `config` block.
+struct Templates<'a> {
+    env: &'a TaskEnv,
+    /// Names of the language's objects, built when a template needs them: most blocks have only plain interpolations.
+    names: Option<Names>,
+    faults: Vec<String>,
+}
+
+impl Templates<'_> {
+    fn value(&mut self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.text(text),
+            Value::Array(items) => Value::Array(items.iter().map(|item| self.value(item)).collect()),
+            Value::Object(fields) => {
+                Value::Object(fields.iter().map(|(key, field)| (key.clone(), self.value(field))).collect())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
     }
 
-    fn unknown(&self, name: &str) -> String {
-        let known = |object: &str| {
-            let mut names = self.node.keys().chain(self.vars.keys());
-            names.any(|name| name.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
-        };
-        let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
-        let unknown = ends.map(|end| &name[..end]).find(|object| !known(object)).unwrap_or(name);
-        match unknown.rsplit_once('.') {
-            Some((_, field)) => {
-                format!("Unsupported attribute: This object does not have an attribute named {field:?}.")
-            }
-            None => format!("Unknown variable: There is no variable named {unknown:?}."),
+    fn text(&mut self, text: &str) -> Value {
+        // A name such as `driver.docker` may be a text although `driver.docker.version` makes it an object as well.
+        if let Some(replaced) = self.env.replace_names(text) {
+            return Value::String(replaced);
         }
+        let names = self.names.get_or_insert_with(|| {
+            let of_task =
+                self.env.vars.iter().flat_map(|(name, text)| [(name.clone(), text), (format!("env.{name}"), text)]);
+            let of_node = self.env.node.iter().map(|(name, text)| (name.clone(), text));
+            let all: Vec<(String, &String)> = of_node.chain(of_task).collect();
+            Names::new(all.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+        });
+        interpolation::evaluate(text, names).unwrap_or_else(|faults| {
+            self.faults.extend(faults);
+            Value::Null
+        })
     }
 }
 

@@ -1,5 +1,10 @@
 //! The node's fingerprint: attributes, resources and networks, from /proc, /sys and a few files. Drivers add their
 //! own attributes.
+//!
+//! Fingerprints have the reference's names (`arch`, `cpu`, `network`, ..), by which `fingerprint.allowlist` and
+//! `fingerprint.denylist` leave some of them out.
+
+pub(crate) mod cloud;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +19,7 @@ use songline_model::{
 use crate::cgroup::hierarchy::Hierarchy;
 use crate::config::ClientConfig;
 use crate::driver::Fingerprint;
+use crate::options::{self, FINGERPRINT};
 use crate::{consul, network, procfs, signal, stats};
 
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
@@ -51,6 +57,8 @@ pub const ABILITIES: &[&str] = &[
     "volume",
     "volume_mount",
 ];
+/// Abilities that depend on networks of allocations.
+const OF_NETWORKS: &[&str] = &["bridge", "network_none"];
 /// Capacity in MHz of a machine that does not report its processor speed.
 const CPU_FALLBACK_MHZ: i64 = 1000;
 const MB: u64 = 1 << 20;
@@ -59,7 +67,8 @@ const MB: u64 = 1 << 20;
 pub(crate) fn node(config: &ClientConfig) -> Node {
     let mut attributes = BTreeMap::new();
     let mut put = |key: &str, value: String| {
-        if !value.is_empty() {
+        let wanted = source_of(key).is_none_or(|source| options::is_wanted(config, FINGERPRINT, source));
+        if wanted && !value.is_empty() {
             attributes.insert(Str::new(key), Str::new(value));
         }
     };
@@ -69,7 +78,8 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
     put("cpu.modelname", cpu.model.clone());
     put("cpu.frequency", cpu.mhz.to_string());
     put("cpu.numcores", cpu.cores.to_string());
-    put("cpu.reservablecores", cpu.cores.to_string());
+    let reservable = reservable_cores(config, &cpu);
+    put("cpu.reservablecores", reservable.len().to_string());
     put("cpu.totalcompute", compute.to_string());
     let uname = rustix::system::uname();
     let hostname = uname.nodename().to_string_lossy().into_owned();
@@ -79,6 +89,7 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
     put("kernel.name", std::env::consts::OS.to_owned());
     put("kernel.version", uname.release().to_string_lossy().into_owned());
     put("kernel.arch", uname.machine().to_string_lossy().into_owned());
+    put("kernel.landlock", landlock_version());
     put("unique.hostname", hostname.clone());
     put("os.signals", signal::names());
     put("nomad.version", NOMAD_VERSION.to_owned());
@@ -89,28 +100,28 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
         put(&format!("{ABILITY_PREFIX}{name}"), "true".to_owned());
     }
     put("nomad.advertise.address", config.http_addr.to_string());
-    put("nomad.service_discovery", "true".to_owned());
+    put("nomad.service_discovery", config.service_discovery.to_string());
     let memory_bytes = procfs::memory().get("MemTotal").copied().unwrap_or(0);
     put("memory.totalbytes", memory_bytes.to_string());
     let memory_mb = config.memory_total_mb.unwrap_or_else(|| to_mb(memory_bytes));
-    let disk = stats::disk_of(&config.data_dir).unwrap_or_default();
+    let disk = stats::disk_of(&config.alloc_dir()).or_else(|| stats::disk_of(&config.data_dir));
+    let mut disk = disk.unwrap_or_default();
+    if let Some(mb) = config.disk_free_mb {
+        disk.available = u64::try_from(mb).unwrap_or(0) * MB;
+    }
     put("unique.storage.volume", disk.device.clone());
     put("unique.storage.bytestotal", disk.size.to_string());
     put("unique.storage.bytesfree", disk.available.to_string());
     let disk_mb = config.disk_total_mb.unwrap_or_else(|| to_mb(disk.available));
     let cgroups = Hierarchy::find(&config.cgroup_parent);
-    if let Some(cgroups) = &cgroups {
-        put("unique.cgroup.mountpoint", cgroups.mount().display().to_string());
-        put("unique.cgroup.version", cgroups.version().to_owned());
-    }
+    cgroup_attributes(cgroups.as_ref()).iter().for_each(|(key, value)| put(key, value.clone()));
     let network = Network::read(config);
     put("unique.network.ip-address", network.ip.to_string());
     own_networks.attributes.iter().for_each(|(key, value)| put(key, value.clone()));
 
     let networks = Some(vec![network.resource()]);
     let of_allocs = own_networks.resources();
-    let mut meta = default_meta();
-    meta.extend(config.meta.clone());
+    let meta = with_default_meta(config.meta.clone());
     Node {
         datacenter: config.datacenter.clone(),
         name: if config.name.is_empty() { hostname.into() } else { config.name.clone() },
@@ -123,7 +134,7 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
             cpu: NodeCpuResources {
                 cpu_shares: compute,
                 total_cpu_cores: cpu.cores,
-                reservable_cpu_cores: Some((0..cpu.cores).collect()),
+                reservable_cpu_cores: Some(reservable),
             },
             memory: NodeMemoryResources { memory_mb },
             disk: NodeDiskResources { disk_mb },
@@ -150,6 +161,85 @@ pub(crate) fn node(config: &ClientConfig) -> Node {
         csi_node_plugins: Some(BTreeMap::new()),
         ..Node::default()
     }
+}
+
+/// Name of the fingerprint that an attribute is of; `None` for those that every node has.
+fn source_of(attribute: &str) -> Option<&'static str> {
+    const EXACT: [(&str, &str); 3] = [("cpu.arch", "arch"), ("kernel.landlock", "landlock"), ("os.signals", "signal")];
+    const PREFIXES: [(&str, &str); 11] = [
+        ("cpu.", "cpu"),
+        ("kernel.", "host"),
+        ("memory.", "memory"),
+        ("nomad.bridge.", "bridge"),
+        ("nomad.", "nomad"),
+        ("os.", "host"),
+        ("plugins.cni.", "plugins_cni"),
+        ("unique.cgroup.", "cgroup"),
+        ("unique.hostname", "host"),
+        ("unique.network.", "network"),
+        ("unique.storage.", "storage"),
+    ];
+    let exact = EXACT.iter().find(|(name, _)| *name == attribute);
+    let found = exact.or_else(|| PREFIXES.iter().find(|(prefix, _)| attribute.starts_with(prefix)));
+    found.map(|(_, source)| *source)
+}
+
+/// Attributes of the control groups; those that are absent are empty.
+pub(crate) fn cgroup_attributes(cgroups: Option<&Hierarchy>) -> [(&'static str, String); 2] {
+    [
+        ("unique.cgroup.mountpoint", cgroups.map(|all| all.mount().display().to_string()).unwrap_or_default()),
+        ("unique.cgroup.version", cgroups.map(|all| all.version().to_owned()).unwrap_or_default()),
+    ]
+}
+
+/// Version of the kernel's Landlock, such as `v3`; empty without it.
+fn landlock_version() -> String {
+    /// Asks for the version and makes no ruleset.
+    const VERSION: libc::c_ulong = 1;
+    #[allow(unsafe_code)]
+    // SAFETY: with this flag the kernel reads nothing through the pointer, which has to be null.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION) };
+    if version > 0 { format!("v{version}") } else { String::new() }
+}
+
+/// Replaces the networks of allocations that the node offers, and what it tells about their plugins.
+pub(crate) fn apply_networks(node: &mut Node, print: &network::Print) {
+    let mut resources = node.node_resources.as_deref().cloned().unwrap_or_default();
+    let mut networks = resources.networks.take().unwrap_or_default();
+    networks.retain(|network| network.mode == "host");
+    networks.extend(print.resources());
+    let mut with_devices = resources.node_networks.take().unwrap_or_default();
+    with_devices.retain(|network| network.mode == "host");
+    with_devices.extend(print.node_resources());
+    node.node_resources =
+        Some(Arc::new(NodeResources { networks: Some(networks), node_networks: Some(with_devices), ..resources }));
+    let of_networks = |key: &&Str| {
+        let of_networks = ["plugins.cni.", "nomad.bridge."].iter().any(|prefix| key.starts_with(prefix));
+        of_networks || OF_NETWORKS.iter().any(|name| **key == format!("{ABILITY_PREFIX}{name}"))
+    };
+    let known = node.attributes.clone().unwrap_or_default();
+    let gone = known.keys().filter(of_networks).map(|key| (key.clone(), Str::default()));
+    let abilities = print.abilities.iter().map(|name| (Str::from(format!("{ABILITY_PREFIX}{name}")), "true".into()));
+    let told = print.attributes.iter().map(|(key, value)| (Str::from(key.as_str()), Str::from(value.as_str())));
+    apply_attributes(node, gone.chain(abilities).chain(told));
+}
+
+/// Sets attributes of the node; empty values remove theirs. Returns whether the node has changed.
+pub(crate) fn apply_attributes(node: &mut Node, found: impl IntoIterator<Item = (Str, Str)>) -> bool {
+    let before = node.attributes.clone().unwrap_or_default();
+    let mut attributes = BTreeMap::clone(&before);
+    for (key, value) in found {
+        if value.is_empty() {
+            attributes.remove(&key);
+        } else {
+            attributes.insert(key, value);
+        }
+    }
+    if attributes == *before {
+        return false;
+    }
+    node.attributes = Some(Arc::new(attributes));
+    true
 }
 
 /// Adds a driver's fingerprint to the node. Returns whether the node has changed, and whether the driver's health
@@ -203,6 +293,14 @@ pub(crate) fn apply_consul(node: &mut Node, print: &consul::Print) -> bool {
     changed
 }
 
+/// Cores that tasks may reserve: those of the configuration that exist, without those that are reserved for the host.
+fn reservable_cores(config: &ClientConfig, cpu: &Cpu) -> Vec<u64> {
+    let reserved = config.reserved.cpu.reserved_cpu_cores.as_deref().unwrap_or_default();
+    let all = 0..cpu.cores;
+    let wanted = config.reservable_cores.clone().unwrap_or_else(|| all.clone().collect());
+    wanted.into_iter().filter(|core| all.contains(core) && !reserved.contains(core)).collect()
+}
+
 /// Processor speed per core, in MHz.
 pub(crate) fn mhz_per_core() -> f64 {
     Cpu::read().mhz as f64
@@ -212,14 +310,17 @@ fn to_mb(bytes: u64) -> i64 {
     i64::try_from(bytes / MB).unwrap_or(i64::MAX)
 }
 
-fn default_meta() -> BTreeMap<Str, Str> {
+/// Configured metadata, with the defaults of keys that are not configured.
+pub(crate) fn with_default_meta(configured: BTreeMap<Str, Str>) -> BTreeMap<Str, Str> {
     let envoy = "docker.io/envoyproxy/envoy:v${NOMAD_envoy_version}";
-    BTreeMap::from([
+    let mut meta = BTreeMap::from([
         ("connect.sidecar_image".into(), envoy.into()),
         ("connect.gateway_image".into(), envoy.into()),
         ("connect.log_level".into(), "info".into()),
         ("connect.proxy_concurrency".into(), "1".into()),
-    ])
+    ]);
+    meta.extend(configured);
+    meta
 }
 
 /// Go's name of this architecture.
@@ -283,12 +384,12 @@ impl Network {
         let (device, ip) = match config.network_interface.as_str() {
             "" if config.dev => loopback(),
             "" => default_route().unwrap_or_else(loopback),
-            name => match addresses_of(name).first() {
-                Some(ip) => (name.to_owned(), IpAddr::V4(*ip)),
+            name => match preferred(&addresses_of(name), !options::is_set(config, options::NO_LINK_LOCAL)) {
+                Some(ip) => (name.to_owned(), IpAddr::V4(ip)),
                 None => loopback(),
             },
         };
-        Self { mbits: mbits(&device), device, ip }
+        Self { mbits: config.network_speed_mbits.unwrap_or_else(|| mbits(&device)), device, ip }
     }
 
     fn resource(&self) -> NetworkResource {
@@ -314,6 +415,12 @@ impl Network {
             addresses: Some(addresses),
         })
     }
+}
+
+/// The address of an interface that tasks get: one that is valid on this link only is the last choice, if it is one.
+fn preferred(addresses: &[Ipv4Addr], link_local: bool) -> Option<Ipv4Addr> {
+    let routed = addresses.iter().find(|address| !address.is_link_local());
+    routed.or_else(|| addresses.first().filter(|_| link_local)).copied()
 }
 
 /// A text that the kernel tells of an interface; empty if there is none.
@@ -381,6 +488,26 @@ fn addresses_of(device: &str) -> Vec<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn address_of_the_link_only_is_the_last_choice() {
+        let [routed, local] = ["10.0.0.1", "169.254.3.4"].map(|text| text.parse::<Ipv4Addr>().expect("an address"));
+        assert_eq!(preferred(&[local, routed], true), Some(routed));
+        assert_eq!(preferred(&[local], true), Some(local));
+        assert_eq!(preferred(&[local], false), None);
+    }
+
+    #[test]
+    fn fingerprints_are_left_out_by_name() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut config = ClientConfig::dev(dir.path().to_owned());
+        let of = |config: &ClientConfig, key: &str| node(config).attribute(key).is_some();
+        config.options.insert("fingerprint.denylist".into(), "storage, arch".into());
+        let denied = ["cpu.arch", "unique.storage.bytesfree", "cpu.numcores"].map(|key| of(&config, key));
+        config.options.insert("fingerprint.allowlist".into(), "arch,host".into());
+        let allowed = ["cpu.arch", "kernel.name", "cpu.numcores"].map(|key| of(&config, key));
+        assert_eq!((denied, allowed), ([false, false, true], [false, true, false]));
+    }
 
     #[test]
     fn fingerprint_has_every_attribute_that_servers_require() {

@@ -40,7 +40,8 @@ mod volumes;
 
 pub use about::AboutAgent;
 pub use agent::{Client, StartError};
-pub use config::ClientConfig;
+pub use artifact::ArtifactSettings;
+pub use config::{ClientConfig, DrainOnShutdown};
 pub use consul::ConsulSettings;
 pub use executor::executor_main;
 pub use fingerprint::ABILITIES;

@@ -23,6 +23,11 @@ impl Layers {
         Self { fixed, dynamic }
     }
 
+    /// Replaces the configured layer.
+    pub fn replace_fixed(&mut self, fixed: BTreeMap<Str, Str>) {
+        *self = Self::new(fixed, std::mem::take(&mut self.dynamic));
+    }
+
     /// Metadata that was set at run time.
     pub fn dynamic(&self) -> &Dynamic {
         &self.dynamic

@@ -36,7 +36,7 @@ use crate::csi;
 use crate::driver::{Driver, Process, RunId, TaskConfig};
 use crate::network::{Made, Networks};
 use crate::previous::Earlier;
-use crate::services::{Announcer, Registrar};
+use crate::services::{Announcer, Located, Registrar};
 use crate::state::{NotWritten, StateDb};
 use crate::stats::TaskUsage;
 use crate::task_api;
@@ -374,8 +374,10 @@ impl Shell {
                 Effect::Announce { of, begins } => self.announce(of, begins),
                 Effect::Withdraw { of } => self.withdraw(of),
                 Effect::PlanChecks => {
-                    let network = self.machine.network();
-                    let plans = setup::check_plans(&self.shared, self.machine.alloc(), network, &self.dir);
+                    let of_task = |task: &str| self.processes.get(task)?.network();
+                    let located =
+                        Located { alloc: self.machine.alloc(), network: self.machine.network(), driver: None };
+                    let plans = setup::check_plans(&self.shared, located, &self.dir, &of_task);
                     send(&self.back, Input::ChecksPlanned(plans));
                 }
                 Effect::RunCheck { run, plan } => {
@@ -450,9 +452,10 @@ impl Shell {
                     send(&back, Input::Networked(status.clone()));
                 }
                 // A group with services that cannot be registered does not start.
-                let (status, of) = (made.status.as_ref(), Workload::Group);
-                setup::registrations(&shared, &alloc, status, &dir, &of).map_err(failed("group_services"))?;
-                setup::definitions(&shared, &alloc, status, &dir, &of).map_err(failed("group_services"))?;
+                let (located, of) =
+                    (Located { alloc: &alloc, network: made.status.as_ref(), driver: None }, Workload::Group);
+                setup::registrations(&shared, located, &dir, &of).map_err(failed("group_services"))?;
+                setup::definitions(&shared, located, &dir, &of).map_err(failed("group_services"))?;
                 *network.lock() = made;
                 volumes.publish(&alloc, mounts).await.map_err(failed("csi_hook"))?;
                 Ok::<(), String>(())

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::core::{NOMAD_PROVIDER, Workload};
 use crate::driver::Boxed;
 use crate::env::TaskEnv;
-use address::Located;
+pub(crate) use address::Located;
 
 /// Delay after a call that reached no leader; up to the same time is added at random.
 const RETRY: songline_model::Dur = songline_model::Dur::from_secs(1);
@@ -52,7 +52,7 @@ pub(crate) fn registrations(
     env: &TaskEnv,
     of: &Workload,
 ) -> Result<Vec<ServiceRegistration>, String> {
-    let alloc = located.0;
+    let alloc = located.alloc;
     let canary = alloc.is_canary();
     let services = of.services_of(alloc, NOMAD_PROVIDER);
     services.map(|service| registration(located, node, env, of, service, canary)).collect()
@@ -76,7 +76,7 @@ fn registration(
     canary: bool,
 ) -> Result<ServiceRegistration, String> {
     let (name, port_label) = (env.replace(&service.name), env.replace(&service.port_label));
-    let alloc = located.0;
+    let alloc = located.alloc;
     let (address, port) = address::of(located, &env.replace(&service.address), &service.address_mode, &port_label)
         .map_err(|error| format!("unable to get address for service {name:?}: {error}"))?;
     let canary_tags = service.canary_tags.as_ref().filter(|tags| canary && !tags.is_empty());

@@ -3,6 +3,7 @@
 //! A key that the reference does not know is an error that names the key. A key that has no effect here gives a
 //! warning.
 
+mod client;
 mod consul;
 mod network;
 mod template;
@@ -15,8 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 use songline_api::{CORE_SCHEDULER, SCHEDULERS};
-use songline_client::ClientConfig;
-use songline_model::{ClientHostVolumeConfig, Dur, SchedulerAlgorithm, Str};
+use songline_model::{Dur, SchedulerAlgorithm, Str};
 use songline_server::config::{EncryptKey, ServerConfig};
 
 use super::AgentConfig;
@@ -95,8 +95,8 @@ fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<
             "leave_on_interrupt" => config.leave_on_interrupt = flag(key, value)?,
             "leave_on_terminate" => config.leave_on_terminate = flag(key, value)?,
             "server" => server(value, config, &mut seen)?,
-            "client" => client(value, config, &mut seen)?,
-            "plugin" => plugins(value, config)?,
+            "client" => client::block(value, config, &mut seen)?,
+            "plugin" => client::plugins(value, config)?,
             "acl" => acl(value, config, &mut seen)?,
             "telemetry" => telemetry(value, config, &mut seen)?,
             "limits" => network::limits(value, config)?,
@@ -270,135 +270,6 @@ fn scheduler(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {
             other => bail!("default_scheduler_config unexpected keys {other}"),
         }
         Ok(())
-    })
-}
-
-fn client(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
-    let mut told = config.client.clone().unwrap_or_else(|| std::mem::take(&mut config.not_enabled.client));
-    let mut join = std::mem::take(&mut config.client_join);
-    let mut enabled = config.client.is_some();
-    each(value, &mut |key, value| {
-        match key {
-            "enabled" => enabled |= flag(key, value)?,
-            "node_class" => told.node_class = text(key, value)?.into(),
-            "node_pool" => told.node_pool = text(key, value)?.into(),
-            "meta" => pairs(value, &mut |name, text| drop(told.meta.insert(name, text)))?,
-            "options" => pairs(value, &mut |name, text| drop(told.options.insert(name, text)))?,
-            "cgroup_parent" => told.cgroup_parent = text(key, value)?.into(),
-            "network_interface" => told.network_interface = text(key, value)?.into(),
-            "cpu_total_compute" => told.cpu_total_compute = Some(number(key, value)?),
-            "memory_total_mb" => told.memory_total_mb = Some(number(key, value)?),
-            "disk_total_mb" => told.disk_total_mb = Some(number(key, value)?),
-            "min_dynamic_port" => told.min_dynamic_port = number(key, value)?,
-            "max_dynamic_port" => told.max_dynamic_port = number(key, value)?,
-            "max_kill_timeout" => told.kill_timeout_max = span("client", key, value)?,
-            "gc_interval" => told.gc_interval = span("client", key, value)?,
-            "gc_max_allocs" => told.gc_allocs_max = count(key, value)?,
-            "gc_disk_usage_threshold" => {
-                told.gc_disk_usage_percent = value.as_f64().unwrap_or(told.gc_disk_usage_percent)
-            }
-            "disable_remote_exec" => told.disable_remote_exec = flag(key, value)?,
-            "reserved" => reserved(value, &mut told)?,
-            "host_volume" => host_volumes(value, &mut told)?,
-            "cni_path" => told.network.cni_path = text(key, value)?,
-            "cni_config_dir" => told.network.cni_config_dir = text(key, value)?.into(),
-            "bridge_network_name" => told.network.bridge_name = text(key, value)?.into(),
-            "bridge_network_subnet" => told.network.bridge_subnet = text(key, value)?.into(),
-            "bridge_network_hairpin_mode" => told.network.bridge_hairpin = flag(key, value)?,
-            "bind_wildcard_default_host_network" => told.network.wildcard_ports = flag(key, value)?,
-            "host_network" => host_networks(value, &mut told)?,
-            "servers" => told.servers.extend(network::texts(key, value)?.into_iter().map(Str::from)),
-            "template" => template::block(value, &mut told.template, seen)?,
-            "server_join" => network::join_block("client.server_join", value, &mut join, seen)?,
-            "state_dir"
-            | "alloc_dir"
-            | "chroot_env"
-            | "network_speed"
-            | "disk_free_mb"
-            | "reservable_cores"
-            | "client_min_port"
-            | "client_max_port"
-            | "gc_parallel_destroys"
-            | "gc_inode_usage_threshold"
-            | "no_host_uuid"
-            | "nomad_service_discovery"
-            | "artifact"
-            | "drain_on_shutdown"
-            | "stats" => seen.without_effect(&format!("client.{key}"), value),
-            other => bail!("client unexpected keys {other}"),
-        }
-        Ok(())
-    })?;
-    if enabled {
-        config.client = Some(told);
-    } else {
-        config.not_enabled.client = told;
-    }
-    config.client_join = join;
-    Ok(())
-}
-
-fn reserved(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
-    each(value, &mut |key, value| {
-        match key {
-            "cpu" => told.reserved.cpu.cpu_shares = number(key, value)?,
-            "memory" => told.reserved.memory.memory_mb = number(key, value)?,
-            "disk" => told.reserved.disk.disk_mb = number(key, value)?,
-            "reserved_ports" => told.reserved.networks.reserved_host_ports = text(key, value)?.into(),
-            "cores" => {}
-            other => bail!("reserved unexpected keys {other}"),
-        }
-        Ok(())
-    })
-}
-
-fn host_volumes(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
-    each(value, &mut |name, body| {
-        let mut volume = ClientHostVolumeConfig { name: name.into(), ..ClientHostVolumeConfig::default() };
-        each(body, &mut |key, value| {
-            match key {
-                "path" => volume.path = text(key, value)?.into(),
-                "read_only" => volume.read_only = flag(key, value)?,
-                _ => {}
-            }
-            Ok(())
-        })?;
-        told.host_volumes.insert(name.into(), volume);
-        Ok(())
-    })
-}
-
-fn host_networks(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
-    each(value, &mut |name, body| {
-        let network = told.network.host_networks.entry(name.into()).or_default();
-        each(body, &mut |key, value| {
-            match key {
-                "cidr" => network.cidr = text(key, value)?.into(),
-                "interface" => network.interface = text(key, value)?.into(),
-                "reserved_ports" => network.reserved_ports = text(key, value)?.into(),
-                other => bail!("host_network unexpected keys {other}"),
-            }
-            Ok(())
-        })
-    })
-}
-
-/// Driver options: `plugin "raw_exec" { config { enabled = true } }`.
-fn plugins(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
-    // Plugins configure nodes.
-    let told = config.client.as_mut().unwrap_or(&mut config.not_enabled.client);
-    each(value, &mut |name, body| {
-        each(body, &mut |key, value| match key {
-            "config" => {
-                let options = told.plugins.entry(name.into()).or_default();
-                each(value, &mut |option, value| {
-                    options.insert(option.to_owned(), value.clone());
-                    Ok(())
-                })
-            }
-            "args" => Ok(()),
-            other => bail!("plugin unexpected keys {other}"),
-        })
     })
 }
 

@@ -36,6 +36,7 @@ const MAY: &[(&str, &str)] = &[
     ("client/src/beneath.rs", "the one way to files of allocations"),
     ("client/src/beneath/", "the one way to files of allocations"),
     ("client/src/agent.rs", "makes the agent's own directories, and looks for the operator's host volumes"),
+    ("client/src/agent/machine.rs", "the machine's own id"),
     ("client/src/cgroup.rs", "files of the cgroup file system"),
     ("client/src/cgroup/", "files of the cgroup file system"),
     (

@@ -9,8 +9,10 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use songline_model::TaskArtifact;
 
-use super::source::{Archive, Source};
-use super::{ArtifactError, BYTES_MAX, download, fence, unpack};
+use super::fence::{self, Fence};
+use super::settings::ArtifactSettings;
+use super::source::{Getter, Source};
+use super::{ArtifactError, bucket, download, unpack, vcs};
 use crate::beneath::Dir;
 
 /// The agent's request to the process, as JSON. It is sent over a pipe because headers and sources may hold passwords.
@@ -18,6 +20,10 @@ use crate::beneath::Dir;
 pub(super) struct Request {
     /// The artifact with its texts interpolated.
     pub artifact: TaskArtifact,
+    /// Bounds.
+    pub settings: ArtifactSettings,
+    /// Whether the artifact is fetched by programs of this machine, as the agent sees it.
+    pub runs_programs: bool,
 }
 
 /// The answer of the process, as JSON.
@@ -60,33 +66,52 @@ pub(crate) fn main(staging: &Path) -> ExitCode {
 fn fetch_fenced(staging: &Path) -> Result<Staged, ArtifactError> {
     let mut request = Vec::new();
     io::stdin().read_to_end(&mut request).map_err(super::doing("reading the request"))?;
-    let Request { artifact } =
+    let Request { artifact, settings, runs_programs } =
         serde_json::from_slice(&request).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
-    let dir = fence::enter(staging, BYTES_MAX).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
+    let fence = Fence {
+        file_bytes_max: settings.file_bytes_max(),
+        runs_programs,
+        landlock: !settings.disable_filesystem_isolation,
+    };
+    let dir = fence::enter(staging, &fence).map_err(|error| ArtifactError::Invalid(error.to_string()))?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(super::doing("starting"))?;
-    runtime.block_on(fetch(&artifact, &dir))
+    let home = std::env::current_dir().map_err(super::doing("finding the staging directory"))?;
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    runtime.block_on(fetch(&artifact, &settings, &Place { staging: &dir, home: &home, env: &env }))
 }
 
-/// Downloads and unpacks an artifact into `staging`.
-pub(super) async fn fetch(artifact: &TaskArtifact, staging: &Dir) -> Result<Staged, ArtifactError> {
+/// Surroundings of a fetching process.
+pub(super) struct Place<'a> {
+    /// The staging directory.
+    pub staging: &'a Dir,
+    /// Its path, for programs.
+    pub home: &'a Path,
+    /// Variables of the environment, without empty ones.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Downloads and unpacks an artifact into the staging directory.
+pub(super) async fn fetch(
+    artifact: &TaskArtifact,
+    settings: &ArtifactSettings,
+    place: &Place<'_>,
+) -> Result<Staged, ArtifactError> {
+    let staging = place.staging;
     let source = Source::parse(&artifact.getter_source, artifact.getter_options.iter().flatten())
         .map_err(ArtifactError::Invalid)?;
-    accept(&source, &artifact.getter_mode)?;
-    let file = staging.create(unpack::DOWNLOAD, 0o644).map_err(super::doing("making a file"))?;
-    download::download(&source, artifact, file).await?;
-    unpack::stage(&source, staging)
-}
-
-/// Refuses an artifact that could not be placed, before it is downloaded.
-fn accept(source: &Source, mode: &str) -> Result<(), ArtifactError> {
-    let invalid = |why: &str| Err(ArtifactError::Invalid(why.to_owned()));
-    match (source.archive, mode) {
-        (Archive::None, "dir") => invalid("source is a file, and a directory is wanted"),
-        (Archive::Tar | Archive::TarGz, "file") => invalid("source is a directory, and a file is wanted"),
-        (Archive::None | Archive::Gz, mode) if mode != "file" && source.filename.trim_end_matches(".gz").is_empty() => {
-            invalid("the source has no file name")
+    source.accept(&artifact.getter_mode).map_err(ArtifactError::Invalid)?;
+    match source.getter {
+        Getter::Http => {
+            let client = download::client(settings.http_read_timeout)?;
+            let sum = download::expected(&client, &source).await?;
+            let answer = download::send(download::request(&client, &source, artifact)).await?;
+            let file = staging.create(unpack::DOWNLOAD, 0o644).map_err(super::doing("making a file"))?;
+            download::save(answer, sum.as_ref(), file, settings.http_bytes_max).await?;
+            unpack::stage(&source, staging, settings)
         }
-        _ => Ok(()),
+        Getter::S3 | Getter::Gcs => bucket::fetch(&source, &artifact.getter_mode, settings, place).await,
+        Getter::Git => vcs::git(&source, settings, place).await,
+        Getter::Hg => vcs::hg(&source, settings, place).await,
     }
 }

@@ -5,86 +5,82 @@ use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use md5::Md5;
-use sha2::{Digest, Sha256, Sha512};
-use songline_model::{TaskArtifact, with_sources};
+use reqwest::{Client, RequestBuilder, Response};
+use songline_model::{Dur, TaskArtifact, with_sources};
 
-use super::source::{Checksum, Kind, Source};
-use super::{ArtifactError, BYTES_MAX, doing, hex};
+use super::checksum::{Checksum, Hasher, SUMS_BYTES_MAX, Sum};
+use super::source::Source;
+use super::{ArtifactError, doing, within};
 
 /// Longest time that connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
-/// Longest time that one download may take.
-const FETCH_MAX: Duration = Duration::from_mins(30);
+/// Error of a request. The text leaves out the address, which may hold a password.
+pub(super) fn failed(error: reqwest::Error) -> ArtifactError {
+    ArtifactError::Http(with_sources(&error.without_url()))
+}
 
-/// Downloads what `source` names into `to`, with the artifact's headers, and checks its size and checksum.
-pub(super) async fn download(source: &Source, artifact: &TaskArtifact, to: File) -> Result<(), ArtifactError> {
-    // Error texts leave out the address, which may hold a password.
-    let failed = |error: reqwest::Error| ArtifactError::Http(with_sources(&error.without_url()));
-    let client = crate::tls::http_client().connect_timeout(CONNECT_MAX).timeout(FETCH_MAX).build().map_err(failed)?;
+/// A client whose requests end after `timeout`, including their answers.
+pub(super) fn client(timeout: Dur) -> Result<Client, ArtifactError> {
+    crate::tls::http_client().connect_timeout(CONNECT_MAX).timeout(timeout.to_std()).build().map_err(failed)
+}
+
+/// The request of an HTTP source, with the artifact's headers.
+pub(super) fn request(client: &Client, source: &Source, artifact: &TaskArtifact) -> RequestBuilder {
     let mut request = client.get(source.url.clone());
     for (name, value) in artifact.getter_headers.iter().flatten() {
         request = request.header(name.as_str(), value.as_str());
     }
+    request
+}
+
+/// Sends a request. A status that is no success is an error.
+pub(super) async fn send(request: RequestBuilder) -> Result<Response, ArtifactError> {
     let answer = request.send().await.map_err(failed)?;
-    if !answer.status().is_success() {
-        return Err(ArtifactError::Status(answer.status().as_u16()));
-    }
+    if answer.status().is_success() { Ok(answer) } else { Err(ArtifactError::Status(answer.status().as_u16())) }
+}
+
+/// Writes an answer to a file, and checks its size and checksum.
+pub(super) async fn save(answer: Response, sum: Option<&Sum>, to: File, bytes_max: u64) -> Result<(), ArtifactError> {
     // Nothing else runs in this process, so writing may block it.
     let mut file = BufWriter::new(to);
-    let (mut hash, mut length) = (Hasher::new(source.checksum.as_ref()), 0);
+    let (mut hash, mut length) = (Hasher::new(sum.map(|sum| sum.kind)), 0);
     let mut body = answer.bytes_stream();
     while let Some(part) = body.next().await {
         let part = part.map_err(failed)?;
         length += part.len() as u64;
-        if length > BYTES_MAX {
-            return Err(ArtifactError::TooMuch { what: "its size in bytes", most: BYTES_MAX });
-        }
+        within("its size in bytes", length, bytes_max)?;
         hash.update(&part);
         file.write_all(&part).map_err(doing("writing a file"))?;
     }
     file.flush().map_err(doing("writing a file"))?;
-    let got = hash.finish();
-    match &source.checksum {
-        Some(Checksum { value, .. }) if *value != got => Err(ArtifactError::Checksum { expected: value.clone(), got }),
-        Some(_) | None => Ok(()),
-    }
+    sum.map_or(Ok(()), |sum| sum.check(hash.finish()))
 }
 
-enum Hasher {
-    None,
-    Md5(Md5),
-    Sha256(Sha256),
-    Sha512(Box<Sha512>),
+/// The checksum that the source is to have. A file of sums is downloaded; a relative address is beside the source.
+pub(super) async fn expected(client: &Client, source: &Source) -> Result<Option<Sum>, ArtifactError> {
+    let address = match &source.checksum {
+        None => return Ok(None),
+        Some(Checksum::Sum(sum)) => return Ok(Some(sum.clone())),
+        Some(Checksum::File(address)) => address,
+    };
+    let invalid = |why: &dyn std::fmt::Display| ArtifactError::Invalid(format!("invalid checksum file: {why}"));
+    let url = source.url.join(address).map_err(|error| invalid(&error))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid(&format_args!("download not supported for scheme '{}'", url.scheme())));
+    }
+    let sums = body(send(client.get(url)).await?, SUMS_BYTES_MAX).await?;
+    let name = source.url.path().rsplit('/').next().unwrap_or_default();
+    let found = Sum::find(&String::from_utf8_lossy(&sums), name);
+    found.map(Some).ok_or_else(|| invalid(&format_args!("it has no checksum of {name:?}")))
 }
 
-impl Hasher {
-    fn new(checksum: Option<&Checksum>) -> Self {
-        match checksum.map(|checksum| checksum.kind) {
-            None => Self::None,
-            Some(Kind::Md5) => Self::Md5(Md5::new()),
-            Some(Kind::Sha256) => Self::Sha256(Sha256::new()),
-            Some(Kind::Sha512) => Self::Sha512(Box::new(Sha512::new())),
-        }
+/// The body of a small answer.
+pub(super) async fn body(answer: Response, bytes_max: u64) -> Result<Vec<u8>, ArtifactError> {
+    let (mut all, mut body) = (Vec::new(), answer.bytes_stream());
+    while let Some(part) = body.next().await {
+        all.extend_from_slice(&part.map_err(failed)?);
+        within("its size in bytes", all.len() as u64, bytes_max)?;
     }
-
-    fn update(&mut self, part: &[u8]) {
-        match self {
-            Self::None => {}
-            Self::Md5(hash) => hash.update(part),
-            Self::Sha256(hash) => hash.update(part),
-            Self::Sha512(hash) => hash.update(part),
-        }
-    }
-
-    /// Returns the digest in hexadecimal digits; empty when no checksum is wanted.
-    fn finish(self) -> String {
-        match self {
-            Self::None => String::new(),
-            Self::Md5(hash) => hex(&hash.finalize()),
-            Self::Sha256(hash) => hex(&hash.finalize()),
-            Self::Sha512(hash) => hex(&hash.finalize()),
-        }
-    }
+    Ok(all)
 }

@@ -11,8 +11,9 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope,
 };
+use rustix::mount::MountPropagationFlags;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
-use rustix::thread::{Gid, Uid};
+use rustix::thread::{Gid, Uid, UnshareFlags};
 
 use crate::beneath::Dir;
 
@@ -20,6 +21,12 @@ use crate::beneath::Dir;
 /// assigns this number (systemd's table of users has 65520 to 65533 as unused), and tasks run as other users:
 /// `nobody` is 65534.
 pub(super) const FETCH_ID: u32 = 65533;
+/// Directory that the staging directory is mounted at for programs: it exists everywhere, and every user may enter it.
+const PROGRAMS_STAGING: &str = "/tmp";
+/// Users that programs see: `ssh` refuses to work for a user that it does not find.
+const PROGRAMS_USERS: &str = "root:x:0:0:root:/:/bin/false\nfetch:x:65533:65533:fetch:/tmp:/bin/false\n";
+/// Most memory of a process that runs no programs, in bytes. Headers of archives ask for memory.
+const MEMORY_MAX: u64 = 4 << 30;
 /// The Landlock version whose rights are asked for; an older kernel enforces those that it knows.
 const LANDLOCK: ABI = ABI::V6;
 /// The files that resolving names, checking certificates and loading the C library's resolver read. Absent ones are
@@ -45,6 +52,35 @@ const READABLE: [&str; 18] = [
     "/usr/lib64",
 ];
 
+/// Further files that programs need to run. Nothing below the staging directory may be executed.
+const PROGRAMS: [&str; 13] = [
+    "/bin",
+    "/usr/bin",
+    "/usr/libexec",
+    "/usr/local/bin",
+    "/usr/local/lib",
+    "/usr/local/libexec",
+    "/usr/share/git-core",
+    "/usr/share/mercurial",
+    "/etc/mercurial",
+    "/etc/passwd",
+    "/etc/ssh/ssh_config",
+    "/etc/ssh/ssh_config.d",
+    "/dev/urandom",
+];
+/// File that programs read and write.
+const NULL: &str = "/dev/null";
+
+/// Wanted confinement.
+pub(super) struct Fence {
+    /// Largest file that may be written, in bytes.
+    pub file_bytes_max: u64,
+    /// Whether programs of this machine may run.
+    pub runs_programs: bool,
+    /// Whether Landlock is used.
+    pub landlock: bool,
+}
+
 /// Failure to confine the process. Nothing may be fetched after it.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {source}")]
@@ -63,23 +99,48 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(doing: &'static str
 /// The order matters. The directory is entered while this process may still pass its parents. Privileges are dropped
 /// before Landlock, because a process without them may restrict itself only after `no_new_privs`. Threads are started
 /// last, because they inherit the fence.
-pub(super) fn enter(staging: &Path, file_bytes_max: u64) -> Result<Dir, FenceError> {
+pub(super) fn enter(staging: &Path, wanted: &Fence) -> Result<Dir, FenceError> {
     rustix::process::chdir(staging).map_err(failed("entering the staging directory"))?;
+    let is_root = rustix::process::geteuid().is_root();
+    if wanted.runs_programs && is_root {
+        move_staging()?;
+    }
     let limit = |resource, most| {
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         rustix::process::setrlimit(resource, limit).map_err(failed("limiting resources"))
     };
     limit(Resource::Core, 0)?;
-    limit(Resource::Fsize, file_bytes_max)?;
+    limit(Resource::Fsize, wanted.file_bytes_max)?;
+    if !wanted.runs_programs {
+        limit(Resource::As, MEMORY_MAX)?;
+    }
     rustix::thread::set_no_new_privs(true).map_err(failed("giving up new privileges"))?;
-    if rustix::process::geteuid().is_root() {
+    if is_root {
         drop_user()?;
     }
     // Another process of the same user must not look into this one's memory, which may hold headers with passwords.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("hiding memory"))?;
     let dir = Dir::open(Path::new(".")).map_err(failed("opening the staging directory"))?;
-    restrict()?;
+    if wanted.landlock {
+        restrict(wanted.runs_programs)?;
+    }
     Ok(dir)
+}
+
+/// Mounts the staging directory at a path whose parents every user may pass, in a mount namespace of this process:
+/// programs name files by whole paths. Hides the machine's users.
+fn move_staging() -> Result<(), FenceError> {
+    let told = failed("mounting the staging directory");
+    let users = Path::new("users");
+    std::fs::write(users, PROGRAMS_USERS).map_err(failed("writing the users of programs"))?;
+    #[allow(unsafe_code)]
+    // SAFETY: the flag does not unshare the table of file descriptors, which is what the function warns of.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(&told)?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).map_err(&told)?;
+    rustix::mount::mount_bind(users, "/etc/passwd").map_err(&told)?;
+    rustix::mount::mount_bind(".", PROGRAMS_STAGING).map_err(&told)?;
+    rustix::process::chdir(PROGRAMS_STAGING).map_err(told)
 }
 
 fn drop_user() -> Result<(), FenceError> {
@@ -91,7 +152,7 @@ fn drop_user() -> Result<(), FenceError> {
 
 /// Restricts this process with Landlock. A kernel without Landlock leaves the process with the rights of a user that
 /// owns nothing.
-fn restrict() -> Result<(), FenceError> {
+fn restrict(runs_programs: bool) -> Result<(), FenceError> {
     let all = AccessFs::from_all(LANDLOCK);
     // Fetched files need no sockets, devices or FIFOs.
     let staged =
@@ -104,7 +165,11 @@ fn restrict() -> Result<(), FenceError> {
             .scope(Scope::from_all(LANDLOCK))?
             .create()?
             .add_rule(PathBeneath::new(PathFd::new(".")?, staged))?;
-        for path in READABLE {
+        let of_programs = PROGRAMS.iter().filter(|_| runs_programs);
+        if runs_programs && let Ok(null) = PathFd::new(NULL) {
+            rules = rules.add_rule(PathBeneath::new(null, AccessFs::ReadFile | AccessFs::WriteFile))?;
+        }
+        for path in READABLE.iter().chain(of_programs) {
             // Most machines have only some of these files.
             if let Ok(file) = PathFd::new(path) {
                 // `execute` lets the C library map its resolver modules.
@@ -156,7 +221,8 @@ mod tests {
     }
 
     fn look_from_inside(staging: &Path) {
-        let dir = enter(staging, 1 << 20).expect("puts up the fence");
+        let fence = Fence { file_bytes_max: 1 << 20, runs_programs: false, landlock: true };
+        let dir = enter(staging, &fence).expect("puts up the fence");
         dir.create("inside", 0o644)
             .and_then(|mut file| std::io::Write::write_all(&mut file, b"written"))
             .expect("may write inside");

@@ -9,14 +9,24 @@ use expect_test::{Expect, expect};
 use flate2::write::GzEncoder;
 use songline_model::Str;
 
+use super::checksum::Checksum;
+use super::child::Place;
 use super::source::Source;
 use super::*;
+
+mod remote;
 
 fn check_source(sources: &[&str], expected: Expect) {
     let shown = sources.iter().map(|source| match Source::parse(source, []) {
         Ok(read) => {
-            let sum = read.checksum.map(|sum| format!(", {:?} {}", sum.kind, &sum.value[..4])).unwrap_or_default();
-            format!("{} dir {:?} {:?} as {:?}{sum}\n", read.url, read.subdir, read.archive, read.filename)
+            let sum = match &read.checksum {
+                None => String::new(),
+                Some(Checksum::Sum(sum)) => format!(", {:?} {}", sum.kind, &sum.value[..4]),
+                Some(Checksum::File(address)) => format!(", sums in {address}"),
+            };
+            let options = if read.options.is_empty() { String::new() } else { format!(" {:?}", read.options) };
+            let Source { getter, url, subdir, archive, filename, .. } = read;
+            format!("{getter:?} {url} dir {subdir:?} {archive:?} as {filename:?}{sum}{options}\n")
         }
         Err(error) => format!("{error}\n"),
     });
@@ -32,13 +42,33 @@ fn artifact_source_url_gives_location_directory_archive_and_checksum() {
             "http://h/b.tgz?archive=false&checksum=md5:d41d8cd98f00b204e9800998ecf8427e",
             "http://h/get?filename=tool",
             "http://h/tool.gz",
+            "https://h/x.zip?checksum=file:https://h/sums",
+            "https://h/x.tar.zst?checksum=sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709",
+            "git::https://h/repo.git//dir?ref=v1&depth=1",
+            "git::git@h:owner/repo.git",
+            "git@h:owner/repo.git//dir",
+            "github.com/owner/repo/dir?ref=v1",
+            "hg::https://h/repo?rev=1",
+            "s3::https://s3.amazonaws.com/b/k.zip?region=r",
+            "b.s3.amazonaws.com/k",
+            "www.googleapis.com/storage/v1/b/k",
         ],
         expect![[r#"
-            http://h/a/b.tar.gz?x=1 dir "in/side" Tar as "b.tar.gz"
-            http://h/b.tgz dir "" TarGz as "b.tgz"
-            http://h/b.tgz dir "" None as "b.tgz", Md5 d41d
-            http://h/get dir "" None as "tool"
-            http://h/tool.gz dir "" Gz as "tool.gz"
+            Http http://h/a/b.tar.gz?x=1 dir "in/side" Tar(None) as "b.tar.gz"
+            Http http://h/b.tgz dir "" Tar(Some(Gz)) as "b.tgz"
+            Http http://h/b.tgz dir "" None as "b.tgz", Md5 d41d
+            Http http://h/get dir "" None as "tool"
+            Http http://h/tool.gz dir "" Single(Gz) as "tool.gz"
+            Http https://h/x.zip dir "" Zip as "x.zip", sums in https://h/sums
+            Http https://h/x.tar.zst dir "" Tar(Some(Zst)) as "x.tar.zst", Sha1 da39
+            Git https://h/repo.git dir "dir" None as "repo.git" {"depth": "1", "ref": "v1"}
+            Git ssh://git@h/owner/repo.git dir "" None as "repo.git"
+            Git ssh://git@h/owner/repo.git dir "dir" None as "repo.git"
+            Git https://github.com/owner/repo.git dir "dir" None as "repo.git" {"ref": "v1"}
+            Hg https://h/repo dir "" None as "repo" {"rev": "1"}
+            S3 https://s3.amazonaws.com/b/k.zip dir "" Zip as "k.zip" {"region": "r"}
+            S3 https://b.s3.amazonaws.com/k dir "" None as "k"
+            Gcs https://www.googleapis.com/storage/v1/b/k dir "" None as "k"
         "#]],
     );
 }
@@ -48,25 +78,33 @@ fn unsupported_artifact_source_is_refused_with_the_reason() {
     check_source(
         &[
             "file:///etc/passwd",
-            "git::ssh://h/x",
+            "git::file:///etc",
+            "git::/etc",
+            "hg::../x",
+            "odd://h/x",
+            "s3::file:///etc/passwd",
             "/etc/passwd",
-            "http://h/x.zip",
+            "github.com/owner",
             "http://h/x?archive=rar",
             "http://h/x?filename=../y",
             "http://h/x//in",
             "http://h/x?checksum=sha256:12",
-            "http://h/x?checksum=sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709",
+            "http://h/x?checksum=odd:da39a3ee5e6b4b0d3255bfef95601890afd80709",
         ],
         expect![[r#"
             download not supported for scheme 'file'
-            download not supported for scheme 'git'
+            download not supported for scheme 'file'
+            invalid source string: relative URL without a base
+            invalid source string: relative URL without a base
+            download not supported for scheme 'odd'
+            download not supported for scheme 'file'
             invalid source string: /etc/passwd
-            archives of type zip are not supported by this agent
+            invalid source string: github.com/owner: a repository is HOST/OWNER/NAME
             unknown archive type: rar
             invalid file name: "../y"
             a file has no directory "in"
             invalid checksum: sha256:12
-            checksums of type sha1 are not supported by this agent
+            unsupported checksum type: odd
         "#]],
     );
 }
@@ -118,7 +156,7 @@ fn tar_gz(entries: &[(&str, &str)]) -> Vec<u8> {
     archive.into_inner().and_then(GzEncoder::finish).expect("packs")
 }
 
-/// All files below a directory with their content.
+/// All files below a directory with their content, except those that git keeps for itself.
 fn listing(dir: &Path) -> String {
     let mut lines = Vec::new();
     let mut todo = vec![dir.to_owned()];
@@ -128,9 +166,9 @@ fn listing(dir: &Path) -> String {
             if path.is_symlink() {
                 lines.push(format!("  {name} -> {}\n", fs::read_link(&path).expect("a link").display()));
             } else if path.is_dir() {
-                todo.push(path);
+                todo.extend(Some(path).filter(|path| !path.ends_with(".git")));
             } else if !name.contains(PRIVATE) {
-                lines.push(format!("  {name}: {}\n", fs::read_to_string(&path).expect("readable")));
+                lines.push(format!("  {name}: {}\n", String::from_utf8_lossy(&fs::read(&path).expect("readable"))));
             }
         }
     }
@@ -139,10 +177,17 @@ fn listing(dir: &Path) -> String {
 }
 
 /// As [`fetch`], without a process and its fence.
-async fn fetch_here(artifact: &TaskArtifact, dirs: &Dirs) -> Result<(), ArtifactError> {
+async fn fetch_with(
+    artifact: &TaskArtifact,
+    dirs: &Dirs,
+    settings: &ArtifactSettings,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), ArtifactError> {
     let to = place::destination(dirs, &artifact.relative_dest)?;
     let (private, staging) = staging(dirs, "artifact-0")?;
-    let staged = child::fetch(artifact, &staging).await?;
+    let home = dirs.task().join(PRIVATE).join("artifact-0");
+    let place = Place { staging: &staging, home: &home, env };
+    let staged = child::fetch(artifact, settings, &place).await?;
     place::put(&Dir::open(&dirs.alloc).expect("opens"), &staging, &staged, &artifact.getter_mode, &to)?;
     private.remove_all("artifact-0").map_err(doing("clearing up"))
 }
@@ -189,7 +234,10 @@ async fn check(steps: &[&str], expected: Expect) {
         let how = match missing.first() {
             None => "known".to_owned(),
             Some((key, wanted)) => {
-                match fetch_here(&wanted.artifact, &dirs).await.and_then(|()| remember(&dirs, key)) {
+                match fetch_with(&wanted.artifact, &dirs, &ArtifactSettings::default(), &|_| None)
+                    .await
+                    .and_then(|()| remember(&dirs, key))
+                {
                     Ok(()) => "fetched".to_owned(),
                     Err(error) => error.to_string(),
                 }

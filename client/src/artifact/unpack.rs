@@ -3,98 +3,193 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{Timespec, Timestamps};
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use tar::{Entry, EntryType};
 
 use super::child::{STAGED, Staged};
 use super::place::link;
-use super::source::{Archive, Source};
-use super::{ArtifactError, BYTES_MAX, DEPTH_MAX, FILES_MAX, doing, within};
+use super::settings::ArtifactSettings;
+use super::source::{Archive, Compression, Source};
+use super::{ArtifactError, DEPTH_MAX, doing, subdir, unzip, within};
 use crate::beneath::Dir;
 
+/// Bytes that headers of a tape archive may take beside as much again as its members.
+const HEADERS_MAX: u64 = 64 << 20;
 /// The name of the downloaded file in the staging directory.
 pub(super) const DOWNLOAD: &str = "download";
 
 /// Turns the downloaded file into the staged file or directory that the agent is to place.
-pub(super) fn stage(source: &Source, staging: &Dir) -> Result<Staged, ArtifactError> {
+pub(super) fn stage(source: &Source, staging: &Dir, settings: &ArtifactSettings) -> Result<Staged, ArtifactError> {
     let packed = || staging.read(DOWNLOAD).map_err(doing("opening a file"));
+    let mut bounds = Bounds::new(settings);
     match source.archive {
         Archive::None => {
             staging.rename(DOWNLOAD, staging, STAGED).map_err(doing("moving a file"))?;
-            Ok(Staged::File { name: source.filename.clone() })
+            return Ok(Staged::File { name: source.filename.clone() });
         }
-        Archive::Gz => {
+        Archive::Single(compression) => {
             let mut out = staging.create(STAGED, 0o644).map_err(doing("making a file"))?;
-            let unpacked = MultiGzDecoder::new(packed()?).take(BYTES_MAX + 1);
-            let length = copy(unpacked, &mut out)?;
-            within("its unpacked size in bytes", length, BYTES_MAX)?;
-            Ok(Staged::File { name: source.filename.trim_end_matches(".gz").to_owned() })
+            bounds.copy(unpacked(packed()?, Some(compression))?, &mut out)?;
+            let name = source.filename.rsplit_once('.').map_or(source.filename.as_str(), |(name, _)| name);
+            return Ok(Staged::File { name: name.to_owned() });
         }
-        Archive::Tar => unpack(packed()?, source, staging),
-        Archive::TarGz => unpack(MultiGzDecoder::new(packed()?), source, staging),
+        Archive::Tar(compression) => {
+            let tree = Tree::new(staging)?;
+            // A header may lie about the size of a member, so the bytes read are limited as well.
+            let stream = unpacked(packed()?, compression)?.take(bounds.with_headers());
+            for entry in tar::Archive::new(stream).entries().map_err(doing("unpacking"))? {
+                bounds.file()?;
+                tree.add(entry.map_err(doing("unpacking"))?, &mut bounds)?;
+            }
+        }
+        Archive::Zip => unzip::unpack(packed()?, &Tree::new(staging)?, &mut bounds)?,
+    }
+    Ok(Staged::Tree { subdir: subdir::find(staging, &source.subdir)? })
+}
+
+/// The content of a compressed stream.
+fn unpacked(packed: File, compression: Option<Compression>) -> Result<Box<dyn Read>, ArtifactError> {
+    let packed = io::BufReader::new(packed);
+    Ok(match compression {
+        None => Box::new(packed),
+        Some(Compression::Gz) => Box::new(MultiGzDecoder::new(packed)),
+        Some(Compression::Bz2) => Box::new(bzip2::bufread::MultiBzDecoder::new(packed)),
+        Some(Compression::Xz) => Box::new(lzma_rust2::XzReader::new(packed, true)),
+        Some(Compression::Zst) => Box::new(ZstFrames(Some(frame(packed).map_err(doing("unpacking"))?))),
+    })
+}
+
+/// One frame of a zstd file.
+type ZstFrame<R> = StreamingDecoder<R, FrameDecoder>;
+
+fn frame<R: Read>(packed: R) -> io::Result<ZstFrame<R>> {
+    StreamingDecoder::new(packed).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
+}
+
+/// All frames of a zstd file; programs that compress on several processors write more than one.
+struct ZstFrames<R: BufRead>(Option<ZstFrame<R>>);
+
+impl<R: BufRead> Read for ZstFrames<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let Some(current) = &mut self.0 else { return Ok(0) };
+            let count = current.read(to)?;
+            if count > 0 || to.is_empty() {
+                return Ok(count);
+            }
+            let mut rest = self.0.take().ok_or(io::ErrorKind::UnexpectedEof)?.into_inner();
+            if rest.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            self.0 = Some(frame(rest)?);
+        }
     }
 }
 
-fn unpack(packed: impl Read, source: &Source, staging: &Dir) -> Result<Staged, ArtifactError> {
-    let tree = Tree { dir: staging.make_dir(STAGED, 0o755).map_err(doing("making a directory"))? };
-    // A header may lie about the size of a member, so the bytes read are limited as well.
-    let mut archive = tar::Archive::new(packed.take(BYTES_MAX));
-    let (mut files, mut bytes) = (0, 0);
-    for entry in archive.entries().map_err(doing("unpacking"))? {
-        files += 1;
-        within("its number of files", files, FILES_MAX)?;
-        bytes += tree.add(entry.map_err(doing("unpacking"))?)?;
-        within("its unpacked size in bytes", bytes, BYTES_MAX)?;
+/// Files and bytes that an archive may still unpack to.
+pub(super) struct Bounds {
+    files_max: u64,
+    files: u64,
+    bytes_max: u64,
+    bytes_left: u64,
+}
+
+impl Bounds {
+    fn new(settings: &ArtifactSettings) -> Self {
+        let unless_zero = |most: u64| if most == 0 { u64::MAX } else { most };
+        let bytes = unless_zero(settings.unpacked_bytes_max);
+        Self { files_max: unless_zero(settings.unpacked_files_max), files: 0, bytes_max: bytes, bytes_left: bytes }
     }
-    Ok(Staged::Tree { subdir: source.subdir.clone() })
+
+    /// Bytes of a tape archive with headers and padding whose members fit.
+    fn with_headers(&self) -> u64 {
+        self.bytes_left.saturating_mul(2).saturating_add(HEADERS_MAX)
+    }
+
+    /// Counts one member.
+    pub fn file(&mut self) -> Result<(), ArtifactError> {
+        self.files += 1;
+        within("its number of files", self.files, self.files_max)
+    }
+
+    /// Copies a member's content, and stops after the bytes that are left.
+    pub fn copy(&mut self, from: impl Read, to: &mut File) -> Result<(), ArtifactError> {
+        let length = copy(from.take(self.bytes_left.saturating_add(1)), to)?;
+        let left = self.bytes_left.checked_sub(length);
+        self.bytes_left =
+            left.ok_or(ArtifactError::TooMuch { what: "its unpacked size in bytes", most: self.bytes_max })?;
+        Ok(())
+    }
 }
 
 /// The directory that an archive is unpacked into.
-struct Tree {
+pub(super) struct Tree {
     dir: Dir,
 }
 
 impl Tree {
-    /// Unpacks one member. Returns its size in bytes. Names of users and groups, and the bits for setuid, setgid and
-    /// sticky, are not kept.
-    fn add<R: Read>(&self, mut entry: Entry<'_, R>) -> Result<u64, ArtifactError> {
+    fn new(staging: &Dir) -> Result<Self, ArtifactError> {
+        Ok(Self { dir: staging.make_dir(STAGED, 0o755).map_err(doing("making a directory"))? })
+    }
+
+    /// Unpacks one member. Names of users and groups, and the bits for setuid, setgid and sticky, are not kept.
+    fn add<R: Read>(&self, mut entry: Entry<'_, R>, bounds: &mut Bounds) -> Result<(), ArtifactError> {
         let kind = entry.header().entry_type();
         if kind.is_pax_global_extensions() {
-            return Ok(0);
+            return Ok(());
         }
         let path = inside(&entry.path().map_err(doing("unpacking"))?)?;
         let mode = entry.header().mode().unwrap_or(0o644) & 0o777;
-        if kind == EntryType::Directory {
-            // The fetching process must be able to write into the directory.
-            self.dir.make_dirs(&path, mode | 0o700).map_err(doing("unpacking a directory"))?;
-            return Ok(0);
-        }
-        let (parent, name) = self.place_for(&path)?;
         match kind {
+            EntryType::Directory => self.directory(&path, mode),
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                let mut file = parent.create(name, mode).map_err(doing("unpacking a file"))?;
-                let length = copy(&mut entry, &mut file)?;
-                keep_time(&file, entry.header().mtime().unwrap_or(0))?;
-                Ok(length)
+                let time = entry.header().mtime().unwrap_or(0);
+                self.file(&path, mode, time, &mut entry, bounds)
             }
-            EntryType::Symlink => {
-                link(&self.dir, &path, &link_target(&entry)?).map_err(doing("unpacking a link"))?;
-                Ok(0)
-            }
+            EntryType::Symlink => self.symlink(&path, &link_target(&entry)?),
             // A hard link becomes a copy, so that no placed file has a second name.
             EntryType::Link => {
-                let target = link_target(&entry)?;
-                let original = self.dir.read(inside(&target)?).map_err(doing("unpacking a link"))?;
+                let target = inside(&link_target(&entry)?)?;
+                let (parent, name) = self.place_for(&path)?;
+                let original = self.dir.read(target).map_err(doing("unpacking a link"))?;
                 let mode = original.metadata().map_err(doing("unpacking a link"))?.mode() & 0o777;
-                copy(original, &mut parent.create(name, mode).map_err(doing("unpacking a link"))?)
+                bounds.copy(original, &mut parent.create(name, mode).map_err(doing("unpacking a link"))?)
             }
             _ => Err(ArtifactError::Invalid("the archive has something that is no file, directory or link".to_owned())),
         }
+    }
+
+    /// Makes a directory. `path` is from [`inside`].
+    pub fn directory(&self, path: &Path, mode: u32) -> Result<(), ArtifactError> {
+        // The fetching process must be able to write into the directory.
+        self.dir.make_dirs(path, mode | 0o700).map(drop).map_err(doing("unpacking a directory"))
+    }
+
+    /// Makes a file with this time of its last change, in seconds since 1970.
+    pub fn file(
+        &self,
+        path: &Path,
+        mode: u32,
+        time: u64,
+        content: impl Read,
+        bounds: &mut Bounds,
+    ) -> Result<(), ArtifactError> {
+        let (parent, name) = self.place_for(path)?;
+        let mut file = parent.create(name, mode).map_err(doing("unpacking a file"))?;
+        bounds.copy(content, &mut file)?;
+        keep_time(&file, time)
+    }
+
+    /// Makes a link, or an empty file if the link leads out of the archive.
+    pub fn symlink(&self, path: &Path, target: &Path) -> Result<(), ArtifactError> {
+        self.place_for(path)?;
+        link(&self.dir, path, target).map_err(doing("unpacking a link"))
     }
 
     /// Makes the parents of a member, and removes an earlier member of the same name. No link of the archive is
@@ -111,7 +206,7 @@ impl Tree {
 }
 
 /// Path of an archive's member, relative to the destination. A path with `..` or deeper than [`DEPTH_MAX`] is refused.
-fn inside(path: &Path) -> Result<PathBuf, ArtifactError> {
+pub(super) fn inside(path: &Path) -> Result<PathBuf, ArtifactError> {
     let mut kept = PathBuf::new();
     for part in path.components() {
         match part {

@@ -6,6 +6,7 @@ use songline_model::{Allocation, Dur, Service, ServiceCheck, Str};
 
 use crate::artifact::hex;
 use crate::core::{CheckMode, CheckPlan, CheckRequest, NOMAD_PROVIDER, Workload};
+use crate::driver::DriverNetwork;
 use crate::env::TaskEnv;
 use crate::services::address::{self, Located};
 
@@ -14,15 +15,25 @@ const SHORTEST: Dur = Dur::from_secs(1);
 /// Longest timeout of one run.
 const TIMEOUT_MAX: Dur = Dur::from_mins(10);
 
-/// Checks of an allocation's services that the servers keep. Those of the group's services see the environment that all tasks share; those of tasks
-/// stay as they are written.
-pub(crate) fn plans(located: Located<'_>, group_env: &TaskEnv) -> Vec<CheckPlan> {
-    let alloc = located.0;
+/// Checks of an allocation's services that the servers keep. Those of the group's services see the environment that all
+/// tasks share; those of tasks stay as they are written.
+/// `of_task` has the networks in which drivers run tasks.
+pub(crate) fn plans(
+    located: Located<'_>,
+    group_env: &TaskEnv,
+    of_task: &dyn Fn(&str) -> Option<DriverNetwork>,
+) -> Vec<CheckPlan> {
+    let alloc = located.alloc;
     let plan = |of: &Workload, service: &Service| -> Vec<CheckPlan> {
         let resolve = |text: &Str| match of {
             Workload::Group => Str::from(group_env.replace(text)),
             Workload::Task(_) => text.clone(),
         };
+        let driver = match of {
+            Workload::Group => None,
+            Workload::Task(task) => of_task(task),
+        };
+        let located = Located { driver: driver.as_ref(), ..located };
         let checks = service.checks.iter().flatten();
         checks.map(|check| check_plan(located, of, service, check, &resolve)).collect()
     };
@@ -38,7 +49,7 @@ fn check_plan(
     check: &ServiceCheck,
     resolve: &dyn Fn(&Str) -> Str,
 ) -> CheckPlan {
-    let alloc = located.0;
+    let alloc = located.alloc;
     let own_name = resolve(&service.name);
     let name = match resolve(&check.name) {
         name if name.is_empty() => format!("service: {:?} check", own_name.as_str()).into(),

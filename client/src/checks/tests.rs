@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::core::{CheckMode, CheckPlan, CheckRequest, CheckVerdict, Workload};
 use crate::env::TaskEnv;
+use crate::services::Located;
 
 fn with_checks(service: Service) -> Allocation {
     let group = TaskGroup { name: "g".into(), services: Some(vec![service]), ..TaskGroup::default() };
@@ -44,7 +45,8 @@ fn http(path: &str) -> ServiceCheck {
 fn planned(service: Service) -> Vec<CheckPlan> {
     let mut env = TaskEnv::default();
     env.vars.insert("P".to_owned(), "//other/x".to_owned());
-    plans((&with_checks(service), None), &env)
+    let located = Located { alloc: &with_checks(service), network: None, driver: None };
+    plans(located, &env, &|_| None)
 }
 
 fn check_requests(service: Service, expected: Expect) {

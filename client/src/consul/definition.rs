@@ -150,12 +150,12 @@ pub(crate) struct Of<'a> {
 
 /// Definitions of a workload's services. If one address cannot be determined, the result is an error for all of them.
 pub(crate) fn definitions(of: Of<'_>) -> Result<Vec<ServiceDefinition>, String> {
-    of.workload.services_of(of.located.0, PROVIDER).map(|service| of.definition(service)).collect()
+    of.workload.services_of(of.located.alloc, PROVIDER).map(|service| of.definition(service)).collect()
 }
 
 /// Checks of a workload's services, as the state machine follows them. A check without a definition never passes.
 pub(crate) fn check_plans(of: Of<'_>) -> Vec<CheckPlan> {
-    let alloc = of.located.0;
+    let alloc = of.located.alloc;
     let planned = |service: &Service| {
         let name = Str::from(of.env.replace(&service.name));
         let defined = of.definition(service).unwrap_or_default().checks;
@@ -183,7 +183,7 @@ pub(crate) fn check_plans(of: Of<'_>) -> Vec<CheckPlan> {
 
 impl Of<'_> {
     fn definition(&self, service: &Service) -> Result<ServiceDefinition, String> {
-        let (alloc, env) = (self.located.0, self.env);
+        let (alloc, env) = (self.located.alloc, self.env);
         let (name, label) = (env.replace(&service.name), env.replace(&service.port_label));
         let (address, port) = address::of(self.located, &env.replace(&service.address), &service.address_mode, &label)
             .map_err(|error| format!("unable to get address for service {name:?}: {error}"))?;

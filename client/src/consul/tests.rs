@@ -11,6 +11,7 @@ use songline_model::{
 use super::definition::{Of, definitions};
 use crate::core::Workload;
 use crate::env::TaskEnv;
+use crate::services::Located;
 
 fn told(service: Service, canary: bool) -> String {
     let group = TaskGroup { name: "g".into(), services: Some(vec![service]), ..TaskGroup::default() };
@@ -28,7 +29,8 @@ fn told(service: Service, canary: bool) -> String {
     };
     let mut env = TaskEnv::default();
     env.vars.insert("P".to_owned(), "path".to_owned());
-    let of = Of { located: (&alloc, None), env: &env, workload: &Workload::Group, mark: ("node", "n1") };
+    let located = Located { alloc: &alloc, network: None, driver: None };
+    let of = Of { located, env: &env, workload: &Workload::Group, mark: ("node", "n1") };
     match definitions(of) {
         Ok(services) => serde_json::to_string_pretty(&services).expect("is JSON"),
         Err(error) => error,

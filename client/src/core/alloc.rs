@@ -223,6 +223,7 @@ impl AllocRunner {
                 self.with_task(&task, now, |task, around| task.on_set_up(outcome, around, &mut fx))
             }
             Input::Started { task, run, outcome } => {
+                self.plan_checks |= observe::checks_tasks_in_driver_networks(&self.alloc);
                 self.with_task(&task, now, |task, around| task.on_started(run, outcome, around, &mut fx));
             }
             Input::Exited { task, run, exit } => {

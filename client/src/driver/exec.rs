@@ -22,9 +22,12 @@ use crate::executor::devices::ALLOWED;
 use crate::executor::place::{Bind, Isolation, Propagation, Spec};
 use crate::executor::user;
 
-/// Directories of the host that a task sees in its root, read-only.
+/// Directories of the host that a task sees in its root, read-only, unless `chroot_env` names others.
 const HOST_DIRS: &[&str] =
     &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
+/// Empty file in a task's root, where the reference's executor writes its messages: programs that list the root
+/// find it.
+const EXECUTOR_FILE: &str = "executor.out";
 /// Settings of name resolution.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Directories that a job may not mount over, because the executor creates them itself. The task's root is refused as
@@ -38,6 +41,8 @@ const OPTIONS: &[&str] = &["allow_caps", "default_ipc_mode", "default_pid_mode",
 /// The driver.
 pub struct Exec {
     init: Vec<PathBuf>,
+    /// Files and directories of the host, with their places in a task's root.
+    host_dirs: Vec<(PathBuf, PathBuf)>,
     cgroups: Option<Hierarchy>,
     supervisors: Supervisors,
     /// Capabilities that tasks may hold; an error if the configuration names an unknown one.
@@ -72,6 +77,7 @@ impl Exec {
             allowed: rights::allowed(config, "exec"),
             usual: if no_nodes { Set::DEFAULT } else { Set::DEFAULT.without(mknod) },
             seccomp,
+            host_dirs: host_dirs(config),
             own_pids: is_private("default_pid_mode"),
             own_ipc: is_private("default_ipc_mode"),
         }
@@ -115,7 +121,7 @@ impl Exec {
             init: self.init.clone(),
             capabilities: self.allowed.clone().and_then(|allowed| rights::wanted(&task.config, self.usual, allowed))?,
             seccomp: self.seccomp,
-            binds: binds(task)?,
+            binds: binds(task, &self.host_dirs)?,
         })
     }
 }
@@ -148,7 +154,7 @@ impl Driver for Exec {
                 self.isolation(&task).map_err(|error| StartFailure { error: error.into(), recoverable: true })?;
             // The task's user, whichever it is, has to be able to traverse the task's root.
             Dir::open(&task.task_dir)
-                .and_then(|dir| dir.set_mode(0o755))
+                .and_then(|dir| dir.set_mode(0o755).and_then(|()| dir.append(EXECUTOR_FILE, 0o644)))
                 .map_err(|error| fail(format!("failed to open the task's directory: {error}")))?;
             let spec = Spec {
                 command: text(&task.config, "command").into(),
@@ -181,18 +187,17 @@ fn can_mount(release: &str) -> bool {
 }
 
 /// Files and directories of the machine that a task sees. A job's own mounts come last, over the others.
-fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
-    let exists = |path: &&&str| Path::new(path).exists();
-    let bind = |from: &Path, to: &str, read_only| Bind {
+fn binds(task: &TaskConfig, host_dirs: &[(PathBuf, PathBuf)]) -> Result<Vec<Bind>, String> {
+    let bind = |from: &Path, to: &Path, read_only| Bind {
         from: from.to_owned(),
-        to: to.into(),
+        to: to.to_owned(),
         read_only,
         propagation: Propagation::Private,
     };
-    let host = HOST_DIRS.iter().filter(exists).map(|dir| bind(Path::new(dir), dir, true));
-    let shared = bind(&task.shared_dir, "/alloc", false);
+    let host = host_dirs.iter().filter(|(from, _)| from.exists()).map(|(from, to)| bind(from, to, true));
+    let shared = bind(&task.shared_dir, Path::new("/alloc"), false);
     // Mounted over `logs` in the shared directory, because logs belong to the agent.
-    let logs = bind(&task.log_dir, "/alloc/logs", true);
+    let logs = bind(&task.log_dir, Path::new("/alloc/logs"), true);
     let mut binds: Vec<Bind> = host.chain([shared, logs]).collect();
     if let Some(file) = &task.resolv_conf {
         // On many hosts the file is a link, and a mount over a link is refused.
@@ -203,6 +208,23 @@ fn binds(task: &TaskConfig) -> Result<Vec<Bind>, String> {
         binds.push(Bind { to: destination(&mount.to)?, ..mount.clone() });
     }
     Ok(binds)
+}
+
+/// Files and directories of the host that tasks see, with their places, sorted: a directory comes before those below
+/// it.
+fn host_dirs(config: &ClientConfig) -> Vec<(PathBuf, PathBuf)> {
+    if config.chroot_env.is_empty() {
+        return HOST_DIRS.iter().map(|dir| (PathBuf::from(dir), PathBuf::from(dir))).collect();
+    }
+    let mut dirs = Vec::new();
+    for (from, to) in &config.chroot_env {
+        match destination(Path::new(to.as_str())) {
+            Ok(to) => dirs.push((PathBuf::from(from.as_str()), to)),
+            Err(error) => tracing::warn!(from = from.as_str(), error, "chroot_env: tasks do not see it"),
+        }
+    }
+    dirs.sort_by(|(_, a), (_, b)| a.cmp(b));
+    dirs
 }
 
 /// A job's mount destination as a path below the task's root.

@@ -101,15 +101,31 @@ fn port_labels_are_cleaned_in_nomad_port_but_not_in_nomad_alloc_port() {
 }
 
 #[test]
-fn unknown_variable_in_a_driver_config_is_an_error() {
+fn driver_config_is_evaluated_and_its_faults_are_listed() {
     let env = env(Task { name: "web".into(), ..Task::default() }, "http");
-    let replace = |text: &str| env.replace_strictly(text);
-    assert_eq!(replace("-p ${NOMAD_PORT_http} $${x} ${env[\"NOMAD_DC\"]}"), Ok("-p 8080 ${x} dc1".to_owned()));
-    assert_eq!(replace("${nope}"), Err("Unknown variable: There is no variable named \"nope\".".to_owned()));
-    let attribute = "Unsupported attribute: This object does not have an attribute named \"nope\".";
-    assert_eq!(replace("${attr.nope}"), Err(attribute.to_owned()));
-    assert!(replace("${node.pool}").is_err(), "a name for constraints only");
-    assert_eq!(replace("${node.unique.nope}"), Err(attribute.to_owned()));
-    let unfinished = "Invalid expression: Expected the start of an expression, but found an invalid expression token.";
-    assert_eq!(replace("x ${"), Err(unfinished.to_owned()));
+    let evaluate = |text: &str| {
+        let config = BTreeMap::from([("args".into(), serde_json::json!([text]))]);
+        match env.evaluate_config(&config) {
+            Ok(config) => format!("{text} -> {}\n", config["args"][0]),
+            Err(faults) => format!("{text} -> {}\n", faults.join("; ")),
+        }
+    };
+    let texts = [
+        "-p ${NOMAD_PORT_http} $${x} ${env[\"NOMAD_DC\"]}",
+        "%{if NOMAD_DC == \"dc1\"}yes%{endif} ${ upper(node.datacenter) }",
+        "${nope} ${neither}",
+        "${attr.nope}",
+        "${node.pool}",
+        "${node.unique.nope}",
+        "x ${",
+    ];
+    expect![[r#"
+        -p ${NOMAD_PORT_http} $${x} ${env["NOMAD_DC"]} -> "-p 8080 ${x} dc1"
+        %{if NOMAD_DC == "dc1"}yes%{endif} ${ upper(node.datacenter) } -> "yes DC1"
+        ${nope} ${neither} -> Unknown variable: There is no variable named "nope". Did you mean "node"?; Unknown variable: There is no variable named "neither".
+        ${attr.nope} -> Unsupported attribute: This object does not have an attribute named "nope".
+        ${node.pool} -> Unsupported attribute: This object does not have an attribute named "pool".
+        ${node.unique.nope} -> Unsupported attribute: This object does not have an attribute named "nope".
+        x ${ -> Invalid expression: Expected the start of an expression, but found an invalid expression token.
+    "#]].assert_eq(&texts.map(evaluate).concat());
 }

@@ -8,7 +8,7 @@ use songline_model::ServiceRegistration;
 use super::{Shell, send, setup};
 use crate::consul::{FindProcess, ServiceDefinition};
 use crate::core::{CheckPlan, CheckRequest, Input, Workload, event};
-use crate::services::{self, Announcer};
+use crate::services::{self, Announcer, Located};
 
 /// Registrations of a workload, of which one provider has all.
 #[derive(Default)]
@@ -30,9 +30,15 @@ impl Shell {
     }
 
     fn registrations(&self, of: &Workload) -> Result<Registered, String> {
-        let (shared, alloc, network, dir) = (&self.shared, self.machine.alloc(), self.machine.network(), &self.dir);
-        let both = setup::registrations(shared, alloc, network, dir, of).and_then(|at_servers| {
-            let at_consul = setup::definitions(shared, alloc, network, dir, of)?;
+        let driver = match of {
+            Workload::Group => None,
+            Workload::Task(task) => self.processes.get(task).and_then(|process| process.network()),
+        };
+        let (shared, dir) = (&self.shared, &self.dir);
+        let (alloc, network) = (self.machine.alloc(), self.machine.network());
+        let located = Located { alloc, network, driver: driver.as_ref() };
+        let both = setup::registrations(shared, located, dir, of).and_then(|at_servers| {
+            let at_consul = setup::definitions(shared, located, dir, of)?;
             Ok(Registered { at_servers, at_consul })
         });
         both.inspect_err(|error| tracing::warn!(alloc = %self.id(), error, "announcing services"))

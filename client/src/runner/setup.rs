@@ -4,26 +4,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::Map;
 use songline_model::{
-    AllocId, AllocNetworkStatus, AllocatedPortMapping, Allocation, NetworkResource, Node, Port, Secret,
-    ServiceRegistration, Str, Task, TaskArtifact, with_sources,
+    AllocId, AllocatedPortMapping, Allocation, NetworkResource, Node, Port, Secret, ServiceRegistration, Str, Task,
+    TaskArtifact, with_sources,
 };
 use tokio::sync::mpsc;
 
 use super::{Order, Shared, send, validate};
 use crate::allocdir::AllocDir;
-use crate::artifact::{self, Dirs};
+use crate::artifact::{self, Dirs, Fetcher};
 use crate::beneath::Owner;
 use crate::checks;
 use crate::consul::{self, ServiceDefinition};
 use crate::core::{CheckPlan, Input, NOMAD_PROVIDER, StartFailure, Workload, event};
 use crate::csi::Place;
-use crate::driver::{Driver, Listener, RunId, TaskConfig};
+use crate::driver::{Driver, DriverNetwork, Listener, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
 use crate::network::{self, Made};
 use crate::previous::{Ended, Wanted};
-use crate::services;
+use crate::services::{self, Located};
 use crate::volumes::{self, Known};
 
 /// File in a task's secrets directory with its identity token.
@@ -172,9 +173,14 @@ pub(super) async fn configure(
     let user = env.replace(user_name(task, driver));
     // The name after interpolation may be denied as well.
     check_user(shared, task, &user).await.map_err(|error| fail_hook("validate", error))?;
-    let config = env.replace_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
-    let config = config.and_then(|config| driver.validate(&config).map(|()| config)).map_err(|error| {
-        let text = format!("2 errors occurred:\n\t* failed to parse config: \n\t* {error}\n\n");
+    let config = env.evaluate_config(task.config.as_ref().unwrap_or(&BTreeMap::new()));
+    let valid = |config: Map<_, _>| match driver.validate(&config) {
+        Ok(()) => Ok(config),
+        Err(error) => Err(vec![error]),
+    };
+    let config = config.and_then(valid).map_err(|faults| {
+        let lines: String = faults.iter().map(|fault| format!("\t* {fault}\n")).collect();
+        let text = format!("{} errors occurred:\n\t* failed to parse config: \n{lines}\n", faults.len() + 1);
         tell(event::failed_validation(now(), &text));
         text
     })?;
@@ -308,7 +314,10 @@ pub(super) async fn fetch_artifacts(
     }
     tell(event::new(event::DOWNLOADING_ARTIFACTS, shared.clock.now()));
     let fetched = match shared.config.executor_command() {
-        Ok(executor) => artifact::fetch_all(missing, &dirs, &executor).await,
+        Ok(executor) => {
+            let by = Fetcher { executor: &executor, settings: &shared.config.artifact };
+            artifact::fetch_all(missing, &dirs, &by).await
+        }
         Err(error) => Err(format!("failed to download artifacts: {error}")),
     };
     fetched.map_err(|error| {
@@ -347,48 +356,53 @@ pub(super) fn environment(
 /// Registrations of a workload's services at the servers.
 pub(super) fn registrations(
     shared: &Shared,
-    alloc: &Allocation,
-    network: Option<&AllocNetworkStatus>,
+    located: Located<'_>,
     dir: &AllocDir,
     of: &Workload,
 ) -> Result<Vec<ServiceRegistration>, String> {
+    let alloc = located.alloc;
     if of.services_of(alloc, NOMAD_PROVIDER).next().is_none() {
         return Ok(Vec::new());
     }
     let env = environment_of(shared, alloc, dir, of);
     let node = Arc::clone(&shared.node.lock());
-    services::registrations((alloc, network), &node, &env, of)
+    services::registrations(located, &node, &env, of)
 }
 
 /// Definitions of a workload's services for the node's Consul agent.
 pub(super) fn definitions(
     shared: &Shared,
-    alloc: &Allocation,
-    network: Option<&AllocNetworkStatus>,
+    located: Located<'_>,
     dir: &AllocDir,
     of: &Workload,
 ) -> Result<Vec<ServiceDefinition>, String> {
+    let alloc = located.alloc;
     if of.services_of(alloc, consul::PROVIDER).next().is_none() {
         return Ok(Vec::new());
     }
     let consul = shared.consul.as_ref().ok_or("this node has no Consul agent")?;
     let env = environment_of(shared, alloc, dir, of);
-    consul::definitions(consul::Of { located: (alloc, network), env: &env, workload: of, mark: consul.mark() })
+    consul::definitions(consul::Of { located, env: &env, workload: of, mark: consul.mark() })
 }
 
 /// Checks of all services of an allocation.
 pub(super) fn check_plans(
     shared: &Shared,
-    alloc: &Allocation,
-    network: Option<&AllocNetworkStatus>,
+    located: Located<'_>,
     dir: &AllocDir,
+    of_task: &dyn Fn(&str) -> Option<DriverNetwork>,
 ) -> Vec<CheckPlan> {
-    let located = (alloc, network);
-    let mut plans = checks::plans(located, &group_environment(shared, alloc, dir));
+    let alloc = located.alloc;
+    let mut plans = checks::plans(located, &group_environment(shared, alloc, dir), of_task);
     for workload in Workload::all(alloc) {
         let Some(consul) = &shared.consul else { break };
         if workload.services_of(alloc, consul::PROVIDER).next().is_some() {
             let env = environment_of(shared, alloc, dir, &workload);
+            let driver = match &workload {
+                Workload::Group => None,
+                Workload::Task(task) => of_task(task),
+            };
+            let located = Located { driver: driver.as_ref(), ..located };
             let of = consul::Of { located, env: &env, workload: &workload, mark: consul.mark() };
             plans.extend(consul::check_plans(of));
         }

@@ -1,25 +1,38 @@
-//! Address and port of a service, from the job, the allocation's ports and the requested address mode.
+//! Address and port of a service, from the job, the allocation's ports, the driver's network and the requested address
+//! mode.
 
 use songline_model::{AllocNetworkStatus, AllocatedPortMapping, Allocation, Str};
 
-/// Allocation with the interface and address of its own, if it has one.
-pub(crate) type Located<'a> = (&'a Allocation, Option<&'a AllocNetworkStatus>);
+use crate::driver::DriverNetwork;
 
-/// Evaluates the table of address modes. No driver here has a network of its own.
-pub(crate) fn of(
-    (alloc, network): Located<'_>,
-    address: &str,
-    mode: &str,
-    label: &str,
-) -> Result<(String, i64), String> {
+/// Places at which a workload can be reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located<'a> {
+    /// The allocation, with its ports on the host.
+    pub alloc: &'a Allocation,
+    /// Interface and address of the allocation's own, if it has one.
+    pub network: Option<&'a AllocNetworkStatus>,
+    /// Network in which the driver runs the task, if it is one of the driver's own. A group has none.
+    pub driver: Option<&'a DriverNetwork>,
+}
+
+/// Evaluates the table of address modes.
+pub(crate) fn of(located: Located<'_>, address: &str, mode: &str, label: &str) -> Result<(String, i64), String> {
+    let Located { alloc, network, driver } = located;
     match mode {
         "auto" | "" if !address.is_empty() => given(alloc, address, label),
-        "auto" | "" => host(alloc, label),
+        "auto" | "" => match driver.filter(|driver| driver.advertise) {
+            Some(driver) => inside(alloc, driver, label),
+            None => host(alloc, label),
+        },
         "host" | "driver" | "alloc" if !address.is_empty() => {
             Err(format!("cannot use custom advertise address with {mode:?} address mode"))
         }
         "host" => host(alloc, label),
-        "driver" => Err("cannot use address_mode=\"driver\": no driver network exists".to_owned()),
+        "driver" => {
+            let driver = driver.ok_or("cannot use address_mode=\"driver\": no driver network exists")?;
+            inside(alloc, driver, label)
+        }
         "alloc" => own(alloc, network, label),
         other => Err(format!("invalid address mode {other:?}")),
     }
@@ -30,17 +43,36 @@ fn own(alloc: &Allocation, network: Option<&AllocNetworkStatus>, label: &str) ->
     let network = network
         .filter(|network| !network.address.is_empty())
         .ok_or("cannot use address_mode=\"alloc\": no allocation network status reported")?;
-    let inside = |port: &AllocatedPortMapping| if port.to > 0 { port.to } else { port.value };
-    let port = match shared(alloc, label).map(inside) {
-        _ if label.is_empty() => 0,
-        Some(port) => port,
-        None => match label.parse() {
-            Ok(port @ 1..) => port,
-            Ok(_) => return Err(format!("invalid port: {label:?}: port must be >0")),
-            Err(_) => return Err(format!("invalid port {label:?}: port label not found")),
-        },
+    Ok((network.address.to_string(), port_inside(alloc, label)?))
+}
+
+/// The task's address in the network of its driver, and the port there. The address is empty where the agent and not
+/// the driver made the network.
+fn inside(alloc: &Allocation, driver: &DriverNetwork, label: &str) -> Result<(String, i64), String> {
+    let port = match driver.ports.get(label) {
+        Some(port) => *port,
+        None => port_inside(alloc, label)?,
     };
-    Ok((network.address.to_string(), port))
+    Ok((driver.address.clone(), port))
+}
+
+/// The port to which the port with this label is mapped; 0 without a label.
+fn port_inside(alloc: &Allocation, label: &str) -> Result<i64, String> {
+    let mapped = |port: &AllocatedPortMapping| if port.to > 0 { port.to } else { port.value };
+    match shared(alloc, label).map(mapped) {
+        _ if label.is_empty() => Ok(0),
+        Some(port) => Ok(port),
+        None => number(label),
+    }
+}
+
+/// A port that is given as a number.
+fn number(label: &str) -> Result<i64, String> {
+    match label.parse() {
+        Ok(port @ 1..) => Ok(port),
+        Ok(_) => Err(format!("invalid port: {label:?}: port must be >0")),
+        Err(_) => Err(format!("invalid port {label:?}: port label not found")),
+    }
 }
 
 /// The port of the allocation's own network with this label.
@@ -85,9 +117,5 @@ fn host(alloc: &Allocation, label: &str) -> Result<(String, i64), String> {
     if let Some((ip, port)) = mapped(alloc, label) {
         return Ok((ip.to_string(), port));
     }
-    match label.parse() {
-        Ok(port @ 1..) => Ok((String::new(), port)),
-        Ok(_) => Err(format!("invalid port: {label:?}: port must be >0")),
-        Err(_) => Err(format!("invalid port {label:?}: port label not found")),
-    }
+    Ok((String::new(), number(label)?))
 }

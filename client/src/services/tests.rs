@@ -12,10 +12,10 @@ use songline_model::{
 use songline_rpc::RpcError;
 use songline_rpc::world::Machine;
 
-use super::{Announcer, Registrar, registrations};
+use super::{Announcer, Located, Registrar, address, registrations};
 use crate::clock::Clock;
 use crate::core::Workload;
-use crate::driver::Boxed;
+use crate::driver::{Boxed, DriverNetwork};
 use crate::env::TaskEnv;
 
 fn service(name: &str, port_label: &str, address_mode: &str, address: &str) -> Service {
@@ -57,13 +57,57 @@ fn told(alloc: &Allocation) -> String {
 
 fn told_of(alloc: &Allocation, network: Option<&AllocNetworkStatus>) -> String {
     let node = Node { id: NodeId::from_bytes([1; 16]), datacenter: "dc1".into(), ..Node::default() };
-    match registrations((alloc, network), &node, &TaskEnv::default(), &Workload::Group) {
+    let located = Located { alloc, network, driver: None };
+    match registrations(located, &node, &TaskEnv::default(), &Workload::Group) {
         Ok(rows) => rows
             .iter()
             .map(|row| format!("{} at {:?}:{} {:?}", row.id, row.address.as_str(), row.port, row.tags))
             .collect(),
         Err(error) => error,
     }
+}
+
+#[test]
+fn mode_driver_is_the_address_and_the_port_in_the_network_of_the_driver() {
+    let alloc = alloc(Vec::new());
+    let of_engine = DriverNetwork { address: "172.17.0.2".into(), ..DriverNetwork::default() };
+    let mapped = DriverNetwork { ports: [("http".into(), 8080)].into(), advertise: true, ..of_engine.clone() };
+    let of_alloc = DriverNetwork::default();
+    let mut story = String::new();
+    for (name, driver) in
+        [("none", None), ("engine", Some(&of_engine)), ("mapped", Some(&mapped)), ("alloc", Some(&of_alloc))]
+    {
+        for (mode, label) in
+            [("driver", "http"), ("driver", "4321"), ("driver", "none"), ("driver", ""), ("auto", "http")]
+        {
+            let located = Located { alloc: &alloc, network: None, driver };
+            let found = address::of(located, "", mode, label).map(|(address, port)| format!("{address:?}:{port}"));
+            story += &format!("{name} {mode} {label:?}: {}\n", found.unwrap_or_else(|error| error));
+        }
+    }
+    expect![[r#"
+        none driver "http": cannot use address_mode="driver": no driver network exists
+        none driver "4321": cannot use address_mode="driver": no driver network exists
+        none driver "none": cannot use address_mode="driver": no driver network exists
+        none driver "": cannot use address_mode="driver": no driver network exists
+        none auto "http": "10.0.0.1":23456
+        engine driver "http": "172.17.0.2":80
+        engine driver "4321": "172.17.0.2":4321
+        engine driver "none": invalid port "none": port label not found
+        engine driver "": "172.17.0.2":0
+        engine auto "http": "10.0.0.1":23456
+        mapped driver "http": "172.17.0.2":8080
+        mapped driver "4321": "172.17.0.2":4321
+        mapped driver "none": invalid port "none": port label not found
+        mapped driver "": "172.17.0.2":0
+        mapped auto "http": "172.17.0.2":8080
+        alloc driver "http": "":80
+        alloc driver "4321": "":4321
+        alloc driver "none": invalid port "none": port label not found
+        alloc driver "": "":0
+        alloc auto "http": "10.0.0.1":23456
+    "#]]
+    .assert_eq(&story);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of configuration files: forms of blocks, sizes, durations, errors.
 
 use serde_json::json;
+use songline_model::{Dur, Str};
 
 use super::*;
 
@@ -60,6 +61,55 @@ fn networks_of_allocations_are_read_without_a_warning() {
     assert_eq!((dmz.interface.as_str(), dmz.reserved_ports.as_str(), lan.cidr.as_str()), ("eth1", "22", "10.0.0.0/8"));
     let error = agent(json!({ "client": { "host_network": { "dmz": { "nope": 1 } } } })).expect_err("is refused");
     assert_eq!(error.to_string(), "host_network unexpected keys nope");
+}
+
+#[test]
+fn settings_of_a_node_are_read_and_wrong_ones_named() {
+    let document = json!({ "client": {
+        "state_dir": "/var/state",
+        "chroot_env": { "/opt/tools": "/tools" },
+        "reservable_cores": "0-2, 7",
+        "reserved": { "cores": "1" },
+        "gc_inode_usage_threshold": "55.5",
+        "gc_parallel_destroys": 0,
+        "no_host_uuid": false,
+        "drain_on_shutdown": { "deadline": "10m", "force": true },
+        "artifact": {
+            "http_max_size": "5MB",
+            "git_timeout": "90s",
+            "decompression_file_count_limit": 0,
+            "set_environment_variables": "HTTP_PROXY, AWS_REGION",
+        },
+    } });
+    let (config, warnings) = agent(document).expect("is a configuration");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let client = config.client.expect("a dev agent has a node");
+    assert_eq!(client.state_dir().display().to_string(), "/var/state");
+    assert_eq!(client.chroot_env.get("/opt/tools").map(Str::as_str), Some("/tools"));
+    assert_eq!(client.reservable_cores, Some(vec![0, 1, 2, 7]));
+    assert_eq!(client.reserved.cpu.reserved_cpu_cores, Some(vec![1]));
+    assert_eq!((client.gc_inode_usage_percent, client.gc_parallel_destroys), (55.5, 1));
+    let drain = client.drain_on_shutdown.expect("a drain");
+    assert_eq!((drain.deadline, drain.force, drain.ignore_system_jobs), (Dur::from_mins(10), true, false));
+    let artifact = client.artifact;
+    assert_eq!((artifact.http_bytes_max, artifact.git_timeout), (5_000_000, Dur::from_secs(90)));
+    assert_eq!(artifact.environment_variables, ["HTTP_PROXY", "AWS_REGION"]);
+    let refused = |client| agent(json!({ "client": client })).expect_err("is refused").to_string();
+    let errors = [
+        refused(json!({ "alloc_dir": "here" })),
+        refused(json!({ "reservable_cores": "3-1" })),
+        refused(json!({ "artifact": { "nope": 1 } })),
+        refused(json!({ "drain_on_shutdown": { "deadline": "soon" } })),
+    ];
+    assert_eq!(
+        errors,
+        [
+            "client.alloc_dir must be given as an absolute path: got here",
+            "client.reservable_cores: \"3-1\" is no set of cores such as 0-3,7",
+            "artifact unexpected keys nope",
+            "client.drain_on_shutdown.deadline can't parse time duration soon",
+        ]
+    );
 }
 
 #[test]

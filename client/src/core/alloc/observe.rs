@@ -12,6 +12,14 @@ pub(in crate::core) fn has_checks(alloc: &Allocation) -> bool {
     Workload::all(alloc).iter().any(|of| of.services(alloc).any(|service| service.checks.iter().flatten().count() > 0))
 }
 
+/// Whether a check asks for the address of a task in its driver's network, which is known once the task runs.
+pub(super) fn checks_tasks_in_driver_networks(alloc: &Allocation) -> bool {
+    Workload::all(alloc).iter().any(|of| {
+        let mut checks = of.services(alloc).flat_map(|service| service.checks.iter().flatten());
+        checks.any(|check| matches!(check.address_mode.as_str(), "driver" | "auto"))
+    })
+}
+
 impl AllocRunner {
     /// Asks for the checks when they may have changed, and restarts tasks whose checks fail for too long.
     pub(super) fn observe(&mut self, now: Time, fx: &mut Vec<Effect>) {

@@ -1,10 +1,11 @@
 //! A task's container: its end, signals, usage and output. The engine keeps it when the agent ends.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::models::ContainerStateStatusEnum;
+use bollard::models::{ContainerStateStatusEnum, EndpointSettings};
 use bollard::query_parameters::{KillContainerOptionsBuilder, StatsOptionsBuilder};
 use futures_util::StreamExt;
 use parking_lot::Mutex;
@@ -17,7 +18,7 @@ use super::engine::{Engine, Failure};
 use super::logs::{self, Stream};
 use super::{session, stats};
 use crate::core::ExitResult;
-use crate::driver::{Boxed, Command, CommandEnd, Ends, Process};
+use crate::driver::{Boxed, Command, CommandEnd, DriverNetwork, Ends, Process};
 use crate::executor::place::LogSpec;
 use crate::stats::TaskUsage;
 
@@ -47,6 +48,9 @@ pub(super) struct Handle {
     pub logs: Option<LogSpec>,
     /// The run's directory of the agent.
     pub run_dir: PathBuf,
+    /// Place of the container in the engine's networks, once it runs.
+    #[serde(default)]
+    pub network: DriverNetwork,
 }
 
 /// A container that was started.
@@ -210,6 +214,20 @@ pub(super) async fn find(engine: &Engine, name: &str) -> Result<Option<(String, 
     }
 }
 
+/// Address of a running container in its first network that gives it one; empty if it is in the namespace of another
+/// container or of the host.
+pub(super) async fn address(engine: &Engine, container: &str) -> Result<String, Failure> {
+    let found = engine.client().await?.inspect_container(container, None).await?;
+    let networks = found.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
+    // The order of networks must not change between two looks.
+    let networks: BTreeMap<_, _> = networks.into_iter().collect();
+    let of_network = |network: EndpointSettings| {
+        let addresses = [network.ip_address, network.global_ipv6_address];
+        addresses.into_iter().flatten().find(|address| !address.is_empty())
+    };
+    Ok(networks.into_values().find_map(of_network).unwrap_or_default())
+}
+
 /// The result of a container that has ended.
 fn exit(exit_code: i64, oom_killed: bool) -> ExitResult {
     let error = match exit_code {
@@ -272,5 +290,9 @@ impl Process for Container {
             }
             *self.usage.lock()
         })
+    }
+
+    fn network(&self) -> Option<DriverNetwork> {
+        Some(self.handle.network.clone())
     }
 }

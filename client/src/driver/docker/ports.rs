@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use songline_model::AllocatedPortMapping;
+use songline_model::{AllocatedPortMapping, Str};
 
 use crate::driver::{TaskConfig, block, texts};
 
-/// Published ports: host addresses by `PORT/PROTOCOL` of the container.
+/// Published ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Published(BTreeMap<String, Vec<(String, i64)>>);
+pub(super) struct Published {
+    /// Host addresses by `PORT/PROTOCOL` of the container.
+    at: BTreeMap<String, Vec<(String, i64)>>,
+    /// Ports of the container by their labels.
+    pub labels: BTreeMap<Str, i64>,
+}
 
 /// The ports of a task. With `ports` they are ports of the group; without, and with a network of the task itself, all
 /// of that network, with `port_map` as the ports inside.
@@ -41,21 +46,22 @@ pub(super) fn published(task: &TaskConfig) -> Result<Published, String> {
 
 impl Published {
     fn add(&mut self, port: &AllocatedPortMapping, inside: i64) {
+        self.labels.insert(port.label.clone(), inside);
         for protocol in ["tcp", "udp"] {
             let at = (port.host_ip.to_string(), port.value);
-            self.0.entry(format!("{inside}/{protocol}")).or_default().push(at);
+            self.at.entry(format!("{inside}/{protocol}")).or_default().push(at);
         }
     }
 
     /// The ports as a container's `ExposedPorts`.
     pub fn exposed(&self) -> Value {
-        self.0.keys().map(|port| (port.clone(), json!({}))).collect::<serde_json::Map<_, _>>().into()
+        self.at.keys().map(|port| (port.clone(), json!({}))).collect::<serde_json::Map<_, _>>().into()
     }
 
     /// The ports as a container's `PortBindings`.
     pub fn bindings(&self) -> Value {
         let binding = |(ip, port): &(String, i64)| json!({"HostIp": ip, "HostPort": port.to_string()});
         let all = |at: &Vec<(String, i64)>| at.iter().map(binding).collect::<Value>();
-        self.0.iter().map(|(port, at)| (port.clone(), all(at))).collect::<serde_json::Map<_, _>>().into()
+        self.at.iter().map(|(port, at)| (port.clone(), all(at))).collect::<serde_json::Map<_, _>>().into()
     }
 }

@@ -11,15 +11,15 @@ use bollard::query_parameters::CreateContainerOptionsBuilder;
 use serde_json::Value;
 use songline_model::{Dur, Str};
 
-use super::container::{Container, Handle};
+use super::container::{self, Container, Handle};
 use super::create::{self, Prepared};
 use super::engine::Failure;
 use super::resolver::Resolver;
-use super::{HANDLE_FILE, Inner, key, logs};
+use super::{HANDLE_FILE, Inner, key, logs, ports};
 use crate::beneath::Dir;
 use crate::core::StartFailure;
 use crate::driver::block::span;
-use crate::driver::{TaskConfig, raw_exec, text, texts};
+use crate::driver::{DriverNetwork, TaskConfig, raw_exec, text, texts};
 
 /// Timeout of a pull, unless the task sets one.
 const PULL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -43,7 +43,9 @@ pub(super) async fn start(inner: &Inner, task: TaskConfig) -> Result<Arc<Contain
     })?;
     let logs = raw_exec::logs(&task).filter(|_| !inner.settings.disable_log_collection);
     let name = create::name(&task);
-    let handle = Handle { container: String::new(), name, image, logs, run_dir: inner.run_dir(&task.id) };
+    let run_dir = inner.run_dir(&task.id);
+    let network = network(&task).map_err(for_good)?;
+    let handle = Handle { container: String::new(), name, image, logs, run_dir, network };
     // Kept from here on: another run that ends now must not remove the image.
     inner.images.keep(&handle.image, &key(&task.id));
     match launch(inner, &task, handle, body).await {
@@ -201,7 +203,21 @@ async fn launch(
         }
         return Err(failed(failure, &format!("Failed to start container {}: ", handle.container)));
     }
+    // A container may have ended by now. Its services are not announced then.
+    handle.network.address = container::address(&inner.engine, &handle.container).await.unwrap_or_default();
+    if let Err(error) = note(&handle) {
+        tracing::warn!(container = handle.container, %error, "writing down the address of a container");
+    }
     Ok(inner.watch(&task.id, handle))
+}
+
+/// The task's ports in its network, without an address. Networks of the engine that an operator made are advertised.
+fn network(task: &TaskConfig) -> Result<DriverNetwork, String> {
+    let named = text(&task.config, "network_mode");
+    let advertise = task.network.is_none()
+        && !matches!(named.as_str(), "" | "bridge" | "default" | "host" | "none")
+        && !named.starts_with("container:");
+    Ok(DriverNetwork { address: String::new(), ports: ports::published(task)?.labels, advertise })
 }
 
 /// Writes down which container the run has or will have, and where its log files begin.
