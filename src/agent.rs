@@ -4,6 +4,7 @@
 mod client_only;
 mod guard;
 mod relay;
+mod reload;
 mod shown;
 
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::about::OwnProcess;
 use crate::config::AgentConfig;
 use crate::config::network::advertised;
-use crate::https;
+use crate::https::{self, Certificates};
 use crate::listen::{self, Bound};
 use crate::outgoing::HttpFetch;
 use crate::reads::OwnReads;
@@ -34,6 +35,7 @@ use crate::task_api::OwnApi;
 
 use client_only::ClientOnly;
 use relay::Relay;
+use reload::Reloadable;
 
 /// Version of the reference whose interface this agent implements.
 pub const REFERENCE_VERSION: &str = "1.6.5";
@@ -52,6 +54,7 @@ pub struct Agent {
     http: SocketAddr,
     listener: JoinHandle<()>,
     closing: CancellationToken,
+    reloadable: Reloadable,
     /// Temporary directory of a dev agent; deleted with the agent.
     temporary: Option<tempfile::TempDir>,
 }
@@ -84,12 +87,15 @@ impl Agent {
         let (host, port) = config.http_bind();
         let listener = TcpListener::bind((host, port)).await.with_context(|| format!("binding {host}:{port}"))?;
         let http = listener.local_addr()?;
-        let secure = https::secure(&config.tls, config.https_handshake_timeout)?;
+        let https = Certificates::load(&config.tls)?;
+        let secure = https.clone().map(|found| https::secure(found, config.https_handshake_timeout));
         let Some(server_config) = config.server.clone() else {
-            return Self::start_client_only(config, data_dir, temporary, listener, secure).await;
+            let reloadable = Reloadable { https, tls: None };
+            return Self::start_client_only(config, data_dir, temporary, (listener, secure), reloadable).await;
         };
         let alone = server_config.starts_alone();
         let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
+        let reloadable = Reloadable { https, tls: ports.limits.tls.clone() };
         let config = AgentConfig { rpc_port, serf_port, ..config };
         let setup = Setup {
             info: info(&config, http),
@@ -129,7 +135,7 @@ impl Agent {
                 client_only = Some(node);
             }
         }
-        Ok(Self { config, server: Some(server), client, client_only, http, listener, closing, temporary })
+        Ok(Self { config, server: Some(server), client, client_only, http, listener, closing, reloadable, temporary })
     }
 
     /// Starts a node whose servers are in other processes.
@@ -137,8 +143,8 @@ impl Agent {
         config: AgentConfig,
         data_dir: PathBuf,
         temporary: Option<tempfile::TempDir>,
-        listener: TcpListener,
-        secure: Option<Secure>,
+        (listener, secure): (TcpListener, Option<Secure>),
+        reloadable: Reloadable,
     ) -> anyhow::Result<Self> {
         let http = listener.local_addr()?;
         let settings = config.client.clone().context("an agent needs a server or a client block that is enabled")?;
@@ -146,7 +152,9 @@ impl Agent {
         let reads = Arc::new(OwnReads::later());
         let told = told(&config, &settings, &data_dir, http, &closing);
         let told = ClientConfig { server_reads: Some(Arc::clone(&reads) as Arc<dyn ServerReads>), ..told };
-        let dialer = listen::tls(&config)?.map_or_else(Dialer::plain, Dialer::secured);
+        let tls = listen::tls(&config)?;
+        let reloadable = Reloadable { tls: tls.clone(), ..reloadable };
+        let dialer = tls.map_or_else(Dialer::plain, Dialer::secured);
         let client_only =
             Arc::new(ClientOnly::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
         let shown = shown::config(&config, &data_dir);
@@ -164,6 +172,7 @@ impl Agent {
             http,
             listener,
             closing,
+            reloadable,
             temporary,
         })
     }
@@ -193,8 +202,15 @@ impl Agent {
         }
     }
 
-    /// Leaves the cluster before a stop: a server transfers leadership and ceases to be a member.
+    /// Leaves the cluster before a stop: a node is drained if its configuration asks for that, then a server transfers
+    /// leadership and ceases to be a member.
     pub async fn leave(&self) {
+        if let Some(node) = &self.client {
+            node.drain().await;
+        }
+        if let Some(node) = &self.client_only {
+            node.client.drain().await;
+        }
         if let Some(server) = &self.server {
             server.leave().await;
         }

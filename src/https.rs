@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -16,21 +17,40 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::network::{TlsConfig, TlsVersion};
 
-/// TLS set-up of the HTTP port; `None` where HTTPS is not configured.
-pub(crate) fn secure(tls: &TlsConfig, handshake_within: Dur) -> anyhow::Result<Option<Secure>> {
-    if !tls.http {
-        return Ok(None);
+/// The certificates of the HTTP port. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Certificates(Arc<RwLock<TlsAcceptor>>);
+
+impl Certificates {
+    /// Loads the files that the configuration names; `None` where HTTPS is not configured.
+    pub(crate) fn load(tls: &TlsConfig) -> anyhow::Result<Option<Self>> {
+        let loaded = || anyhow::Ok(Self(Arc::new(RwLock::new(acceptor(tls)?))));
+        tls.http.then(loaded).transpose()
     }
-    let acceptor = TlsAcceptor::from(Arc::new(server_config(tls)?));
+
+    /// Loads files for new connections; open connections stay. After an error everything is as before.
+    pub(crate) fn reload(&self, tls: &TlsConfig) -> anyhow::Result<()> {
+        let loaded = acceptor(tls)?;
+        *self.0.write() = loaded;
+        Ok(())
+    }
+}
+
+fn acceptor(tls: &TlsConfig) -> anyhow::Result<TlsAcceptor> {
+    Ok(TlsAcceptor::from(Arc::new(server_config(tls)?)))
+}
+
+/// TLS set-up of the HTTP port.
+pub(crate) fn secure(certificates: Certificates, handshake_within: Dur) -> Secure {
     let within = handshake_within.to_std();
-    Ok(Some(Arc::new(move |stream| {
-        let acceptor = acceptor.clone();
+    Arc::new(move |stream| {
+        let acceptor = certificates.0.read().clone();
         Box::pin(async move {
             let slow = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
             let stream = tokio::time::timeout(within, acceptor.accept(stream)).await.map_err(slow)??;
             Ok(Box::new(stream) as Conn)
         })
-    })))
+    })
 }
 
 fn server_config(tls: &TlsConfig) -> anyhow::Result<ServerConfig> {
@@ -104,12 +124,16 @@ mod tests {
         }
     }
 
+    fn certificates_of(tls: &TlsConfig) -> Option<Certificates> {
+        Certificates::load(tls).expect("the files can be used")
+    }
+
     /// Answers to a client that trusts our CA, over TLS and without.
     async fn heard(tls: &TlsConfig) -> (Option<String>, Option<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("is bound");
         let (closing, secure) =
-            (CancellationToken::new(), secure(tls, Dur::from_secs(5)).expect("the files can be used"));
+            (CancellationToken::new(), certificates_of(tls).map(|found| secure(found, Dur::from_secs(5))));
         let limits = songline_api::Limits::default();
         let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, secure, limits, closing.clone()));
         let ca = std::fs::read_to_string(file("ca.pem")).expect("is there");
@@ -136,13 +160,48 @@ mod tests {
         assert_eq!(heard(&TlsConfig { verify_https_client: true, ..settings() }).await, (None, None));
     }
 
+    /// Whether a caller that trusts our CA is shown a certificate of this name.
+    async fn is_shown(address: std::net::SocketAddr, name: &'static str) -> bool {
+        let mut store = RootCertStore::empty();
+        for root in certificates(Some(&file("ca.pem")), "ca_file").expect("is there") {
+            store.add(root).expect("is a certificate");
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_root_certificates(store).with_no_client_auth();
+        let stream = tokio::net::TcpStream::connect(address).await.expect("connects");
+        let name = name.try_into().expect("a name");
+        tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn reloaded_certificates_are_shown_to_new_callers_and_bad_ones_change_nothing() {
+        let (server, client) = ("server.global.nomad", "client.global.nomad");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+        let address = listener.local_addr().expect("is bound");
+        let loaded = certificates_of(&settings()).expect("TLS is on");
+        let (closing, secure) = (CancellationToken::new(), secure(loaded.clone(), Dur::from_secs(5)));
+        let limits = songline_api::Limits::default();
+        let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, Some(secure), limits, closing.clone()));
+        assert!(is_shown(address, server).await);
+        let other =
+            TlsConfig { cert_file: Some(file("client.pem")), key_file: Some(file("client.key.pem")), ..settings() };
+        loaded.reload(&other).expect("the files can be used");
+        assert!(is_shown(address, client).await && !is_shown(address, server).await);
+        let missing = TlsConfig { cert_file: Some(file("nobody.pem")), ..settings() };
+        loaded.reload(&missing).expect_err("there is no such file");
+        assert!(is_shown(address, client).await);
+        closing.cancel();
+        serving.await.expect("ends");
+    }
+
     #[test]
     fn files_that_cannot_be_used_are_named() {
         let missing = TlsConfig { cert_file: Some(file("nobody.pem")), ..settings() };
-        let Err(error) = secure(&missing, Dur::from_secs(5)) else { panic!("there is no such file") };
+        let Err(error) = Certificates::load(&missing) else { panic!("there is no such file") };
         assert!(format!("{error:#}").contains("nobody.pem"), "{error:#}");
         let empty = TlsConfig { cert_file: Some(file("server.key.pem")), ..settings() };
-        let Err(error) = secure(&empty, Dur::from_secs(5)) else { panic!("a key is no certificate") };
+        let Err(error) = Certificates::load(&empty) else { panic!("a key is no certificate") };
         assert!(error.to_string().contains("there is no certificate in"), "{error:#}");
     }
 }

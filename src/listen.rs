@@ -56,12 +56,14 @@ async fn trust(config: &AgentConfig, server: &ServerConfig, advertised: &str) ->
 
 /// TLS for connections between agents; `None` where it is not configured.
 pub(crate) fn tls(config: &AgentConfig) -> anyhow::Result<Option<Tls>> {
+    Ok(tls_settings(config).map(|settings| Tls::load(&settings)).transpose()?)
+}
+
+/// Settings of TLS for connections between agents; `None` where it is not configured.
+pub(crate) fn tls_settings(config: &AgentConfig) -> Option<TlsSettings> {
     let told = &config.tls;
-    if !told.rpc {
-        return Ok(None);
-    }
     let file = |file: &Option<std::path::PathBuf>| file.clone().unwrap_or_default();
-    let settings = TlsSettings {
+    told.rpc.then(|| TlsSettings {
         ca_file: file(&told.ca_file),
         cert_file: file(&told.cert_file),
         key_file: file(&told.key_file),
@@ -69,8 +71,7 @@ pub(crate) fn tls(config: &AgentConfig) -> anyhow::Result<Option<Tls>> {
         verify_server_hostname: told.verify_server_hostname,
         upgrade: told.rpc_upgrade_mode,
         only_tls13: told.min_version == TlsVersion::Tls13,
-    };
-    Ok(Some(Tls::load(&settings)?))
+    })
 }
 
 async fn bound(at: (&str, u16)) -> anyhow::Result<(TcpListener, SocketAddr)> {

@@ -1,6 +1,7 @@
 //! Log output: standard error, and listeners over HTTP. Lines are formatted for listeners only while there are some.
 
 use std::fmt::Debug;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use songline_api::monitor::{LogLine, Monitor};
@@ -11,19 +12,37 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use crate::config::AgentConfig;
 
+/// Changes the filter of the lines on standard error.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
 /// Starts logging. Standard output is not used: the agent prints its address there.
 pub(crate) fn start(config: &AgentConfig) {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new(format!("error,{}", ours(&config.log_level.to_lowercase()))));
+    let (filter, changing) = reload::Layer::new(filter_of(&config.log_level));
+    // A second call, in a test, keeps the first subscriber and its filter.
+    let _ = FILTER.set(changing);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines =
         if config.log_json { lines.json().with_filter(filter).boxed() } else { lines.with_filter(filter).boxed() };
     // A second call, in a test, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(lines).with(ToListeners.with_filter(Wanted)).try_init();
+}
+
+/// Changes the level of the lines on standard error.
+pub(crate) fn set_level(level: &str) -> anyhow::Result<()> {
+    match FILTER.get() {
+        Some(filter) => Ok(filter.reload(filter_of(level))?),
+        None => Ok(()),
+    }
+}
+
+/// Filter with this level, unless the environment (`RUST_LOG`) has one.
+fn filter_of(level: &str) -> EnvFilter {
+    EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new(format!("error,{}", ours(&level.to_lowercase()))))
 }
 
 /// Filter with this level for our own crates; libraries log errors only.

@@ -7,7 +7,9 @@
 mod allocs;
 mod consul_agent;
 mod disconnect;
+mod drain;
 mod gc;
+mod machine;
 mod plugins;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,7 +127,8 @@ impl<S: Servers> Client<S> {
             Some(auth) => auth,
             None => {
                 let fresh = || clock.world().uuid();
-                let auth = NodeAuth { id: NodeId::from(fresh()), secret: Secret::new(fresh().to_string()) };
+                let id = machine::id_of_machine(&config).unwrap_or_else(fresh);
+                let auth = NodeAuth { id: NodeId::from(id), secret: Secret::new(fresh().to_string()) };
                 state.put_identity(format!("{}\n{}", auth.id, auth.secret.reveal())).await;
                 auth
             }
@@ -214,6 +217,8 @@ impl<S: Servers> Client<S> {
             until_stopped(Box::pin(Arc::clone(&inner).look_at_consul(Arc::clone(&consul))));
             until_stopped(Box::pin(async move { consul.run().await }));
         }
+        until_stopped(Box::pin(Arc::clone(&inner).look_at_cgroups()));
+        until_stopped(Box::pin(Arc::clone(&inner).look_at_clouds()));
         until_stopped(Box::pin(Arc::clone(&inner).emit_events()));
         until_stopped(Box::pin(Arc::clone(&inner).collect_garbage()));
         until_stopped(Box::pin(Arc::clone(&inner).stop_when_cut_off()));

@@ -3,13 +3,14 @@
 //! Crate `rpc` defines the calls; [`ServerList`] decides the order of the servers; [`crate::reverse`] answers the
 //! servers' calls to the node over the same sessions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{
-    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus,
-    ServiceRegistration, Str,
+    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, NamespaceName, Node, NodeEvent, NodeId,
+    NodeStatus, ServiceRegistration, Str,
 };
 use songline_rpc::message::{Call, Caller, Signed, StatusPing};
 use songline_rpc::net::{OnSession, Pool, PoolLimits};
@@ -235,6 +236,15 @@ impl Servers for NetServers {
         claim: CsiVolumeClaim,
     ) -> Result<u64, RpcError> {
         self.calls.csi_volume_unpublish(from, volume, claim).await
+    }
+
+    async fn node_update_drain(
+        &self,
+        from: &NodeAuth,
+        strategy: DrainStrategy,
+        meta: BTreeMap<Str, Str>,
+    ) -> Result<u64, RpcError> {
+        self.calls.node_update_drain(from, strategy, meta).await
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

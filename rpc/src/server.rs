@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, Allocation, CsiVolume, CsiVolumeClaim, CsiVolumeKey, Dur, Eligibility, NamespaceName, Node, NodeEvent,
-    NodeId, NodeStatus, Secret, ServiceRegistration, Str,
+    AllocId, Allocation, CsiVolume, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, Eligibility, NamespaceName, Node,
+    NodeEvent, NodeId, NodeStatus, Secret, ServiceRegistration, Str,
 };
 
 use crate::{AllocReport, RpcError};
@@ -90,6 +90,14 @@ pub trait Servers: Send + Sync + 'static {
         from: &NodeAuth,
         volume: CsiVolumeKey,
         claim: CsiVolumeClaim,
+    ) -> impl Future<Output = Result<u64, RpcError>> + Send;
+
+    /// `Node.UpdateDrain`: drains the node on its own request. Returns the index of the entry.
+    fn node_update_drain(
+        &self,
+        from: &NodeAuth,
+        strategy: DrainStrategy,
+        meta: BTreeMap<Str, Str>,
     ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 
     /// `Node.EmitEvents`: reports events on the node.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use songline_api::{Proposal, ProposeError};
-use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals};
+use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals, UpdateNodeDrain};
 use songline_events::watch::{WatchKey, Watcher};
 use songline_model::{
-    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, Dur, NamespaceName, Node, NodeEvent, NodeId, NodeStatus,
-    ServiceRegistration, Str, migrate_token,
+    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, NamespaceName, Node, NodeEvent, NodeId,
+    NodeStatus, ServiceRegistration, Str, migrate_token,
 };
 use songline_projections::{State, Table};
 use songline_rpc::{
@@ -167,6 +167,19 @@ impl Servers for Core {
         self.unpublish(&Actor::Node(from.id), &volume, &claim).await
     }
 
+    async fn node_update_drain(
+        &self,
+        from: &NodeAuth,
+        strategy: DrainStrategy,
+        meta: BTreeMap<Str, Str>,
+    ) -> Result<u64, RpcError> {
+        let _call = self.node_call("Node.UpdateDrain", from.id, &from.secret);
+        self.must_lead()?;
+        self.authenticate(from)?;
+        let command = self.drain_command(from.id, Some(strategy), false, Some(meta))?;
+        self.propose_as(Actor::Node(from.id), None, command).await
+    }
+
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {
         let _call = self.node_call("Node.EmitEvents", from.id, &from.secret);
         if events.is_empty() {
@@ -206,6 +219,45 @@ impl Core {
             self.propose_node_evals(node.id, Cause::new(index, Kind::NodeUpdateStatus)).await?;
         }
         Ok(index)
+    }
+
+    /// The command that starts a node's drain now, changes it, or ends it (`None`).
+    pub(crate) fn drain_command(
+        &self,
+        id: NodeId,
+        strategy: Option<DrainStrategy>,
+        mark_eligible: bool,
+        meta: Option<BTreeMap<Str, Str>>,
+    ) -> Result<UpdateNodeDrain, RpcError> {
+        let (view, now) = (self.view(), self.now());
+        let node = view.node(id).ok_or_else(|| RpcError::remote("node not found"))?;
+        let strategy = strategy.map(|mut strategy| {
+            // The deadline is computed from the server's clock, not from the node's.
+            strategy.force_deadline = (strategy.deadline.nanos() > 0).then(|| now.plus(strategy.deadline));
+            strategy.started_at = node.drain_strategy.as_ref().and_then(|running| running.started_at).or(Some(now));
+            strategy
+        });
+        let message = match (&node.drain_strategy, &strategy) {
+            (None, Some(_)) => Some("Node drain strategy set"),
+            (Some(_), Some(_)) => Some("Node drain strategy updated"),
+            (Some(_), None) => Some("Node drain disabled"),
+            (None, None) => None,
+        };
+        let event = message.map(|message| NodeEvent {
+            message: message.into(),
+            subsystem: "Drain".into(),
+            timestamp: Some(now),
+            ..NodeEvent::default()
+        });
+        Ok(UpdateNodeDrain {
+            node_id: id,
+            drain_strategy: strategy,
+            mark_eligible,
+            event,
+            updated_at: now.into(),
+            meta,
+            updated_by: Str::default(),
+        })
     }
 
     pub(crate) async fn propose_node_evals(&self, node: NodeId, cause: Cause) -> Result<(), RpcError> {

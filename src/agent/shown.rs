@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use songline_api::{SCHEDULERS, UiSettings};
-use songline_client::{ClientConfig, ConsulSettings};
+use songline_client::{ClientConfig, ConsulSettings, DrainOnShutdown};
 use songline_model::{Dur, Secret, Str};
 use songline_server::config::{JoinConfig, ServerConfig};
 
@@ -135,8 +135,8 @@ fn client(config: &AgentConfig) -> Value {
     let none = ClientConfig::default();
     let client = config.client.as_ref().unwrap_or(&none);
     let shown = json!({
-        "AllocDir": "",
-        "Artifact": artifact(),
+        "AllocDir": client.own_alloc_dir.as_deref().unwrap_or(Path::new("")),
+        "Artifact": artifact(client),
         "BindWildcardDefaultHostNetwork": true,
         "BridgeNetworkHairpinMode": false,
         "BridgeNetworkName": "",
@@ -144,20 +144,20 @@ fn client(config: &AgentConfig) -> Value {
         "CNIConfigDir": "/opt/cni/config",
         "CNIPath": "/opt/cni/bin",
         "CgroupParent": client.cgroup_parent,
-        "ChrootEnv": {},
+        "ChrootEnv": client.chroot_env,
         "ClientMaxPort": 14512,
         "ClientMinPort": 14000,
         "CpuCompute": client.cpu_total_compute.unwrap_or_default(),
         "DisableRemoteExec": client.disable_remote_exec,
-        "DiskFreeMB": 0,
+        "DiskFreeMB": client.disk_free_mb.unwrap_or_default(),
         "DiskTotalMB": client.disk_total_mb.unwrap_or_default(),
-        "Drain": null,
+        "Drain": client.drain_on_shutdown.as_ref().map(drain),
         "Enabled": config.client.is_some(),
         "GCDiskUsageThreshold": client.gc_disk_usage_percent,
-        "GCInodeUsageThreshold": 70,
+        "GCInodeUsageThreshold": client.gc_inode_usage_percent,
         "GCInterval": client.gc_interval.0,
         "GCMaxAllocs": client.gc_allocs_max,
-        "GCParallelDestroys": 2,
+        "GCParallelDestroys": client.gc_parallel_destroys,
     });
     let rest = json!({
         "HostNetworks": null,
@@ -168,35 +168,63 @@ fn client(config: &AgentConfig) -> Value {
         "Meta": client.meta,
         "MinDynamicPort": client.min_dynamic_port,
         "NetworkInterface": client.network_interface,
-        "NetworkSpeed": 0,
-        "NoHostUUID": true,
+        "NetworkSpeed": client.network_speed_mbits.unwrap_or_default(),
+        "NoHostUUID": client.no_host_uuid,
         "NodeClass": client.node_class,
         "NodePool": client.node_pool,
-        "NomadServiceDiscovery": true,
+        "NomadServiceDiscovery": client.service_discovery,
         "Options": options(config.dev, client),
-        "ReserveableCores": "",
+        "ReserveableCores": cores(client.reservable_cores.as_deref()),
         "Reserved": reserved(client),
         "ServerJoin": join(&config.client_join),
         "Servers": config.server_addresses(),
-        "StateDir": "",
+        "StateDir": client.own_state_dir.as_deref().unwrap_or(Path::new("")),
         "TemplateConfig": template(client),
     });
     both(shown, rest)
 }
 
-fn artifact() -> Value {
+fn artifact(client: &ClientConfig) -> Value {
+    let bounds = &client.artifact;
     json!({
-        "DecompressionFileCountLimit": 4096,
-        "DecompressionSizeLimit": "100GB",
-        "DisableFilesystemIsolation": false,
-        "GCSTimeout": "30m",
-        "GitTimeout": "30m",
-        "HTTPMaxSize": "100GB",
-        "HTTPReadTimeout": "30m",
-        "HgTimeout": "30m",
-        "S3Timeout": "30m",
-        "SetEnvironmentVariables": "",
+        "DecompressionFileCountLimit": bounds.unpacked_files_max,
+        "DecompressionSizeLimit": bytes(bounds.unpacked_bytes_max),
+        "DisableFilesystemIsolation": bounds.disable_filesystem_isolation,
+        "GCSTimeout": whole(bounds.gcs_timeout),
+        "GitTimeout": whole(bounds.git_timeout),
+        "HTTPMaxSize": bytes(bounds.http_bytes_max),
+        "HTTPReadTimeout": whole(bounds.http_read_timeout),
+        "HgTimeout": whole(bounds.hg_timeout),
+        "S3Timeout": whole(bounds.s3_timeout),
+        "SetEnvironmentVariables": bounds.environment_variables.join(","),
     })
+}
+
+/// A size as it is written in a configuration, in the largest unit that needs no fraction.
+fn bytes(count: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")];
+    let fits = units.into_iter().find(|(unit, _)| count >= *unit && count.is_multiple_of(*unit));
+    fits.map_or_else(|| format!("{count}B"), |(unit, name)| format!("{}{name}", count / unit))
+}
+
+/// A duration as it is written in a configuration: `30m` rather than `30m0s`.
+fn whole(span: Dur) -> String {
+    let text = span.to_string();
+    let text = text.strip_suffix("m0s").map(|minutes| format!("{minutes}m")).unwrap_or(text);
+    text.strip_suffix("h0m").map(|hours| format!("{hours}h")).unwrap_or(text)
+}
+
+fn drain(drain: &DrainOnShutdown) -> Value {
+    json!({
+        "Deadline": drain.deadline.to_string(),
+        "Force": drain.force,
+        "IgnoreSystemJobs": drain.ignore_system_jobs,
+    })
+}
+
+fn cores(cores: Option<&[u64]>) -> String {
+    let cores: Vec<String> = cores.unwrap_or_default().iter().map(u64::to_string).collect();
+    cores.join(",")
 }
 
 fn host_volumes(client: &ClientConfig) -> Value {
@@ -220,10 +248,9 @@ fn options(dev: bool, client: &ClientConfig) -> BTreeMap<String, String> {
 
 fn reserved(client: &ClientConfig) -> Value {
     let reserved = &client.reserved;
-    let cores: Vec<String> = reserved.cpu.reserved_cpu_cores.iter().flatten().map(|core| core.to_string()).collect();
     json!({
         "CPU": reserved.cpu.cpu_shares,
-        "Cores": cores.join(","),
+        "Cores": cores(reserved.cpu.reserved_cpu_cores.as_deref()),
         "DiskMB": reserved.disk.disk_mb,
         "MemoryMB": reserved.memory.memory_mb,
         "ReservedPorts": reserved.networks.reserved_host_ports,

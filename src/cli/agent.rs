@@ -23,12 +23,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: Options) -> anyhow::Result<()> {
-    let config = read(options)?;
+    let config = read(&options)?;
     crate::logging::start(&config);
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(config))
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(config, &options))
 }
 
-fn read(options: Options) -> anyhow::Result<AgentConfig> {
+fn read(options: &Options) -> anyhow::Result<AgentConfig> {
     let mut config = if options.dev { AgentConfig::dev() } else { AgentConfig::default() };
     for path in &options.config {
         for warning in file::load(path, &mut config)? {
@@ -43,16 +43,25 @@ fn read(options: Options) -> anyhow::Result<AgentConfig> {
     Ok(config)
 }
 
-async fn serve(config: AgentConfig) -> anyhow::Result<()> {
+async fn serve(config: AgentConfig, options: &Options) -> anyhow::Result<()> {
     // A file that would become larger than this process may write is an error of that write, as a full disk is, and not
     // the end of the process.
     let _kept =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))
             .context("asking for the signal of files that are too large")?;
+    let mut hang_up = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+        .context("asking for the signal to reload")?;
     let agent = Agent::start(config).await?;
     println!("==> Songline agent started");
     println!("==> HTTP: {}", agent.http_addr());
+    let reloads = async {
+        while hang_up.recv().await.is_some() {
+            agent.reload_from(|| read(options)).await;
+        }
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
+        () = reloads => Ok(()),
         signal = stop_signal() => {
             let signal = signal?;
             let leaves = match signal {

@@ -33,6 +33,7 @@ mod process;
 mod quota;
 mod refusals;
 mod regions;
+mod reload;
 mod replay;
 mod secrets;
 #[path = "../support/openapi.rs"]

@@ -194,10 +194,21 @@ impl Agent {
         Ok(())
     }
 
+    /// Changes the agent's configuration file, and asks the agent to read it again.
+    pub fn reconfigure(&self, content: &str) -> Result<()> {
+        std::fs::write(self.dir.path().join("agent.json"), content).context("writing its configuration")?;
+        process::signal(self.pid(), rustix::process::Signal::HUP)
+    }
+
     /// Interrupts the agent, as Ctrl-C does, and waits for its end.
-    pub fn interrupt(mut self) -> Result<()> {
+    pub fn interrupt(self) -> Result<()> {
+        self.interrupt_within(STOP_WITHIN)
+    }
+
+    /// Like [`Self::interrupt`], for an agent that has something to do before its end.
+    pub fn interrupt_within(mut self, limit: Duration) -> Result<()> {
         process::interrupt(self.pid())?;
-        if !self.ends_within(STOP_WITHIN) {
+        if !self.ends_within(limit) {
             bail!("the agent did not end when asked: {}", self.last_lines());
         }
         Ok(())

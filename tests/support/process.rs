@@ -80,8 +80,13 @@ pub fn descendants(pid: i32) -> Vec<Process> {
 
 /// Sends the signal of Ctrl-C (SIGINT).
 pub fn interrupt(pid: i32) -> Result<()> {
+    signal(pid, Signal::INT)
+}
+
+/// Sends a signal.
+pub fn signal(pid: i32, signal: Signal) -> Result<()> {
     let id = Pid::from_raw(pid).context("a process id is above 0")?;
-    kill_process(id, Signal::INT).with_context(|| format!("interrupting process {pid}"))
+    kill_process(id, signal).with_context(|| format!("signalling process {pid}"))
 }
 
 /// Waits until the process ends; false when it still runs at `deadline`.

@@ -91,7 +91,7 @@ impl<S: Servers> Inner<S> {
                 self.update_alloc(runner, alloc);
             }
         }
-        self.make_room(todo.added.len());
+        self.make_room(todo.added.iter().filter_map(|id| pulled.get(id)).map(|alloc| &**alloc));
         for id in todo.added {
             if let Some(alloc) = pulled.remove(&id) {
                 self.add_alloc(alloc);

@@ -1,8 +1,8 @@
-//! Collects terminal allocations, the oldest first, when the disk fills or there are too many.
+//! Collects terminal allocations, the oldest first, when the disk fills, its inodes run out or there are too many.
 
 use std::sync::Arc;
 
-use songline_model::{AllocId, Time};
+use songline_model::{AllocId, Allocation, Time};
 use songline_rpc::Servers;
 
 use super::Inner;
@@ -24,39 +24,67 @@ impl<S: Servers> Inner<S> {
     }
 
     async fn collect_surplus(&self) {
-        while let Some(reason) = self.surplus() {
-            let Some((id, runner)) = self.ended().into_iter().next() else {
+        while let Some((reason, surplus)) = self.surplus() {
+            let mut ended = self.ended();
+            if ended.is_empty() {
                 tracing::warn!(reason, "nothing left to collect");
                 return;
-            };
-            tracing::info!(alloc = %id, reason, "collecting an allocation");
-            runner.tell(Input::Destroy);
-            runner.wait_for(|view| view.destroyed).await;
+            }
+            ended.truncate(surplus.min(self.shared.config.gc_parallel_destroys).max(1));
+            for (id, runner) in &ended {
+                tracing::info!(alloc = %id, reason, "collecting an allocation");
+                runner.tell(Input::Destroy);
+            }
+            for (_, runner) in &ended {
+                runner.wait_for(|view| view.destroyed).await;
+            }
         }
     }
 
-    fn surplus(&self) -> Option<String> {
+    /// Reason to collect, and the number of allocations to collect before it is looked at again.
+    fn surplus(&self) -> Option<(String, usize)> {
         let config = &self.shared.config;
-        let count = self.all().values().filter(|runner| !runner.view().destroyed).count();
-        if count > config.gc_allocs_max && !self.ended().is_empty() {
-            return Some(format!("number of allocations ({count}) is over the limit ({})", config.gc_allocs_max));
+        if self.ended().is_empty() {
+            return None;
+        }
+        let count = self.count();
+        if count > config.gc_allocs_max {
+            let reason = format!("number of allocations ({count}) is over the limit ({})", config.gc_allocs_max);
+            return Some((reason, count - config.gc_allocs_max));
         }
         let disk = disk_of(&config.alloc_dir())?;
-        let over = |used: f64| used > config.gc_disk_usage_percent && !self.ended().is_empty();
-        if over(disk.used_percent) {
-            return Some(format!(
-                "disk usage of {:.0} is over gc threshold of {:.0}",
-                disk.used_percent, config.gc_disk_usage_percent
-            ));
-        }
-        None
+        let usages = [
+            ("disk", disk.used_percent, config.gc_disk_usage_percent),
+            ("inode", disk.inodes_used_percent, config.gc_inode_usage_percent),
+        ];
+        let (what, used, most) = usages.into_iter().find(|(_, used, most)| used > most)?;
+        Some((format!("{what} usage of {used:.0} is over gc threshold of {most:.0}"), 1))
     }
 
-    /// Makes room for new allocations. The bound is soft, so nothing is waited for.
-    pub(super) fn make_room(&self, coming: usize) {
-        let count = self.all().values().filter(|runner| !runner.view().destroyed).count();
-        let surplus = (count + coming).saturating_sub(self.shared.config.gc_allocs_max);
-        for (_, runner) in self.ended().into_iter().take(surplus) {
+    /// Number of allocations whose directory is not removed.
+    fn count(&self) -> usize {
+        self.all().values().filter(|runner| !runner.view().destroyed).count()
+    }
+
+    /// Makes room for new allocations: for their number, then for the disk that they ask for. The bounds are soft, so
+    /// nothing is waited for.
+    pub(super) fn make_room<'a>(&self, coming: impl Iterator<Item = &'a Allocation>) {
+        let config = &self.shared.config;
+        let (mut added, mut wanted_mb) = (0, 0);
+        for alloc in coming {
+            added += 1;
+            wanted_mb += disk_mb(alloc);
+        }
+        let surplus = (self.count() + added).saturating_sub(config.gc_allocs_max);
+        let mut ended = self.ended().into_iter();
+        ended.by_ref().take(surplus).for_each(|(_, runner)| runner.tell(Input::Destroy));
+        let available = disk_of(&config.alloc_dir()).map_or(i64::MAX, |disk| (disk.available >> 20).cast_signed());
+        let mut lacking = wanted_mb.saturating_sub(available.saturating_sub(config.reserved.disk.disk_mb));
+        for (_, runner) in ended {
+            if lacking <= 0 {
+                return;
+            }
+            lacking = lacking.saturating_sub(disk_mb(&runner.view().alloc));
             runner.tell(Input::Destroy);
         }
     }
@@ -87,4 +115,9 @@ impl<S: Servers> Inner<S> {
         ended.sort_by_key(|(at, id, _)| (*at, *id));
         ended.into_iter().map(|(_, id, runner)| (id, runner)).collect()
     }
+}
+
+/// Disk that an allocation asks for, in MB.
+fn disk_mb(alloc: &Allocation) -> i64 {
+    alloc.allocated_resources.as_ref().map_or(0, |resources| resources.shared.disk_mb)
 }

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use songline_client::{Client, ClientConfig};
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources,
-    AllocatedResources, AllocatedTaskResources, Allocation, CsiVolumeClaim, CsiVolumeKey, Dur, Job, JobType,
-    NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RestartPolicy, ServiceRegistration, Str, Task, TaskGroup,
-    TaskRunState, TaskState,
+    AllocatedResources, AllocatedTaskResources, Allocation, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, Job,
+    JobType, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RestartPolicy, ServiceRegistration, Str, Task,
+    TaskGroup, TaskRunState, TaskState,
 };
 use songline_rpc::{
     AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs,
@@ -271,6 +271,15 @@ impl Servers for Fake {
     ) -> Result<u64, RpcError> {
         assert_eq!(claim.node_id, from.id);
         Err(RpcError::remote(format!("volume not found: {}", volume.id)))
+    }
+
+    async fn node_update_drain(
+        &self,
+        _from: &NodeAuth,
+        _strategy: DrainStrategy,
+        _meta: BTreeMap<Str, Str>,
+    ) -> Result<u64, RpcError> {
+        Err(RpcError::remote("these servers drain no nodes"))
     }
 
     async fn node_emit_events(&self, _from: &NodeAuth, _events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -56,16 +57,21 @@ pub enum TlsError {
     Unusable(String),
 }
 
-/// Loaded certificates and settings. Clones share them.
+/// Loaded certificates and settings. Clones share them, and see certificates that are loaded anew.
 #[derive(Clone)]
 pub struct Tls {
+    loaded: Arc<RwLock<Arc<Loaded>>>,
+    names: Names,
+    verify_server_hostname: bool,
+    upgrade: bool,
+}
+
+/// Acceptor and connectors, made of the files.
+struct Loaded {
     accepting: TlsAcceptor,
     dialling: TlsConnector,
     /// Dials servers of other regions, whose names are looked at after the handshake.
     dialling_regions: TlsConnector,
-    names: Names,
-    verify_server_hostname: bool,
-    upgrade: bool,
 }
 
 /// The names of a region's servers and clients.
@@ -75,9 +81,8 @@ struct Names {
     client: ServerName<'static>,
 }
 
-impl Tls {
-    /// Loads the files.
-    pub fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
+impl Loaded {
+    fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
         let unusable = |error: &dyn std::fmt::Display| TlsError::Unusable(error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -87,11 +92,6 @@ impl Tls {
         let roots = Arc::new(roots);
         let own = certificates(&settings.cert_file)?;
         let key = PrivateKeyDer::from_pem_file(&settings.key_file).map_err(|error| file(&settings.key_file, &error))?;
-        let name = |role: &str| {
-            ServerName::try_from(format!("{role}.{}.nomad", settings.region)).map_err(|error| unusable(&error))
-        };
-        let names = Names { server: name("server")?, client: name("client")? };
-
         let versions: &[&SupportedProtocolVersion] =
             if settings.only_tls13 { &[&version::TLS13] } else { &[&version::TLS13, &version::TLS12] };
         let callers = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
@@ -115,10 +115,35 @@ impl Tls {
             accepting: TlsAcceptor::from(Arc::new(accepting)),
             dialling: dialling(settings.verify_server_hostname)?,
             dialling_regions: dialling(false)?,
-            names,
+        })
+    }
+}
+
+impl Tls {
+    /// Loads the files.
+    pub fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
+        let name = |role: &str| {
+            ServerName::try_from(format!("{role}.{}.nomad", settings.region))
+                .map_err(|error| TlsError::Unusable(error.to_string()))
+        };
+        Ok(Self {
+            loaded: Arc::new(RwLock::new(Arc::new(Loaded::load(settings)?))),
+            names: Names { server: name("server")?, client: name("client")? },
             verify_server_hostname: settings.verify_server_hostname,
             upgrade: settings.upgrade,
         })
+    }
+
+    /// Loads the files of `settings` for new connections, of all clones; open connections stay. After an error
+    /// everything is as before.
+    pub fn reload(&self, settings: &TlsSettings) -> Result<(), TlsError> {
+        let loaded = Arc::new(Loaded::load(settings)?);
+        *self.loaded.write() = loaded;
+        Ok(())
+    }
+
+    fn loaded(&self) -> Arc<Loaded> {
+        Arc::clone(&self.loaded.read())
     }
 
     /// Whether connections without TLS are accepted too.
@@ -128,7 +153,7 @@ impl Tls {
 
     /// Does the TLS handshake with a server. Returns the names of the region in its certificate, too.
     pub(super) async fn connect(&self, stream: Conn) -> io::Result<(client::TlsStream<Conn>, Arc<[String]>)> {
-        let stream = self.dialling.connect(self.names.server.clone(), stream).await?;
+        let stream = self.loaded().dialling.connect(self.names.server.clone(), stream).await?;
         let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
         Ok((stream, names))
     }
@@ -136,7 +161,7 @@ impl Tls {
     /// Does the TLS handshake with a server of any region. Returns the names in its certificate, too. When servers'
     /// names are verified, one of them must be a server's.
     pub(super) async fn connect_to_region(&self, stream: Conn) -> io::Result<(client::TlsStream<Conn>, Arc<[String]>)> {
-        let stream = self.dialling_regions.connect(self.names.server.clone(), stream).await?;
+        let stream = self.loaded().dialling_regions.connect(self.names.server.clone(), stream).await?;
         let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
         if self.verify_server_hostname && !names.iter().any(|name| is_of_a_server(name)) {
             return Err(Refused::Certificate.into());
@@ -146,7 +171,7 @@ impl Tls {
 
     /// Does the TLS handshake with a caller. Returns the names of the region in its certificate, too.
     pub(super) async fn accept(&self, stream: Conn) -> io::Result<(server::TlsStream<Conn>, Arc<[String]>)> {
-        let stream = self.accepting.accept(stream).await?;
+        let stream = self.loaded().accepting.accept(stream).await?;
         let names = self.names.in_certificate(stream.get_ref().1.peer_certificates());
         Ok((stream, names))
     }

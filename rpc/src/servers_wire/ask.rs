@@ -1,18 +1,19 @@
 //! The asking side: a node's calls to servers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use songline_model::{
-    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, Secret,
-    ServiceRegistration, Str,
+    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, NamespaceName, Node, NodeEvent, NodeId,
+    NodeStatus, Secret, ServiceRegistration, Str,
 };
 
 use super::RpcClient;
 use crate::message::{
     AllocGetAlloc, AllocGetAllocs, AllocReport, Call, Caller, CsiVolumeClaimRequest, CsiVolumeUnpublish,
-    NodeEmitEvents, NodeGetClientAllocs, NodeGetNode, NodeRegister, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus,
-    ServiceDelete, ServiceUpsert, Signed,
+    NodeEmitEvents, NodeGetClientAllocs, NodeGetNode, NodeRegister, NodeUpdate, NodeUpdateAlloc, NodeUpdateDrain,
+    NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
 };
 use crate::{BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
@@ -176,6 +177,17 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
         let mut request = request.signed(&self.by(&from.secret));
         request.namespace = volume.namespace;
         Ok(call(&self.client, &request).await?.index)
+    }
+
+    async fn node_update_drain(
+        &self,
+        from: &NodeAuth,
+        strategy: DrainStrategy,
+        meta: BTreeMap<Str, Str>,
+    ) -> Result<u64, RpcError> {
+        let (node_id, drain_strategy) = (from.id, Some(strategy));
+        let request = NodeUpdateDrain { node_id, drain_strategy, meta: Some(meta), ..NodeUpdateDrain::default() };
+        Ok(self.ask(from, request).await?.index)
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -1,13 +1,14 @@
 //! Every call of the trait through bytes: requests and answers arrive unchanged.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use parking_lot::Mutex;
 use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocation, CsiVolumeClaim, CsiVolumeKey,
-    Dur, Eligibility, FlatMap, Job, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RootKeyId, SIGNATURE_BYTES,
-    Secret, ServiceRegistration, Signature, Str, TaskIdentity, TaskState, Time,
+    DrainStrategy, Dur, Eligibility, FlatMap, Job, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RootKeyId,
+    SIGNATURE_BYTES, Secret, ServiceRegistration, Signature, Str, TaskIdentity, TaskState, Time,
 };
 
 use super::*;
@@ -128,6 +129,15 @@ impl Servers for Recorder {
         claim: CsiVolumeClaim,
     ) -> Result<u64, RpcError> {
         self.note(format!("{} releases {volume:?} {claim:?}", who(from)), 304)
+    }
+
+    async fn node_update_drain(
+        &self,
+        from: &NodeAuth,
+        strategy: DrainStrategy,
+        meta: BTreeMap<Str, Str>,
+    ) -> Result<u64, RpcError> {
+        self.note(format!("{} is to be drained within {} because {meta:?}", who(from), strategy.deadline), 304)
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

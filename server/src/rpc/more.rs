@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use songline_api::Counted;
 use songline_api::caller::Identity;
-use songline_commands::{Actor, Cause, Kind, UpdateNodeDrain};
+use songline_commands::{Actor, Cause, Kind};
 use songline_lang::acl::{Access, NamespaceCapability};
-use songline_model::{DEFAULT_NAMESPACE, Job, Str, UpdateStrategy};
+use songline_model::{DEFAULT_NAMESPACE, Job, UpdateStrategy};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
     Call, CsiVolumeClaimRequest, CsiVolumeUnpublish, JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer,
@@ -122,37 +122,8 @@ impl NodeRpc {
         if ask.node_event.is_some() {
             return Err(RpcError::remote("node event must not be set").into());
         }
-        let view = self.core.view();
-        let node = view.node(ask.node_id).ok_or_else(|| RpcError::remote("node not found"))?;
-        let now = self.core.now();
-        let strategy = ask.drain_strategy.map(|mut strategy| {
-            // The deadline is computed from the server's clock, not from the node's.
-            strategy.force_deadline = (strategy.deadline.nanos() > 0).then(|| now.plus(strategy.deadline));
-            strategy.started_at = node.drain_strategy.as_ref().and_then(|running| running.started_at).or(Some(now));
-            strategy
-        });
-        let message = match (&node.drain_strategy, &strategy) {
-            (None, Some(_)) => Some("Node drain strategy set"),
-            (Some(_), Some(_)) => Some("Node drain strategy updated"),
-            (Some(_), None) => Some("Node drain disabled"),
-            (None, None) => None,
-        };
-        let event = message.map(|message| songline_model::NodeEvent {
-            message: message.into(),
-            subsystem: "Drain".into(),
-            timestamp: Some(now),
-            ..songline_model::NodeEvent::default()
-        });
-        let became_eligible = ask.mark_eligible && strategy.is_none();
-        let command = UpdateNodeDrain {
-            node_id: ask.node_id,
-            drain_strategy: strategy,
-            mark_eligible: ask.mark_eligible,
-            event,
-            updated_at: now.into(),
-            meta: ask.meta,
-            updated_by: Str::default(),
-        };
+        let became_eligible = ask.mark_eligible && ask.drain_strategy.is_none();
+        let command = self.core.drain_command(ask.node_id, ask.drain_strategy, ask.mark_eligible, ask.meta)?;
         let actor = if itself { Actor::Node(ask.node_id) } else { known.actor() };
         let index = self.core.propose_as(actor, None, command).await?;
         if became_eligible {
