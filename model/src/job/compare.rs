@@ -1,6 +1,6 @@
 //! Comparison that decides whether a registration is a new version of its job.
 
-use crate::{Job, Str, Time};
+use crate::{Job, Str};
 
 impl Job {
     /// Whether the specification in `new` differs from this one. Fields that servers maintain are ignored: status,
@@ -24,7 +24,7 @@ impl Job {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use crate::{Dur, Job, JobStatus, ScalingPolicy, Str, TaskGroup};
+    use crate::{Dur, Job, JobStatus, ScalingPolicy, Str, TaskGroup, Time};
 
     fn job() -> Job {
         let scaling =

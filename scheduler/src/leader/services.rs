@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use songline_model::{Node, NodeId, NodeStatus, UnixSecs};
+use songline_model::{Node, NodeId, NodeStatus};
 use songline_projections::{Change, State};
 
 /// Watches nodes and their service registrations.
@@ -61,7 +61,7 @@ mod tests {
     use songline_commands::{
         Actor, Command, DeregisterNodes, Envelope, RegisterNode, UpdateNodeStatus, UpsertServiceRegistrations,
     };
-    use songline_model::{Node, NodeId, NodeStatus, ServiceRegistration, Time};
+    use songline_model::{Node, NodeId, NodeStatus, ServiceRegistration, Time, UnixSecs};
     use songline_projections::{State, apply};
 
     use super::Services;
