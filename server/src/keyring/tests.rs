@@ -51,7 +51,7 @@ fn identity_token_equals_the_token_of_another_implementation() {
         eyJub21hZF9uYW1lc3BhY2UiOiJkZWZhdWx0Iiwibm9tYWRfam9iX2lkIjoiZXhhbXBsZSIsIm5vbWFkX2FsbG9jYXRpb25faWQiOiJhYWFhYWFhYS1iYmJiLWNjY2MtZGRkZC1lZWVlZWVlZWVlZWUiLCJub21hZF90YXNrIjoid2ViIiwibmJmIjoxNzAwMDAwMDAwLCJpYXQiOjE3MDAwMDAwMDB9.\
         gzH5aaImcGqlK-UCSKIFFFoQPc-drIYOO1N_KHMzhWK0f1GgYwovMQTCyscNXQaZqM2IdQioPebtex1fcsYQCg";
     assert_eq!(token.reveal(), expected);
-    let claims = material::verify(expected, 1_700_000_001, |_| Ok(Arc::new(known_key()))).unwrap();
+    let claims = material::verify(expected, Time::from_secs(1_700_000_001), |_| Ok(Arc::new(known_key()))).unwrap();
     assert_eq!((claims.job_id.as_str(), claims.task.as_str(), claims.alloc_id), ("example", "web", alloc.id));
 }
 
@@ -82,7 +82,7 @@ fn defect_11_signed_tasks_have_whole_tokens_and_without_a_key_nothing_is_signed(
     for task in ["web", "log"] {
         let token = row.identity_token(task).unwrap();
         let key = |_| keyring.material(state.active_root_key().unwrap());
-        assert_eq!(material::verify(token.reveal(), 1_700_000_001, key).unwrap().task, *task);
+        assert_eq!(material::verify(token.reveal(), Time::from_secs(1_700_000_001), key).unwrap().task, *task);
     }
 }
 
@@ -95,7 +95,7 @@ fn defect_22_malformed_and_foreign_tokens_are_refused_with_an_error() {
     let refused = |token: &str, now: i64| {
         let key =
             |id: RootKeyId| if id == known_id() { Ok(Arc::new(known_key())) } else { Err(KeyringError::NoSuchKey(id)) };
-        material::verify(token, now, key).unwrap_err().to_string()
+        material::verify(token, Time::from_secs(now), key).unwrap_err().to_string()
     };
     let with_header = |json: &str| {
         use base64::Engine;
