@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use songline_api::http::Api;
-use songline_api::{Agent, Contact, Leader, Leading, Limits, PassFailure, ProposeError, Written, serve_passed};
+use songline_api::{Agent, Contact, Leader, Limits, PassFailure, ProposeError, Written, serve_passed};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
