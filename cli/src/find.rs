@@ -6,24 +6,29 @@ use crate::args::{self, dashed, is_help};
 use crate::entry::{Context, Entry, Kind};
 use crate::exit::{Exit, Failure, Kind as FailureKind, Outcome};
 use crate::general::General;
-use crate::{help, out};
+use crate::{complete, help, out};
 
 /// The table of commands and the words that are run on it.
-pub(crate) struct Line<'t> {
-    table: Vec<&'t Entry>,
+pub(crate) struct Line {
+    table: Vec<&'static Entry>,
     program: String,
     words: Vec<String>,
     typed: Vec<String>,
 }
 
-impl<'t> Line<'t> {
-    pub(crate) fn new(table: Vec<&'t Entry>, program: String, typed: Vec<String>) -> Self {
+impl Line {
+    pub(crate) fn new(table: Vec<&'static Entry>, program: String, typed: Vec<String>) -> Self {
         let words = flags_behind_command(&typed);
         Self { table, program, words, typed }
     }
 
     /// Runs what the words say.
     pub(crate) fn run(mut self) -> Exit {
+        match self.words.first().map(|word| word.trim_start_matches('-')) {
+            Some("autocomplete-install") => return self.ended(complete::rewrite(&self.program, true)),
+            Some("autocomplete-uninstall") => return self.ended(complete::rewrite(&self.program, false)),
+            Some(_) | None => {}
+        }
         self.replace_alias();
         if self.words.first().is_none_or(|word| is_help(word)) {
             help::commands(&self.table, &self.program);
@@ -42,7 +47,7 @@ impl<'t> Line<'t> {
     }
 
     /// The longest entry that the words begin with. A word that is the beginning of entries only is a group.
-    fn entry(&self) -> Option<&'t Entry> {
+    fn entry(&self) -> Option<&'static Entry> {
         self.table.iter().filter(|entry| entry.begins(&self.words)).max_by_key(|entry| entry.words()).copied()
     }
 
@@ -61,6 +66,14 @@ impl<'t> Line<'t> {
 
     /// A group without a command that it has.
     fn group(&self, path: &str, rest: &[String]) -> Exit {
+        if let Some(typed) = rest.first().filter(|word| !word.starts_with('-')) {
+            let below = self
+                .table
+                .iter()
+                .filter(|entry| !entry.hidden)
+                .filter_map(|entry| entry.path.strip_prefix(path)?.strip_prefix(' ')?.split(' ').next());
+            self.suggest(typed, path, below);
+        }
         help::group(&self.table, &self.program, path);
         if rest.iter().any(|word| is_help(word)) { Exit::DONE } else { Exit::FAILED }
     }
@@ -68,11 +81,25 @@ impl<'t> Line<'t> {
     fn unknown(&self) -> Exit {
         let typed = &self.words[0];
         let names = self.table.iter().filter(|entry| !entry.hidden).map(|entry| entry.path);
-        if let Some(near) = help::nearest(typed, names) {
-            out::error(&format!("{:?} is no command. Did you mean \"{} {near}\"?", typed, self.program));
-        }
+        self.suggest(typed, "", names);
         help::commands(&self.table, &self.program);
         Exit::UNKNOWN
+    }
+
+    /// Names the command that a mistyped word is close to.
+    fn suggest<'n>(&self, typed: &str, path: &str, names: impl Iterator<Item = &'n str>) {
+        if let Some(near) = help::nearest(typed, names) {
+            let before = if path.is_empty() { String::new() } else { format!("{path} ") };
+            out::error(&format!("{typed:?} is no command. Did you mean \"{} {before}{near}\"?", self.program));
+        }
+    }
+
+    /// The exit code of a step that is no command of the table.
+    fn ended(&self, outcome: Outcome) -> Exit {
+        outcome.unwrap_or_else(|failure| {
+            out::failure(&failure);
+            failure.exit(Exit::FAILED)
+        })
     }
 
     /// Goes down the commands of an enum, then reads flags and arguments.
@@ -84,6 +111,9 @@ impl<'t> Line<'t> {
         let mut rest = &self.words[entry.words()..];
         while leaf.has_subcommands() {
             let Some(next) = rest.first().and_then(|word| leaf.find_subcommand(word)) else {
+                if let Some(typed) = rest.first().filter(|word| !word.starts_with('-')) {
+                    self.suggest(typed, &path, leaf.get_subcommands().map(Command::get_name));
+                }
                 help::tree(&self.table, leaf, &self.program, &path);
                 return if rest.iter().any(|word| is_help(word)) { Exit::DONE } else { Exit::FAILED };
             };

@@ -21,6 +21,8 @@ mod allocs;
 mod args;
 pub mod ask;
 pub mod client;
+mod complete;
+mod enterprise;
 mod entry;
 mod evals;
 mod exit;
@@ -61,12 +63,19 @@ const AREAS: &[&[Entry]] = &[
     storage::COMMANDS,
     access::COMMANDS,
     operators::COMMANDS,
+    enterprise::COMMANDS,
     own::COMMANDS,
 ];
 
 /// Runs the command line: `typed` are the words after the program's name, `more` are commands of other crates.
-pub fn main(program: &str, typed: Vec<String>, more: &[Entry]) -> Exit {
-    let table: Vec<&Entry> = AREAS.iter().copied().flatten().chain(more).collect();
+/// With `COMP_LINE` in the environment, the caller is a shell that wants candidates for the end of that line.
+pub fn main(program: &str, typed: Vec<String>, more: &'static [Entry]) -> Exit {
+    let table: Vec<&'static Entry> = AREAS.iter().copied().flatten().chain(more).collect();
+    if let Ok(line) = std::env::var("COMP_LINE") {
+        let point = std::env::var("COMP_POINT").ok().and_then(|point| point.parse().ok());
+        complete::run(&table, &line, point);
+        return Exit::DONE;
+    }
     find::Line::new(table, program.to_owned(), typed).run()
 }
 

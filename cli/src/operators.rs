@@ -2,6 +2,7 @@
 
 mod api;
 mod autopilot;
+mod debug;
 mod keyring;
 mod metrics;
 mod raft;
@@ -37,6 +38,9 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<autopilot::GetConfig>("operator autopilot get-config", "Show the configuration of autopilot"),
     Entry::command::<autopilot::SetConfig>("operator autopilot set-config", "Change the configuration of autopilot"),
     Entry::command::<autopilot::Health>("operator autopilot health", "Show the health of the servers"),
+    Entry::command::<debug::Debug>("operator debug", "Capture what the agents of a cluster say about themselves")
+        .arity("This command takes no arguments"),
+    Entry::alias("debug", "operator debug").hidden(),
     Entry::group("operator gossip", "Manage the key of the servers"),
     Entry::group("operator gossip keyring", "Manage the key of the servers"),
     Entry::command::<keyring::Generate>("operator gossip keyring generate", "Print a new key"),

@@ -1,18 +1,30 @@
 //! Commands that the reference does not have.
 
+mod audit;
 pub mod event;
 mod explain;
+mod export;
 mod history;
 mod quota;
 mod what_if;
+mod work;
 
-use crate::Entry;
+use crate::{Entry, complete};
 
 pub(crate) const COMMANDS: &[Entry] = &[
+    Entry::command::<audit::Audit>("audit", "Show the commands of the log with their actors and results"),
+    Entry::here::<complete::Completion>("completion", "Print the script that completes commands in a shell")
+        .arity("This command takes one argument: bash, zsh or fish"),
     Entry::tree::<quota::Command>("quota", "Interact with quotas"),
     Entry::tree::<event::Command>("event", "Follow the event stream"),
     Entry::command::<explain::Options>("explain", "Explain why an allocation is where it is, or is not any more"),
+    Entry::command::<export::Export>("export", "Write jobs, variables and policies as files that Nomad takes")
+        .arity("This command takes one argument: <dir>"),
     Entry::command::<history::Options>("history", "Show every change of one object"),
+    Entry::group("pending-work", "Interact with long work of the servers"),
+    Entry::command::<work::List>("pending-work list", "Show long work, running and ended"),
+    Entry::command::<work::Status>("pending-work status", "Show one piece of work"),
+    Entry::command::<work::Stop>("pending-work stop", "Stop a piece of work"),
     Entry::command::<what_if::Options>(
         "what-if",
         "Show what would become of jobs and nodes after hypothetical changes",

@@ -1,12 +1,10 @@
 //! `event follow`, and the readable form of an event.
 
-use std::io::Write;
-
 use clap::Subcommand;
 use serde_json::Value;
 
-use crate::General;
-use crate::client::{Client, short, text};
+use crate::client::{Client, escape, short, text};
+use crate::{General, out, outln};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -14,60 +12,99 @@ pub(crate) enum Command {
     Follow {
         #[command(flatten)]
         target: General,
-        /// `Topic` or `Topic:key`; may be given several times. All topics without it.
-        #[arg(long)]
-        topic: Vec<String>,
-        /// Start behind this index instead of now.
-        #[arg(long)]
-        after_index: Option<u64>,
-        /// Only events that pass this expression, such as `Payload.Job.Priority == 70`.
-        #[arg(long)]
-        filter: Option<String>,
-        /// Begin with all rows there are.
-        #[arg(long, conflicts_with = "after_index")]
-        snapshot: bool,
-        /// Also what the reference has no event for.
-        #[arg(long)]
-        full: bool,
+        #[command(flatten)]
+        wanted: Wanted,
         /// Print the frames as they come, as JSON lines.
         #[arg(long)]
         json: bool,
+        /// Print the frames as they come, in msgpack.
+        #[arg(long, conflicts_with = "json")]
+        msgpack: bool,
+        /// End when the stream has caught up with the present, instead of waiting for news.
+        #[arg(long, conflicts_with_all = ["plain", "msgpack"])]
+        until_now: bool,
     },
 }
 
+/// Choice of events and of the stream's beginning.
+#[derive(clap::Args)]
+pub(crate) struct Wanted {
+    /// `Topic` or `Topic:key`; may be given several times. All topics without it.
+    #[arg(long, action = clap::ArgAction::Append)]
+    topic: Vec<String>,
+    /// Start with the first entry after this index instead of now; 0 is the oldest that is kept.
+    #[arg(long, conflicts_with_all = ["index", "from", "snapshot"])]
+    after_index: Option<u64>,
+    /// Start with the entry at this index.
+    #[arg(long, conflicts_with_all = ["from", "snapshot"])]
+    index: Option<u64>,
+    /// Start with the next entry: `now`, which is the default.
+    #[arg(long)]
+    from: Option<String>,
+    /// Only events that pass this expression, such as `Payload.Job.Priority == 70`.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Begin with all rows there are.
+    #[arg(long)]
+    snapshot: bool,
+    /// Also the events that Nomad does not have.
+    #[arg(long)]
+    full: bool,
+    /// Nomad's own frames: several for one entry, only of events in memory, without marks.
+    #[arg(long, conflicts_with_all = ["after_index", "from", "filter", "snapshot", "full"])]
+    plain: bool,
+}
+
+impl Wanted {
+    /// The query of the event stream.
+    fn query(&self) -> String {
+        let mut pairs: Vec<(&str, String)> = Vec::new();
+        if let Some(index) = self.after_index {
+            pairs.push(("after_index", index.to_string()));
+        } else if let Some(index) = self.index {
+            pairs.push(("index", index.to_string()));
+        } else if self.snapshot {
+            pairs.push(("snapshot", "true".to_owned()));
+        }
+        let has_begin = self.after_index.is_some() || self.index.is_some();
+        match &self.from {
+            Some(from) => pairs.push(("from", from.clone())),
+            None if has_begin || self.snapshot || self.plain => {}
+            None => pairs.push(("from", "now".to_owned())),
+        }
+        if self.full {
+            pairs.push(("full", "true".to_owned()));
+        }
+        pairs.extend(self.topic.iter().map(|topic| ("topic", topic.clone())));
+        pairs.extend(self.filter.iter().map(|filter| ("filter", filter.clone())));
+        pairs.iter().map(|(key, value)| format!("{key}={}", escape(value))).collect::<Vec<_>>().join("&")
+    }
+}
+
 async fn run(command: Command) -> anyhow::Result<()> {
-    let Command::Follow { target, topic, after_index, filter, snapshot, full, json } = command;
-    let mut query = match (after_index, snapshot) {
-        (Some(index), _) => format!("after_index={index}"),
-        (None, true) => "snapshot=true".to_owned(),
-        (None, false) => "from=now".to_owned(),
-    };
-    topic.iter().for_each(|topic| query.push_str(&format!("&topic={}", escaped(topic))));
-    if let Some(filter) = filter {
-        query.push_str(&format!("&filter={}", escaped(&filter)));
+    let Command::Follow { target, wanted, json, msgpack, until_now } = command;
+    let client = target.client()?;
+    if msgpack {
+        let mut frames = client.open(&format!("/v1/event/stream?format=msgpack&{}", wanted.query())).await?;
+        while let Some(piece) = frames.chunk().await? {
+            out::bytes(&piece);
+        }
+        return Ok(());
     }
-    if full {
-        query.push_str("&full=true");
-    }
-    let mut lines = follow(&target.client()?, &query).await?;
-    let mut out = std::io::stdout();
+    let mut lines = follow(&client, &wanted.query()).await?;
     while let Some(line) = lines.next().await? {
+        // A plain stream ends with a sentence.
+        let frame = serde_json::from_str(&line).unwrap_or_else(|_| serde_json::json!({ "Closed": line }));
         if json {
-            writeln!(out, "{line}")?;
+            outln!("{line}");
         } else {
-            for text in readable(&serde_json::from_str(&line)?) {
-                writeln!(out, "{text}")?;
-            }
+            readable(&frame).iter().for_each(|text| outln!("{text}"));
+        }
+        if until_now && frame["CaughtUp"] == true {
+            break;
         }
     }
     Ok(())
-}
-
-/// A text as the value of a query parameter.
-fn escaped(text: &str) -> String {
-    let byte =
-        |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(byte).collect()
 }
 
 /// The lines of an event stream.
@@ -184,5 +221,39 @@ impl crate::Run for Command {
     async fn run(self, _: &crate::Context) -> crate::Outcome {
         run(self).await?;
         Ok(crate::Exit::DONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(change: impl FnOnce(&mut Wanted)) -> String {
+        let (topic, filter) = (Vec::new(), None);
+        let mut wanted = Wanted {
+            topic,
+            after_index: None,
+            index: None,
+            from: None,
+            filter,
+            snapshot: false,
+            full: false,
+            plain: false,
+        };
+        change(&mut wanted);
+        wanted.query()
+    }
+
+    #[test]
+    fn a_stream_begins_now_unless_another_begin_is_asked_for() {
+        assert_eq!(query(|_| {}), "from=now");
+        assert_eq!(query(|wanted| wanted.plain = true), "");
+        assert_eq!(query(|wanted| wanted.after_index = Some(0)), "after_index=0");
+        assert_eq!(query(|wanted| wanted.snapshot = true), "snapshot=true");
+        let both = query(|wanted| {
+            (wanted.index, wanted.full) = (Some(7), true);
+            (wanted.topic, wanted.filter) = (vec!["Job:a b".to_owned()], Some("Topic == Job".to_owned()));
+        });
+        assert_eq!(both, "index=7&full=true&topic=Job%3Aa%20b&filter=Topic%20%3D%3D%20Job");
     }
 }

@@ -26,7 +26,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
     if options.json {
         crate::outln!("{}", serde_json::to_string_pretty(&answer)?);
     } else {
-        print!("{}", told(&answer));
+        crate::out::write(format_args!("{}", told(&answer)));
     }
     Ok(())
 }
