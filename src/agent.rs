@@ -19,6 +19,7 @@ use songline_client::{Client, ClientConfig, ServerReads};
 use songline_log::{Disk, RealDisk};
 use songline_rpc::port::Dialer;
 use songline_server::forwarding::Forwarder;
+use songline_server::vault::Vault;
 use songline_server::{Core, Setup, Surroundings};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -32,6 +33,7 @@ use crate::listen::{self, Bound};
 use crate::outgoing::HttpFetch;
 use crate::reads::OwnReads;
 use crate::task_api::OwnApi;
+use crate::vault::HttpVault;
 
 use client_only::ClientOnly;
 use relay::Relay;
@@ -89,11 +91,13 @@ impl Agent {
         let http = listener.local_addr()?;
         let https = Certificates::load(&config.tls)?;
         let secure = https.clone().map(|found| https::secure(found, config.https_handshake_timeout));
-        let Some(server_config) = config.server.clone() else {
+        let Some(mut server_config) = config.server.clone() else {
             let reloadable = Reloadable { https, tls: None };
             return Self::start_client_only(config, data_dir, temporary, (listener, secure), reloadable).await;
         };
         let alone = server_config.starts_alone();
+        let vault = if config.vault.enabled { Some(HttpVault::new(&config.vault)?) } else { None };
+        server_config.vault = vault.clone().map(|vault| Arc::new(vault) as Arc<dyn Vault>);
         let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
         let reloadable = Reloadable { https, tls: ports.limits.tls.clone() };
         let config = AgentConfig { rpc_port, serf_port, ..config };
@@ -109,6 +113,9 @@ impl Agent {
         };
         let server = Core::start(setup).await?;
         let closing = CancellationToken::new();
+        if let Some(vault) = vault {
+            tokio::spawn(closing.clone().run_until_cancelled_owned(vault.keep_token()));
+        }
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let api = songline_api::Api::new(Arc::clone(&server));
         let listener = tokio::spawn(songline_api::serve_with(listener, api, secure, limits, closing.clone()));
@@ -288,6 +295,7 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
         prometheus_metrics: config.prometheus_metrics,
         job_max_source_bytes: server.job_max_source_bytes,
         job_max_priority: server.job_max_priority,
+        vault_enabled: config.vault.enabled,
         job_tracked_versions: server.job_tracked_versions,
         default_scheduler_config: server.default_scheduler_config,
         ui: config.ui.clone(),

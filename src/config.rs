@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use songline_api::{AclSettings, UiSettings};
+use songline_client::tls::Trust;
 use songline_client::{ClientConfig, ConsulSettings};
-use songline_model::{Dur, Str};
+use songline_model::{Dur, Secret, Str};
 use songline_server::config::{DEFAULT_RPC_PORT, JoinConfig, ServerConfig, with_port};
 
 use network::{Addresses, TlsConfig};
@@ -20,6 +21,39 @@ pub struct NotEnabled {
     pub server: ServerConfig,
     /// Settings of `client` and `plugin` blocks.
     pub client: ClientConfig,
+}
+
+/// The block `vault`.
+#[derive(Debug, Clone)]
+pub struct VaultConfig {
+    /// Whether jobs may use Vault.
+    pub enabled: bool,
+    /// Address, an URL.
+    pub address: String,
+    /// Token of the servers, with which they create the tokens of tasks.
+    pub token: Secret,
+    /// Role that tokens of tasks are created from; empty uses none.
+    pub create_from_role: String,
+    /// Time for which a token lives unless it is renewed, if no role says it; as Vault writes durations.
+    pub task_token_ttl: String,
+    /// Namespace of tasks that name none.
+    pub namespace: String,
+    /// Certificates of TLS connections.
+    pub trust: Trust,
+}
+
+impl Default for VaultConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            address: "https://vault.service.consul:8200".into(),
+            token: Secret::default(),
+            create_from_role: String::new(),
+            task_token_ttl: "72h".into(),
+            namespace: String::new(),
+            trust: Trust::default(),
+        }
+    }
 }
 
 /// All settings of an agent.
@@ -75,6 +109,8 @@ pub struct AgentConfig {
     pub not_enabled: NotEnabled,
     /// The Consul agent of this machine.
     pub consul: ConsulSettings,
+    /// Vault, for the tokens of tasks.
+    pub vault: VaultConfig,
     /// Servers that the node joins, in addition to those of `client.servers`.
     pub client_join: JoinConfig,
     /// Whether rate counters are labelled by caller.
@@ -120,6 +156,7 @@ impl Default for AgentConfig {
             client: None,
             not_enabled: NotEnabled::default(),
             consul: ConsulSettings::default(),
+            vault: VaultConfig::default(),
             client_join: JoinConfig::default(),
             rpc_rate_labels: true,
             dispatched_metrics: true,

@@ -11,6 +11,7 @@ mod logging;
 mod outgoing;
 mod reads;
 mod task_api;
+mod vault;
 
 /// A proposed command, for tools that use a server without HTTP.
 pub use songline_api::Proposal;

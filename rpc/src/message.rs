@@ -58,6 +58,7 @@ macro_rules! every_call {
         $with! {
             StatusPing StatusLeader StatusPeers StatusMembers StatusHasNodeConn StatusRaftStats
             NodeRegister NodeUpdateStatus NodeGetClientAllocs NodeUpdateAlloc NodeEmitEvents NodeGetNode NodeUpdateDrain
+            NodeDeriveVaultToken
             AllocGetAllocs AllocGetAlloc AllocSignIdentities
             ServiceUpsert ServiceDelete ServiceGet
             VariablesRead VariablesList VariablesApply

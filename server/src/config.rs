@@ -1,6 +1,7 @@
 //! Settings of a server. Configuration files and the command line are read by the program.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +12,8 @@ use songline_scheduler::applier::RejectionLimits;
 use songline_scheduler::leader::gc::GcAges;
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
 use songline_scheduler::leader::root_keys::RootKeyAges;
+
+use crate::vault::Vault;
 
 /// Port of servers for addresses without a port.
 pub const DEFAULT_RPC_PORT: u16 = 4647;
@@ -53,6 +56,8 @@ pub struct ServerConfig {
     /// Number of the newest log entries that are always kept, because consensus needs them. Not a key of
     /// configuration files.
     pub log_retention_entries_min: u64,
+    /// Vault, which creates tokens for tasks. `None`: jobs that use it are refused.
+    pub vault: Option<Arc<dyn Vault>>,
     /// Scheduler configuration of a new cluster, until an operator changes it.
     pub default_scheduler_config: SchedulerConfiguration,
     /// Number of servers, including this one, that must have found each other before they elect the first leader of a
@@ -115,6 +120,7 @@ impl Default for ServerConfig {
             log_retention_age: Dur::from_hours(7 * 24),
             log_retention_bytes: 8 << 30,
             log_retention_entries_min: Retention::default().entries_min,
+            vault: None,
             default_scheduler_config: default_scheduler_config(),
             bootstrap_expect: None,
             join: JoinConfig::default(),

@@ -44,6 +44,7 @@ mod testing;
 mod timing;
 pub mod trust;
 mod updates;
+pub mod vault;
 mod watching;
 mod work;
 mod workers;

@@ -15,6 +15,7 @@ mod route;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod vault;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -153,6 +153,7 @@ fn info(name: &str, acl: bool, server: &ServerConfig, serf_port: u16) -> AgentIn
         enable_event_broker: server.enable_event_broker,
         job_max_source_bytes: server.job_max_source_bytes,
         job_max_priority: server.job_max_priority,
+        vault_enabled: server.vault.is_some(),
         rpc_rate_labels: true,
         dispatched_metrics: true,
         prometheus_metrics: true,

@@ -11,8 +11,8 @@ use songline_model::{Dur, Secret, Str};
 use songline_server::config::{JoinConfig, ServerConfig};
 
 use super::REFERENCE_VERSION;
-use crate::config::AgentConfig;
 use crate::config::network::{Addresses, TlsConfig};
+use crate::config::{AgentConfig, VaultConfig};
 
 /// The whole configuration.
 pub(super) fn config(config: &AgentConfig, data_dir: &Path) -> Value {
@@ -58,7 +58,7 @@ pub(super) fn config(config: &AgentConfig, data_dir: &Path) -> Value {
         "TLSConfig": tls(&config.tls),
         "Telemetry": telemetry(config),
         "UI": ui(&config.ui),
-        "Vault": vault(),
+        "Vault": vault(&config.vault),
         "Version": {
             "BuildDate": "0001-01-01T00:00:00Z",
             "Revision": "",
@@ -451,21 +451,23 @@ fn consul(config: &ConsulSettings) -> Value {
     })
 }
 
-fn vault() -> Value {
+fn vault(config: &VaultConfig) -> Value {
+    let path = |path: Option<&PathBuf>| path.map(|path| path.display().to_string()).unwrap_or_default();
+    let own = config.trust.own_files.as_ref();
     json!({
-        "Addr": "https://vault.service.consul:8200",
+        "Addr": config.address,
         "AllowUnauthenticated": true,
         "ConnectionRetryIntv": 30_000_000_000_i64,
-        "Enabled": null,
-        "Namespace": "",
-        "Role": "",
-        "TLSCaFile": "",
+        "Enabled": config.enabled.then_some(true),
+        "Namespace": config.namespace,
+        "Role": config.create_from_role,
+        "TLSCaFile": path(config.trust.ca_file.as_ref()),
         "TLSCaPath": "",
-        "TLSCertFile": "",
-        "TLSKeyFile": "",
+        "TLSCertFile": path(own.map(|(certificate, _)| certificate)),
+        "TLSKeyFile": path(own.map(|(_, key)| key)),
         "TLSServerName": "",
-        "TLSSkipVerify": null,
-        "TaskTokenTTL": "",
-        "Token": "",
+        "TLSSkipVerify": (!config.trust.verify).then_some(true),
+        "TaskTokenTTL": if config.enabled { config.task_token_ttl.as_str() } else { "" },
+        "Token": if config.token.is_empty() { "" } else { "<redacted>" },
     })
 }

@@ -10,6 +10,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod ui;
+mod vault;
 
 use std::path::{Path, PathBuf};
 
@@ -102,8 +103,8 @@ fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<
             "limits" => network::limits(value, config)?,
             "ui" => ui::block(value, &mut config.ui)?,
             "consul" => consul::block(value, &mut config.consul, &mut seen)?,
-            "vault"
-            | "autopilot"
+            "vault" => vault::block(value, &mut config.vault, &mut seen)?,
+            "autopilot"
             | "audit"
             | "sentinel"
             | "plugin_dir"

@@ -50,6 +50,8 @@ pub struct AgentInfo {
     pub job_max_source_bytes: u64,
     /// Highest priority of a job.
     pub job_max_priority: i64,
+    /// Whether the servers create tokens of Vault for tasks.
+    pub vault_enabled: bool,
     /// Whether rate counters tell callers apart.
     pub rpc_rate_labels: bool,
     /// Whether the metrics include summaries of dispatched jobs.

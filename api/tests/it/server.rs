@@ -207,6 +207,7 @@ impl Memory {
             dispatched_metrics: true,
             prometheus_metrics: true,
             job_max_priority: 100,
+            vault_enabled: false,
             job_tracked_versions: 6,
             default_scheduler_config: SchedulerConfiguration::default(),
             response_headers: Vec::new(),

@@ -43,6 +43,7 @@ pub fn context_for<T>(job: &spec::Job, judge: impl FnOnce(&AdmitContext<'_>) -> 
         namespace: (!name.ends_with("nowhere")).then_some(&namespace),
         node_pool_exists: &|pool| !(pool.ends_with("nowhere") || pool.ends_with("nopool") || pool.contains("no-such")),
         job_priority_max: 100,
+        vault_enabled: false,
         memory_oversubscription: false,
     })
 }

@@ -158,6 +158,33 @@ message! {
     }
 }
 message! {
+    /// Asks for tokens of Vault for tasks of an allocation of the node.
+    read NodeDeriveVaultToken ("Node.DeriveVaultToken" -> VaultTokens) {
+        #[serde(rename = "NodeID")]
+        node_id: NodeId,
+        #[serde(rename = "SecretID")]
+        secret_id: Secret,
+        #[serde(rename = "AllocID")]
+        alloc_id: AllocId,
+        /// Names of the tasks.
+        tasks: Option<Vec<Str>>,
+    }
+}
+message! {
+    /// Wrapped tokens by task, from which the node takes the tokens; or an error.
+    answer VaultTokens {
+        tasks: Option<BTreeMap<Str, Secret>>,
+        error: Option<RecoverableError>,
+    }
+}
+message! {
+    /// An error, and whether the same request may succeed later.
+    plain RecoverableError {
+        err: Str,
+        recoverable: bool,
+    }
+}
+message! {
     /// Drains a node, or ends its drain.
     write NodeUpdateDrain ("Node.UpdateDrain" -> NodeUpdateDrainAnswer) {
         #[serde(rename = "NodeID")]

@@ -62,6 +62,7 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("ACL.GetClaimPolicies", By::Leader),
     ("ACL.GetRolesByID", By::Leader),
     ("Node.UpdateDrain", By::Leader),
+    ("Node.DeriveVaultToken", By::Leader),
     ("Job.GetJob", By::Leader),
     ("Job.Evaluations", By::Leader),
     ("Job.List", By::Leader),

@@ -35,6 +35,7 @@ const RATES: &[(&str, &str, RateOp, &str)] = &[
     ("Node.GetNode", "node", Read, "client.get_node"),
     ("Node.List", "node", List, "client.list"),
     ("Node.UpdateDrain", "node", Write, "client.update_drain"),
+    ("Node.DeriveVaultToken", "node", Write, "client.derive_vault_token"),
     ("Alloc.GetAllocs", "alloc", List, "alloc.get_allocs"),
     ("Alloc.GetAlloc", "alloc", Read, "alloc.get_alloc"),
     ("ServiceRegistration.Upsert", "service_registration", Write, "service_registration.upsert"),

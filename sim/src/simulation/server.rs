@@ -420,6 +420,7 @@ fn info(machine: u64, acl: bool, config: &ServerConfig) -> AgentInfo {
         prometheus_metrics: false,
         job_max_source_bytes: config.job_max_source_bytes,
         job_max_priority: config.job_max_priority,
+        vault_enabled: false,
         job_tracked_versions: config.job_tracked_versions,
         default_scheduler_config: config.default_scheduler_config.clone(),
         response_headers: Vec::new(),

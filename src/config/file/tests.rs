@@ -273,3 +273,26 @@ fn consul_agent_is_read_and_a_wrong_value_named() {
     assert_eq!(refused(json!({ "cert_file": "/c.pem" })), "consul: cert_file and key_file belong together");
     assert!(refused(json!({ "address": "unix:///run/consul" })).starts_with("consul.address: "));
 }
+
+#[test]
+fn vault_is_read_and_what_it_cannot_do_is_refused() {
+    let (config, warnings) = agent(json!({ "vault": {
+        "enabled": true, "address": "https://vault:8200", "token": "s.own", "create_from_role": "tasks",
+        "task_token_ttl": "1h", "namespace": "team", "tls_skip_verify": true, "allow_unauthenticated": true,
+        "tls_server_name": "vault",
+    }}))
+    .expect("is a configuration");
+    let vault = config.vault;
+    assert_eq!(
+        (vault.address.as_str(), vault.token.reveal(), vault.namespace.as_str()),
+        ("https://vault:8200", "s.own", "team")
+    );
+    assert_eq!((vault.create_from_role.as_str(), vault.task_token_ttl.as_str()), ("tasks", "1h"));
+    assert!(vault.enabled && !vault.trust.verify);
+    assert_eq!(warnings, ["vault.tls_server_name is accepted and has no effect yet"]);
+    let refused = |block: Value| agent(json!({ "vault": block })).expect_err("is refused").to_string();
+    assert_eq!(refused(json!({ "adress": "x" })), "vault unexpected keys adress");
+    assert!(refused(json!({ "allow_unauthenticated": false })).starts_with("vault.allow_unauthenticated: "));
+    assert!(refused(json!({ "address": "vault:8200" })).starts_with("vault.address: "));
+    assert!(refused(json!({ "task_token_ttl": "long" })).contains("vault.task_token_ttl"));
+}

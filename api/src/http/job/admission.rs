@@ -42,6 +42,7 @@ pub fn admit<S: Agent>(server: &S, view: &State, job: Job) -> Result<Admitted, N
         namespace: namespace.as_deref(),
         node_pool_exists: &|name| view.node_pool(name).is_some(),
         job_priority_max: server.info().job_max_priority,
+        vault_enabled: server.info().vault_enabled,
         memory_oversubscription: config.memory_oversubscription_enabled,
     };
     job.admit(&context)
