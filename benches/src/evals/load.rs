@@ -6,6 +6,7 @@ use songline::Proposal;
 use songline::commands::{Actor, Command, RegisterJob, SetSchedulerConfig, UpdateEvals};
 use songline::model::{
     EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobType, NodeId, SchedulerConfiguration, Str, Task, TaskGroup,
+    Time,
 };
 use songline_server::Core;
 
@@ -75,8 +76,8 @@ impl Load {
             status: if matches { EvalStatus::Pending } else { EvalStatus::Complete },
             queued_allocations: Some(Arc::new([(Str::new("group"), 0)].into())),
             snapshot_index: 3000 + n,
-            create_time: now,
-            modify_time: now + 1_000_000,
+            create_time: Time::from_nanos(now),
+            modify_time: Time::from_nanos(now + 1_000_000),
             ..Evaluation::default()
         }
     }
