@@ -106,7 +106,13 @@ mod tests {
     fn faults_of_a_template_are_listed() {
         check(
             &["${none}", "${attr.none} ${env.none}", "x ${", "${file(\"/etc/passwd\")}", "%{if true}y"],
-            expect![[r#""#]],
+            expect![[r#"
+                ${none} -> ["Unknown variable: There is no variable named \"none\"."]
+                ${attr.none} ${env.none} -> ["Unsupported attribute: This object does not have an attribute named \"none\".", "Unsupported attribute: This object does not have an attribute named \"none\"."]
+                x ${ -> ["Invalid expression: Expected the start of an expression, but found an invalid expression token."]
+                ${file("/etc/passwd")} -> ["Error in function call: Call to function \"file\" failed: filesystem function disabled."]
+                %{if true}y -> ["Unexpected end of template: The if directive at :1,1-11 is missing its corresponding endif directive."]
+            "#]],
         );
     }
 }
