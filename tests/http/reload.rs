@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
+use crate::http::Request;
 use crate::story::{Story, WITHIN, texts};
 
 fn dev(rack: &str, level: &str) -> Value {
@@ -26,7 +27,7 @@ fn configuration_is_read_again_on_sighup_and_a_bad_one_changes_nothing() -> Resu
     let nodes = story.wait("/v1/nodes", |nodes| texts(nodes, "Status") == ["ready"])?;
     let node = format!("/v1/node/{}", nodes[0]["ID"].as_str().context("an id")?);
     // Metadata that was set at run time stays, over the configured one.
-    story.put("/v1/client/metadata", &json!({"Meta": {"own": "1"}}))?;
+    story.call(&Request::new("POST", "/v1/client/metadata").json(&json!({"Meta": {"own": "1"}})))?;
     story.agent.reconfigure(&dev("r2", "INFO").to_string())?;
     let changed = story.wait(&node, |node| node["Meta"]["rack"] == "r2")?;
     ensure!(changed["Meta"]["own"] == "1" && changed["Meta"]["same"] == "x", "{}", changed["Meta"]);

@@ -1,5 +1,7 @@
 //! A server in memory, and stories of requests to it.
 
+mod no_node;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -7,7 +9,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
-use bytes::Bytes;
 use expect_test::Expect;
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
@@ -26,89 +27,21 @@ use songline_events::hub::{EventHub, HubConfig};
 use songline_events::past::Past;
 use songline_events::watch::Watches;
 use songline_model::{
-    AllocId, CsiVolumeKey, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState,
-    SchedulerConfiguration, Sealed, Secret, Str, Supposition, Time, VariableData, WhatIf, WrappedKey,
+    CsiVolumeKey, IdentityClaims, Job, NodeId, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState,
+    SchedulerConfiguration, Sealed, Secret, Supposition, Time, VariableData, WhatIf, WrappedKey,
 };
 use songline_projections::{State, apply, pass};
-use songline_rpc::message::{CheckResult, ToController, ToCsiNode};
-use songline_rpc::{
-    AllocFileInfo, AskMonitor, AskProfile, ExecCommand, ExecSession, NodeAgent, NodeMeta, Profile, ReadFile, ReadLogs,
-    RpcError, StreamFrame,
-};
-use tokio::sync::mpsc;
+use songline_rpc::RpcError;
+use songline_rpc::message::{ToController, ToCsiNode};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+pub use no_node::NoNode;
 
 use crate::place::Place;
 use crate::record::Record;
 use crate::shapes::Document;
 use crate::storage::Storage;
-
-/// Agent of a node that cannot be reached.
-pub struct NoNode;
-
-fn no_path<T>() -> Result<T, RpcError> {
-    Err(RpcError::Coded { code: 404, text: "No path to node".to_owned() })
-}
-
-type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
-
-impl NodeAgent for NoNode {
-    async fn fs_list(&self, _: AllocId, _: &str) -> Result<Vec<AllocFileInfo>, RpcError> {
-        no_path()
-    }
-    async fn fs_stat(&self, _: AllocId, _: &str) -> Result<AllocFileInfo, RpcError> {
-        no_path()
-    }
-    async fn fs_read(&self, _: ReadFile) -> Result<Frames, RpcError> {
-        no_path()
-    }
-    async fn fs_logs(&self, _: ReadLogs) -> Result<Frames, RpcError> {
-        no_path()
-    }
-    async fn alloc_restart(&self, _: AllocId, _: &str, _: bool) -> Result<(), RpcError> {
-        no_path()
-    }
-    async fn alloc_signal(&self, _: AllocId, _: &str, _: &str) -> Result<(), RpcError> {
-        no_path()
-    }
-    async fn alloc_exec(&self, _: ExecCommand) -> Result<ExecSession, RpcError> {
-        no_path()
-    }
-    async fn alloc_snapshot(&self, _: AllocId) -> Result<mpsc::Receiver<std::io::Result<Bytes>>, RpcError> {
-        no_path()
-    }
-    async fn alloc_gc(&self, _: AllocId) -> Result<(), RpcError> {
-        no_path()
-    }
-    async fn gc_all(&self) -> Result<(), RpcError> {
-        no_path()
-    }
-    async fn agent_host(&self) -> Result<Bytes, RpcError> {
-        no_path()
-    }
-    async fn agent_profile(&self, _: AskProfile) -> Result<Profile, RpcError> {
-        no_path()
-    }
-    async fn agent_monitor(&self, _: AskMonitor) -> Result<Frames, RpcError> {
-        no_path()
-    }
-    async fn node_meta(&self) -> Result<NodeMeta, RpcError> {
-        no_path()
-    }
-    async fn node_meta_apply(&self, _: BTreeMap<Str, Option<Str>>) -> Result<NodeMeta, RpcError> {
-        no_path()
-    }
-    async fn alloc_checks(&self, _: AllocId) -> Result<BTreeMap<Str, CheckResult>, RpcError> {
-        no_path()
-    }
-    async fn alloc_stats(&self, _: AllocId, _: &str) -> Result<Bytes, RpcError> {
-        no_path()
-    }
-    async fn host_stats(&self) -> Result<Bytes, RpcError> {
-        no_path()
-    }
-}
 
 /// A keyring without secrets: it encrypts by reversing the bytes. Its only key has to be proposed first.
 pub struct Mirror;

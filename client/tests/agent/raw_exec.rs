@@ -162,7 +162,7 @@ async fn driver_config_with_an_unknown_variable_fails_validation() {
         [
             "Task received by client",
             "Building Task Directory",
-            "2 errors occurred:\n\t* failed to parse config: \n\t* Unknown variable: There is no variable named \"nope\".\n\n",
+            "2 errors occurred:\n\t* failed to parse config: \n\t* Unknown variable: There is no variable named \"nope\". Did you mean \"node\"?\n\n",
             "Policy allows no restarts",
         ]
     "#]]

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use songline_commands::{Actor, ApplyPlan, Command, RegisterNode};
+use songline_commands::{Actor, ApplyPlan, ClientAlloc, Command, RegisterNode, UpdateAllocsFromClient};
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Job, Node, NodeId, Secret, Task, TaskGroup};
 use songline_rpc::msgpack::{from_slice, to_vec};
-use songline_rpc::{AllocReport, NodeAuth, Servers as _};
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
 
 use super::super::tests::pool;
@@ -79,9 +78,9 @@ async fn begin(dir: &std::path::Path, vault: Option<Arc<Recording>>) -> TestServ
     let updated = vec![running.into(), alloc(ENDED, AllocClientStatus::Complete).into()];
     write(&server, RegisterNode { node, create_node_pool: true }).await;
     write(&server, ApplyPlan { job, updated, ..ApplyPlan::default() }).await;
-    let ended = AllocReport { id: ENDED, client_status: AllocClientStatus::Complete, ..AllocReport::default() };
-    let from = NodeAuth { id: NODE, secret: Secret::new(SECRET) };
-    server.core.node_update_alloc(&from, vec![ended]).await.expect("is written");
+    // Without an evaluation: the scheduler would stop both allocations, as their job has no row.
+    let ended = ClientAlloc { id: ENDED, client_status: AllocClientStatus::Complete, ..ClientAlloc::default() };
+    write(&server, UpdateAllocsFromClient { allocs: vec![ended], evals: Vec::new() }).await;
     server
 }
 
