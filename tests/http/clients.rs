@@ -76,9 +76,10 @@ fn go_test_server_configuration_is_accepted_with_warnings_for_keys_without_effec
         "vault": {"enabled": false}, "acl": {"enabled": false}, "telemetry": {"prometheus_metrics": true},
     });
     let told = refusal(dir.path(), &config.to_string())?;
-    for key in ["disable_update_check", "consul", "server.raft_protocol"] {
+    for key in ["disable_update_check", "server.raft_protocol"] {
         ensure!(told.contains(&format!("{key} is accepted and has no effect yet")), "{key}: {told}");
     }
+    ensure!(!told.contains("consul is accepted"), "nodes register services there: {told}");
     ensure!(!told.contains("vault is accepted"), "it asks for nothing: {told}");
     ensure!(!told.contains("advertise is accepted"), "it says where others find the agent: {told}");
     ensure!(numbers.iter().any(|port| told.contains(&port.to_string())), "a taken port is what stops it: {told}");
