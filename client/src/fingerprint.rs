@@ -466,7 +466,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The addresses of an interface: those of this machine in a network that is routed through the interface.
-fn addresses_of(device: &str) -> Vec<Ipv4Addr> {
+pub(crate) fn addresses_of(device: &str) -> Vec<Ipv4Addr> {
     if device == "lo" {
         return vec![Ipv4Addr::LOCALHOST];
     }

@@ -210,7 +210,7 @@ func TestAnAgentStartsAsThePackagesOwnTestsStartIt(t *testing.T) {
 	text, err := agent.client.Operator().Metrics(&api.QueryOptions{Params: map[string]string{"format": "prometheus"}})
 	must(t, err)
 	check(t, len(text) > 0, "metrics")
-	for _, key := range []string{"server.raft_protocol", "consul", "vault", "disable_update_check"} {
+	for _, key := range []string{"server.raft_protocol", "disable_update_check"} {
 		check(t, strings.Contains(agent.output.String(), key+" is accepted and has no effect"), "a warning about %s in %s", key, agent.output)
 	}
 }

@@ -7,6 +7,7 @@ use songline_model::Str;
 use super::Inner;
 use super::engine::Failure;
 use crate::driver::Fingerprint;
+use crate::fingerprint::addresses_of;
 
 const NAME: &str = "docker";
 
@@ -49,7 +50,13 @@ async fn attributes(inner: &Inner) -> Result<BTreeMap<Str, Str>, Failure> {
     // An engine may have no such network.
     if let Ok(bridge) = client.inspect_network("bridge", None).await {
         let gateways = bridge.ipam.and_then(|ipam| ipam.config).into_iter().flatten();
-        put("bridge_ip", gateways.filter_map(|config| config.gateway).next().unwrap_or_default());
+        let gateway = gateways.filter_map(|config| config.gateway).next();
+        // An engine that has just made its bridge does not name the gateway before its next start.
+        let of_kernel = || {
+            let device = bridge.options.as_ref()?.get("com.docker.network.bridge.name")?;
+            addresses_of(device).first().map(ToString::to_string)
+        };
+        put("bridge_ip", gateway.or_else(of_kernel).unwrap_or_default());
     }
     Ok(attributes)
 }
