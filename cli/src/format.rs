@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 use songline_lang::template::{Bounds, Library, NoLibrary, Options, Template, Value as Datum};
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure, Outcome};
 use crate::outln;
 
 /// Flags of commands that can print their data.
@@ -43,6 +43,17 @@ impl Format {
             None => outln!("{}", json(data)),
         }
         Ok(true)
+    }
+
+    /// Prints the data if it is asked for, else the words.
+    ///
+    /// # Errors
+    /// Both ways are asked for, or the template fails.
+    pub fn show(&self, data: &Value, in_words: impl FnOnce(&Value) -> String) -> Outcome {
+        if !self.print(data)? {
+            outln!("{}", in_words(data));
+        }
+        Ok(Exit::DONE)
     }
 
     fn template(&self) -> Option<&str> {

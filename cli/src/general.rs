@@ -4,7 +4,8 @@ use clap::Args;
 
 use crate::args::boolean;
 use crate::client::{Client, Setup};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::outln;
 
 /// Options of every command that talks to an agent. A flag goes before its variable. The ids of clap have a prefix, so
 /// that commands may have arguments of the same names.
@@ -70,6 +71,16 @@ impl General {
             tls_skip_verify: skip,
         })
         .map_err(|reason| Failure::of("Error initializing client", reason))
+    }
+
+    /// Deletes the object at a path, and prints `done`. `tried` names the deletion in an error.
+    ///
+    /// # Errors
+    /// The agent refuses, or cannot be reached.
+    pub async fn delete(&self, path: &str, tried: &str, done: &str) -> Outcome {
+        self.client()?.delete(path).await.tried(tried)?;
+        outln!("{done}");
+        Ok(Exit::DONE)
     }
 
     /// Whether a list of all namespaces is asked for.

@@ -49,21 +49,6 @@ fn told(format: &Format, one: &Value, in_words: impl FnOnce(&Value) -> String) -
     Ok(Exit::DONE)
 }
 
-/// Prints anything else, as other commands do.
-fn shown(format: &Format, data: &Value, in_words: impl FnOnce(&Value) -> String) -> Outcome {
-    if !format.print(data)? {
-        outln!("{}", in_words(data));
-    }
-    Ok(Exit::DONE)
-}
-
-/// Deletes the object at a path, and prints `done`.
-async fn delete(general: &General, path: &str, noun: &str, done: &str) -> Outcome {
-    general.client()?.delete(path).await.tried(&format!("Error deleting {noun}"))?;
-    outln!("{done}");
-    Ok(Exit::DONE)
-}
-
 /// Prints the list at a path: a row for each object, or `none`.
 async fn listed<const N: usize>(
     (general, format): (&General, &Format),
@@ -74,7 +59,7 @@ async fn listed<const N: usize>(
 ) -> Outcome {
     format.wanted()?;
     let found = general.client()?.get(path).await.tried(&format!("Error listing {nouns}"))?;
-    shown(format, &found, |found| match items(found) {
+    format.show(&found, |found| match items(found) {
         [] => none.to_owned(),
         found => list(&headings, &found.iter().map(|one| row(one).to_vec()).collect::<Vec<_>>()),
     })

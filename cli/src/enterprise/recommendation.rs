@@ -86,12 +86,8 @@ impl Run for Info {
         self.format.wanted()?;
         let path = format!("/v1/recommendation/{}", escape(&self.id));
         let found = self.general.client()?.get(&path).await.tried("Error reading recommendation")?;
-        if self.format.print(&found)? {
-            return Ok(Exit::DONE);
-        }
-        let field = |key: &str| text(&found[key]).to_owned();
-        outln!(
-            "{}",
+        self.format.show(&found, |found| {
+            let field = |key: &str| text(&found[key]).to_owned();
             block(&[
                 ("ID", field("ID")),
                 ("Namespace", field("Namespace")),
@@ -102,8 +98,7 @@ impl Run for Info {
                 ("Value", found["Value"].to_string()),
                 ("Current", found["Current"].to_string()),
             ])
-        );
-        Ok(Exit::DONE)
+        })
     }
 }
 
@@ -137,21 +132,16 @@ impl Run for List {
         let query = [("job", &*self.job), ("group", &*self.group), ("task", &*self.task)];
         let found = self.general.client()?.get(&with_query("/v1/recommendations", &query)).await;
         let found = found.tried("Error listing recommendations")?;
-        if self.format.print(&found)? {
-            return Ok(Exit::DONE);
-        }
         let row = |one: &Value| {
             let mut cells = ["ID", "JobID", "Group", "Task", "Resource"].map(|key| text(&one[key]).to_owned()).to_vec();
             cells.push(one["Value"].to_string());
             cells
         };
-        match items(&found) {
-            [] => outln!("No recommendations found"),
-            found => outln!(
-                "{}",
+        self.format.show(&found, |found| match items(found) {
+            [] => "No recommendations found".to_owned(),
+            found => {
                 list(&["ID", "Job", "Group", "Task", "Resource", "Value"], &found.iter().map(row).collect::<Vec<_>>())
-            ),
-        }
-        Ok(Exit::DONE)
+            }
+        })
     }
 }

@@ -56,9 +56,8 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/sentinel/policy/{}", escape(&self.name));
-        self.general.client()?.delete(&path).await.tried("Error deleting Sentinel policy")?;
-        outln!("Successfully deleted {:?} Sentinel policy!", self.name);
-        Ok(Exit::DONE)
+        let done = format!("Successfully deleted {:?} Sentinel policy!", self.name);
+        self.general.delete(&path, "Error deleting Sentinel policy", &done).await
     }
 }
 

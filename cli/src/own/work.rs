@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::{escape, text, with_query};
-use crate::exit::{Exit, Outcome, Tried};
+use crate::exit::{Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
 use crate::layout::{block, list};
-use crate::{Context, General, Run, outln, values};
+use crate::{Context, General, Run, values};
 
 /// Arguments of `pending-work list`.
 #[derive(Args)]
@@ -28,17 +28,13 @@ impl Run for List {
         let stale = if self.stale { "true" } else { "" };
         let path = with_query("/v1/operator/pending-work", &[("stale", stale)]);
         let found = self.general.client()?.get(&path).await.tried("Error querying pending work")?;
-        if self.format.print(&found)? {
-            return Ok(Exit::DONE);
-        }
-        match items(&found) {
-            [] => outln!("No pending work"),
+        self.format.show(&found, |found| match items(found) {
+            [] => "No pending work".to_owned(),
             found => {
                 let rows: Vec<_> = found.iter().map(row).collect();
-                outln!("{}", list(&["ID", "Kind", "Status", "Looked", "Deleted", "Opened", "Actor", "Filter"], &rows));
+                list(&["ID", "Kind", "Status", "Looked", "Deleted", "Opened", "Actor", "Filter"], &rows)
             }
-        }
-        Ok(Exit::DONE)
+        })
     }
 }
 
@@ -71,12 +67,8 @@ impl Run for Status {
         self.format.wanted()?;
         let path = format!("/v1/operator/pending-work/{}", escape(&self.id));
         let work = self.general.client()?.get(&path).await.tried("Error querying pending work")?;
-        if self.format.print(&work)? {
-            return Ok(Exit::DONE);
-        }
-        let field = |key: &str| text(&work[key]).to_owned();
-        outln!(
-            "{}",
+        self.format.show(&work, |work| {
+            let field = |key: &str| text(&work[key]).to_owned();
             block(&[
                 ("ID", work["ID"].to_string()),
                 ("Kind", field("Kind")),
@@ -89,8 +81,7 @@ impl Run for Status {
                 ("Opened", values::time_of(text(&work["OpenedAt"]))),
                 ("Ended", values::time_of(text(&work["EndedAt"]))),
             ])
-        );
-        Ok(Exit::DONE)
+        })
     }
 }
 
@@ -106,8 +97,7 @@ pub(crate) struct Stop {
 impl Run for Stop {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/operator/pending-work/{}", escape(&self.id));
-        self.general.client()?.delete(&path).await.tried("Error stopping pending work")?;
-        outln!("Stopped pending work {}; what it has done stays done", self.id);
-        Ok(Exit::DONE)
+        let done = format!("Stopped pending work {}; what it has done stays done", self.id);
+        self.general.delete(&path, "Error stopping pending work", &done).await
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{delete, field, listed, must_change, told};
+use super::{field, listed, must_change, told};
 use crate::client::{escape, text};
 use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
@@ -151,7 +151,12 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/auth-method/{}", escape(&self.name));
-        delete(&self.general, &path, "ACL auth method", &format!("ACL auth method {} successfully deleted", self.name))
+        self.general
+            .delete(
+                &path,
+                "Error deleting ACL auth method",
+                &format!("ACL auth method {} successfully deleted", self.name),
+            )
             .await
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{delete, field, listed, shown};
+use super::{field, listed};
 use crate::client::{escape, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
@@ -70,7 +70,9 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/policy/{}", escape(&self.name));
-        delete(&self.general, &path, "ACL policy", &format!("Successfully deleted {} policy!", self.name)).await
+        self.general
+            .delete(&path, "Error deleting ACL policy", &format!("Successfully deleted {} policy!", self.name))
+            .await
     }
 }
 
@@ -90,7 +92,7 @@ impl Run for Info {
         self.format.wanted()?;
         let path = format!("/v1/acl/policy/{}", escape(&self.name));
         let policy = self.general.client()?.get(&path).await.tried("Error fetching info on ACL policy")?;
-        shown(&self.format, &policy, words)
+        self.format.show(&policy, words)
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{delete, field, linked, listed, must_change, shown};
+use super::{field, linked, listed, must_change};
 use crate::client::escape;
 use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
@@ -63,7 +63,7 @@ impl Run for Create {
         let mut role = json!({ "Policies": self.settings.policies() });
         self.settings.over(&mut role);
         let made = self.general.client()?.put("/v1/acl/role", &role).await.tried("Error creating ACL role")?;
-        shown(&self.format, &made, words)
+        self.format.show(&made, words)
     }
 }
 
@@ -110,7 +110,7 @@ impl Run for Update {
         }
         self.settings.over(&mut role);
         let changed = client.put(&path, &role).await.tried("Error updating ACL role")?;
-        shown(&self.format, &changed, words)
+        self.format.show(&changed, words)
     }
 }
 
@@ -126,7 +126,9 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/role/{}", escape(&self.id));
-        delete(&self.general, &path, "ACL role", &format!("ACL role {} successfully deleted", self.id)).await
+        self.general
+            .delete(&path, "Error deleting ACL role", &format!("ACL role {} successfully deleted", self.id))
+            .await
     }
 }
 
@@ -150,7 +152,7 @@ impl Run for Info {
         let by = if self.by_name { "name/" } else { "" };
         let path = format!("/v1/acl/role/{by}{}", escape(&self.id));
         let role = self.general.client()?.get(&path).await.tried("Error reading ACL role")?;
-        shown(&self.format, &role, words)
+        self.format.show(&role, words)
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{delete, field, listed, must_change, shown};
+use super::{field, listed, must_change};
 use crate::client::escape;
 use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
@@ -76,7 +76,7 @@ impl Run for Create {
         self.settings.over(&mut rule);
         let client = self.general.client()?;
         let made = client.put("/v1/acl/binding-rule", &rule).await.tried("Error creating ACL binding rule")?;
-        shown(&self.format, &made, words)
+        self.format.show(&made, words)
     }
 }
 
@@ -112,7 +112,7 @@ impl Run for Update {
         }
         self.settings.over(&mut rule);
         let changed = client.put(&path, &rule).await.tried("Error updating ACL binding rule")?;
-        shown(&self.format, &changed, words)
+        self.format.show(&changed, words)
     }
 }
 
@@ -128,7 +128,12 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/binding-rule/{}", escape(&self.id));
-        delete(&self.general, &path, "ACL binding rule", &format!("ACL binding rule {} successfully deleted", self.id))
+        self.general
+            .delete(
+                &path,
+                "Error deleting ACL binding rule",
+                &format!("ACL binding rule {} successfully deleted", self.id),
+            )
             .await
     }
 }
@@ -149,7 +154,7 @@ impl Run for Info {
         self.format.wanted()?;
         let path = format!("/v1/acl/binding-rule/{}", escape(&self.id));
         let rule = self.general.client()?.get(&path).await.tried("Error reading ACL binding rule")?;
-        shown(&self.format, &rule, words)
+        self.format.show(&rule, words)
     }
 }
 

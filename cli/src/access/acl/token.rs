@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{delete, field, listed, must_change, told};
+use super::{field, listed, must_change, told};
 use crate::client::{Client, escape, text};
 use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
@@ -126,7 +126,9 @@ pub(crate) struct Delete {
 impl Run for Delete {
     async fn run(self, _: &Context) -> Outcome {
         let path = format!("/v1/acl/token/{}", escape(&self.accessor));
-        delete(&self.general, &path, "token", &format!("Token {} successfully deleted", self.accessor)).await
+        self.general
+            .delete(&path, "Error deleting token", &format!("Token {} successfully deleted", self.accessor))
+            .await
     }
 }
 
