@@ -27,7 +27,7 @@ pub struct TaskToken {
     pub policies: Vec<Str>,
     /// Vault's namespace; empty is the one that the server is configured with.
     pub namespace: Str,
-    /// What the token is for, kept by Vault beside it.
+    /// Purpose of the token (allocation, job, task, node), kept by Vault beside it.
     pub meta: BTreeMap<&'static str, String>,
 }
 

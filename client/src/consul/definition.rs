@@ -80,7 +80,7 @@ impl CheckDefinition {
     }
 }
 
-/// What Consul does for a check.
+/// Means by which Consul learns the status of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum CheckKind {

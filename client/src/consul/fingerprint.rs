@@ -11,7 +11,7 @@ use super::agent::{Agent, CallError};
 /// Interval at which the agent is asked about itself.
 pub(crate) const PERIOD: Duration = Duration::from_secs(15);
 
-/// What the node says about its Consul agent. A Consul agent that is away changes nothing: its services are still
+/// Attributes and link of a node with a Consul agent. A Consul agent that is away changes nothing: its services are still
 /// known to the other agents, and it is usually back soon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Print {

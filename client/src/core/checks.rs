@@ -83,7 +83,7 @@ pub struct CheckPlan {
     pub request: CheckRequest,
 }
 
-/// What one run of a check found.
+/// Verdict of one run of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckVerdict {
     /// All is well.
@@ -99,7 +99,7 @@ pub enum CheckVerdict {
 /// Outcome of one run of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckOutcome {
-    /// What was found.
+    /// Verdict of the run.
     pub verdict: CheckVerdict,
     /// Status code of an HTTP answer.
     pub code: Option<u16>,
