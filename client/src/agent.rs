@@ -295,6 +295,18 @@ impl<S: Servers> Inner<S> {
         Arc::clone(&self.shared.node.lock())
     }
 
+    /// Changes the node's row in one step: several loops change it side by side, and none may undo the change of another.
+    /// The row stays as it was if `change` returns false. Returns what `change` returned; reporting is the caller's.
+    fn change_node(&self, change: impl FnOnce(&mut Node) -> bool) -> bool {
+        let mut known = self.shared.node.lock();
+        let mut node = Node::clone(&known);
+        let changed = change(&mut node);
+        if changed {
+            *known = Arc::new(node);
+        }
+        changed
+    }
+
     pub fn all(&self) -> BTreeMap<AllocId, Arc<Runner>> {
         self.runners.lock().clone()
     }
@@ -313,10 +325,10 @@ impl<S: Servers> Inner<S> {
         let mut layers = self.meta.lock().await;
         layers.apply(change);
         self.shared.state.put_meta(layers.dynamic()).await;
-        {
-            let mut node = self.shared.node.lock();
-            *node = Arc::new(Node { meta: Some(layers.merged()), ..Node::clone(&node) });
-        }
+        self.change_node(|node| {
+            node.meta = Some(layers.merged());
+            true
+        });
         self.node_changed.notify_one();
         Ok(layers.shown())
     }
@@ -374,10 +386,11 @@ impl<S: Servers> Inner<S> {
         let node = Node::clone(&self.node());
         match self.call(|| self.servers.node_register(node.clone())).await {
             Ok(answer) => {
-                let mut node = Node::clone(&self.node());
-                node.status = NodeStatus::Ready;
-                node.scheduling_eligibility = answer.eligibility;
-                *self.shared.node.lock() = Arc::new(node);
+                self.change_node(|node| {
+                    node.status = NodeStatus::Ready;
+                    node.scheduling_eligibility = answer.eligibility;
+                    true
+                });
                 *self.servers_known.lock() = answer.servers;
                 beats.on_registered(self.now(), answer.heartbeat_ttl);
                 if !self.registered.send_replace(true) {
@@ -468,12 +481,12 @@ impl<S: Servers> Inner<S> {
             let mut changed = false;
             for (name, driver) in &self.shared.drivers {
                 let print = driver.fingerprint().await;
-                let mut node = Node::clone(&self.node());
-                let (news, flipped) = fingerprint::apply_driver(&mut node, name, &print, self.now());
-                if news {
-                    *self.shared.node.lock() = Arc::new(node);
-                    changed = true;
-                }
+                let mut flipped = false;
+                changed |= self.change_node(|node| {
+                    let (news, health) = fingerprint::apply_driver(node, name, &print, self.now());
+                    flipped = health;
+                    news
+                });
                 if flipped {
                     self.emit(NodeEvent {
                         message: print.description.clone(),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use songline_model::Node;
 use songline_rpc::Servers;
 
 use super::Inner;
@@ -21,16 +20,7 @@ impl<S: Servers> Inner<S> {
                     continue;
                 }
             };
-            let changed = {
-                let mut shared = self.shared.node.lock();
-                let mut node = Node::clone(&shared);
-                let changed = fingerprint::apply_consul(&mut node, &print);
-                if changed {
-                    *shared = Arc::new(node);
-                }
-                changed
-            };
-            if changed {
+            if self.change_node(|node| fingerprint::apply_consul(node, &print)) {
                 self.node_changed.notify_one();
             }
         }

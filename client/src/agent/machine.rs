@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use songline_model::{Node, Str};
+use songline_model::Str;
 use songline_rpc::Servers;
 
 use super::{Client, Inner};
@@ -46,12 +46,11 @@ impl<S: Servers> Client<S> {
         };
         let mut layers = inner.meta.lock().await;
         layers.replace_fixed(fingerprint::with_default_meta(meta));
-        {
-            let mut known = inner.shared.node.lock();
-            let mut node = Node { meta: Some(layers.merged()), ..Node::clone(&known) };
-            fingerprint::apply_networks(&mut node, &print);
-            *known = Arc::new(node);
-        }
+        inner.change_node(|node| {
+            node.meta = Some(layers.merged());
+            fingerprint::apply_networks(node, &print);
+            true
+        });
         inner.node_changed.notify_one();
     }
 }
@@ -67,7 +66,10 @@ impl<S: Servers> Inner<S> {
             tokio::time::sleep(CGROUP_PERIOD).await;
             let found = Hierarchy::find(&config.cgroup_parent);
             let found = fingerprint::cgroup_attributes(found.as_ref());
-            self.change_attributes(found.map(|(key, value)| (Str::new_static(key), Str::from(value))));
+            let found = found.map(|(key, value)| (Str::new_static(key), Str::from(value)));
+            if self.change_node(|node| fingerprint::apply_attributes(node, found)) {
+                self.node_changed.notify_one();
+            }
         }
     }
 
@@ -78,23 +80,13 @@ impl<S: Servers> Inner<S> {
         let asked = wanted.map(|cloud| cloud.look(std::env::var(cloud.variable()).ok()));
         for found in futures_util::future::join_all(asked).await.into_iter().flatten() {
             tracing::info!(link = ?found.link, "this machine is part of a cloud");
-            if let Some((name, value)) = found.link {
-                let mut known = self.shared.node.lock();
-                let mut node = Node::clone(&known);
-                node.links.get_or_insert_default().insert(name, value);
-                *known = Arc::new(node);
+            let changed = self.change_node(|node| {
+                let link = found.link.map(|(name, value)| node.links.get_or_insert_default().insert(name, value));
+                fingerprint::apply_attributes(node, found.attributes) || link.is_some()
+            });
+            if changed {
+                self.node_changed.notify_one();
             }
-            self.change_attributes(found.attributes);
-        }
-    }
-
-    /// Sets attributes of the node, and reports the node if they are news.
-    fn change_attributes(&self, found: impl IntoIterator<Item = (Str, Str)>) {
-        let mut known = self.shared.node.lock();
-        let mut node = Node::clone(&known);
-        if fingerprint::apply_attributes(&mut node, found) {
-            *known = Arc::new(node);
-            self.node_changed.notify_one();
         }
     }
 }
