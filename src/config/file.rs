@@ -3,6 +3,7 @@
 //! A key that the reference does not know is an error that names the key. A key that has no effect here gives a
 //! warning.
 
+mod certificates;
 mod client;
 mod consul;
 mod network;

@@ -5,13 +5,14 @@ use serde_json::Value;
 use songline_client::ConsulSettings;
 use songline_model::{Secret, Str};
 
-use super::{Seen, each, flag, is_empty, set, span, text};
+use super::certificates::Certificates;
+use super::{Seen, each, flag, is_empty, span, text};
 
 /// Prefix of keys in messages.
 const BLOCK: &str = "consul";
 
 pub(super) fn block(value: &Value, told: &mut ConsulSettings, seen: &mut Seen) -> anyhow::Result<()> {
-    let (mut certificate, mut key_file) = (String::new(), String::new());
+    let mut certificates = Certificates::default();
     each(value, &mut |key, value| {
         match key {
             "address" if !is_empty(value) => told.address = address(text(key, value)?)?,
@@ -20,10 +21,7 @@ pub(super) fn block(value: &Value, told: &mut ConsulSettings, seen: &mut Seen) -
             "address" | "token" | "auth" => {}
             "ssl" => told.ssl = flag(key, value)?,
             "verify_ssl" => told.trust.verify = flag(key, value)?,
-            "ca_file" if !is_empty(value) => told.trust.ca_file = Some(text(key, value)?.into()),
-            "ca_file" => {}
-            "cert_file" => set(&mut certificate, text(key, value)?),
-            "key_file" => set(&mut key_file, text(key, value)?),
+            "ca_file" | "cert_file" | "key_file" => certificates.take(key, value, &mut told.trust)?,
             "timeout" => told.timeout = span(BLOCK, key, value)?,
             "grpc_address"
             | "grpc_ca_file"
@@ -45,12 +43,7 @@ pub(super) fn block(value: &Value, told: &mut ConsulSettings, seen: &mut Seen) -
         }
         Ok(())
     })?;
-    match (certificate.is_empty(), key_file.is_empty()) {
-        (false, false) => told.trust.own_files = Some((certificate.into(), key_file.into())),
-        (true, true) => {}
-        _ => bail!("{BLOCK}: cert_file and key_file belong together"),
-    }
-    Ok(())
+    certificates.end(BLOCK, &mut told.trust)
 }
 
 fn address(text: String) -> anyhow::Result<Str> {

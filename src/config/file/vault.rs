@@ -4,6 +4,7 @@ use anyhow::bail;
 use serde_json::Value;
 use songline_model::Secret;
 
+use super::certificates::Certificates;
 use super::{Seen, each, flag, is_empty, set, span, text};
 use crate::config::VaultConfig;
 
@@ -11,7 +12,7 @@ use crate::config::VaultConfig;
 const BLOCK: &str = "vault";
 
 pub(super) fn block(value: &Value, told: &mut VaultConfig, seen: &mut Seen) -> anyhow::Result<()> {
-    let (mut certificate, mut key_file) = (String::new(), String::new());
+    let mut certificates = Certificates::default();
     each(value, &mut |key, value| {
         match key {
             "enabled" => told.enabled = flag(key, value)?,
@@ -31,20 +32,13 @@ pub(super) fn block(value: &Value, told: &mut VaultConfig, seen: &mut Seen) -> a
             }
             "allow_unauthenticated" => {}
             "tls_skip_verify" => told.trust.verify = !flag(key, value)?,
-            "ca_file" if !is_empty(value) => told.trust.ca_file = Some(text(key, value)?.into()),
-            "ca_file" => {}
-            "cert_file" => set(&mut certificate, text(key, value)?),
-            "key_file" => set(&mut key_file, text(key, value)?),
+            "ca_file" | "cert_file" | "key_file" => certificates.take(key, value, &mut told.trust)?,
             "ca_path" | "tls_server_name" => seen.without_effect(&format!("{BLOCK}.{key}"), value),
             other => bail!("{BLOCK} unexpected keys {other}"),
         }
         Ok(())
     })?;
-    match (certificate.is_empty(), key_file.is_empty()) {
-        (false, false) => told.trust.own_files = Some((certificate.into(), key_file.into())),
-        (true, true) => {}
-        _ => bail!("{BLOCK}: cert_file and key_file belong together"),
-    }
+    certificates.end(BLOCK, &mut told.trust)?;
     if !(told.address.starts_with("http://") || told.address.starts_with("https://")) {
         bail!("{BLOCK}.address: {:?} is not an URL with http or https", told.address);
     }
