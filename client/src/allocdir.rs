@@ -4,8 +4,11 @@
 //!
 //! ```text
 //! <alloc_dir>/<id>/            0755, the agent's
-//!             alloc/           0777, shared by the tasks: data, logs, tmp
-//!             <task>/          0777, the task's: local, tmp, secrets (0700, its user's), private (0700, the agent's)
+//!             alloc/           0777, nobody's, shared by the tasks: data, logs, tmp
+//!             <task>/          0777, the agent's
+//!                    local, tmp   0777 and 1777, nobody's
+//!                    secrets      0700, the task's user's
+//!                    private      0700, the agent's
 //! <alloc_dir>/<id>.logs/       0755, the agent's: the logs that it writes, rotates and serves
 //! ```
 //!
@@ -29,6 +32,9 @@ pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const PRIVATE: &str = "private";
 /// Path, below the allocation's directory, where tasks find their logs.
 pub(crate) const SHOWN_LOGS: &str = "alloc/logs";
+
+/// User and group `nobody`, who own the directories that every user may write to, as with the reference (recorded).
+const NOBODY: Owner = (65534, 65534);
 
 /// The directory tree of one allocation.
 #[derive(Debug, Clone)]
@@ -77,9 +83,9 @@ impl AllocDir {
     pub fn build(&self) -> io::Result<()> {
         let root = Dir::make(&self.root, 0o755)?;
         Dir::make(&self.logs(), 0o755)?;
-        let shared = root.make_dir(SHARED, 0o777)?;
+        let shared = open_to_all(root.make_dir(SHARED, 0o777)?)?;
         for name in ["data", "logs", "tmp"] {
-            shared.make_dir(name, 0o777)?;
+            open_to_all(shared.make_dir(name, 0o777)?)?;
         }
         Ok(())
     }
@@ -87,8 +93,8 @@ impl AllocDir {
     /// Makes a task's own directories; `owner` gets the directory of secrets, which no other user may read.
     pub fn build_task(&self, task: &str, owner: Option<Owner>) -> io::Result<()> {
         let dir = self.open()?.make_dir(task, 0o777)?;
-        dir.make_dir("local", 0o777)?;
-        dir.make_dir("tmp", 0o1777)?;
+        open_to_all(dir.make_dir("local", 0o777)?)?;
+        open_to_all(dir.make_dir("tmp", 0o1777)?)?;
         dir.make_private(SECRETS, 0o700, owner)?;
         dir.make_private(PRIVATE, 0o700, None)?;
         Ok(())
@@ -138,6 +144,14 @@ impl AllocDir {
         parent.remove_all(name)?;
         parent.remove_all(format!("{name}.logs"))
     }
+}
+
+/// Gives a directory that every user may write to to `nobody`. An agent without root leaves it as its own.
+fn open_to_all(dir: Dir) -> io::Result<Dir> {
+    if rustix::process::geteuid().is_root() {
+        dir.set_owner(NOBODY)?;
+    }
+    Ok(dir)
 }
 
 fn take(from: &Dir, to: &Dir, name: &str) -> io::Result<()> {

@@ -113,7 +113,7 @@ impl Task<'_> {
     async fn object(&self, sum: Option<&Sum>) -> Result<(), ArtifactError> {
         let answer = download::send(self.bucket.object(&self.client, &self.key)).await?;
         let file = self.staging.create(unpack::DOWNLOAD, 0o644).map_err(doing("making a file"))?;
-        download::save(answer, sum, file, self.settings.http_bytes_max).await
+        download::save(answer, false, sum, file, self.settings.http_bytes_max).await
     }
 
     /// Downloads all objects below the source. `false`: there are none.
@@ -152,7 +152,7 @@ impl Task<'_> {
         let name = path.file_name().ok_or_else(|| ArtifactError::Invalid(format!("invalid object name: {key:?}")))?;
         let answer = download::send(self.bucket.object(&self.client, key)).await?;
         let file = parent.create(name, 0o644).map_err(doing("making a file"))?;
-        download::save(answer, None, file, self.settings.http_bytes_max).await
+        download::save(answer, false, None, file, self.settings.http_bytes_max).await
     }
 }
 

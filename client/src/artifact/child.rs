@@ -107,7 +107,8 @@ pub(super) async fn fetch(
             let sum = download::expected(&client, &source).await?;
             let answer = download::send(download::request(&client, &source, artifact)).await?;
             let file = staging.create(unpack::DOWNLOAD, 0o644).map_err(super::doing("making a file"))?;
-            download::save(answer, sum.as_ref(), file, settings.http_bytes_max).await?;
+            let packed = download::is_packed(&answer, artifact);
+            download::save(answer, packed, sum.as_ref(), file, settings.http_bytes_max).await?;
             unpack::stage(&source, staging, settings)
         }
         Getter::S3 | Getter::Gcs => bucket::fetch(&source, &artifact.getter_mode, settings, place).await,

@@ -224,12 +224,15 @@ impl Source {
     /// Refuses an artifact that could not be placed, before it is downloaded.
     pub fn accept(&self, mode: &str) -> Result<(), String> {
         let wanted = |what: &str, wanted: &str| Err(format!("source is a {what}, and a {wanted} is wanted"));
-        let nameless = || self.filename.trim_end_matches(".gz").is_empty();
         match (self.getter, self.archive, mode) {
             (Getter::Git | Getter::Hg, _, "file") => wanted("directory", "file"),
             (Getter::Http, Archive::None, "dir") => wanted("file", "directory"),
             (_, archive, "file") if archive.is_tree() => wanted("directory", "file"),
-            (Getter::Http, Archive::None | Archive::Single(_), mode) if mode != "file" && nameless() => {
+            // The reference's rule (recorded): one file is unpacked to the path of a file only, never into a directory.
+            (_, Archive::Single(_), mode) if mode != "file" => {
+                Err("a compressed file is unpacked in mode \"file\" only: its destination is the file".to_owned())
+            }
+            (Getter::Http, Archive::None, mode) if mode != "file" && self.filename.is_empty() => {
                 Err("the source has no file name".to_owned())
             }
             _ => Ok(()),

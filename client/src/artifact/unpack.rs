@@ -36,8 +36,7 @@ pub(super) fn stage(source: &Source, staging: &Dir, settings: &ArtifactSettings)
         Archive::Single(compression) => {
             let mut out = staging.create(STAGED, 0o644).map_err(doing("making a file"))?;
             bounds.copy(unpacked(packed()?, Some(compression))?, &mut out)?;
-            let name = source.filename.rsplit_once('.').map_or(source.filename.as_str(), |(name, _)| name);
-            return Ok(Staged::File { name: name.to_owned() });
+            return Ok(Staged::File { name: source.filename.clone() });
         }
         Archive::Tar(compression) => {
             let tree = Tree::new(staging)?;

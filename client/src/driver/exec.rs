@@ -13,7 +13,6 @@ use super::raw_exec::logs;
 use super::rights;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
-use crate::beneath::Dir;
 use crate::cgroup::hierarchy::{Hierarchy, Limits};
 use crate::config::ClientConfig;
 use crate::core::StartFailure;
@@ -25,9 +24,6 @@ use crate::executor::user;
 /// Directories of the host that a task sees in its root, read-only, unless `chroot_env` names others.
 const HOST_DIRS: &[&str] =
     &["/bin", "/etc", "/lib", "/lib32", "/lib64", "/run/resolvconf", "/run/systemd/resolve", "/sbin", "/usr"];
-/// Empty file in a task's root, where the reference's executor writes its messages: programs that list the root
-/// find it.
-const EXECUTOR_FILE: &str = "executor.out";
 /// Settings of name resolution.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Directories that a job may not mount over, because the executor creates them itself. The task's root is refused as
@@ -152,10 +148,7 @@ impl Driver for Exec {
             }
             let isolation =
                 self.isolation(&task).map_err(|error| StartFailure { error: error.into(), recoverable: true })?;
-            // The task's user, whichever it is, has to be able to traverse the task's root.
-            Dir::open(&task.task_dir)
-                .and_then(|dir| dir.set_mode(0o755).and_then(|()| dir.append(EXECUTOR_FILE, 0o644)))
-                .map_err(|error| fail(format!("failed to open the task's directory: {error}")))?;
+            super::raw_exec::leave_executor_file(&task.task_dir)?;
             let spec = Spec {
                 command: text(&task.config, "command").into(),
                 args: texts(&task.config, "args"),

@@ -58,6 +58,7 @@ impl Driver for RawExec {
                 let error = format!("failed to launch command with executor: {lost}").into();
                 return Err(StartFailure { error, recoverable: true });
             };
+            leave_executor_file(&task.task_dir)?;
             let spec = Spec {
                 command,
                 args: texts(&task.config, "args"),
@@ -80,6 +81,16 @@ impl Driver for RawExec {
     fn destroy(&self, run: RunId) -> Boxed<'_, ()> {
         Box::pin(async move { self.supervisors.destroy(&run).await })
     }
+}
+
+/// Makes an empty file in a task's directory, where the reference's executor writes its messages: programs that list
+/// the directory find it.
+pub(super) fn leave_executor_file(task_dir: &Path) -> Result<(), StartFailure> {
+    let made = Dir::open(task_dir).and_then(|dir| dir.append("executor.out", 0o644));
+    made.map(drop).map_err(|error| StartFailure {
+        error: format!("failed to open the task's directory: {error}").into(),
+        recoverable: false,
+    })
 }
 
 /// Log files of a task; `None` when logging is disabled.

@@ -34,6 +34,11 @@ fn zipped(entries: &[(&str, &str)]) -> Vec<u8> {
 
 /// Answers GET requests by their path, query included, and their headers. `None` is 404.
 fn serve_by(answer: impl Fn(&str, &str) -> Option<Vec<u8>> + Send + 'static) -> String {
+    serve_with("", answer)
+}
+
+/// As [`serve_by`], with further lines of the answers' heads, each with its line break.
+fn serve_with(lines: &'static str, answer: impl Fn(&str, &str) -> Option<Vec<u8>> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
@@ -46,7 +51,8 @@ fn serve_by(answer: impl Fn(&str, &str) -> Option<Vec<u8>> + Send + 'static) -> 
             let body = answer(request.split(' ').nth(1).unwrap_or_default(), &request);
             let status = if body.is_some() { "200 OK" } else { "404 Not Found" };
             let body = body.unwrap_or_default();
-            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let head =
+                format!("HTTP/1.1 {status}\r\n{lines}Content-Length: {}\r\nConnection: close\r\n\r\n", body.len());
             let _ = connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&body));
         }
     });
@@ -112,8 +118,9 @@ async fn every_archive_format_is_unpacked() {
             "BASE/t.tar.xz//b*",
             "BASE/t.zip dir",
             "BASE/download?archive=zip",
-            "BASE/one.zst",
+            "BASE/one.zst file",
             "BASE/one.bz2 file",
+            "BASE/one.bz2",
             "BASE/evil.zip",
             "BASE/cut.zip",
             "BASE/t.zip//none",
@@ -123,11 +130,12 @@ async fn every_archive_format_is_unpacked() {
             1 BASE/t.tar.xz//b*: fetched
             2 BASE/t.zip dir: fetched
             3 BASE/download?archive=zip: fetched
-            4 BASE/one.zst: fetched
+            4 BASE/one.zst file: fetched
             5 BASE/one.bz2 file: fetched
-            6 BASE/evil.zip: the archive has a path that leads out of it
-            7 BASE/cut.zip: unpacking: invalid Zip archive: Could not find EOCD
-            8 BASE/t.zip//none: the archive has no directory "none"
+            6 BASE/one.bz2: a compressed file is unpacked in mode "file" only: its destination is the file
+            7 BASE/evil.zip: the archive has a path that leads out of it
+            8 BASE/cut.zip: unpacking: invalid Zip archive: Could not find EOCD
+            9 BASE/t.zip//none: the archive has no directory "none"
               web/local/0/bin/tool: tool
               web/local/0/doc: doc
               web/local/1/tool: tool
@@ -139,10 +147,47 @@ async fn every_archive_format_is_unpacked() {
               web/local/3/doc: doc
               web/local/3/in -> doc
               web/local/3/out: 
-              web/local/4/one: of zst
+              web/local/4: of zst
               web/local/5: of two streams
               web/private/artifact-0/staged/in -> doc
         "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn answer_that_is_compressed_on_its_way_is_unpacked_and_then_counted() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(b"plain text").expect("packs");
+    let packed = packed.finish().expect("packs");
+    let base = serve_with("Content-Encoding: gzip\r\n", move |path, request| {
+        assert!(request.contains("Accept-Encoding: gzip\r\n"), "{request}");
+        Some(if path == "/cut" { packed[..12].to_vec() } else { packed.clone() })
+    });
+    let steps = ["BASE/plain", "BASE/plain?checksum=md5:31bc5c2b8fd4f20cd747347b7504a385", "BASE/cut"];
+    check_from(
+        &base,
+        &ArtifactSettings::default(),
+        &[],
+        &steps,
+        expect![[r#"
+        0 BASE/plain: fetched
+        1 BASE/plain?checksum=md5:31bc5c2b8fd4f20cd747347b7504a385: fetched
+        2 BASE/cut: unpacking the answer: incomplete deflate stream
+          web/local/0/plain: plain text
+          web/local/1/plain: plain text
+    "#]],
+    )
+    .await;
+    let few = ArtifactSettings { http_bytes_max: 9, ..ArtifactSettings::default() };
+    check_from(
+        &base,
+        &few,
+        &[],
+        &steps[..1],
+        expect![[r#"
+        0 BASE/plain: its size in bytes is more than 9
+    "#]],
     )
     .await;
 }
@@ -156,7 +201,7 @@ async fn archive_that_unpacks_to_more_than_allowed_is_refused() {
         "/t.tgz" | "/t.gz" => Some(tar.clone()),
         _ => None,
     });
-    let steps = ["BASE/t.zip", "BASE/t.tgz", "BASE/t.gz"];
+    let steps = ["BASE/t.zip", "BASE/t.tgz", "BASE/t.gz file"];
     let bytes = ArtifactSettings { unpacked_bytes_max: 3000, ..ArtifactSettings::default() };
     check_from(
         &base,
@@ -166,7 +211,7 @@ async fn archive_that_unpacks_to_more_than_allowed_is_refused() {
         expect![[r#"
         0 BASE/t.zip: its unpacked size in bytes is more than 3000
         1 BASE/t.tgz: its unpacked size in bytes is more than 3000
-        2 BASE/t.gz: its unpacked size in bytes is more than 3000
+        2 BASE/t.gz file: its unpacked size in bytes is more than 3000
     "#]],
     )
     .await;
@@ -232,7 +277,7 @@ async fn checksum_is_looked_up_in_a_file_of_sums() {
 /// Answers as S3 does, to callers that sign for the key `id`; the object `public` to everyone.
 fn s3(path: &str, request: &str) -> Option<Vec<u8>> {
     let signed =
-        request.contains("authorization: AWS4-HMAC-SHA256 Credential=id/") && request.contains("/r/s3/aws4_request");
+        request.contains("Authorization: AWS4-HMAC-SHA256 Credential=id/") && request.contains("/r/s3/aws4_request");
     let listing = |keys: &[&str], next: &str| {
         let keys: String = keys.iter().map(|key| format!("<Contents><Key>{key}</Key></Contents>")).collect();
         Some(format!("<ListBucketResult>{next}{keys}</ListBucketResult>").into_bytes())
@@ -295,9 +340,9 @@ async fn objects_and_directories_come_from_s3() {
         &env,
         &steps,
         expect![[r#"
-        0 s3::BASE/bucket/a%20b/one.txt: fetched
-          web/local/0/one.txt: one
-    "#]],
+            0 s3::BASE/bucket/a%20b/one.txt: fetched
+              web/local/0/one.txt: one
+        "#]],
     )
     .await;
 }
@@ -305,7 +350,7 @@ async fn objects_and_directories_come_from_s3() {
 #[tokio::test]
 async fn objects_and_directories_come_from_google_cloud_storage() {
     let base = serve_by(|path, request| match path {
-        _ if !request.contains("authorization: Bearer token") => None,
+        _ if !request.contains("Authorization: Bearer token") => None,
         "/storage/v1/b/bucket/o/dir%2Fone?alt=media" => Some(b"one".to_vec()),
         "/storage/v1/b/bucket/o/dir%2Fone?alt=media&generation=3" => Some(b"third".to_vec()),
         "/storage/v1/b/bucket/o?prefix=dir%2F" => {
@@ -328,14 +373,14 @@ async fn objects_and_directories_come_from_google_cloud_storage() {
         &env,
         &steps,
         expect![[r#"
-        0 gcs::https://www.googleapis.com/storage/v1/bucket/dir/one file: fetched
-        1 www.googleapis.com/storage/v1/bucket/dir: fetched
-        2 gcs::https://www.googleapis.com/storage/v1/bucket/dir/one#3: fetched
-        3 gcs::https://www.googleapis.com/other: URL is not a valid GCS URL
-          web/local/0: one
-          web/local/1/one: one
-          web/local/2/one: third
-    "#]],
+            0 gcs::https://www.googleapis.com/storage/v1/bucket/dir/one file: fetched
+            1 www.googleapis.com/storage/v1/bucket/dir: fetched
+            2 gcs::https://www.googleapis.com/storage/v1/bucket/dir/one#3: fetched
+            3 gcs::https://www.googleapis.com/other: URL is not a valid GCS URL
+              web/local/0: one
+              web/local/1/one: one
+              web/local/2/one: third
+        "#]],
     )
     .await;
 }

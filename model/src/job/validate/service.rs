@@ -200,7 +200,10 @@ impl Service {
             "" | "consul" => self.validate_mesh(&mut errors),
             "nomad" => {
                 for check in self.checks.iter().flatten() {
-                    errors.extend(check.validate_native());
+                    match self.missing_port(check) {
+                        Some(error) => errors.push(error),
+                        None => errors.extend(check.validate_native()),
+                    }
                 }
                 if self.connect.is_some() {
                     errors.push("Service with provider nomad cannot include Connect blocks");
@@ -211,13 +214,21 @@ impl Service {
         errors.into_result()
     }
 
+    /// Error of a check that needs a port and has none, neither itself nor from its service.
+    fn missing_port(&self, check: &ServiceCheck) -> Option<String> {
+        let missing = self.port_label.is_empty() && check.port_label.is_empty() && check.requires_port();
+        missing.then(|| {
+            format!(
+                "Check {} invalid: check requires a port but neither check nor service {:?} have a port",
+                check.name, self.name
+            )
+        })
+    }
+
     fn validate_mesh(&self, errors: &mut Errors) {
         for check in self.checks.iter().flatten() {
-            if self.port_label.is_empty() && check.port_label.is_empty() && check.requires_port() {
-                errors.push(format!(
-                    "Check {} invalid: check requires a port but neither check nor service {:?} have a port",
-                    check.name, self.name
-                ));
+            if let Some(error) = self.missing_port(check) {
+                errors.push(error);
                 continue;
             }
             if let Err(reason) = check.validate_mesh() {

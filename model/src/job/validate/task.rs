@@ -116,7 +116,9 @@ impl Task {
 
     fn validate_mounts(&self, group: &TaskGroup, errors: &mut Errors) {
         for (index, mount) in self.volume_mounts.iter().flatten().enumerate() {
-            if !group.volumes.as_ref().is_some_and(|volumes| volumes.contains_key(&mount.volume)) {
+            if mount.volume.is_empty() {
+                errors.push(format!("Volume Mount ({index}) references an empty volume"));
+            } else if !group.volumes.as_ref().is_some_and(|volumes| volumes.contains_key(&mount.volume)) {
                 errors.push(format!("Volume Mount ({index}) references undefined volume {}", mount.volume));
             }
             if !matches!(mount.propagation_mode.as_str(), "private" | "host-to-task" | "bidirectional") {
