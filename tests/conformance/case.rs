@@ -45,12 +45,26 @@ impl Case {
 
     /// Whether the case runs containers.
     pub fn needs_engine(&self) -> bool {
-        let runs_containers = |step: &Step| {
+        self.profile == Profile::Agent && self.runs("docker")
+    }
+
+    /// Whether the case runs tasks with a root of their own.
+    pub fn needs_isolation(&self) -> bool {
+        self.profile == Profile::Agent && self.runs("exec")
+    }
+
+    /// Whether a task of the case has this driver.
+    fn runs(&self, driver: &str) -> bool {
+        self.steps.iter().any(|step| {
             let groups = step.req.pointer("/body/Job/TaskGroups").and_then(Value::as_array);
             let tasks = groups.into_iter().flatten().filter_map(|group| group["Tasks"].as_array()).flatten();
-            tasks.into_iter().any(|task| task["Driver"] == "docker")
-        };
-        self.profile == Profile::Agent && self.steps.iter().any(runs_containers)
+            tasks.into_iter().any(|task| task["Driver"] == driver)
+        })
+    }
+
+    /// Whether tasks of the case download files.
+    pub fn needs_files(&self) -> bool {
+        self.steps.iter().any(|step| step.req["body"].to_string().contains(crate::files::ADDRESS))
     }
 
     /// Whether the case needs an agent that was never bootstrapped, and bootstraps it.

@@ -2,7 +2,9 @@
 //! a node. The test has the name of the line's case and shows that the line is true. Tests that need no node are in
 //! `api/tests/it/deliberate`.
 
+mod artifacts;
 mod files;
+mod isolation;
 mod listed;
 mod tasks;
 

@@ -20,6 +20,7 @@ mod deliberate;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod engine;
 mod exchange;
+mod files;
 mod fleet;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
@@ -46,6 +47,7 @@ use anyhow::{Context, Result, bail, ensure};
 use case::{Case, Profile};
 use csi::Plugin;
 use engine::Engine;
+use files::Files;
 use fleet::{Parts, Plan, Verdict};
 use lists::Reasons;
 use player::Until;
@@ -63,8 +65,10 @@ fn recorded_conversations_are_answered_as_recorded() -> Result<()> {
     if let Some(only) = &only {
         cases.retain(|case| only.split(',').any(|start| case.name.starts_with(start)));
     }
+    leave_out_isolated(&mut cases, &mut known)?;
     let engine = engine_of(&mut cases, &mut known)?;
     let plugin = plugin_of(&mut cases, &mut known)?;
+    let _files = files_of(&mut cases, &mut known)?;
     let parts = Parts { engine: engine.as_ref().map(Engine::host), plugin: plugin.as_ref() };
     match only {
         Some(_) => play_some(&cases, parts),
@@ -74,36 +78,49 @@ fn recorded_conversations_are_answered_as_recorded() -> Result<()> {
 
 /// Prepares the plugin for the cases about CSI. On a machine that cannot run it they are left out.
 fn plugin_of(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<Option<Plugin>> {
-    if !cases.iter().any(|case| case.profile == Profile::Csi) {
-        return Ok(None);
-    }
-    let missing = match Plugin::available()? {
-        Ok(plugin) => return Ok(Some(plugin)),
-        Err(missing) => missing,
-    };
-    ensure!(std::env::var_os("UPDATE_KNOWN").is_none(), "known.txt is rewritten only with plugins: {missing}");
-    for case in cases.extract_if(.., |case| case.profile == Profile::Csi) {
-        say(&format!("{} is left out: {missing}", case.name));
-        known.remove(&case.name);
-    }
-    Ok(None)
+    part_of(cases, known, |case| case.profile == Profile::Csi, Plugin::available)
+}
+
+/// Starts the server of files for the cases that download them. On a machine that cannot run it they are left out.
+fn files_of(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<Option<Files>> {
+    part_of(cases, known, Case::needs_files, Files::available)
 }
 
 /// Starts the engine for the cases that run containers. On a machine without one they are left out.
 fn engine_of(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<Option<Engine>> {
-    if !cases.iter().any(Case::needs_engine) {
+    let begun = Instant::now();
+    let engine = part_of(cases, known, Case::needs_engine, Engine::available)?;
+    if engine.is_some() {
+        say(&format!("a container engine with its images is there after {:.0} s", begun.elapsed().as_secs_f64()));
+    }
+    Ok(engine)
+}
+
+/// Leaves out the cases whose tasks have a root of their own, on a machine that cannot isolate them.
+fn leave_out_isolated(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<()> {
+    part_of(cases, known, Case::needs_isolation, || {
+        let root = rustix::process::geteuid().is_root();
+        Ok(if root { Ok(()) } else { Err("tasks of driver exec need root".to_owned()) })
+    })
+    .map(drop)
+}
+
+/// Makes a part that some cases need, or leaves these cases out with the reason.
+fn part_of<T>(
+    cases: &mut Vec<Case>,
+    known: &mut Reasons,
+    needs: impl Fn(&Case) -> bool,
+    make: impl FnOnce() -> Result<std::result::Result<T, String>>,
+) -> Result<Option<T>> {
+    if !cases.iter().any(&needs) {
         return Ok(None);
     }
-    let begun = Instant::now();
-    let missing = match Engine::available()? {
-        Ok(engine) => {
-            say(&format!("a container engine with its images is there after {:.0} s", begun.elapsed().as_secs_f64()));
-            return Ok(Some(engine));
-        }
+    let missing = match make()? {
+        Ok(part) => return Ok(Some(part)),
         Err(missing) => missing,
     };
-    ensure!(std::env::var_os("UPDATE_KNOWN").is_none(), "known.txt is rewritten only with an engine: {missing}");
-    for case in cases.extract_if(.., |case| case.needs_engine()) {
+    ensure!(std::env::var_os("UPDATE_KNOWN").is_none(), "known.txt is rewritten with all cases only: {missing}");
+    for case in cases.extract_if(.., |case| needs(case)) {
         say(&format!("{} is left out: {missing}", case.name));
         known.remove(&case.name);
     }

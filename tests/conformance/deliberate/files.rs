@@ -56,7 +56,9 @@ fn listed(world: &World, alloc: &str, path: &str) -> Result<Vec<String>> {
 fn allocs_fs_ls() -> Result<()> {
     let (world, alloc) = ended()?;
     let own = listed(&world, &alloc, "t")?;
-    ensure!(own == ["local drwxrwxrwx", "private drwx------", "secrets drwx------", "tmp dtrwxrwxrwx"], "{own:?}");
+    let wanted =
+        ["executor.out -rw-r--r--", "local drwxrwxrwx", "private drwx------", "secrets drwx------", "tmp dtrwxrwxrwx"];
+    ensure!(own == wanted, "{own:?}");
     let logs = listed(&world, &alloc, "alloc/logs")?;
     ensure!(logs == ["t.stderr.0 -rw-r--r--", "t.stdout.0 -rw-r--r--"], "{logs:?}");
     Ok(())
