@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use songline_api::ProposeError;
 use songline_model::{Plan, Str};
+use songline_rpc::RpcError;
 use songline_scheduler::leader::outbox::Subject;
+use tokio::sync::oneshot;
 
 #[derive(Default)]
 pub(crate) struct Hooks {
@@ -14,6 +16,8 @@ pub(crate) struct Hooks {
     pub scheduling_panics: Mutex<BTreeSet<Str>>,
     /// Jobs whose plans panic when they are checked.
     pub applying_panics: Mutex<BTreeSet<Str>>,
+    /// Writes of plans that are lost, each when its sender is dropped.
+    pub lost_plans: Mutex<Vec<oneshot::Receiver<()>>>,
     /// Number of the leader's next write attempts that are lost.
     pub lost_effects: AtomicU32,
     /// Subjects of the lost attempts, in order.
@@ -29,6 +33,12 @@ impl Hooks {
     pub fn on_applying(&self, plan: &Plan) {
         let panics = plan.job.as_ref().is_some_and(|job| self.applying_panics.lock().contains(job.id.as_str()));
         assert!(!panics, "a plan is poison");
+    }
+
+    pub async fn on_writing_plan(&self) -> Result<(), RpcError> {
+        let Some(gate) = self.lost_plans.lock().pop() else { return Ok(()) };
+        let _opened = gate.await;
+        Err(RpcError::remote("a test has lost it"))
     }
 
     pub fn on_effect(&self, subject: Subject) -> Result<(), ProposeError> {

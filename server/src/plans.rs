@@ -115,7 +115,11 @@ async fn run(core: Weak<Core>, mut receiver: PlanReceiver) {
             Ok(Verdict::Accepted { result, command, cause, after }) => {
                 let raft_term = term.raft_term();
                 let writing = tokio::spawn(async move {
-                    let writing = core.propose_under(&term, Actor::Leader("plans".into()), cause, *command);
+                    let writing = async {
+                        #[cfg(test)]
+                        core.hooks.on_writing_plan().await?;
+                        core.propose_under(&term, Actor::Leader("plans".into()), cause, *command).await
+                    };
                     let written = core.metrics.at.plan_apply.of(writing).await;
                     let index = written.as_ref().ok().copied();
                     let answer =
@@ -154,8 +158,12 @@ async fn judge(
         pipeline.settle().await;
     }
     let fresh;
+    let mut is_guess = false;
     let view: &State = match &pipeline.outstanding {
-        Some(apply) if apply.after.applied_index() >= plan.snapshot_index => &apply.after,
+        Some(apply) if apply.after.applied_index() >= plan.snapshot_index => {
+            is_guess = true;
+            &apply.after
+        }
         _ => {
             pipeline.settle().await;
             fresh = view_at(core, pipeline.last_index.max(plan.snapshot_index)).await?;
@@ -192,7 +200,10 @@ async fn judge(
     });
     // Two plans are never written at once. The command is made on the view that has the one before, because its rows
     // start from the stored ones: only the check of the nodes ran ahead.
-    pipeline.settle().await;
+    if !pipeline.settle().await && is_guess {
+        // The plan before was not written: the room that it was to free is still in use.
+        return Box::pin(judge(core, term, plan, pipeline)).await;
+    }
     let newest = view_at(core, pipeline.last_index).await?;
     result.ineligible_nodes.retain(|id| newest.node(*id).is_some());
     let command = applier::command(&newest, plan, &result, placed, now, || core.fresh_eval());
@@ -209,13 +220,12 @@ async fn view_at(core: &Core, index: u64) -> Result<Arc<State>, Failure> {
 }
 
 impl Pipeline {
-    /// Waits for the plan that is being written.
-    async fn settle(&mut self) {
-        if let Some(apply) = self.outstanding.take()
-            && let Ok(Some(index)) = apply.writing.await
-        {
-            self.last_index = self.last_index.max(index);
-        }
+    /// Waits for the plan that is being written. `false`: its write has failed.
+    async fn settle(&mut self) -> bool {
+        let Some(apply) = self.outstanding.take() else { return true };
+        let Ok(Some(index)) = apply.writing.await else { return false };
+        self.last_index = self.last_index.max(index);
+        true
     }
 }
 
