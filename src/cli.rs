@@ -6,6 +6,8 @@ mod config;
 mod dev;
 mod import;
 mod log;
+mod offline;
+mod operator;
 mod snapshot;
 mod table;
 
@@ -24,6 +26,12 @@ const COMMANDS: &[Entry] = &[
     Entry::tree_here::<log::Command>("log", "Look into the log of a server that is not running"),
     Entry::tree::<snapshot::Command>("snapshot", "Save, restore and inspect snapshot archives"),
     Entry::command::<import::Options>("import", "Import an archive of Nomad with its root key files"),
+    Entry::here::<operator::ClientState>("operator client-state", "Show the state of a node that does not run"),
+    Entry::here::<operator::RaftInfo>("operator raft info", "Show the extent of a server's log"),
+    Entry::here::<operator::RaftLogs>("operator raft logs", "Print the commands of a server's log"),
+    Entry::here::<operator::RaftState>("operator raft state", "Print the tables that a server's log makes"),
+    Entry::here::<operator::SnapshotInspect>("operator snapshot inspect", "Show the content of an archive"),
+    Entry::here::<operator::SnapshotState>("operator snapshot state", "Print the tables of an archive"),
     Entry::here::<Version>("version", "Print the version"),
 ];
 
@@ -83,11 +91,8 @@ impl RunHere for dev::Options {
 
 impl RunHere for log::Command {
     fn run_here(self, _: &Context) -> Outcome {
-        match log::run(self) {
-            // The reader of the output has closed the pipe and needs no more.
-            Err(error) if is_broken_pipe(&error) => Ok(Exit::DONE),
-            result => Ok(result.map(|()| Exit::DONE)?),
-        }
+        log::run(self)?;
+        Ok(Exit::DONE)
     }
 }
 
@@ -103,8 +108,4 @@ impl Run for import::Options {
         import::run(self).await?;
         Ok(Exit::DONE)
     }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

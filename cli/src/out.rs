@@ -1,7 +1,7 @@
 //! Standard output and standard error: no panic when the reader has closed the pipe, and colours where they are wanted.
 
 use std::fmt::Arguments;
-use std::io::{IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::Failure;
@@ -21,19 +21,48 @@ macro_rules! errln {
     ($($arg:tt)*) => { $crate::out::complain(format_args!("{}\n", format_args!($($arg)*))) };
 }
 
-/// Writes to standard output. A closed pipe ends the process: its reader needs no more.
+/// Writes to standard output. An error ends the process, see [`end`].
 pub fn write(text: Arguments<'_>) {
-    let mut out = std::io::stdout().lock();
-    if out.write_fmt(text).is_err() {
-        std::process::exit(0);
-    }
+    std::io::stdout().lock().write_fmt(text).unwrap_or_else(|error| end(&error));
 }
 
-/// Writes bytes to standard output at once.
+/// Writes bytes to standard output at once. An error ends the process, see [`end`].
 pub fn bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
+    out.write_all(bytes).and_then(|()| out.flush()).unwrap_or_else(|error| end(&error));
+}
+
+/// Ends the process because standard output takes no more. A closed pipe is no failure: its reader needs no more.
+/// Anything else, such as a full disk, is one.
+pub fn end(error: &io::Error) -> ! {
+    if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
+    }
+    self::error(&format!("Error writing standard output: {error}"));
+    std::process::exit(1);
+}
+
+/// Writes a line to standard output if it is still read: the caller goes on in any case.
+pub fn note(text: Arguments<'_>) {
+    let _ = std::io::stdout().lock().write_fmt(format_args!("{text}\n"));
+}
+
+/// Standard output for answers that are written in pieces. An error of a write ends the process, see [`end`]; dropping
+/// the writer flushes it.
+pub fn stream() -> impl Write {
+    BufWriter::new(Stream(std::io::stdout()))
+}
+
+struct Stream(std::io::Stdout);
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(self.0.write(bytes).unwrap_or_else(|error| end(&error)))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().unwrap_or_else(|error| end(&error));
+        Ok(())
     }
 }
 

@@ -47,7 +47,7 @@ pub use executor::executor_main;
 pub use fingerprint::ABILITIES;
 pub use network::{HostNetwork, NetworkSettings};
 pub use servers::NetServers;
-pub use state::StateError;
+pub use state::{StateError, read_state};
 pub use stats::TaskUsage;
 pub use task_api::TaskApi;
 pub use template::{ReadAnswer, Retry, ServerReads, TemplateSettings};

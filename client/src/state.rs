@@ -3,6 +3,8 @@
 //! One thread owns the database, because it may block in any write; callers wait only where they need a write to be
 //! on disk.
 
+mod shown;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -13,6 +15,8 @@ use songline_model::{AllocDeploymentStatus, AllocId, AllocNetworkStatus, Allocat
 use songline_rpc::AllocReport;
 use songline_rpc::message::CheckResult;
 use tokio::sync::oneshot;
+
+pub use shown::read_state;
 
 use crate::core::TaskRecord;
 use crate::csi::HeldVolumes;
@@ -33,6 +37,21 @@ pub enum StateError {
         /// Cause.
         #[source]
         source: fjall::Error,
+    },
+    /// A running agent has the database open.
+    #[error("an agent that runs has {dir} open; stop it first")]
+    InUse {
+        /// Directory of the database.
+        dir: String,
+    },
+    /// The database cannot be copied, to be read without a write to it.
+    #[error("copying the agent's state in {dir}")]
+    Copy {
+        /// Directory of the database.
+        dir: String,
+        /// Cause.
+        #[source]
+        source: std::io::Error,
     },
     /// Reading fails.
     #[error("failed to restore state")]
@@ -114,16 +133,7 @@ pub(crate) struct Contents {
 impl StateDb {
     /// Opens the database and reads everything. Blocks.
     pub fn open(dir: &Path) -> Result<(Self, Contents, std::thread::JoinHandle<()>), StateError> {
-        let opening = |source| StateError::Open { dir: dir.display().to_string(), source };
-        let db = Database::builder(dir)
-            .cache_size(CACHE_BYTES)
-            .max_journaling_size(JOURNAL_BYTES)
-            .worker_threads(1)
-            .open()
-            .map_err(opening)?;
-        let rows = db
-            .keyspace("client", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))
-            .map_err(opening)?;
+        let (db, rows) = database(dir)?;
         let contents = read(&rows)?;
         let (jobs, queue) = mpsc::channel();
         let thread = std::thread::spawn(move || write_all(&db, &rows, &queue));
@@ -226,6 +236,20 @@ impl StateDb {
     fn put_later(&self, rows: Vec<(String, Vec<u8>)>) {
         let _ = self.jobs.send(Job { write: Write::Put(rows), sync: false, done: None });
     }
+}
+
+fn database(dir: &Path) -> Result<(Database, Keyspace), StateError> {
+    let opening = |source| StateError::Open { dir: dir.display().to_string(), source };
+    let db = Database::builder(dir)
+        .cache_size(CACHE_BYTES)
+        .max_journaling_size(JOURNAL_BYTES)
+        .worker_threads(1)
+        .open()
+        .map_err(opening)?;
+    let rows = db
+        .keyspace("client", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))
+        .map_err(opening)?;
+    Ok((db, rows))
 }
 
 fn key(alloc: &AllocId, what: &str) -> String {

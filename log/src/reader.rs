@@ -1,6 +1,7 @@
 //! Reads the files of a log without changing them and without consensus: for inspection and verification. A running
 //! server may have the log open; its newest group may then look torn.
 
+use std::fs::{File, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use crate::error::{OpenError, ReadError};
 use crate::history::{Entries, Source};
 use crate::position::Edge;
 use crate::record::Record;
+use crate::slots::Names;
 use crate::store::{Scan, SegmentInfo, TornTail, scan};
 
 /// A log directory that was read completely and found sound.
@@ -59,6 +61,22 @@ impl Reader {
         };
         let scan = Arc::new(found?);
         Ok(Self { scan, checkpoints: dir.join("checkpoints") })
+    }
+
+    /// Whether a process has the log below `dir` open. Only asks: no file is made or written, and the lock is released
+    /// at once, so that a server can start meanwhile.
+    pub fn is_in_use(dir: &Path) -> io::Result<bool> {
+        let file = match File::open(Names { dir: dir.join("log") }.lock()) {
+            Ok(file) => file,
+            // Without the file the log was never opened.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => file.unlock().map(|()| false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// The findings. Reads the checkpoints completely.

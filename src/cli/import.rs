@@ -1,7 +1,7 @@
 //! `import`: an archive of Nomad with its root key files. It is read to its end here before anything is sent.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek};
+use std::io::{BufWriter, Seek};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -9,11 +9,13 @@ use clap::Args;
 use songline_api::NotCarried;
 use songline_model::{RootKeyMeta, WrappedKey};
 use songline_projections::Table;
-use songline_server::archive::{self, Meta};
+use songline_server::archive::Meta;
 use songline_server::import::{self, ContentKind, Imported, KEY_FILE_SUFFIX, KeyFiles, RootKeyFile, RootKeys};
 
 use songline_cli::General;
 use songline_cli::table;
+
+use super::offline;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -67,7 +69,7 @@ fn key_files(dir: &Path) -> anyhow::Result<KeyFiles> {
 }
 
 /// Key files that are opened but not taken over: only servers have the key that wraps root keys.
-struct Files<'a>(&'a KeyFiles);
+pub(super) struct Files<'a>(pub(super) &'a KeyFiles);
 
 impl RootKeys for Files<'_> {
     fn wrapped(&self, meta: &RootKeyMeta) -> Result<Option<WrappedKey>, String> {
@@ -80,14 +82,9 @@ impl RootKeys for Files<'_> {
 
 /// Reads an archive to its end: every sum in it, and every record.
 fn read(file: &Path, keys: &Files<'_>, skip_unknown: bool) -> anyhow::Result<(Meta, Imported)> {
-    let archive = File::open(file)?;
-    let mut content = tempfile::tempfile().context("making a file for the content of the archive")?;
-    let meta = archive::read(BufReader::new(archive), BufWriter::new(&mut content))?;
-    let mut first = [0; 2];
-    content.rewind()?;
-    let length = content.read(&mut first)?;
+    let (meta, mut content, kind) = offline::unpacked(&File::open(file)?)?;
     anyhow::ensure!(
-        ContentKind::of(&first[..length]) == ContentKind::Nomad,
+        kind == ContentKind::Nomad,
         "this is not an archive of Nomad; `songline snapshot restore` restores archives of Songline"
     );
     let imported = import::read(&mut content, &meta, keys, import::Options { skip_unknown })?;

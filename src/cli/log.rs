@@ -4,16 +4,18 @@
 mod alone;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::json;
+use songline_cli::{out, outln};
 use songline_commands::{CheckDigest, Envelope, Kind};
 use songline_log::{Committed, Payload, Reader};
 use songline_projections::State;
 
-use super::table;
+use super::{offline, table};
 use crate::compare::Comparison;
 
 #[derive(Subcommand)]
@@ -59,17 +61,18 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-fn open(data_dir: &std::path::Path) -> anyhow::Result<Reader> {
-    let dir = data_dir.join("server");
-    Reader::open(&dir).with_context(|| format!("opening the log in {}", dir.display()))
+fn inspect(data_dir: &Path, from: u64, limit: Option<usize>) -> anyhow::Result<()> {
+    let reader = offline::log(&data_dir.join("server"))?;
+    print(&reader, from..u64::MAX, limit.unwrap_or(usize::MAX), false)
 }
 
-fn inspect(data_dir: &std::path::Path, from: u64, limit: Option<usize>) -> anyhow::Result<()> {
-    let reader = open(data_dir)?;
-    let first = from.max(reader.oldest_index());
-    let mut out = std::io::stdout().lock();
-    for entry in reader.entries(first..u64::MAX)?.take(limit.unwrap_or(usize::MAX)) {
-        writeln!(out, "{}", describe(&entry?))?;
+/// Prints entries as JSON, at most `most` of those that the log has in the range.
+pub(super) fn print(reader: &Reader, range: Range<u64>, most: usize, pretty: bool) -> anyhow::Result<()> {
+    let first = range.start.max(reader.oldest_index());
+    let mut out = out::stream();
+    for entry in reader.entries(first..range.end.max(first))?.take(most) {
+        let entry = describe(&entry?);
+        if pretty { writeln!(out, "{entry:#}")? } else { writeln!(out, "{entry}")? }
     }
     Ok(())
 }
@@ -94,10 +97,10 @@ fn describe(entry: &Committed) -> serde_json::Value {
     }
 }
 
-fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> {
-    let reader = open(data_dir)?;
+fn verify(data_dir: &Path, until: Option<u64>) -> anyhow::Result<()> {
+    let reader = offline::log(&data_dir.join("server"))?;
     let report = reader.report()?;
-    println!("{} entries from {} on, in {} segments", report.entries, report.oldest, report.segments.len());
+    outln!("{} entries from {} on, in {} segments", report.entries, report.oldest, report.segments.len());
     let server_dir = data_dir.join("server");
     let mut state = State::new();
     let mut checkpoints: Vec<(u64, State)> = Vec::new();
@@ -113,7 +116,7 @@ fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> 
         let Some((index, oldest)) = checkpoints.first().filter(|(index, _)| *index + 1 >= reader.oldest_index()) else {
             bail!("the log begins at entry {}, and no checkpoint reaches that far", reader.oldest_index());
         };
-        println!("replaying from the checkpoint at entry {index}: older entries are gone");
+        outln!("replaying from the checkpoint at entry {index}: older entries are gone");
         state = oldest.clone();
     }
     let mut comparison = Comparison::new(&state);
@@ -139,14 +142,14 @@ fn verify(data_dir: &std::path::Path, until: Option<u64>) -> anyhow::Result<()> 
             comparison.compare_told(&told)?;
         }
     }
-    println!(
+    outln!(
         "replayed up to entry {}, index {}; {agreeing} checkpoints and {} digests in the log agree",
         state.raft_index(),
         state.applied_index(),
         comparison.told
     );
     table::digests(&state);
-    println!("total digest {}", state.digest());
+    outln!("total digest {}", state.digest());
     Ok(())
 }
 

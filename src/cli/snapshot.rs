@@ -1,20 +1,19 @@
 //! `snapshot save`, `snapshot restore`, `snapshot inspect`. Archives go through files, never into memory as a whole.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Subcommand;
 use serde_json::Value;
 use songline_projections::State;
-use songline_server::ahead;
 use songline_server::archive::{self, Meta, Summed};
 
 use songline_cli::client::text;
 use songline_cli::table::{pairs, print};
 
-use super::{General, table};
+use super::{General, offline, table};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -128,11 +127,5 @@ fn inspect(file: &Path) -> anyhow::Result<()> {
 /// Reads a file to its end: every sum in it, and every row.
 fn verified(file: &Path) -> anyhow::Result<(Meta, State)> {
     let archive = File::open(file).with_context(|| format!("reading {}", file.display()))?;
-    let mut content = tempfile::tempfile().context("making a file for the content of the archive")?;
-    let meta = archive::read(BufReader::new(archive), BufWriter::new(&mut content))?;
-    content.rewind()?;
-    let mut content = BufReader::new(content);
-    let state = ahead::read_state(&mut content).with_context(|| format!("reading the state in {}", file.display()))?;
-    anyhow::ensure!(content.read(&mut [0])? == 0, "bytes follow the state in {}", file.display());
-    Ok((meta, state))
+    offline::own_archive(&archive).with_context(|| format!("reading {}", file.display()))
 }

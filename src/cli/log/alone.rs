@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use songline_cli::outln;
 use songline_log::RealDisk;
 use songline_log::stand_alone;
 use songline_rpc::world::Machine;
@@ -23,11 +24,11 @@ pub(super) fn run(data_dir: &Path, others_are_lost: bool) -> anyhow::Result<()> 
     // Where it is reached it writes itself when it leads.
     let alone = stand_alone(&dir, id, "").with_context(|| format!("writing to the log in {}", dir.display()))?;
     let shown = |at: Option<songline_log::Position>| at.map_or_else(|| "none".to_owned(), |at| at.to_string());
-    println!("Server:                 {}", cluster::id_text(id));
-    println!("Last entry:             {}", shown(alone.last));
-    println!("Known as acknowledged:  {}", shown(alone.committed));
-    println!("Alone from entry:       {}", alone.written);
-    println!();
-    println!("Start the agent with bootstrap_expect = 1; other servers join with empty data directories.");
+    outln!("Server:                 {}", cluster::id_text(id));
+    outln!("Last entry:             {}", shown(alone.last));
+    outln!("Known as acknowledged:  {}", shown(alone.committed));
+    outln!("Alone from entry:       {}", alone.written);
+    outln!();
+    outln!("Start the agent with bootstrap_expect = 1; other servers join with empty data directories.");
     Ok(())
 }
