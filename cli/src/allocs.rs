@@ -13,13 +13,16 @@ use crate::Entry;
 pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("alloc", "Interact with allocations"),
     Entry::command::<act::Checks>("alloc checks", "Show the checks of services of an allocation")
-        .arity("This command takes one argument (allocation ID)"),
+        .arity("This command takes one argument (allocation ID)")
+        .missing("An allocation ID is required"),
     Entry::command::<exec::Options>("alloc exec", "Run a command in a task")
         .arity("This command takes at least two arguments: <alloc-id> <command>"),
     Entry::command::<files::Fs>("alloc fs", "Look into the directory of an allocation")
-        .arity("This command takes one or two arguments: <alloc-id> [<path>]"),
+        .arity("This command takes one or two arguments: <alloc-id> [<path>]")
+        .missing("An allocation ID is required"),
     Entry::command::<logs::Logs>("alloc logs", "Print the output of a task")
-        .arity("This command takes one or two arguments"),
+        .arity("This command takes one or two arguments")
+        .missing("An allocation ID is required"),
     Entry::command::<act::Restart>("alloc restart", "Restart the tasks of an allocation")
         .arity("This command takes one or two arguments: <alloc-id> <task-name>"),
     Entry::command::<act::Signal>("alloc signal", "Send a signal to the tasks of an allocation")

@@ -229,15 +229,25 @@ fn takes_foreign_rest(command: &Command) -> bool {
     command.get_positionals().any(Arg::is_trailing_var_arg_set)
 }
 
+/// Smallest number of arguments of a command.
+pub(crate) fn fewest(command: &Command) -> usize {
+    let several = |arg: &Arg| arg.get_num_args().filter(|range| range.max_values() > 1);
+    let fewest = |arg: &Arg| several(arg).map_or(1, |range| range.min_values().max(1));
+    command.get_positionals().filter(|arg| arg.is_required_set()).map(fewest).sum()
+}
+
 /// The sentence about a wrong number of arguments; `None` if the number is right.
 pub(crate) fn wrong_number(command: &Command, given: usize) -> Option<String> {
-    let (mut least, mut most) = (0, Some(0_usize));
+    let (least, mut most) = (fewest(command), Some(0_usize));
     let mut names = Vec::new();
     for arg in command.get_positionals() {
-        let many = arg.get_num_args().is_some_and(|range| range.max_values() > 1)
-            || matches!(arg.get_action(), ArgAction::Append);
-        least += usize::from(arg.is_required_set());
-        most = if many { None } else { most.map(|most| most + 1) };
+        let range = arg.get_num_args().filter(|range| range.max_values() > 1);
+        let largest = match range.map(|range| range.max_values()) {
+            Some(usize::MAX) => None,
+            None if matches!(arg.get_action(), ArgAction::Append) => None,
+            bound => Some(bound.unwrap_or(1)),
+        };
+        most = most.zip(largest).map(|(most, largest)| most + largest);
         names.push(format!("<{}>", name_of(arg)));
     }
     if given >= least && most.is_none_or(|most| given <= most) {

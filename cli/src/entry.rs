@@ -39,6 +39,8 @@ pub struct Entry {
     pub(crate) arity: Option<&'static str>,
     pub(crate) kind: Kind,
 }
+    /// Sentence about too few arguments, if not the same.
+    pub(crate) missing: Option<&'static str>,
 
 pub(crate) enum Kind {
     /// A word that only has commands below it.
@@ -112,13 +114,19 @@ impl Entry {
     }
 
     const fn new(path: &'static str, about: &'static str, kind: Kind) -> Self {
-        Self { path, about, hidden: false, deprecated: false, misuse: Exit::FAILED, arity: None, kind }
+        Self { path, about, hidden: false, deprecated: false, misuse: Exit::FAILED, arity: None, missing: None, kind }
     }
 
     /// Whether the words begin with those of the entry's path.
     pub(crate) fn begins(&self, words: &[String]) -> bool {
         let mut words = words.iter();
         self.path.split(' ').all(|part| words.next().is_some_and(|word| word == part))
+    /// Sets the sentence about too few arguments, where it differs from that of [`Self::arity`].
+    pub const fn missing(mut self, sentence: &'static str) -> Self {
+        self.missing = Some(sentence);
+        self
+    }
+
     }
 
     pub(crate) fn words(&self) -> usize {

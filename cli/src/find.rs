@@ -163,7 +163,8 @@ fn read(
     let set = |flag: &str| words.flags.iter().any(|given| given == flag);
     General::choose_colours(set("--no-color"), set("--force-color"));
     if let Some(sentence) = args::wrong_number(leaf, words.arguments.len()) {
-        return Err(Failure::arguments(entry.arity.map_or(sentence, str::to_owned)));
+        let missing = entry.missing.filter(|_| words.arguments.len() < args::fewest(leaf));
+        return Err(Failure::arguments(missing.or(entry.arity).map_or(sentence, str::to_owned)));
     }
     names.extend(words.flags);
     if !words.arguments.is_empty() {

@@ -17,7 +17,7 @@ use crate::Entry;
 pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<server::AgentInfo>("agent-info", "Show figures of the agent"),
     Entry::command::<server::Check>("check", "Check the health of the agent").hidden(),
-    Entry::command::<server::Monitor>("monitor", "Stream the log of an agent"),
+    Entry::command::<server::Monitor>("monitor", "Stream the log of an agent").arity("Only flags are taken"),
     Entry::group("server", "Interact with servers"),
     Entry::command::<server::Members>("server members", "Show the servers"),
     Entry::command::<server::Join>("server join", "Make servers known to each other")
@@ -33,7 +33,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .arity("This command takes no or one optional argument, [<identifier>]"),
     Entry::group("operator", "Provides cluster-level tools for operators"),
     Entry::command::<api::Api>("operator api", "Make any request of the HTTP API")
-        .arity("This command takes one argument: <path>"),
+        .arity("This command takes one argument: <path>")
+        .missing("A path or a URL is required"),
     Entry::group("operator autopilot", "Look after the servers"),
     Entry::command::<autopilot::GetConfig>("operator autopilot get-config", "Show the configuration of autopilot"),
     Entry::command::<autopilot::SetConfig>("operator autopilot set-config", "Change the configuration of autopilot"),
@@ -77,10 +78,10 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::group("tls", "Make certificates of agents"),
     Entry::group("tls ca", "Make an authority"),
     Entry::command::<tls::CaCreate>("tls ca create", "Make an authority"),
-    Entry::command::<tls::CaInfo>("tls ca info", "Show the certificate of an authority"),
+    Entry::command::<tls::CaInfo>("tls ca info", "Show the certificate of an authority").missing("A file is required"),
     Entry::group("tls cert", "Make certificates"),
     Entry::command::<tls::CertCreate>("tls cert create", "Make a certificate"),
-    Entry::command::<tls::CertInfo>("tls cert info", "Show a certificate"),
+    Entry::command::<tls::CertInfo>("tls cert info", "Show a certificate").missing("A file is required"),
     Entry::alias("server-members", "server members").deprecated(),
     Entry::alias("server-join", "server join").deprecated(),
     Entry::alias("server-force-leave", "server force-leave").deprecated(),
