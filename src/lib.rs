@@ -1,5 +1,8 @@
 //! The program as a library: configuration, wiring of a server and a node, the command line.
 
+// These macros panic when the reader of the output is gone; `songline_cli::out` does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod about;
 pub mod agent;
 pub mod cli;

@@ -16,6 +16,9 @@
 //! 9. End with `Ok(Exit::DONE)` or `Err(Failure::new(..))`; a failure is printed by the caller.
 //! 10. Replay the recorded transcripts of the group.
 
+// These macros panic when the reader of the output is gone; `out` does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod access;
 mod allocs;
 mod args;

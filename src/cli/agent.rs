@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use songline_cli::{errln, out};
 
 use crate::agent::Agent;
 use crate::config::{AgentConfig, file};
@@ -32,11 +33,11 @@ fn read(options: &Options) -> anyhow::Result<AgentConfig> {
     let mut config = if options.dev { AgentConfig::dev() } else { AgentConfig::default() };
     for path in &options.config {
         for warning in file::load(path, &mut config)? {
-            eprintln!("Warning: {warning}");
+            errln!("Warning: {warning}");
         }
     }
     for warning in file::apply(&options.flags.document(), &mut config)? {
-        eprintln!("Warning: {warning}");
+        errln!("Warning: {warning}");
     }
     config.check()?;
     config.check_servers_known()?;
@@ -52,8 +53,9 @@ async fn serve(config: AgentConfig, options: &Options) -> anyhow::Result<()> {
     let mut hang_up = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
         .context("asking for the signal to reload")?;
     let agent = Agent::start(config).await?;
-    println!("==> Songline agent started");
-    println!("==> HTTP: {}", agent.http_addr());
+    // An agent goes on without a reader of its output.
+    out::note(format_args!("==> Songline agent started"));
+    out::note(format_args!("==> HTTP: {}", agent.http_addr()));
     let reloads = async {
         while hang_up.recv().await.is_some() {
             agent.reload_from(|| read(options)).await;
@@ -68,7 +70,8 @@ async fn serve(config: AgentConfig, options: &Options) -> anyhow::Result<()> {
                 "interrupt" => agent.config().leave_on_interrupt,
                 _ => agent.config().leave_on_terminate,
             };
-            println!("==> Caught {signal}: {}", if leaves { "leaving and stopping" } else { "stopping" });
+            let doing = if leaves { "leaving and stopping" } else { "stopping" };
+            out::note(format_args!("==> Caught {signal}: {doing}"));
             if leaves {
                 agent.leave().await;
             }

@@ -63,6 +63,7 @@ const MAY: &[(&str, &str)] = &[
         "namespaces, plugins and their configurations, /proc and /sys, and records in the agent's own state",
     ),
     ("client/src/procfs.rs", "files of /proc"),
+    ("client/src/state/shown.rs", "the agent's own database, and a copy of it"),
     ("client/src/stats.rs", "files of /proc"),
 ];
 

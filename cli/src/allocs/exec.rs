@@ -16,9 +16,9 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
 use super::find::{by_id, of_job, only_task};
-use crate::General;
 use crate::client::{escape, text};
 use crate::exit::{Failure, Outcome, Tried};
+use crate::{General, out};
 
 /// How often the agent is told that this side lives.
 const HEARTBEAT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -153,10 +153,9 @@ async fn say(socket: &mut WebSocketStream<reqwest::Upgraded>, what: &Value) -> a
 /// Prints what a message brings. The exit code, when it brings that.
 fn show(message: &Value) -> anyhow::Result<Option<i32>> {
     let bytes = |stream: &str| STANDARD.decode(message[stream]["data"].as_str().unwrap_or_default());
-    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
-    out.write_all(&bytes("stdout")?)?;
-    out.flush()?;
-    err.write_all(&bytes("stderr")?)?;
+    out::bytes(&bytes("stdout")?);
+    // There is no place to report that this fails.
+    let _ = std::io::stderr().write_all(&bytes("stderr")?);
     if message["exited"] != true {
         return Ok(None);
     }
