@@ -25,6 +25,8 @@ pub struct Context {
     pub path: String,
     /// All words after the program's name.
     pub typed: Vec<String>,
+    /// All commands of the program.
+    pub(crate) commands: Vec<&'static Entry>,
 }
 
 /// One command, group or alias.
@@ -37,10 +39,16 @@ pub struct Entry {
     pub(crate) misuse: Exit,
     /// Sentence about a wrong number of arguments, if not the one made of their names.
     pub(crate) arity: Option<&'static str>,
-    pub(crate) kind: Kind,
-}
     /// Sentence about too few arguments, if not the same.
     pub(crate) missing: Option<&'static str>,
+    pub(crate) kind: Kind,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.path)
+    }
+}
 
 pub(crate) enum Kind {
     /// A word that only has commands below it.
@@ -113,6 +121,12 @@ impl Entry {
         self
     }
 
+    /// Sets the sentence about too few arguments, where it differs from that of [`Self::arity`].
+    pub const fn missing(mut self, sentence: &'static str) -> Self {
+        self.missing = Some(sentence);
+        self
+    }
+
     const fn new(path: &'static str, about: &'static str, kind: Kind) -> Self {
         Self { path, about, hidden: false, deprecated: false, misuse: Exit::FAILED, arity: None, missing: None, kind }
     }
@@ -121,12 +135,6 @@ impl Entry {
     pub(crate) fn begins(&self, words: &[String]) -> bool {
         let mut words = words.iter();
         self.path.split(' ').all(|part| words.next().is_some_and(|word| word == part))
-    /// Sets the sentence about too few arguments, where it differs from that of [`Self::arity`].
-    pub const fn missing(mut self, sentence: &'static str) -> Self {
-        self.missing = Some(sentence);
-        self
-    }
-
     }
 
     pub(crate) fn words(&self) -> usize {

@@ -126,7 +126,8 @@ impl Line {
             help::command(&self.table, leaf, &self.program, &path);
             return Exit::DONE;
         }
-        let context = Context { program: self.program.clone(), path, typed: self.typed.clone() };
+        let (program, typed, commands) = (self.program.clone(), self.typed.clone(), self.table.clone());
+        let context = Context { program, path, typed, commands };
         let result = read(&command, leaf, entry, names, rest).and_then(|matches| run(&matches, &context));
         match result {
             Ok(exit) => exit,

@@ -7,46 +7,49 @@ use crate::client::{Client, Setup};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::outln;
 
+/// Heading of the options in help texts and manual pages. Each option names it: a heading of the struct would count for
+/// the options behind it, too.
+pub(crate) const GENERAL: &str = "General Options";
+
 /// Options of every command that talks to an agent. A flag goes before its variable. The ids of clap have a prefix, so
 /// that commands may have arguments of the same names.
 #[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "General Options")]
 pub struct General {
     /// Address of the agent: `http://`, `https://` or `unix://PATH`; else `NOMAD_ADDR`, else http://127.0.0.1:4646.
-    #[arg(id = "general.address", long = "address")]
+    #[arg(id = "general.address", long = "address", value_name = "ADDRESS", help_heading = GENERAL)]
     pub address: Option<String>,
     /// Region of the request; else `NOMAD_REGION`, else the agent's.
-    #[arg(id = "general.region", long = "region")]
+    #[arg(id = "general.region", long = "region", value_name = "REGION", help_heading = GENERAL)]
     pub region: Option<String>,
     /// Namespace; `*` is all of them, where a list is asked for. Else `NOMAD_NAMESPACE`.
-    #[arg(id = "general.namespace", long = "namespace")]
+    #[arg(id = "general.namespace", long = "namespace", value_name = "NAMESPACE", help_heading = GENERAL)]
     pub namespace: Option<String>,
     /// Secret of an ACL token; else `NOMAD_TOKEN`.
-    #[arg(id = "general.token", long = "token")]
+    #[arg(id = "general.token", long = "token", value_name = "SECRET", help_heading = GENERAL)]
     pub token: Option<String>,
     /// PEM file of the certificates that may sign the agent's; else `NOMAD_CACERT`, else the system's.
-    #[arg(id = "general.ca_cert", long = "ca-cert")]
+    #[arg(id = "general.ca_cert", long = "ca-cert", value_name = "FILE", help_heading = GENERAL)]
     pub ca_cert: Option<String>,
     /// Directory of such files; else `NOMAD_CAPATH`.
-    #[arg(id = "general.ca_path", long = "ca-path")]
+    #[arg(id = "general.ca_path", long = "ca-path", value_name = "DIR", help_heading = GENERAL)]
     pub ca_path: Option<String>,
     /// Certificate (PEM) of this program; else `NOMAD_CLIENT_CERT`.
-    #[arg(id = "general.client_cert", long = "client-cert")]
+    #[arg(id = "general.client_cert", long = "client-cert", value_name = "FILE", help_heading = GENERAL)]
     pub client_cert: Option<String>,
     /// Its key; else `NOMAD_CLIENT_KEY`.
-    #[arg(id = "general.client_key", long = "client-key")]
+    #[arg(id = "general.client_key", long = "client-key", value_name = "FILE", help_heading = GENERAL)]
     pub client_key: Option<String>,
     /// Name that the agent's certificate must have; else `NOMAD_TLS_SERVER_NAME`, else the address's host.
-    #[arg(id = "general.tls_server_name", long = "tls-server-name")]
+    #[arg(id = "general.tls_server_name", long = "tls-server-name", value_name = "NAME", help_heading = GENERAL)]
     pub tls_server_name: Option<String>,
     /// Do not check the agent's certificate; also `NOMAD_SKIP_VERIFY`.
-    #[arg(id = "general.tls_skip_verify", long = "tls-skip-verify", alias = "insecure")]
+    #[arg(id = "general.tls_skip_verify", long = "tls-skip-verify", alias = "insecure", help_heading = GENERAL)]
     pub tls_skip_verify: bool,
     /// No colours; also `NOMAD_CLI_NO_COLOR`.
-    #[arg(id = "general.no_color", long = "no-color")]
+    #[arg(id = "general.no_color", long = "no-color", help_heading = GENERAL)]
     pub no_color: bool,
     /// Colours without a terminal; also `NOMAD_CLI_FORCE_COLOR`.
-    #[arg(id = "general.force_color", long = "force-color")]
+    #[arg(id = "general.force_color", long = "force-color", help_heading = GENERAL)]
     pub force_color: bool,
 }
 

@@ -4,6 +4,7 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::args::name_of;
 use crate::entry::{Entry, Kind};
+use crate::general::GENERAL;
 use crate::outln;
 
 /// Commands of the first block.
@@ -104,7 +105,7 @@ pub(crate) fn command(table: &[&Entry], command: &Command, program: &str, path: 
         command
             .get_arguments()
             .filter(|arg| !arg.is_positional() && !arg.is_hide_set())
-            .filter(|arg| (arg.get_help_heading() == Some("General Options")) == general)
+            .filter(|arg| (arg.get_help_heading() == Some(GENERAL)) == general)
             .collect::<Vec<_>>()
     };
     options("General", &flags(true));

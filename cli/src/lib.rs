@@ -38,6 +38,7 @@ pub mod input;
 pub mod jobfile;
 mod jobs;
 pub mod layout;
+mod man;
 pub mod monitor;
 mod names;
 mod nodes;

@@ -9,6 +9,7 @@ mod quota;
 mod what_if;
 mod work;
 
+use crate::man::Man;
 use crate::{Entry, complete};
 
 pub(crate) const COMMANDS: &[Entry] = &[
@@ -21,6 +22,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<export::Export>("export", "Write jobs, variables and policies as files that Nomad takes")
         .arity("This command takes one argument: <dir>"),
     Entry::command::<history::Options>("history", "Show every change of one object"),
+    Entry::here::<Man>("man", "Write pages for the manual").arity("This command takes one argument: <dir>"),
     Entry::group("pending-work", "Interact with long work of the servers"),
     Entry::command::<work::List>("pending-work list", "Show long work, running and ended"),
     Entry::command::<work::Status>("pending-work status", "Show one piece of work"),

@@ -76,7 +76,7 @@ mod tests {
     fn next_page_is_the_typed_command_with_another_token() {
         let typed = ["eval", "list", "-per-page=2", "-page-token", "old", "-filter", "A == \"b\""];
         let typed = typed.map(str::to_owned).to_vec();
-        let context = Context { program: "nomad".into(), path: "eval list".into(), typed };
+        let context = Context { program: "nomad".into(), path: "eval list".into(), typed, commands: Vec::new() };
         assert_eq!(next(&context, "new"), "nomad eval list -per-page=2 -filter 'A == \"b\"' -page-token new");
     }
 }
