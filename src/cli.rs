@@ -21,6 +21,7 @@ use songline_cli::{Context, Entry, Exit, General, Outcome, Run, RunHere, outln};
 const COMMANDS: &[Entry] = &[
     Entry::here::<agent::Options>("agent", "Run an agent: a server, a node, or both"),
     Entry::group("config", "Interact with configurations"),
+    Entry::here::<config::Check>("config check", "Show the effect of each setting of configuration files"),
     Entry::here::<config::Validate>("config validate", "Validate configuration files and directories"),
     Entry::here::<dev::Options>("dev", "Start an agent for this machine, run a job file and print what happens"),
     Entry::tree_here::<log::Command>("log", "Look into the log of a server that is not running"),

@@ -4,10 +4,13 @@
 //! {}` = `{"plugin": [{"x": [{}]}]}`; blocks of one name are appended to the list. A value written with `=` stays as
 //! it is; of several the last one wins, except that objects are appended too.
 
+mod settings;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Number, Value, json};
+
+pub use settings::{Setting, settings};
 
 use crate::go_json;
 use crate::hcl1::{self, Item, Node, NodeKind};
@@ -27,10 +30,14 @@ pub enum Error {
 pub fn parse(text: &str) -> Result<Value, Error> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
-        return Ok(go_json::value_from_slice(text.as_bytes())?);
+        return json_of(text);
     }
     let items = hcl1::parse(text).map_err(|error| Error::Hcl(error.to_string()))?;
     object(&items).map(Value::Object)
+}
+
+fn json_of(text: &str) -> Result<Value, Error> {
+    Ok(go_json::value_from_slice(text.as_bytes())?)
 }
 
 fn object(items: &[Item]) -> Result<Map<String, Value>, Error> {

@@ -1,8 +1,12 @@
-//! `config validate`: configuration files as an agent would read them.
+//! `config validate`: configuration files as an agent would read them. Their settings one by one are in `check`.
+
+mod check;
 
 use std::path::PathBuf;
 
 use songline_cli::{Context, Exit, Failure, Outcome, RunHere, outln};
+
+pub(crate) use check::Check;
 
 use crate::config::{AgentConfig, file};
 

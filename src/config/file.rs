@@ -4,6 +4,7 @@
 //! warning.
 
 mod certificates;
+mod checked;
 mod client;
 mod consul;
 mod network;
@@ -21,6 +22,8 @@ use songline_api::{CORE_SCHEDULER, SCHEDULERS};
 use songline_model::{Dur, SchedulerAlgorithm, Str};
 use songline_server::config::{EncryptKey, ServerConfig};
 
+pub use checked::{Checked, Effect, check};
+
 use super::AgentConfig;
 
 /// Reads a file, or the `*.hcl` and `*.json` files of a directory in alphabetical order, and overlays them on `config`.
@@ -36,7 +39,8 @@ pub fn load(path: &Path, config: &mut AgentConfig) -> anyhow::Result<Vec<String>
     Ok(warnings)
 }
 
-fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The file itself, or the `*.hcl` and `*.json` files of a directory in alphabetical order.
+pub(crate) fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -63,13 +67,17 @@ fn document(text: &str) -> anyhow::Result<Value> {
 /// Applies a document. Empty values set nothing. An error is one line, also when the keys and values in it have line
 /// breaks.
 pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
+    apply_seen(document, config).map(|seen| seen.warnings())
+}
+
+fn apply_seen(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Seen> {
     apply_each(document, config).map_err(|error| {
         let text = format!("{error:#}");
         if text.contains(char::is_control) { anyhow!(super::one_line(&text)) } else { error }
     })
 }
 
-fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
+fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Seen> {
     let mut seen = Seen::default();
     each(document, &mut |key, value| {
         match key {
@@ -98,7 +106,7 @@ fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<
             "leave_on_terminate" => config.leave_on_terminate = flag(key, value)?,
             "server" => server(value, config, &mut seen)?,
             "client" => client::block(value, config, &mut seen)?,
-            "plugin" => client::plugins(value, config)?,
+            "plugin" => client::plugins(value, config, &mut seen)?,
             "acl" => acl(value, config, &mut seen)?,
             "telemetry" => telemetry(value, config, &mut seen)?,
             "limits" => network::limits(value, config)?,
@@ -124,19 +132,34 @@ fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<
         }
         Ok(())
     })?;
-    Ok(seen.warnings)
+    Ok(seen)
 }
 
-#[derive(Default)]
+/// Settings without effect that were read.
+#[derive(Debug, Default)]
 struct Seen {
-    warnings: Vec<String>,
+    /// Blocks and key, joined by dots, and whether the value is empty.
+    without_effect: Vec<(String, bool)>,
 }
 
 impl Seen {
     fn without_effect(&mut self, key: &str, value: &Value) {
-        if !is_empty(value) {
-            self.warnings.push(format!("{key} is accepted and has no effect yet"));
-        }
+        self.without_effect.push((key.to_owned(), is_empty(value)));
+    }
+
+    /// Warnings about all that are not empty.
+    fn warnings(&self) -> Vec<String> {
+        let told = self.without_effect.iter().filter(|(_, is_empty)| !is_empty);
+        told.map(|(key, _)| format!("{key} is accepted and has no effect yet")).collect()
+    }
+
+    /// Whether the setting at a path, or a block that it is in, has no effect.
+    fn is_without_effect(&self, path: &str) -> bool {
+        let path = path.to_lowercase();
+        let is_within = |key: &String| {
+            path.strip_prefix(&key.to_lowercase()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.without_effect.iter().any(|(key, _)| is_within(key))
     }
 }
 
@@ -320,9 +343,14 @@ fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow
 /// Calls `then` for every member of a block. A block may be an object or a list of objects, and several blocks are
 /// merged.
 fn each(value: &Value, then: &mut dyn FnMut(&str, &Value) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    each_named(value, &mut |key, value| then(&key.to_lowercase(), value))
+}
+
+/// Like [`each`], with the members' names as they are written: names of the user's own.
+fn each_named(value: &Value, then: &mut dyn FnMut(&str, &Value) -> anyhow::Result<()>) -> anyhow::Result<()> {
     match value {
-        Value::Object(members) => members.iter().try_for_each(|(key, value)| then(&key.to_lowercase(), value)),
-        Value::Array(blocks) => blocks.iter().try_for_each(|block| each(block, then)),
+        Value::Object(members) => members.iter().try_for_each(|(key, value)| then(key, value)),
+        Value::Array(blocks) => blocks.iter().try_for_each(|block| each_named(block, then)),
         Value::Null => Ok(()),
         other => bail!("expected a block, got {other}"),
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use songline_client::{ArtifactSettings, ClientConfig, DrainOnShutdown};
 use songline_model::{ClientHostVolumeConfig, Str};
 
-use super::{Seen, count, each, flag, network, number, pairs, size, span, template, text};
+use super::{Seen, count, each, each_named, flag, network, number, pairs, size, span, template, text};
 use crate::config::AgentConfig;
 
 /// Above the number of every core.
@@ -38,7 +38,7 @@ pub(super) fn block(value: &Value, config: &mut AgentConfig, seen: &mut Seen) ->
             "gc_inode_usage_threshold" => told.gc_inode_usage_percent = percent(key, value)?,
             "disable_remote_exec" => told.disable_remote_exec = flag(key, value)?,
             "reserved" => reserved(value, &mut told)?,
-            "host_volume" => host_volumes(value, &mut told)?,
+            "host_volume" => host_volumes(value, &mut told, seen)?,
             "cni_path" => told.network.cni_path = text(key, value)?,
             "cni_config_dir" => told.network.cni_config_dir = text(key, value)?.into(),
             "bridge_network_name" => told.network.bridge_name = text(key, value)?.into(),
@@ -88,14 +88,14 @@ fn reserved(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
     })
 }
 
-fn host_volumes(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
-    each(value, &mut |name, body| {
+fn host_volumes(value: &Value, told: &mut ClientConfig, seen: &mut Seen) -> anyhow::Result<()> {
+    each_named(value, &mut |name, body| {
         let mut volume = ClientHostVolumeConfig { name: name.into(), ..ClientHostVolumeConfig::default() };
         each(body, &mut |key, value| {
             match key {
                 "path" => volume.path = text(key, value)?.into(),
                 "read_only" => volume.read_only = flag(key, value)?,
-                _ => {}
+                other => seen.without_effect(&format!("client.host_volume.{name}.{other}"), value),
             }
             Ok(())
         })?;
@@ -105,7 +105,7 @@ fn host_volumes(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
 }
 
 fn host_networks(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
-    each(value, &mut |name, body| {
+    each_named(value, &mut |name, body| {
         let network = told.network.host_networks.entry(name.into()).or_default();
         each(body, &mut |key, value| {
             match key {
@@ -120,7 +120,7 @@ fn host_networks(value: &Value, told: &mut ClientConfig) -> anyhow::Result<()> {
 }
 
 /// Driver options: `plugin "raw_exec" { config { enabled = true } }`.
-pub(super) fn plugins(value: &Value, config: &mut AgentConfig) -> anyhow::Result<()> {
+pub(super) fn plugins(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Result<()> {
     // Plugins configure nodes.
     let told = config.client.as_mut().unwrap_or(&mut config.not_enabled.client);
     each(value, &mut |name, body| {
@@ -132,7 +132,10 @@ pub(super) fn plugins(value: &Value, config: &mut AgentConfig) -> anyhow::Result
                     Ok(())
                 })
             }
-            "args" => Ok(()),
+            "args" => {
+                seen.without_effect(&format!("plugin.{name}.args"), value);
+                Ok(())
+            }
             other => bail!("plugin unexpected keys {other}"),
         })
     })
