@@ -23,7 +23,7 @@ const COMMANDS: &[Entry] = &[
     Entry::group("config", "Interact with configurations"),
     Entry::here::<config::Check>("config check", "Show the effect of each setting of configuration files"),
     Entry::here::<config::Validate>("config validate", "Validate configuration files and directories"),
-    Entry::here::<dev::Options>("dev", "Start an agent for this machine, run a job file and print what happens"),
+    Entry::here::<dev::Options>("dev", "Start an agent for this machine, run job files and print what happens"),
     Entry::tree_here::<log::Command>("log", "Look into the log of a server that is not running"),
     Entry::tree::<snapshot::Command>("snapshot", "Save, restore and inspect snapshot archives"),
     Entry::command::<import::Options>("import", "Import an archive of Nomad with its root key files"),

@@ -47,6 +47,17 @@ impl JobFile {
         self.parse(path, source).map_err(|error| Failure::of("Error getting job struct", error))
     }
 
+    /// The body of a registration from a file, HCL or JSON by its content. JSON has no variables.
+    ///
+    /// # Errors
+    /// The file cannot be read or parsed.
+    pub fn registration(&self, path: &str) -> Result<Value, Failure> {
+        let source = input::read(path)?;
+        let flags = JobFile { json: source.trim_start().starts_with('{'), ..self.clone() };
+        let read = flags.parse(path, source).map_err(Failure::new)?;
+        Ok(json!({ "Job": read.job, "Submission": read.submission }))
+    }
+
     fn check(&self) -> Result<(), &'static str> {
         let has_variables = !self.var.is_empty() || !self.var_file.is_empty();
         match (self.json, self.hcl1) {
@@ -139,15 +150,4 @@ fn of_json(error: &serde_json::Error, source: &str) -> String {
         }
         _ => error.to_string(),
     }
-}
-
-/// The body of a registration from a file, HCL or JSON by its content.
-///
-/// # Errors
-/// The file cannot be read or parsed.
-pub fn registration(path: &str) -> Result<Value, Failure> {
-    let source = input::read(path)?;
-    let flags = JobFile { json: source.trim_start().starts_with('{'), hcl2_strict: true, ..JobFile::default() };
-    let read = flags.parse(path, source).map_err(Failure::new)?;
-    Ok(json!({ "Job": read.job, "Submission": read.submission }))
 }

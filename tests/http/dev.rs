@@ -1,6 +1,7 @@
 //! `songline dev FILE`, the README's first command: a real job runs, its events are printed, Ctrl-C leaves nothing
 //! behind. Not here: other commands.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -39,27 +40,7 @@ fn dev_command_runs_the_example_and_ctrl_c_leaves_no_process_behind() -> Result<
     let file = folder.path().join("hello.nomad.hcl");
     std::fs::write(&file, text)?;
 
-    let child = Command::new(env!("CARGO_BIN_EXE_songline"))
-        .arg("dev")
-        .arg(&file)
-        .env("TMPDIR", folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("starting songline dev")?;
-    let mut running = Running(child);
-    let pid = i32::try_from(running.0.id())?;
-    let output = running.0.stdout.take().context("its output is a pipe")?;
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if tell.send(line).is_err() {
-                return;
-            }
-        }
-    });
-
+    let (_running, pid, told) = dev(folder.path(), &[file.as_os_str()])?;
     let mut lines = Vec::new();
     wait_for(&told, &mut lines, |line| line.contains("successful"))?;
     for word in ["Job", "Evaluation", "Allocation", "Deployment"] {
@@ -78,6 +59,68 @@ fn dev_command_runs_the_example_and_ctrl_c_leaves_no_process_behind() -> Result<
     let left: Vec<_> = started.iter().filter(|process| process.is_running()).collect();
     ensure!(left.is_empty(), "left behind: {left:?}");
     Ok(())
+}
+
+#[test]
+fn dev_command_runs_several_jobs_and_a_changed_file_again() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let jobs = folder.path().join("jobs");
+    std::fs::create_dir(&jobs)?;
+    let write = |name: &str, job: &str, meta: &str| {
+        let text = format!(
+            "variable \"count\" {{ default = 0 }}\njob \"{job}\" {{\n  group \"g\" {{\n    count = var.count\n    meta {{ word = \"{meta}\" }}\n    \
+             task \"t\" {{\n      driver = \"raw_exec\"\n      config {{\n        command = \"sleep\"\n        args = [\"600\"]\n      }}\n    }}\n  }}\n}}\n"
+        );
+        std::fs::write(jobs.join(name), text)
+    };
+    write("one.nomad.hcl", "one", "first")?;
+    write("two.nomad", "two", "first")?;
+    let words = ["-watch", "-var", "count=1"].map(OsStr::new);
+    let (_running, pid, told) = dev(folder.path(), &[&words[..], &[jobs.as_os_str()]].concat())?;
+    let mut lines = Vec::new();
+    for job in ["one", "two"] {
+        wait_for(&told, &mut lines, |line| line.starts_with(&format!("==> job {job:?} registered")))?;
+    }
+    wait_for(&told, &mut lines, |line| line.contains("two.g[0]") && line.contains("is running"))?;
+
+    write("two.nomad", "two", "second word")?;
+    wait_for(&told, &mut lines, |line| line.ends_with("two.nomad has changed"))?;
+    wait_for(&told, &mut lines, |line| line.starts_with("==> job \"two\" registered"))?;
+    std::fs::write(jobs.join("two.nomad"), "job {")?;
+    wait_for(&told, &mut lines, |line| line.contains("what runs stays as it is"))?;
+
+    let started = process::descendants(pid);
+    process::interrupt(pid)?;
+    wait_for(&told, &mut lines, |line| line == "==> caught interrupt: stopping jobs \"one\", \"two\"")?;
+    ensure!(process::wait_for_end(pid, Instant::now() + WITHIN), "Ctrl-C did not end it");
+    let left: Vec<_> = started.iter().filter(|process| process.is_running()).collect();
+    ensure!(!started.is_empty() && left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+/// Starts the command. Returns its process, its id, and the lines that it prints.
+fn dev(folder: &Path, args: &[&OsStr]) -> Result<(Running, i32, mpsc::Receiver<String>)> {
+    let child = Command::new(env!("CARGO_BIN_EXE_songline"))
+        .arg("dev")
+        .args(args)
+        .env("TMPDIR", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("starting songline dev")?;
+    let mut running = Running(child);
+    let pid = i32::try_from(running.0.id())?;
+    let output = running.0.stdout.take().context("its output is a pipe")?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    Ok((running, pid, told))
 }
 
 fn wait_for(told: &mpsc::Receiver<String>, lines: &mut Vec<String>, good: impl Fn(&str) -> bool) -> Result<()> {

@@ -5,6 +5,7 @@ mod acl;
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
+mod cli;
 mod clients;
 mod dev;
 mod eval;
