@@ -6,6 +6,7 @@ mod explain;
 mod export;
 mod history;
 mod quota;
+mod top;
 mod what_if;
 mod work;
 
@@ -27,6 +28,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<work::List>("pending-work list", "Show long work, running and ended"),
     Entry::command::<work::Status>("pending-work status", "Show one piece of work"),
     Entry::command::<work::Stop>("pending-work stop", "Stop a piece of work"),
+    Entry::command::<top::Top>("top", "Watch nodes, jobs and events on a page of the terminal"),
     Entry::command::<what_if::Options>(
         "what-if",
         "Show what would become of jobs and nodes after hypothetical changes",

@@ -153,6 +153,14 @@ fn full_disk_behind_the_output_is_an_error() -> Result<()> {
 }
 
 #[test]
+fn page_on_the_terminal_is_refused_without_a_terminal() -> Result<()> {
+    let output = songline(&["top"])?;
+    let said = String::from_utf8(output.stderr)?;
+    ensure!(output.status.code() == Some(1) && said.starts_with("top needs a terminal"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn configuration_check_names_each_setting_with_its_effect() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("agent.hcl");
