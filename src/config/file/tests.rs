@@ -64,6 +64,21 @@ fn networks_of_allocations_are_read_without_a_warning() {
 }
 
 #[test]
+fn names_of_host_volumes_keep_their_capitals_and_unknown_keys_are_warned_about() {
+    let (config, warnings) = agent(json!({ "client": {
+        "host_volume": { "Data": { "path": "/srv", "writable": true } },
+        "host_network": { "LAN": { "cidr": "10.0.0.0/8" } },
+    }}))
+    .expect("is a configuration");
+    let client = config.client.expect("a dev agent has a node");
+    assert_eq!(
+        (client.host_volumes["Data"].path.as_str(), client.network.host_networks["LAN"].cidr.as_str()),
+        ("/srv", "10.0.0.0/8")
+    );
+    assert_eq!(warnings, ["client.host_volume.Data.writable is accepted and has no effect yet"]);
+}
+
+#[test]
 fn settings_of_a_node_are_read_and_wrong_ones_named() {
     let document = json!({ "client": {
         "state_dir": "/var/state",
