@@ -176,6 +176,11 @@ fn planted_secrets_are_found_only_in_allowed_places() -> Result<()> {
         }
     }
     story.agent.interrupt()?;
+    for (place, text) in printed_offline(dir.path(), &archive)? {
+        for secret in [VARIABLE, VAULT, CONSUL, VOLUME, MOUNT_FLAG, CALLER, BEARER, &identity, &kek, &node_secret] {
+            ensure!(!find(&text, secret), "{place} shows {secret}");
+        }
+    }
     // The node's own secret is in the log, as docs/secrets.md says; the others are neither there nor in derived
     // stores or archives.
     for secret in [VARIABLE, VAULT, CONSUL, VOLUME, MOUNT_FLAG, CALLER, BEARER, &kek] {
@@ -193,6 +198,29 @@ fn planted_secrets_are_found_only_in_allowed_places() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Output of the commands that print files of a stopped agent.
+fn printed_offline(dir: &Path, archive: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
+    let (data, saved) = (dir.join("data").display().to_string(), dir.join("saved.snap").display().to_string());
+    std::fs::write(&saved, archive)?;
+    let commands = [
+        ["operator", "raft", "logs", &data],
+        ["operator", "raft", "state", &data],
+        ["operator", "snapshot", "state", &saved],
+        ["operator", "client-state", "--", &data],
+    ];
+    let mut out = Vec::new();
+    for args in commands {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_songline")).args(args).output()?;
+        ensure!(
+            output.status.success() && output.stdout.len() > 1000,
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        out.push((args.join(" "), output.stdout));
+    }
+    Ok(out)
 }
 
 /// The node's secret, which its stored state has after the node id.
