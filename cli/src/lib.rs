@@ -46,6 +46,7 @@ mod operators;
 pub mod out;
 mod own;
 pub mod pages;
+pub mod progress;
 mod storage;
 pub mod table;
 mod tls;

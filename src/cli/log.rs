@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::json;
+use songline_cli::progress::Progress;
 use songline_cli::{out, outln};
 use songline_commands::{CheckDigest, Envelope, Kind};
 use songline_log::{Committed, Payload, Reader};
@@ -122,8 +123,11 @@ fn verify(data_dir: &Path, until: Option<u64>) -> anyhow::Result<()> {
     let mut comparison = Comparison::new(&state);
     let mut agreeing = 0;
     let end = until.map_or(u64::MAX, |until| until.saturating_add(1));
-    for entry in reader.entries(state.raft_index() + 1..end.max(state.raft_index() + 1))? {
+    let first = state.raft_index() + 1;
+    let progress = Progress::of("Replaying entries", end.min(reader.last().next).saturating_sub(first));
+    for entry in reader.entries(first..end.max(first))? {
         let entry = entry?;
+        progress.advance(1);
         let kind =
             songline_server::replay(&mut state, &entry, |digest| songline_server::load_archive(&server_dir, digest));
         comparison.replayed(&state);
@@ -142,6 +146,7 @@ fn verify(data_dir: &Path, until: Option<u64>) -> anyhow::Result<()> {
             comparison.compare_told(&told)?;
         }
     }
+    drop(progress);
     outln!(
         "replayed up to entry {}, index {}; {agreeing} checkpoints and {} digests in the log agree",
         state.raft_index(),

@@ -11,6 +11,7 @@ use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use songline_cli::out;
+use songline_cli::progress::Progress;
 use songline_lang::bexpr::Filter;
 use songline_log::Reader;
 use songline_projections::{Change, Noun, State, Table, Visitor, Visits};
@@ -57,7 +58,11 @@ pub(crate) fn state_at(reader: &Reader, server_dir: &Path, last: u64) -> anyhow:
     let oldest = reader.oldest_index();
     ensure!(state.is_some() || oldest <= 1, "the log begins at entry {oldest}, and no checkpoint reaches entry {last}");
     let mut state = state.unwrap_or_else(State::new);
-    for entry in reader.entries(state.raft_index() + 1..last.saturating_add(1).max(state.raft_index() + 1))? {
+    let first = state.raft_index() + 1;
+    let end = last.saturating_add(1).max(first);
+    let progress = Progress::of("Replaying entries", end - first);
+    for entry in reader.entries(first..end)? {
+        progress.advance(1);
         replay(&mut state, &entry?, |digest| load_archive(server_dir, digest));
     }
     Ok(state)
@@ -84,7 +89,8 @@ pub(crate) fn own_archive(archive: &File) -> anyhow::Result<(Meta, State)> {
 /// Description and content of an archive, with every sum verified.
 pub(crate) fn unpacked(archive: &File) -> anyhow::Result<(Meta, File, ContentKind)> {
     let mut content = tempfile::tempfile().context("making a file for the content of the archive")?;
-    let meta = archive::read(BufReader::new(archive), BufWriter::new(&mut content))?;
+    let progress = Progress::of_bytes("Reading the archive", archive.metadata().map_or(0, |about| about.len()));
+    let meta = archive::read(BufReader::new(progress.reading(archive)), BufWriter::new(&mut content))?;
     let mut first = [0; 2];
     content.rewind()?;
     let length = content.read(&mut first)?;

@@ -11,6 +11,7 @@ use songline_projections::State;
 use songline_server::archive::{self, Meta, Summed};
 
 use songline_cli::client::text;
+use songline_cli::progress::Progress;
 use songline_cli::table::{pairs, print};
 
 use super::{General, offline, table};
@@ -54,10 +55,13 @@ async fn save(target: &General, file: &Path) -> anyhow::Result<()> {
     let promised = response.headers().get("digest").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let out = File::create_new(file).with_context(|| format!("making {}", file.display()))?;
     let mut out = Summed::new(BufWriter::new(out));
+    let progress = Progress::of_stream("Saving");
     let taken = async {
         while let Some(piece) = response.chunk().await? {
+            progress.advance(piece.len() as u64);
             out.write_all(&piece)?;
         }
+        drop(progress);
         let (out, sum) = out.finish();
         out.into_inner()?.sync_all()?;
         if promised.is_some_and(|promised| promised != archive::digest_header(&sum.sha256)) {

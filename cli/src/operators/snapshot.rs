@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::client::with_query;
 use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::progress::Progress;
 use crate::{Context, General, Run, outln, values};
 
 /// Arguments of `operator snapshot save`.
@@ -46,7 +47,9 @@ impl Run for Save {
 
 async fn written(mut response: reqwest::Response, path: &PathBuf) -> anyhow::Result<()> {
     let mut out = tokio::fs::File::create(path).await?;
+    let progress = Progress::of_stream("Saving");
     while let Some(piece) = response.chunk().await? {
+        progress.advance(piece.len() as u64);
         out.write_all(&piece).await?;
     }
     out.sync_all().await?;
