@@ -41,7 +41,7 @@ pub enum FirstByte {
     HttpOfNodes = 0x12,
     /// Like `MultiplexV2`, between servers.
     RpcOfServers = 0x13,
-    /// Greetings between servers of different regions.
+    /// Greetings and replication between servers of different regions.
     Regions = 0x14,
 }
 

@@ -53,6 +53,13 @@ impl Dialer {
         Self { of_any_region: true, ..self }
     }
 
+    /// The dialer for servers of one other region, whose certificates have to name it.
+    #[must_use]
+    pub fn of_region(self, region: &str) -> Self {
+        let servers = self.servers.map(|servers| servers.in_region(region));
+        Self { servers, of_any_region: true, ..self }
+    }
+
     /// Connects to `address` (`host:port`) and sends the first byte. If only servers use that byte, both ends have
     /// proved that they are servers when this returns. An error of kind `PermissionDenied` holds a [`super::Refused`].
     pub async fn connect(&self, address: &str, first: FirstByte) -> io::Result<Conn> {

@@ -7,8 +7,9 @@
 //! | on | set | both: TLS outside, Noise inside |
 //! | off | none | nothing: only servers of the same machine are taken, or every one with `allow_unauthenticated_peers` |
 //!
-//! Servers of other regions only exchange greetings, over connections of first byte `Regions`: there a certificate with
-//! the name of a server of any region will do, and without certificates and key every process of the same machine.
+//! Servers of other regions greet and replicate shared objects, over connections of first byte `Regions`: there a
+//! certificate with the name of a server of any region will do, and without certificates and key every process of the
+//! same machine. Replication needs a management token, too.
 //!
 //! After the first byte the dialler sends `version u8, sealed u8` and, when sealed, its handshake message. The answer
 //! is one byte, 0 or the code of a refusal; when sealed and accepted, the other handshake message follows.
@@ -65,6 +66,8 @@ pub enum Unproven {
 pub struct ServerTrust {
     /// Name in a server's certificate.
     name: Arc<str>,
+    /// Name that certificates of other regions need; `None`: that of a server of any region.
+    name_elsewhere: Option<Arc<str>>,
     /// Whether the port speaks TLS, so that servers have certificates.
     certificates: bool,
     key: Option<ServerKey>,
@@ -124,12 +127,19 @@ impl ServerTrust {
     /// Trust among the servers of a region. `certificates`: their port speaks TLS.
     pub fn new(region: &str, certificates: bool, key: Option<ServerKey>, unproven: Unproven) -> Self {
         Self {
-            name: format!("server.{region}.nomad").into(),
+            name: name_in(region),
+            name_elsewhere: None,
             certificates,
             key,
             anybody: unproven == Unproven::Anybody,
             same_machine: Arc::new(AtomicBool::new(unproven == Unproven::SameMachine)),
         }
+    }
+
+    /// The same trust, and of servers of other regions in those of `region` alone, as far as they have certificates.
+    #[must_use]
+    pub(super) fn in_region(self, region: &str) -> Self {
+        Self { name_elsewhere: Some(name_in(region)), ..self }
     }
 
     /// Accepts servers of the same machine from now on. Called when all members of this server's cluster have addresses
@@ -154,7 +164,10 @@ impl ServerTrust {
             return Ok(());
         }
         let of_any_region = first == FirstByte::Regions;
-        let counts = |name: &String| **name == *self.name || of_any_region && is_of_a_server(name);
+        let counts = |name: &String| match &self.name_elsewhere {
+            Some(elsewhere) if of_any_region => **name == **elsewhere,
+            Some(_) | None => **name == *self.name || of_any_region && is_of_a_server(name),
+        };
         if other.names.is_some_and(|names| !names.iter().any(counts)) {
             return Err(Refused::Certificate);
         }
@@ -264,6 +277,11 @@ pub fn is_of_this_machine(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     // Only an address of this machine can be bound.
     ip.is_loopback() || !ip.is_unspecified() && std::net::UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// Name in the certificate of a region's servers.
+fn name_in(region: &str) -> Arc<str> {
+    format!("server.{region}.nomad").into()
 }
 
 /// Whether a name in a certificate is that of a server of some region.

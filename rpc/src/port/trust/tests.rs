@@ -236,3 +236,16 @@ async fn invalid_server_greeting_is_answered_only_with_a_refusal_code() {
         assert_eq!(answer, [refused as u8], "{hello:?}");
     }
 }
+
+#[tokio::test]
+async fn certificate_of_another_region_is_refused_by_a_dialler_of_one_region() {
+    let server = End("certificates", Some("server"), None, Unproven::Refused);
+    let (address, _closing) = server.served().await;
+    let mut told = Vec::new();
+    for dialer in
+        [server.dialer().of_any_region(), server.dialer().of_region("global"), server.dialer().of_region("mars")]
+    {
+        told.push(dialled(&dialer, &address, FirstByte::Regions).await);
+    }
+    assert_eq!(told, ["welcome", "welcome", "refused: Certificate"]);
+}
