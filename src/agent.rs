@@ -96,6 +96,7 @@ impl Agent {
             return Self::start_client_only(config, data_dir, temporary, (listener, secure), reloadable).await;
         };
         let alone = server_config.starts_alone();
+        server_config.replication_token = config.replication_token.clone();
         let vault = if config.vault.enabled { Some(HttpVault::new(&config.vault)?) } else { None };
         server_config.vault = vault.clone().map(|vault| Arc::new(vault) as Arc<dyn Vault>);
         let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
@@ -284,6 +285,7 @@ fn info(config: &AgentConfig, http: SocketAddr) -> AgentInfo {
         version: REFERENCE_VERSION.into(),
         name: format!("{}.{}", config.name, config.region),
         region: config.region.clone(),
+        authoritative_region: server.authoritative_region.unwrap_or_else(|| config.region.clone()),
         datacenter: config.datacenter.clone(),
         server_ip: ip,
         serf_port: config.serf_port,

@@ -101,6 +101,8 @@ pub struct AgentConfig {
     pub ui: UiSettings,
     /// ACL settings: whether callers have to authenticate.
     pub acl: AclSettings,
+    /// Management token of the authoritative region, with which the server replicates its objects.
+    pub replication_token: Secret,
     /// The server's settings; `None` runs no server.
     pub server: Option<ServerConfig>,
     /// The node's settings; `None` runs no node.
@@ -137,6 +139,7 @@ impl Default for AgentConfig {
             name: host_name(),
             data_dir: None,
             acl: AclSettings::default(),
+            replication_token: Secret::default(),
             dev: false,
             bind_addr: "0.0.0.0".into(),
             http_port: 4646,

@@ -17,6 +17,7 @@ mod cors;
 mod credentials;
 mod csi;
 mod deployment;
+mod elsewhere;
 mod eval;
 mod events;
 mod exec;

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use songline_log::Retention;
-use songline_model::{Dur, SchedulerConfiguration};
+use songline_model::{Dur, SchedulerConfiguration, Secret};
 use songline_scheduler::applier::RejectionLimits;
 use songline_scheduler::leader::gc::GcAges;
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
@@ -75,6 +75,10 @@ pub struct ServerConfig {
     pub non_voting_server: bool,
     /// Whether a server that has left the cluster joins again at its next start.
     pub rejoin_after_leave: bool,
+    /// Region in which the objects of all regions are written; `None`: this server's.
+    pub authoritative_region: Option<String>,
+    /// Management token of the authoritative region, with which its objects are replicated.
+    pub replication_token: Secret,
 }
 
 impl ServerConfig {
@@ -128,6 +132,8 @@ impl Default for ServerConfig {
             allow_unauthenticated_peers: false,
             non_voting_server: false,
             rejoin_after_leave: false,
+            authoritative_region: None,
+            replication_token: Secret::default(),
         }
     }
 }

@@ -146,6 +146,7 @@ fn info(name: &str, acl: bool, server: &ServerConfig, serf_port: u16) -> AgentIn
         version: "1.6.5".into(),
         name: format!("{name}.global"),
         region: "global".into(),
+        authoritative_region: "global".into(),
         datacenter: "dc1".into(),
         server_ip: "127.0.0.1".into(),
         serf_port,

@@ -78,11 +78,15 @@ fn both(mut first: Value, second: Value) -> Value {
     first
 }
 
+fn hidden(secret: &Secret) -> &'static str {
+    if secret.is_empty() { "" } else { "<redacted>" }
+}
+
 fn acl(config: &AgentConfig) -> Value {
     json!({
         "Enabled": config.acl.enabled,
         "PolicyTTL": 30_000_000_000_i64,
-        "ReplicationToken": "",
+        "ReplicationToken": hidden(&config.replication_token),
         "RoleTTL": 30_000_000_000_i64,
         "TokenMaxExpirationTTL": config.acl.token_ttl.max.0,
         "TokenMinExpirationTTL": config.acl.token_ttl.min.0,
@@ -286,7 +290,7 @@ fn server(server: Option<&ServerConfig>, data_dir: &Path) -> Value {
     let text = |span: Dur| span.to_string();
     let shown = json!({
         "ACLTokenGCThreshold": text(server.gc.acl_token),
-        "AuthoritativeRegion": "",
+        "AuthoritativeRegion": server.authoritative_region.as_deref().unwrap_or_default(),
         "BatchEvalGCThreshold": text(server.gc.batch_eval),
         "BootstrapExpect": expected,
         "CSIPluginGCThreshold": text(server.gc.csi_plugin),
@@ -420,7 +424,6 @@ fn ui(ui: &UiSettings) -> Value {
 
 fn consul(config: &ConsulSettings) -> Value {
     let path = |path: Option<&PathBuf>| path.map(|path| path.display().to_string()).unwrap_or_default();
-    let hidden = |secret: &Secret| if secret.reveal().is_empty() { "" } else { "<redacted>" };
     let own = config.trust.own_files.as_ref();
     json!({
         "Addr": config.address,

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 use songline_api::{CORE_SCHEDULER, SCHEDULERS};
-use songline_model::{Dur, SchedulerAlgorithm, Str};
+use songline_model::{Dur, SchedulerAlgorithm, Secret, Str};
 use songline_server::config::{EncryptKey, ServerConfig};
 
 pub use checked::{Checked, Effect, check};
@@ -207,9 +207,14 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             }
             "allow_unauthenticated_peers" => told.allow_unauthenticated_peers = flag(key, value)?,
             "non_voting_server" => told.non_voting_server = flag(key, value)?,
+            "authoritative_region" => {
+                let region = text(key, value)?;
+                if !region.is_empty() {
+                    told.authoritative_region = Some(region);
+                }
+            }
             "rejoin_after_leave" => told.rejoin_after_leave = flag(key, value)?,
             "data_dir"
-            | "authoritative_region"
             | "protocol_version"
             | "raft_protocol"
             | "raft_multiplier"
@@ -304,8 +309,14 @@ fn acl(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::Resu
             "enabled" => config.acl.enabled = flag(key, value)?,
             "token_min_expiration_ttl" => config.acl.token_ttl.min = span("acl", key, value)?,
             "token_max_expiration_ttl" => config.acl.token_ttl.max = span("acl", key, value)?,
+            "replication_token" => {
+                let secret = text(key, value)?;
+                if !secret.is_empty() {
+                    config.replication_token = Secret::new(secret);
+                }
+            }
             // Tokens and policies are looked up in the state at every request: no cache could become stale.
-            "token_ttl" | "policy_ttl" | "role_ttl" | "replication_token" => {
+            "token_ttl" | "policy_ttl" | "role_ttl" => {
                 seen.without_effect(&format!("acl.{key}"), value);
             }
             other => bail!("acl unexpected keys {other}"),

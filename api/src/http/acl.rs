@@ -10,9 +10,9 @@ mod roles;
 mod tokens;
 
 use crate::http::mux::Mux;
-use crate::server::{Upkeep, Writes};
+use crate::server::{Regions, Upkeep, Writes};
 
-pub(super) fn routes<S: Writes + Upkeep>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Upkeep + Regions>(mux: &mut Mux<S>) {
     bootstrap::routes(mux);
     one_time::routes(mux);
     policies::routes(mux);

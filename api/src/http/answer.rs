@@ -16,6 +16,7 @@ use crate::http::mux::Found;
 use crate::http::params::Query;
 use crate::http::passed::{self, PassedOn};
 use crate::http::path::unescape;
+use crate::http::region::{Region, Routed};
 use crate::http::{compress, cors};
 use crate::server::Server;
 
@@ -38,7 +39,7 @@ impl<S: Server> Api<S> {
     }
 
     async fn answered(&self, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
+        let (mut parts, mut body) = request.into_parts();
         let encoding = compress::wanted(&parts.headers);
         let origin = parts.headers.contains_key(header::ORIGIN);
         let Some(path) = unescape(parts.uri.path()) else {
@@ -57,13 +58,15 @@ impl<S: Server> Api<S> {
                     let error = ApiError::internal(format!("this server serves nothing any more: {why}"));
                     return compress::apply(error_response(&*self.server, error), encoding);
                 }
-                let elsewhere = self.servers_elsewhere(&path, query);
-                if !elsewhere.is_empty() {
-                    return match Box::pin(self.of_region(elsewhere, parts, body)).await {
-                        Ok(response) => response,
-                        Err(error) => compress::apply(error_response(&*self.server, error), encoding),
+                let region = self.region_of(&parts.method, &path, query);
+                if region != Region::Own {
+                    (parts, body) = match Box::pin(self.route(region, &path, parts, body)).await {
+                        Ok(Routed::Own(parts, body)) => (parts, body),
+                        Ok(Routed::Answered(response)) => return response,
+                        Err(error) => return compress::apply(error_response(&*self.server, error), encoding),
                     };
                 }
+                let query = parts.uri.query().unwrap_or_default();
                 let by = answered_by.this_time(&*self.server, &parts.method, &path, Query(query));
                 let passed = parts.extensions.get::<PassedOn>().is_some_and(|passed| passed.by_server);
                 let target = Target { handler, id, capability, path, route };

@@ -1,4 +1,4 @@
-//! Namespaces: list, read, create, delete. Writes go to the authoritative region whatever region the request names.
+//! Namespaces: list, read, create, delete. Writes happen in the authoritative region: see `region`.
 
 use std::sync::Arc;
 
@@ -8,21 +8,24 @@ use songline_commands::{DeleteNamespaces, UpsertNamespaces};
 use songline_events::watch::WatchKey;
 use songline_lang::go_json;
 use songline_model::{Blob, JobStatus, Namespace, Str};
-use songline_projections::{State, Table};
+use songline_projections::Table;
 
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::server::{Reads, Writes};
+use crate::server::{Reads, Regions, Writes};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 256;
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
+/// Query of one job that is not dead: `Status != "dead"`.
+pub(super) const LIVE_JOBS: &str = "per_page=1&filter=Status+%21%3D+%22dead%22";
+
+pub(super) fn routes<S: Writes + Regions>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/namespaces", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/namespace", "", Capability::Management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/namespace/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
@@ -86,13 +89,14 @@ async fn write<S: Writes>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -
     Ok(empty_written(written.index))
 }
 
-async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     if name == songline_model::DEFAULT_NAMESPACE {
         return Err(ApiError::internal("can not delete default namespace"));
     }
-    if has_live_job(&call.view(), &name) {
-        let text = format!("namespace \"{name}\" has non-terminal jobs in regions: [{}]", call.server.info().region);
+    let regions = regions_with_jobs(&call, &name).await?;
+    if !regions.is_empty() {
+        let text = format!("namespace \"{name}\" has non-terminal jobs in regions: [{}]", regions.join(" "));
         return Err(ApiError::internal(multi_error(&[text])));
     }
     // The namespace is not deleted, and yet the reference reports success: clients rely on it.
@@ -110,8 +114,19 @@ fn required_name<S>(call: &Call<S>) -> Result<Str, ApiError> {
     }
 }
 
-fn has_live_job(view: &State, namespace: &str) -> bool {
-    view.jobs_in(namespace).any(|job| job.status != JobStatus::Dead)
+/// Regions with jobs of a namespace that are not dead, among this one and those that take their namespaces from it.
+async fn regions_with_jobs<S: Reads + Regions>(call: &Call<S>, namespace: &str) -> Result<Vec<String>, ApiError> {
+    let mut regions = Vec::new();
+    if call.view().jobs_in(namespace).any(|job| job.status != JobStatus::Dead) {
+        regions.push(call.server.info().region.clone());
+    }
+    let live = format!("namespace={namespace}&{LIVE_JOBS}");
+    for region in call.server.following_regions() {
+        if !call.rows_in(&region, "/v1/jobs", &live).await?.is_empty() {
+            regions.push(region);
+        }
+    }
+    Ok(regions)
 }
 
 /// Refuses an invalid namespace.

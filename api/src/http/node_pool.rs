@@ -16,16 +16,16 @@ use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
 use crate::http::job;
 use crate::http::mux::{Methods, Mux};
-use crate::http::namespace::multi_error;
+use crate::http::namespace::{LIVE_JOBS, multi_error};
 use crate::http::node;
 use crate::http::paging::{self, Token};
-use crate::server::{Reads, Writes};
+use crate::server::{Reads, Regions, Writes};
 use songline_lang::acl::{Access, NodePoolCapability};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 256;
 
-pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Regions>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/node/pools", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool(NodePoolCapability::Write), |call| {
         Box::pin(create(call))
@@ -103,18 +103,33 @@ async fn write<S: Writes>(call: &Call<S>, mut pool: NodePool) -> Result<Response
     Ok(empty_written(written.index))
 }
 
-async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     let name = call.id();
     if name.is_empty() {
         return Err(ApiError::bad_request("node pool name is empty"));
     }
-    let (view, region) = (call.view(), &call.server.info().region);
-    let mut errors = Vec::new();
+    let (view, own) = (call.view(), call.server.info().region.clone());
+    let (mut with_jobs, mut with_nodes) = (Vec::new(), Vec::new());
     if view.jobs().any(|job| job.node_pool == *name && job.status != JobStatus::Dead) {
-        errors.push(format!("node pool \"{name}\" has non-terminal jobs in regions: [{region}]"));
+        with_jobs.push(own.clone());
     }
     if view.nodes().any(|node| node.node_pool == *name) {
-        errors.push(format!("node pool \"{name}\" has nodes in regions: [{region}]"));
+        with_nodes.push(own);
+    }
+    for region in call.server.following_regions() {
+        let (jobs, nodes) = (format!("/v1/node/pool/{name}/jobs"), format!("/v1/node/pool/{name}/nodes"));
+        if !call.rows_in(&region, &jobs, &format!("namespace=*&{LIVE_JOBS}")).await?.is_empty() {
+            with_jobs.push(region.clone());
+        }
+        if !call.rows_in(&region, &nodes, "per_page=1").await?.is_empty() {
+            with_nodes.push(region);
+        }
+    }
+    let mut errors = Vec::new();
+    for (what, regions) in [("non-terminal jobs", with_jobs), ("nodes", with_nodes)] {
+        if !regions.is_empty() {
+            errors.push(format!("node pool \"{name}\" has {what} in regions: [{}]", regions.join(" ")));
+        }
     }
     if !errors.is_empty() {
         return Err(ApiError::internal(multi_error(&errors)));

@@ -8,9 +8,10 @@ mod oidc;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use songline_lang::go_json;
-use songline_model::{AclAuthMethod, AclAuthMethodConfig};
+use songline_model::{AclAuthMethod, AclAuthMethodConfig, TokenLocality};
 
 use crate::error::ApiError;
 use crate::http::call::Call;
@@ -18,14 +19,14 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::namespace::multi_error;
 use crate::http::params::check_region;
-use crate::server::{Agent, Logins, Reads, Writes};
+use crate::server::{Agent, Logins, Reads, Regions, Writes};
 
 /// Largest body of a login, in bytes.
 const LOGIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Timeout of all waits of a login for the provider, together.
 const LOGIN_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);
 
-pub(super) fn routes<S: Writes + Logins>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Logins + Regions>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/auth-methods", "", Capability::Anyone, |call| Box::pin(auth_methods::list(call)));
     mux.add(Methods::Write, "/v1/acl/auth-method", "", Capability::Management, |call| {
         Box::pin(auth_methods::create(call))
@@ -61,13 +62,14 @@ pub(super) fn routes<S: Writes + Logins>(mux: &mut Mux<S>) {
     });
 }
 
-/// Parses the body of a login.
-async fn sent<S, T: DeserializeOwned>(call: &mut Call<S>) -> Result<T, ApiError> {
+/// Parses the body of a login. Returns its bytes, too, which another region may have to answer.
+async fn sent<S, T: DeserializeOwned>(call: &mut Call<S>) -> Result<(Bytes, T), ApiError> {
     let body = call.bytes_of(LOGIN_BODY_BYTES_MAX).await?;
     if body.is_empty() {
         return Err(ApiError::bad_request("Request body is empty"));
     }
-    go_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))
+    let sent = go_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok((body, sent))
 }
 
 /// Refuses a request with missing fields. `wanted` has the name of each field and whether it is present.
@@ -81,11 +83,21 @@ fn demand(what: &str, wanted: &[(&str, bool)]) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses a login for another region in its query or its body.
+/// Refuses a login for another region in its query or, without a region there, in its body.
 fn check_login_region<S: Agent>(call: &Call<S>, in_body: &str) -> Result<(), ApiError> {
     let region = &call.server.info().region;
     check_region(call.query(), region)?;
-    if in_body.is_empty() || in_body == region { Ok(()) } else { Err(ApiError::internal("No path to region")) }
+    let in_query = !call.query().text("region").is_empty();
+    if in_query || in_body.is_empty() || in_body == region {
+        Ok(())
+    } else {
+        Err(ApiError::internal("No path to region"))
+    }
+}
+
+/// Whether the authoritative region, which is another one, has to answer a login: it makes the global tokens.
+fn is_elsewhere<S: Agent>(call: &Call<S>, method: &AclAuthMethod) -> bool {
+    method.token_locality == TokenLocality::Global && !call.server.info().is_authoritative()
 }
 
 /// Auth method of a login, from a state that is up to date.

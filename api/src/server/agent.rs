@@ -36,6 +36,9 @@ pub struct AgentInfo {
     pub name: String,
     /// Region.
     pub region: String,
+    /// Region in which the objects of all regions are written: policies, roles, auth methods, binding rules, global
+    /// tokens, namespaces, node pools and quotas. This region unless the configuration names another one.
+    pub authoritative_region: String,
     /// Datacenter.
     pub datacenter: String,
     /// IP address that other servers use.
@@ -68,6 +71,13 @@ pub struct AgentInfo {
     pub response_headers: Vec<(String, String)>,
     /// The `ui` block.
     pub ui: UiSettings,
+}
+
+impl AgentInfo {
+    /// Whether the objects of all regions are written in this region.
+    pub fn is_authoritative(&self) -> bool {
+        self.region == self.authoritative_region
+    }
 }
 
 /// The `acl` block of an agent's configuration.

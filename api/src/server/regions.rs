@@ -14,6 +14,11 @@ pub trait Regions: Leading {
         vec![self.info().region.clone()]
     }
 
+    /// Names of the other known regions whose authoritative region is this one, in alphabetical order.
+    fn following_regions(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Addresses of the known servers of another region: those that answered last come first.
     fn servers_of_region(&self, _region: &str) -> Vec<String> {
         Vec::new()

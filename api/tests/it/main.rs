@@ -13,6 +13,7 @@ mod csi;
 mod deliberate;
 mod eval;
 mod every_list;
+mod federation;
 mod forward;
 #[path = "../../../fuzz/src/frames.rs"]
 mod frames;

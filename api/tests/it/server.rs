@@ -38,6 +38,7 @@ use uuid::Uuid;
 
 pub use no_node::NoNode;
 
+use crate::federation::Elsewhere;
 use crate::place::Place;
 use crate::record::Record;
 use crate::shapes::Document;
@@ -91,6 +92,8 @@ pub struct Memory {
     state: Arc<Mutex<Arc<State>>>,
     /// The server's place among several servers.
     pub place: Place,
+    /// Other regions.
+    pub elsewhere: Elsewhere,
     /// The storage behind the controllers of CSI plugins.
     pub storage: Storage,
     watches: Watches,
@@ -129,6 +132,7 @@ impl Memory {
             version: "1.6.5".to_owned(),
             name: "host.global".to_owned(),
             region: "global".to_owned(),
+            authoritative_region: "global".to_owned(),
             datacenter: "dc1".to_owned(),
             server_ip: "127.0.0.1".to_owned(),
             serf_port: 4648,
@@ -153,6 +157,7 @@ impl Memory {
         Arc::new(Self {
             state: Arc::new(Mutex::new(Arc::new(state))),
             place: Place::default(),
+            elsewhere: Elsewhere::default(),
             storage: Storage::default(),
             watches: Watches::default(),
             events,
@@ -178,6 +183,16 @@ impl Memory {
         Arc::new(own)
     }
 
+    /// The same server in another region. One that follows another region makes ids of its own, from the eleventh on.
+    pub fn in_region(self: Arc<Self>, region: &str, authoritative: &str) -> Arc<Self> {
+        let mut own = Arc::into_inner(self).expect("nobody else has it");
+        (own.info.region, own.info.authoritative_region) = (region.to_owned(), authoritative.to_owned());
+        if region != authoritative {
+            own.ids = AtomicU64::new(10);
+        }
+        Arc::new(own)
+    }
+
     /// Permits a second bootstrap to callers that know the index of the last one.
     pub fn allow_bootstrap(&self, index: u64) {
         self.bootstrap_reset.store(index, Ordering::Relaxed);
@@ -195,6 +210,7 @@ impl Memory {
         Arc::new(Self {
             state: Arc::new(Mutex::new(state)),
             place: Place::default(),
+            elsewhere: Elsewhere::default(),
             storage: Storage::default(),
             watches: Watches::default(),
             events,
@@ -331,7 +347,21 @@ impl Leading for Memory {
     }
 }
 
-impl Regions for Memory {}
+impl Regions for Memory {
+    fn following_regions(&self) -> Vec<String> {
+        self.elsewhere.followers_of(&self.info.region)
+    }
+    fn servers_of_region(&self, region: &str) -> Vec<String> {
+        self.elsewhere.servers(region)
+    }
+    async fn pass_to_region(
+        &self,
+        address: &str,
+        request: axum::extract::Request,
+    ) -> Result<axum::response::Response, PassFailure> {
+        self.elsewhere.pass(address, request).await
+    }
+}
 
 impl Cluster for Memory {
     fn members(&self) -> Vec<Member> {

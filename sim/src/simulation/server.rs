@@ -409,6 +409,7 @@ fn info(machine: u64, acl: bool, config: &ServerConfig) -> AgentInfo {
         version: "1.6.5".into(),
         name: format!("server-{machine}.global"),
         region: "global".into(),
+        authoritative_region: "global".into(),
         datacenter: "dc1".into(),
         server_ip: format!("10.0.0.{machine}"),
         serf_port: 4648,

@@ -139,6 +139,19 @@ fn unknown_config_key_is_refused_and_a_key_without_effect_warns() {
 }
 
 #[test]
+fn authoritative_region_and_its_token_are_read_and_empty_texts_keep_them() {
+    let mut config = AgentConfig::dev();
+    for (region, token) in [("east", "hush"), ("", "")] {
+        let document = json!({ "acl": { "replication_token": token }, "server": { "authoritative_region": region } });
+        assert!(apply(&document, &mut config).expect("is a configuration").is_empty(), "both have an effect");
+        assert_eq!(config.replication_token.reveal(), "hush");
+        let server = config.server.as_ref().expect("a dev agent has a server");
+        assert_eq!(server.authoritative_region.as_deref(), Some("east"));
+    }
+    assert!(!format!("{config:?}").contains("hush"), "the token is printed");
+}
+
+#[test]
 fn enabled_schedulers_are_read_and_always_include_the_servers_chores() {
     let document = json!({ "server": { "enabled_schedulers": ["batch", "system"] } });
     let (config, warnings) = agent(document).expect("is a configuration");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use songline_commands::{DeleteAclTokens, UpsertAclTokens};
 use songline_events::watch::WatchKey;
@@ -18,7 +19,7 @@ use crate::http::capability::Capability;
 use crate::http::ids;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
-use crate::server::{Reads, Writes};
+use crate::server::{Reads, Regions, Writes};
 
 use super::bodies::{self, json};
 use super::own::{lookup_failed, shown};
@@ -27,7 +28,7 @@ use super::roles;
 /// Tables that a read of a token depends on: the names of a token's roles are in the roles' table.
 const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclToken), WatchKey::Table(Table::AclRoles)];
 
-pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Regions>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/tokens", "", Capability::Management, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/acl/token", "", Capability::Management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/acl/token/self", "", Capability::Possession, |call| Box::pin(read_own(call)));
@@ -217,7 +218,7 @@ fn linked(view: &State, links: &[&bodies::AclTokenRoleLink]) -> Result<Option<Ve
     Ok((!found.is_empty()).then_some(found))
 }
 
-async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
+async fn delete<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     let accessor = call.id();
     if accessor.is_empty() {
         return Err(ApiError::bad_request("Missing Token Accessor"));
@@ -228,6 +229,9 @@ async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let Some(token) = find(&call.view(), accessor).map_err(failed)? else {
         return Err(ApiError::bad_request(format!("Cannot delete nonexistent tokens: {accessor}")));
     };
+    if token.global && !call.server.info().is_authoritative() {
+        return call.at_authoritative(Bytes::new()).await;
+    }
     let written = call.propose(DeleteAclTokens { accessor_ids: vec![token.accessor_id] }).await?;
     Ok(empty_written(written.index))
 }

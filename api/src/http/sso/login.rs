@@ -16,16 +16,19 @@ use songline_wire::sso::LoginBody;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::idempotency::Once;
-use crate::server::{Logins, Proposal, Writes};
+use crate::server::{Logins, Proposal, Regions, Writes};
 
-pub(super) async fn login<S: Writes + Logins>(mut call: Call<S>) -> Result<Response, ApiError> {
-    let request: LoginBody = super::sent(&mut call).await?;
+pub(super) async fn login<S: Writes + Logins + Regions>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let (body, request): (_, LoginBody) = super::sent(&mut call).await?;
     call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
     let wanted =
         [("auth method name", !request.auth_method_name.is_empty()), ("login token", !request.login_token.is_empty())];
     super::demand("login", &wanted)?;
     let method = super::method_of(&call, &request.auth_method_name).await?;
+    if super::is_elsewhere(&call, &method) {
+        return call.at_authoritative(body).await;
+    }
     if method.kind != AclAuthMethodKind::Jwt {
         return Err(ApiError::bad_request(format!("unsupported auth-method type: {}", method.kind)));
     }

@@ -8,11 +8,11 @@ use songline_wire::sso::{AuthUrlBody, AuthUrlView, CompleteAuthBody};
 use super::login;
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::{Logins, Reads, Writes};
+use crate::server::{Logins, Reads, Regions, Writes};
 use crate::sso::{AuthUrl, Callback, ExchangeError, OidcError, OpenError};
 
-pub(super) async fn auth_url<S: Reads + Logins>(mut call: Call<S>) -> Result<Response, ApiError> {
-    let request: AuthUrlBody = super::sent(&mut call).await?;
+pub(super) async fn auth_url<S: Reads + Logins + Regions>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let (body, request): (_, AuthUrlBody) = super::sent(&mut call).await?;
     call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
     let wanted = [
@@ -22,14 +22,17 @@ pub(super) async fn auth_url<S: Reads + Logins>(mut call: Call<S>) -> Result<Res
     ];
     super::demand("OIDC auth-url", &wanted)?;
     let method = super::method_of(&call, &request.auth_method_name).await?;
+    if super::is_elsewhere(&call, &method) {
+        return call.at_authoritative(body).await;
+    }
     let config = super::config_of(&method)?;
     let asked = AuthUrl { redirect_uri: &request.redirect_uri, nonce: &request.client_nonce };
     let auth_url = super::in_time(call.server.sso().auth_url(&method, config, asked, call.server.now())).await??;
     call.plain(&AuthUrlView { auth_url })
 }
 
-pub(super) async fn complete_auth<S: Writes + Logins>(mut call: Call<S>) -> Result<Response, ApiError> {
-    let request: CompleteAuthBody = super::sent(&mut call).await?;
+pub(super) async fn complete_auth<S: Writes + Logins + Regions>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let (body, request): (_, CompleteAuthBody) = super::sent(&mut call).await?;
     call.with_acls()?;
     super::check_login_region(&call, &request.region)?;
     let wanted = [
@@ -41,6 +44,9 @@ pub(super) async fn complete_auth<S: Writes + Logins>(mut call: Call<S>) -> Resu
     ];
     super::demand("OIDC complete-auth", &wanted)?;
     let method = super::method_of(&call, &request.auth_method_name).await?;
+    if super::is_elsewhere(&call, &method) {
+        return call.at_authoritative(body).await;
+    }
     let config = super::config_of(&method)?;
     let back = Callback {
         redirect_uri: &request.redirect_uri,
