@@ -131,6 +131,10 @@ impl Regions for Core {
         self.known_regions()
     }
 
+    fn following_regions(&self) -> Vec<String> {
+        self.followers()
+    }
+
     fn servers_of_region(&self, region: &str) -> Vec<String> {
         Core::servers_of_region(self, region)
     }

@@ -79,6 +79,9 @@ struct Greeting {
     id: ServerId,
     name: String,
     region: String,
+    /// Authoritative region; empty from a server that does not know it yet.
+    #[serde(default)]
+    authoritative_region: String,
     datacenter: String,
     version: String,
     address: String,
@@ -139,11 +142,11 @@ pub(crate) struct ServerSeen {
 }
 
 impl Cluster {
-    pub(crate) fn new(id: ServerId, address: String, dialer: Dialer) -> Self {
+    pub(crate) fn new(id: ServerId, address: String, dialer: Dialer, authoritative_region: &str) -> Self {
         Self {
             id,
             address,
-            regions: Regions::new(Peers::of_regions(dialer.clone().of_any_region())),
+            regions: Regions::new(&dialer, authoritative_region),
             peers: Peers::new(dialer),
             known: Mutex::default(),
             promised: Mutex::default(),
@@ -360,6 +363,7 @@ impl Core {
             id: self.connections.cluster.id,
             name: self.facts.info.name.clone(),
             region: self.facts.info.region.clone(),
+            authoritative_region: self.facts.info.authoritative_region.clone(),
             datacenter: self.facts.info.datacenter.clone(),
             version: self.facts.info.version.clone(),
             address: self.connections.cluster.address.clone(),
@@ -548,15 +552,16 @@ impl Answers for Core {
             Topic::Promise => self.promise(&decode(&question)?).map(|()| Bytes::new()),
             Topic::KeyEncryptionKey => self.answer_about_kek(&question),
             Topic::Archive => self.answer_about_archive(&question).await,
+            Topic::Objects => Err("only servers of other regions ask about the objects of all regions".into()),
         }
     }
 }
 
-fn encode<T: Serialize>(value: &T) -> Bytes {
+pub(crate) fn encode<T: Serialize>(value: &T) -> Bytes {
     rmp_serde::to_vec_named(value).expect("what servers tell each other has a form in msgpack").into()
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(bytes).map_err(|error| format!("not what servers say to each other: {error}"))
 }
 

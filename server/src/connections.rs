@@ -46,13 +46,14 @@ impl Connections {
     pub(super) fn new(
         id: ServerId,
         advertised: String,
+        authoritative_region: &str,
         dialer: &Dialer,
         trust: ServerTrust,
         verify_names: bool,
     ) -> Self {
         let limits = PoolLimits { idle_session: SERVER_SESSION_IDLE, of_server: true, ..PoolLimits::default() };
         Self {
-            cluster: Cluster::new(id, advertised, dialer.clone()),
+            cluster: Cluster::new(id, advertised, dialer.clone(), authoritative_region),
             trust,
             dialer: dialer.clone(),
             pool: Pool::new(dialer.clone(), limits, None),

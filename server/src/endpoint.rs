@@ -26,7 +26,10 @@ impl Servers for Core {
         let _call = self.node_call("Node.Register", node.id, &node.secret_id);
         self.must_lead()?;
         let id = node.id;
-        let (command, needs_evals) = nodes::registration(&self.view(), node, self.now()).map_err(RpcError::remote)?;
+        // Node pools are made in the authoritative region alone: elsewhere the node waits until its pool is replicated.
+        let makes_pool = self.facts.info.is_authoritative();
+        let (command, needs_evals) =
+            nodes::registration(&self.view(), node, makes_pool, self.now()).map_err(RpcError::remote)?;
         let index = self.propose_as(Actor::Node(id), None, command).await?;
         // An entry of its own, because it is made from the row as applied. A leader that is lost in between leaves the
         // evaluations to the next one, which looks for overlooked nodes (`effects::look_if_overlooked`).

@@ -405,6 +405,7 @@ impl Core {
         if term.is_none() {
             self.look_at_volumes(&self.view(), cutoffs);
         }
+        let cutoffs = if self.facts.info.is_authoritative() { cutoffs } else { cutoffs.without_global_tokens() };
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {
             let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.facts.config.job_tracked_versions);

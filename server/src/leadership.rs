@@ -1,6 +1,6 @@
 //! Leadership terms: begins a [`LeadershipTerm`] when this server has won a raft term, and ends it when the term is lost. The
-//! leader's work is in `lead.rs`, `work.rs`, `keyring/leader.rs`, `workers.rs` and `plans.rs`; elections are the
-//! log's.
+//! leader's work is in `lead.rs`, `work.rs`, `keyring/leader.rs`, `federation/follow.rs`, `workers.rs` and `plans.rs`;
+//! elections are the log's.
 //!
 //! Every decision of the leader itself is proposed under a term, and the log accepts it only while this server leads
 //! in the term's raft term. One case remains: an entry that was accepted and whose outcome is unknown when the term
@@ -266,6 +266,7 @@ async fn rule(
     super::csi::start(core, term);
     super::keyring::start(core, term);
     super::cluster::autopilot::start(core, term);
+    super::federation::start(core, term);
     core.leader.work.notify_waiters();
     tell(told, Ok(()));
     leader.run(reactions).await;

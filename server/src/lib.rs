@@ -16,6 +16,7 @@ mod csi;
 pub mod defects;
 mod disk;
 mod endpoint;
+mod federation;
 mod fence;
 mod forward;
 pub mod forwarding;
@@ -222,6 +223,7 @@ impl Core {
             connections: Connections::new(
                 id,
                 ports.advertised.clone(),
+                &info.authoritative_region,
                 &ports.dialer,
                 ports.trust.clone(),
                 ports.verify_names,

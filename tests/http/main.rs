@@ -13,6 +13,7 @@ mod events;
 mod exec;
 #[path = "../support/exposition.rs"]
 mod exposition;
+mod federation;
 #[path = "../support/fleet.rs"]
 mod fleet;
 mod history;

@@ -67,6 +67,7 @@ pub struct Cutoffs {
     node: u64,
     deployment: u64,
     acl_token: u64,
+    global_acl_token: u64,
     csi_volume: u64,
     csi_plugin: u64,
 }
@@ -80,9 +81,16 @@ impl Cutoffs {
         node: u64::MAX,
         deployment: u64::MAX,
         acl_token: u64::MAX,
+        global_acl_token: u64::MAX,
         csi_volume: u64::MAX,
         csi_plugin: u64::MAX,
     };
+
+    /// The same without global tokens, which only their authoritative region deletes.
+    #[must_use]
+    pub fn without_global_tokens(self) -> Self {
+        Self { global_acl_token: 0, ..self }
+    }
 
     /// Highest create index of the CSI volumes whose abandoned claims are to be released.
     pub fn csi_volume(&self) -> u64 {
@@ -123,6 +131,7 @@ impl TimeTable {
             node: before(ages.node),
             deployment: before(ages.deployment),
             acl_token: before(ages.acl_token),
+            global_acl_token: before(ages.acl_token),
             csi_volume: before(ages.csi_volume),
             csi_plugin: before(ages.csi_plugin),
         }
@@ -173,7 +182,7 @@ pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64
     }
     let empty = view.csi_plugins().filter(|plugin| plugin.is_empty() && plugin.create_index <= cutoffs.csi_plugin);
     commands.extend(empty.map(|plugin| DeleteCsiPlugin { id: plugin.id.clone() }.into()));
-    commands.extend(tokens::collect(view, cutoffs.acl_token, now));
+    commands.extend(tokens::collect(view, [cutoffs.acl_token, cutoffs.global_acl_token], now));
     commands
 }
 

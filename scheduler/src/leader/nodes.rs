@@ -5,8 +5,14 @@ use songline_commands::{RegisterNode, UpdateNodeStatus};
 use songline_model::{ALL_NODE_POOL, DEFAULT_NODE_POOL, Node, NodeEvent, NodeStatus, Time};
 use songline_projections::State;
 
-/// The entry that registers a node, and whether evaluations follow. `Err` is the refusal as the node gets it.
-pub fn registration(view: &State, mut node: Node, now: Time) -> Result<(RegisterNode, bool), String> {
+/// The entry that registers a node, and whether evaluations follow. `create_node_pool`: the node's pool is created if it
+/// is missing. `Err` is the refusal as the node gets it.
+pub fn registration(
+    view: &State,
+    mut node: Node,
+    create_node_pool: bool,
+    now: Time,
+) -> Result<(RegisterNode, bool), String> {
     check_registration(&node)?;
     let known = view.node(node.id);
     if let Some(known) = known {
@@ -21,7 +27,7 @@ pub fn registration(view: &State, mut node: Node, now: Time) -> Result<(Register
     node.status_updated_at = now.into();
     node.computed_class = node.compute_class();
     let needs_evals = songline_projections::node_registration_needs_evals(known.map(|known| &**known), &node);
-    Ok((RegisterNode { node, create_node_pool: true }, needs_evals))
+    Ok((RegisterNode { node, create_node_pool }, needs_evals))
 }
 
 /// The entry that sets a node's status when `wanted` is requested, with `event` or else one that explains the status.

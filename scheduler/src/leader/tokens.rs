@@ -6,11 +6,11 @@ use songline_projections::State;
 
 use songline_model::Time;
 
-/// The commands that delete ACL tokens which have expired by `now` and were created at or before index `created_max`,
-/// and expired one-time tokens. Bounded: the ACL tokens that expired first go first, the rest at the next collection.
-pub fn collect(view: &State, created_max: u64, now: Time) -> Vec<Command> {
+/// The commands that delete local and global ACL tokens which have expired by `now` and were created at or before their
+/// index of `created_max`, and expired one-time tokens. Bounded: the ACL tokens that expired first go first, the rest at the next collection.
+pub fn collect(view: &State, created_max: [u64; 2], now: Time) -> Vec<Command> {
     let mut commands = Vec::new();
-    for global in [false, true] {
+    for (global, created_max) in [false, true].into_iter().zip(created_max) {
         let accessor_ids: Vec<_> =
             view.expired_acl_tokens(global, now, created_max).map(|row| row.accessor_id).collect();
         if !accessor_ids.is_empty() {

@@ -21,7 +21,7 @@ use crate::testing::{Settings, TestServer, http_client};
 use crate::trust;
 
 const WITHIN: Duration = Duration::from_secs(60);
-const TOPICS: [Topic; 7] = [
+const TOPICS: [Topic; 8] = [
     Topic::Consensus,
     Topic::Greeting,
     Topic::Join,
@@ -29,6 +29,7 @@ const TOPICS: [Topic; 7] = [
     Topic::KeyEncryptionKey,
     Topic::Archive,
     Topic::Leave,
+    Topic::Objects,
 ];
 
 fn file(name: &str) -> PathBuf {

@@ -39,6 +39,8 @@ pub(crate) enum Topic {
     Archive = 6,
     /// Request to leave the cluster.
     Leave = 7,
+    /// Objects that all regions share; asked by servers of other regions only.
+    Objects = 8,
 }
 
 impl Topic {
@@ -51,6 +53,7 @@ impl Topic {
             Self::KeyEncryptionKey,
             Self::Archive,
             Self::Leave,
+            Self::Objects,
         ];
         all.into_iter().find(|topic| *topic as u8 == byte)
     }
@@ -89,7 +92,7 @@ impl Peers {
         Self { dialer, first: FirstByte::Peers, idle: Arc::default() }
     }
 
-    /// Connections to servers of any region, which answer greetings only.
+    /// Connections to servers of any region, which answer greetings and questions about shared objects.
     pub(crate) fn of_regions(dialer: Dialer) -> Self {
         Self { dialer, first: FirstByte::Regions, idle: Arc::default() }
     }

@@ -11,9 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use songline_log::NodeId as ServerId;
+use songline_rpc::port::Dialer;
 use tokio::time::Instant;
 
-use super::peers::{Answers, Peers, Topic};
+use super::peers::{Answers, AskError, Peers, Topic};
 use super::{Core, GREET_WITHIN, Greeting, Known, ServerSeen, decode, encode};
 
 /// Time without an answer after which a server of another region is forgotten.
@@ -24,6 +25,8 @@ const FILE: &str = "regions.json";
 /// Knowledge about other regions.
 pub(super) struct Regions {
     peers: Peers,
+    /// Connections to the authoritative region, to which this server shows a token and whose answers it writes.
+    authoritative: Peers,
     known: Mutex<BTreeMap<String, BTreeMap<ServerId, Known>>>,
     /// Addresses that were heard of and not greeted yet.
     heard_of: Mutex<Addresses>,
@@ -35,9 +38,11 @@ pub(super) struct Regions {
 pub(super) type Addresses = BTreeMap<String, BTreeSet<String>>;
 
 impl Regions {
-    /// Knowledge of a server that reaches others through `peers`.
-    pub(super) fn new(peers: Peers) -> Self {
-        Self { peers, known: Mutex::default(), heard_of: Mutex::default(), written: Mutex::default() }
+    /// Knowledge of a server that dials others with `dialer`.
+    pub(super) fn new(dialer: &Dialer, authoritative_region: &str) -> Self {
+        let peers = Peers::of_regions(dialer.clone().of_any_region());
+        let authoritative = Peers::of_regions(dialer.clone().of_region(authoritative_region));
+        Self { peers, authoritative, known: Mutex::default(), heard_of: Mutex::default(), written: Mutex::default() }
     }
 
     /// Records the greeting of a server of another region.
@@ -96,6 +101,34 @@ impl Core {
         servers.into_iter().map(|it| it.greeting.address.clone()).collect()
     }
 
+    /// Names of the other regions whose servers name this one as their authoritative region, in alphabetical order.
+    pub(crate) fn followers(&self) -> Vec<String> {
+        let known = self.regions().known.lock();
+        let follows = |it: &Known| it.greeting.authoritative_region == self.facts.info.region;
+        let followers = known.iter().filter(|(_, servers)| servers.values().any(follows));
+        followers.map(|(region, _)| region.clone()).collect()
+    }
+
+    /// Addresses of the servers of another region, with the one first that last called itself the leader.
+    pub(crate) fn leader_of_region(&self, region: &str) -> Vec<String> {
+        let known = self.regions().known.lock();
+        let mut servers: Vec<&Known> = known.get(region).into_iter().flat_map(BTreeMap::values).collect();
+        let leads = |it: &Known| it.greeting.leader == Some(it.greeting.id);
+        servers.sort_by_key(|it| (!leads(it), std::cmp::Reverse(it.heard)));
+        servers.into_iter().map(|it| it.greeting.address.clone()).collect()
+    }
+
+    /// Asks a server of the authoritative region about the objects of all regions. `federation` has the questions. A
+    /// server with a certificate of another region gets no question: it could keep the token of the question.
+    pub(crate) async fn ask_about_objects(
+        &self,
+        address: &str,
+        question: &[u8],
+        within: Duration,
+    ) -> Result<Bytes, AskError> {
+        self.regions().authoritative.ask(address, Topic::Objects, question, within).await
+    }
+
     /// The servers of other regions.
     pub(crate) fn seen_in_other_regions(&self) -> Vec<ServerSeen> {
         let known = self.regions().known.lock();
@@ -142,15 +175,20 @@ impl Core {
     /// Greets all servers of other regions, and keeps their addresses.
     pub(super) async fn greet_regions(&self) {
         let all = self.regions().addresses();
-        if all.is_empty() {
+        let mut addresses: BTreeSet<String> = all.into_values().flatten().collect();
+        // A server that starts alone greets the configured servers only here: they are of other regions.
+        if self.facts.config.starts_alone() {
+            addresses.extend(self.facts.config.join.addresses());
+            addresses.remove(&self.connections.cluster.address);
+        }
+        if addresses.is_empty() {
             return;
         }
-        let addresses: BTreeSet<&String> = all.values().flatten().collect();
         let greetings = addresses.iter().map(|address| self.greet_any_region(address));
         for (answer, address) in futures_util::future::join_all(greetings).await.into_iter().zip(&addresses) {
             match answer {
                 Ok(greeting) if greeting.region != self.facts.info.region => {
-                    self.connections.cluster.silent.lock().remove(*address);
+                    self.connections.cluster.silent.lock().remove(address);
                     self.note_region(greeting, true);
                 }
                 Ok(_) => {}
@@ -201,18 +239,25 @@ impl Core {
     }
 }
 
-/// Answers servers of other regions: they may only greet.
+/// Answers servers of other regions: they may greet, and with a management token replicate the objects of all regions.
 pub(super) struct ToRegions(pub(super) Arc<Core>);
 
 impl Answers for ToRegions {
     async fn answer(&self, topic: Topic, question: Bytes) -> Result<Bytes, String> {
-        if topic != Topic::Greeting {
-            return Err("servers of other regions only greet".into());
-        }
-        let theirs: Greeting = decode(&question)?;
         if self.0.log.get().is_none() {
             return Err("the server is starting".into());
         }
+        match topic {
+            Topic::Greeting => {}
+            Topic::Objects => return self.0.answer_region(&question).await,
+            Topic::Consensus
+            | Topic::Join
+            | Topic::Promise
+            | Topic::KeyEncryptionKey
+            | Topic::Archive
+            | Topic::Leave => return Err("servers of other regions may not ask this".into()),
+        }
+        let theirs: Greeting = decode(&question)?;
         // A server of this region that does not know the region of this one yet greets here, too.
         if theirs.region != self.0.facts.info.region {
             self.0.note_region(theirs, false);

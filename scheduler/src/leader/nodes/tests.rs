@@ -40,7 +40,7 @@ fn check(story: &str, expected: Expect) {
         now = now.plus(Dur::from_secs(1));
         let words: Vec<_> = line.split_whitespace().collect();
         let answer = match words[..] {
-            ["register", ref words @ ..] => match registration(&cluster.state, described(words), now) {
+            ["register", ref words @ ..] => match registration(&cluster.state, described(words), true, now) {
                 Ok((RegisterNode { node, create_node_pool }, needs_evals)) => {
                     let told = format!("{} in {}, evaluations {needs_evals}", node.status, node.node_pool);
                     cluster.commit(RegisterNode { node, create_node_pool });

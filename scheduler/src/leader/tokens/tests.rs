@@ -2,9 +2,10 @@
 
 use expect_test::{Expect, expect};
 use songline_commands::{Actor, Command, Envelope, UpsertAclTokens, UpsertOneTimeToken};
-use songline_model::{AccessorId, AclToken, AclTokenKind, OneTimeToken, SecretId, Time};
+use songline_model::{AccessorId, AclToken, AclTokenKind, Dur, OneTimeToken, SecretId, Time};
 use songline_projections::{State, apply};
 
+use super::super::gc::{self, Cutoffs, GcAges, TimeTable};
 use super::collect;
 
 fn run(state: &mut State, command: impl Into<Command>) {
@@ -41,7 +42,7 @@ fn check(state: &State, created_max: u64, seconds: &[i64], expected: Expect) {
     let mut out = String::new();
     for second in seconds {
         let mut state = state.clone();
-        for command in collect(&state, created_max, Time::from_secs(*second)) {
+        for command in collect(&state, [created_max; 2], Time::from_secs(*second)) {
             out.push_str(&format!("{second}: {:?}\n", command.kind()));
             run(&mut state, command);
         }
@@ -83,6 +84,23 @@ fn expired_acl_tokens_are_deleted_up_to_the_threshold_index() {
         300: tokens [1, 4], one-time tokens []
     "#]],
     );
+}
+
+#[test]
+fn global_tokens_stay_where_their_region_is_not_authoritative() {
+    let mut state = State::new();
+    token(&mut state, 1, false, Some(100));
+    token(&mut state, 2, true, Some(100));
+    let ages = GcAges { acl_token: Dur::ZERO, ..GcAges::default() };
+    let mut times = TimeTable::default();
+    times.witness(state.applied_index(), Time::from_secs(200));
+    for cutoffs in [Cutoffs::ALL, times.cutoffs(&ages, Time::from_secs(200))] {
+        let commands = |cutoffs: Cutoffs| gc::collect(&state, &cutoffs, Time::from_secs(200), 6);
+        assert_eq!(commands(cutoffs).len(), 2);
+        let deleted = commands(cutoffs.without_global_tokens());
+        let Some(Command::AclTokenDelete(cmd)) = deleted.first() else { panic!("{deleted:?}") };
+        assert_eq!((deleted.len(), cmd.accessor_ids.as_slice()), (1, &[AccessorId::from_bytes([1; 16])][..]));
+    }
 }
 
 #[test]
