@@ -28,6 +28,8 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(30);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Most objects of one question and one entry.
 const ROWS_MAX: usize = 100;
+/// Time without a known server of the authoritative region after which that is logged.
+const TELL_AFTER: Duration = Duration::from_secs(10);
 /// Most failures that one log line names.
 const TOLD_MAX: usize = 5;
 
@@ -101,6 +103,7 @@ impl Follower {
     async fn run(mut self) {
         let region = self.core.facts.info.authoritative_region.clone();
         loop {
+            self.meet(&region).await;
             match self.lists().await {
                 Ok(lists) => {
                     if self.asking.clear() {
@@ -116,6 +119,18 @@ impl Follower {
                 }
             }
             tokio::time::sleep(QUESTION_EVERY).await;
+        }
+    }
+
+    /// Waits until a server of the authoritative region is known. After a start that is a matter of seconds.
+    async fn meet(&self, region: &str) {
+        let (began, mut told) = (Instant::now(), false);
+        while self.core.leader_of_region(region).is_empty() {
+            if !told && began.elapsed() >= TELL_AFTER {
+                tracing::warn!(region, "no server of the authoritative region is known: join one of them");
+                told = true;
+            }
+            tokio::time::sleep(RETRY_WAIT).await;
         }
     }
 
