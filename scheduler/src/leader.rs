@@ -13,6 +13,7 @@ pub mod effects;
 pub mod evals;
 pub mod gc;
 pub mod heartbeats;
+pub mod multiregion;
 pub mod nodes;
 pub mod outbox;
 pub mod pace;

@@ -8,7 +8,7 @@ use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{
     AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger,
-    Evaluation, Job, NoPeers, Str,
+    Evaluation, Job, Str,
 };
 use songline_projections::{State, Table};
 use songline_wire::alloc::AllocFields;
@@ -218,7 +218,7 @@ async fn unblock<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     if deployment.status == DeploymentStatus::Initializing {
         return Err(ApiError::internal("can't unblock initializing deployment: its evaluation has not run yet"));
     }
-    let Some((to, description)) = deployment.unblocked(&NoPeers) else {
+    let Some((to, description)) = deployment.unblocked() else {
         return call.nothing_to_write(0, &DeploymentUpdateResponse::default()).await;
     };
     let eval = eval_of(&call, &view, deployment);

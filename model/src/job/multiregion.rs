@@ -1,25 +1,58 @@
-//! Jobs of several regions: what one region runs of such a job, and when its part of a roll-out moves on. Telling the
-//! other regions is not here.
+//! Jobs of several regions: what one region runs of such a job, and how `unblock` moves its part of a roll-out on. The
+//! order in which regions start and finish is decided in the scheduler.
 
-use crate::{Deployment, DeploymentStatus, Job, JobType};
+use crate::{Deployment, DeploymentStatus, Job, JobType, Multiregion, Str};
 
-/// The other regions of a multiregion job, as far as one region knows them.
-pub trait Peers {
-    /// Whether regions that come after this one still wait for it to let them finish.
-    fn wait_for_this_region(&self, deployment: &Deployment) -> bool;
+/// Effect of a region's failed deployment on the deployments of the other regions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// The empty word: regions that have not started fail, too; the others stay blocked until an operator unblocks
+    /// them.
+    #[default]
+    FailFollowing,
+    /// `fail_all`: all regions fail.
+    FailAll,
+    /// `fail_local`: no other region fails.
+    FailLocal,
 }
 
-/// No other region can be reached: each one's part of a roll-out is moved on by hand.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoPeers;
+impl OnFailure {
+    /// The meaning of a word of the `strategy` block; `None` for an unknown word.
+    pub fn of(word: &str) -> Option<Self> {
+        match word {
+            "" => Some(Self::FailFollowing),
+            "fail_all" => Some(Self::FailAll),
+            "fail_local" => Some(Self::FailLocal),
+            _ => None,
+        }
+    }
+}
 
-impl Peers for NoPeers {
-    fn wait_for_this_region(&self, _: &Deployment) -> bool {
-        false
+impl Multiregion {
+    /// Names of the regions, in order.
+    pub fn names(&self) -> impl Iterator<Item = &Str> {
+        self.regions.iter().flatten().map(|region| &region.name)
+    }
+
+    /// Number of regions that may roll out at a time; `None`: all of them.
+    pub fn max_parallel(&self) -> Option<usize> {
+        let max = self.strategy.as_ref().map_or(0, |strategy| strategy.max_parallel);
+        usize::try_from(max).ok().filter(|max| *max > 0)
+    }
+
+    /// Effect of a region's failure. Admission refuses unknown words; an older row with one counts as without.
+    pub fn on_failure(&self) -> OnFailure {
+        let word = self.strategy.as_ref().map_or("", |strategy| strategy.on_failure.as_str());
+        OnFailure::of(word).unwrap_or_default()
     }
 }
 
 impl Job {
+    /// Names of the job's regions, in order; none for a job without a multiregion block.
+    pub fn region_names(&self) -> impl Iterator<Item = &Str> {
+        self.multiregion.iter().flat_map(Multiregion::names)
+    }
+
     /// Gives the job what its multiregion block says for a region: count of groups without one, datacenters, node pool
     /// and meta. False: the job has a multiregion block that does not name the region.
     pub fn localize(&mut self, region: &str) -> bool {
@@ -53,16 +86,14 @@ impl Job {
 }
 
 impl Deployment {
-    /// The status to which `unblock` moves a multiregion deployment, with its description; `None` if it waits for
-    /// nothing. An `initializing` deployment has to become `pending` first, so that its groups are stored before it starts.
-    pub fn unblocked(&self, peers: &dyn Peers) -> Option<(DeploymentStatus, &'static str)> {
+    /// The status to which an operator's `unblock` moves a multiregion deployment, with its description, whatever the
+    /// other regions do; `None` if it waits for nothing. An `initializing` deployment has to become `pending` first, so
+    /// that its groups are stored before it starts.
+    pub fn unblocked(&self) -> Option<(DeploymentStatus, &'static str)> {
         let ended = (DeploymentStatus::Successful, "Deployment completed successfully");
         match self.status {
             _ if !self.is_multiregion => None,
             DeploymentStatus::Pending => Some((DeploymentStatus::Running, "Deployment is running")),
-            DeploymentStatus::Blocked if peers.wait_for_this_region(self) => {
-                Some((DeploymentStatus::Unblocking, "Deployment is unblocking remaining regions"))
-            }
             DeploymentStatus::Blocked | DeploymentStatus::Unblocking => Some(ended),
             DeploymentStatus::Initializing
             | DeploymentStatus::Running
@@ -118,22 +149,15 @@ mod tests {
 
     #[test]
     fn unblock_moves_a_waiting_deployment_on_and_no_other() {
-        struct Waiting;
-        impl Peers for Waiting {
-            fn wait_for_this_region(&self, _: &Deployment) -> bool {
-                true
-            }
-        }
         use DeploymentStatus::*;
         let deployment = |status| Deployment { status, is_multiregion: true, ..Deployment::default() };
-        let next = |status, peers: &dyn Peers| deployment(status).unblocked(peers).map(|(status, _)| status);
-        assert_eq!(next(Initializing, &NoPeers), None);
-        assert_eq!(next(Pending, &NoPeers), Some(Running));
-        assert_eq!(next(Running, &NoPeers), None);
-        assert_eq!(next(Blocked, &NoPeers), Some(Successful));
-        assert_eq!(next(Blocked, &Waiting), Some(Unblocking));
-        assert_eq!(next(Unblocking, &Waiting), Some(Successful));
+        let next = |status| deployment(status).unblocked().map(|(status, _)| status);
+        assert_eq!(next(Initializing), None);
+        assert_eq!(next(Pending), Some(Running));
+        assert_eq!(next(Running), None);
+        assert_eq!(next(Blocked), Some(Successful));
+        assert_eq!(next(Unblocking), Some(Successful));
         let single = Deployment { status: Pending, ..Deployment::default() };
-        assert_eq!(single.unblocked(&NoPeers), None);
+        assert_eq!(single.unblocked(), None);
     }
 }

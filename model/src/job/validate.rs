@@ -13,6 +13,7 @@ mod warnings;
 
 use std::collections::BTreeMap;
 
+use super::OnFailure;
 use super::admit::Languages;
 use super::errors::Errors;
 use crate::{Dur, Job, JobType, Multiregion, ParameterizedJobConfig, PeriodicConfig};
@@ -193,6 +194,16 @@ impl Multiregion {
             .strategy
             .as_ref()
             .is_some_and(|strategy| strategy.max_parallel != 0 || !strategy.on_failure.is_empty());
+        if let Some(strategy) = &self.strategy {
+            if OnFailure::of(&strategy.on_failure).is_none() {
+                let word = &strategy.on_failure;
+                errors
+                    .push(format!("Multiregion on_failure {word:?} is none of \"fail_all\", \"fail_local\" and \"\""));
+            }
+            if strategy.max_parallel < 0 {
+                errors.push(format!("Multiregion max_parallel {} must not be negative", strategy.max_parallel));
+            }
+        }
         if staged && job.kind == JobType::Batch {
             errors.push("Multiregion batch jobs can't have an update strategy");
         }

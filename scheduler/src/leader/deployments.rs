@@ -41,15 +41,23 @@ pub enum Effect {
         /// The stable job version to roll back to, if any.
         rollback: Option<Arc<Job>>,
     },
+    /// The deployment of a multiregion job goes on, because of the other regions.
+    Move {
+        /// The new status, with its description.
+        update: DeploymentStatusUpdate,
+        /// The deployment, for its evaluation.
+        deployment: Arc<Deployment>,
+    },
 }
 
 impl Effect {
     /// The deployment that the effect is about.
     pub fn deployment(&self) -> &Deployment {
         match self {
-            Self::Advance { deployment, .. } | Self::Promote { deployment } | Self::Fail { deployment, .. } => {
-                deployment
-            }
+            Self::Advance { deployment, .. }
+            | Self::Promote { deployment }
+            | Self::Fail { deployment, .. }
+            | Self::Move { deployment, .. } => deployment,
         }
     }
 }
@@ -149,6 +157,11 @@ pub fn entry(view: &State, effect: Effect, eval: EvalId, now: Time, job_versions
             let eval = evaluation(view, &deployment, eval, now);
             let cause = Cause::new(deployment.modify_index, Kind::DeploymentStatusUpdate);
             (cause, UpdateDeploymentStatus { update, eval, job: rollback, versions_max: job_versions_max }.into())
+        }
+        Effect::Move { update, deployment } => {
+            let eval = evaluation(view, &deployment, eval, now);
+            let cause = Cause::new(deployment.modify_index, Kind::DeploymentStatusUpdate);
+            (cause, UpdateDeploymentStatus { update, eval, job: None, versions_max: job_versions_max }.into())
         }
     }
 }
@@ -280,7 +293,8 @@ fn promotes_itself(view: &State, deployment: &Deployment) -> bool {
     deployment.status == DeploymentStatus::Running && deployment.requires_promotion() && groups.all(is_ready)
 }
 
-fn fail(view: &State, deployment: &Arc<Deployment>, base: &str, revert: bool) -> Effect {
+/// Fails a deployment with the description `base`; with `revert` the job goes back to its stable version.
+pub(super) fn fail(view: &State, deployment: &Arc<Deployment>, base: &str, revert: bool) -> Effect {
     let (rollback, description) = if revert { rollback(view, deployment, base) } else { (None, base.to_owned()) };
     let update = DeploymentStatusUpdate {
         deployment_id: deployment.id,

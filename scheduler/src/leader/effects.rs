@@ -20,7 +20,7 @@ pub enum Consequence {
     Decide(Box<Effect>),
     /// Watch the heartbeats of a node, unless they are watched already.
     Watch(NodeId),
-    /// Have the deployments machine check this deployment again.
+    /// Have the deployments and multiregion machines check this deployment again.
     LookAtDeployment(DeploymentId),
     /// Have the drains machine check again.
     LookAtDrains,
@@ -144,6 +144,13 @@ pub fn deployment(view: &State, step: deployments::Effect, eval: EvalId, now: Ti
     let id = step.deployment().id;
     let (cause, command) = deployments::entry(view, step, eval, now, job_versions_max);
     write(Subject::Deployment(id), "deployments", Some(cause), command, Basis::of(view, [Row::Deployment(id)]))
+}
+
+/// Writes a step of a multiregion job's deployment. `eval` is the id of the evaluation that follows from the step.
+pub fn multiregion(view: &State, step: deployments::Effect, eval: EvalId, now: Time, job_versions_max: u64) -> Effect {
+    let id = step.deployment().id;
+    let (cause, command) = deployments::entry(view, step, eval, now, job_versions_max);
+    write(Subject::Deployment(id), "multiregion", Some(cause), command, Basis::of(view, [Row::Deployment(id)]))
 }
 
 /// Writes a step of the drains. `fresh` makes the ids of the evaluations that follow from the step.

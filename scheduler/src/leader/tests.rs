@@ -108,6 +108,7 @@ fn deployment_effect(effect: &deployments::Effect) -> String {
         deployments::Effect::Advance { transitions, .. } => format!("evaluate, {} may be replaced", transitions.len()),
         deployments::Effect::Promote { .. } => "promote".to_owned(),
         deployments::Effect::Fail { update, .. } => format!("fail: {}", update.status_description),
+        deployments::Effect::Move { update, .. } => format!("move: {}", update.status_description),
     }
 }
 

@@ -116,7 +116,7 @@ impl Rollout {
     fn failure(&self) -> Option<String> {
         self.effects().iter().find_map(|effect| match effect {
             Effect::Fail { update, .. } => Some(update.status_description.to_string()),
-            Effect::Promote { .. } | Effect::Advance { .. } => None,
+            Effect::Promote { .. } | Effect::Advance { .. } | Effect::Move { .. } => None,
         })
     }
 }

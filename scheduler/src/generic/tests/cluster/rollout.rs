@@ -59,6 +59,7 @@ impl Cluster {
                 Effect::Fail { update, .. } => {
                     writeln!(self.told, "watch: fail, {}", update.status_description).unwrap();
                 }
+                Effect::Move { update, .. } => writeln!(self.told, "watch: {}", update.status_description).unwrap(),
             }
             let (_, command) = deployments::entry(&self.state, effect, EvalId::from_bytes([0xee; 16]), self.now, 6);
             self.commit(command);
