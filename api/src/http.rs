@@ -7,6 +7,7 @@ mod alloc;
 mod answer;
 pub(crate) mod answered_by;
 pub(crate) mod api;
+pub(crate) mod ask_region;
 mod audit;
 mod autopilot;
 mod blocking;

@@ -136,6 +136,27 @@ pub struct JobRegisterRequest {
     pub namespace: Str,
 }
 
+/// Answer of a region to the check of its part of a multiregion job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct JobPart {
+    /// Version of the job in the region; `None`: it is not registered there.
+    pub version: Option<u64>,
+    /// Whether the registration would change the job.
+    pub changed: bool,
+}
+
+impl JobPart {
+    /// Lowest version that the job has in the region after the registration.
+    pub fn next_version(self) -> u64 {
+        match self.version {
+            None => 0,
+            Some(version) if self.changed => version + 1,
+            Some(version) => version,
+        }
+    }
+}
+
 /// Body of the dry run of a registration.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

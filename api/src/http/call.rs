@@ -129,11 +129,20 @@ impl<S> Call<S> {
 
     /// Same as [`Self::json`], with Go's names of the types in error texts.
     pub async fn json_named<T: DeserializeOwned>(&mut self, names: go_json::Names<'_>) -> Result<T, ApiError> {
+        Ok(self.json_and_bytes(names).await?.0)
+    }
+
+    /// Same as [`Self::json_named`], with the bytes of the body, to pass them on.
+    pub async fn json_and_bytes<T: DeserializeOwned>(
+        &mut self,
+        names: go_json::Names<'_>,
+    ) -> Result<(T, Bytes), ApiError> {
         let body = self.bytes().await?;
         if body.is_empty() {
             return Err(ApiError::bad_request("Request body is empty"));
         }
-        go_json::from_slice_named(&body, names).map_err(|error| ApiError::bad_request(error.to_string()))
+        let value = go_json::from_slice_named(&body, names);
+        value.map(|value| (value, body.clone())).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 
     /// A JSON response with the header of a write.

@@ -8,26 +8,15 @@ use axum::response::Response;
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::http::ask_region::pass_to;
 use crate::http::call::{BODY_BYTES_MAX, Call, read_body};
 use crate::http::path::escape;
-use crate::server::{PassFailure, Regions};
+use crate::server::Regions;
 
 /// Has a server of another region answer. A request that may have arrived is not sent again. A region without known
 /// servers is refused as an unknown one.
-pub(super) async fn ask<S: Regions>(server: &S, region: &str, mut request: Request) -> Result<Response, ApiError> {
-    let servers = server.servers_of_region(region);
-    if servers.is_empty() {
-        return Err(ApiError::internal("No path to region"));
-    }
-    let mut reason = String::new();
-    for address in servers {
-        match server.pass_to_region(&address, request).await {
-            Ok(response) => return Ok(response),
-            Err(PassFailure::NotSent { request: unsent, why }) => (request, reason) = (*unsent, why),
-            Err(PassFailure::Lost(why)) => return Err(ApiError::internal(format!("rpc error: {why}"))),
-        }
-    }
-    Err(ApiError::internal(format!("rpc error: failed to get conn: {reason}")))
+pub(super) async fn ask<S: Regions>(server: &S, region: &str, request: Request) -> Result<Response, ApiError> {
+    Ok(pass_to(server, server.servers_of_region(region), request).await?)
 }
 
 /// The address of a request with another region in its query.

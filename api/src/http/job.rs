@@ -5,6 +5,7 @@ mod asked;
 mod dispatch;
 mod periodic;
 mod plan;
+mod regions;
 mod register;
 mod scale;
 mod stop;
@@ -26,11 +27,11 @@ use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_bool};
-use crate::server::{Reads, Schedules, Writes};
+use crate::server::{Reads, Regions, Schedules, Writes};
 use asked::key;
 use songline_lang::acl::NamespaceCapability;
 
-pub(super) fn routes<S: Writes + Schedules>(mux: &mut Mux<S>) {
+pub(super) fn routes<S: Writes + Schedules + Regions>(mux: &mut Mux<S>) {
     let (read_job, submit) = (
         Capability::Namespace(&[NamespaceCapability::ReadJob]),
         Capability::Namespace(&[NamespaceCapability::SubmitJob]),

@@ -2,64 +2,45 @@
 //! what is written there is not here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::response::Response;
 use expect_test::{Expect, expect};
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use songline_api::http::Api;
-use songline_api::{Agent as _, PassFailure, Reads as _};
+use songline_api::{Agent as _, Reads as _};
 use songline_commands::{RegisterJob, UpsertAclAuthMethods, UpsertAclTokens, UpsertNamespaces};
 use songline_model::{AclAuthMethod, AclAuthMethodKind, AclToken, Job, JobStatus, Namespace, Time, TokenLocality};
 
 use crate::acl::guarded;
 use crate::server::Memory;
 
-/// The servers of other regions, one for each region, by name; and the authoritative region of each.
+/// The authoritative region of each other region.
 #[derive(Default)]
 pub struct Elsewhere {
-    regions: Mutex<BTreeMap<String, (Weak<Memory>, String)>>,
+    authoritative: Mutex<BTreeMap<String, String>>,
 }
 
 impl Elsewhere {
-    fn knows(&self, other: &Arc<Memory>) {
-        let info = other.info();
-        self.regions.lock().insert(info.region.clone(), (Arc::downgrade(other), info.authoritative_region.clone()));
-    }
-
-    pub fn servers(&self, region: &str) -> Vec<String> {
-        self.regions.lock().contains_key(region).then(|| region.to_owned()).into_iter().collect()
-    }
-
     /// Names of the regions that take `region` for their authoritative one.
     pub fn followers_of(&self, region: &str) -> Vec<String> {
-        let regions = self.regions.lock();
-        let follow = regions.iter().filter(|(_, (_, authoritative))| authoritative == region);
+        let regions = self.authoritative.lock();
+        let follow = regions.iter().filter(|(_, authoritative)| *authoritative == region);
         follow.map(|(name, _)| name.clone()).collect()
-    }
-
-    pub async fn pass(&self, address: &str, request: Request) -> Result<Response, PassFailure> {
-        let other = self.regions.lock().get(address).and_then(|(other, _)| other.upgrade());
-        match other {
-            Some(other) => Ok(answer_of(other, request).await),
-            None => Err(PassFailure::NotSent { request: Box::new(request), why: format!("{address} is away") }),
-        }
     }
 }
 
-/// The answer of a region. The box ends the types here: the answer may come from a further region.
-fn answer_of(other: Arc<Memory>, request: Request) -> BoxFuture<'static, Response> {
-    Box::pin(async move { Api::new(other).answer(request).await })
+/// Makes the server of another region known to one.
+fn knows(server: &Memory, other: &Arc<Memory>) {
+    let info = other.info();
+    server.place.knows_region(&info.region, other);
+    server.elsewhere.authoritative.lock().insert(info.region.clone(), info.authoritative_region.clone());
 }
 
 /// Two regions that know each other. `east` is the authoritative region of both; the management token is in both.
 async fn federation() -> (Arc<Memory>, Arc<Memory>) {
     let east = guarded().await.in_region("east", "east");
     let west = Memory::guarded().in_region("west", "east");
-    east.elsewhere.knows(&west);
-    west.elsewhere.knows(&east);
+    knows(&east, &west);
+    knows(&west, &east);
     replicate_tokens(&east, &west);
     (east, west)
 }
@@ -279,8 +260,8 @@ async fn without_the_authoritative_region_shared_objects_are_read_only() {
 #[tokio::test]
 async fn regions_that_take_each_other_for_authoritative_refuse_writes() {
     let (east, west) = (Memory::new().in_region("east", "west"), Memory::new().in_region("west", "east"));
-    east.elsewhere.knows(&west);
-    west.elsewhere.knows(&east);
+    knows(&east, &west);
+    knows(&west, &east);
     check(&west, r#"- PUT /v1/namespace {"Name": "n"}"#, expect![[r#"
         - PUT /v1/namespace {"Name": "n"}
             500 region "east" is not authoritative, although region "west" takes it for that: its own authoritative region is "west"; set server { authoritative_region } to the same region everywhere

@@ -21,6 +21,8 @@ use crate::server::Memory;
 /// A failure that happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
+    /// No failure: the request arrives.
+    None,
     /// The other server cannot be reached.
     Refused,
     /// The connection breaks after the request was sent and before it arrives.
@@ -39,6 +41,8 @@ pub enum Fault {
 pub struct Place {
     leader: watch::Sender<Leader>,
     others: Mutex<BTreeMap<String, Weak<Memory>>>,
+    /// Names of servers by region.
+    regions: Mutex<BTreeMap<String, Vec<String>>>,
     faults: Mutex<VecDeque<Fault>>,
     contact: Mutex<Duration>,
     /// Number of requests that this server has forwarded.
@@ -50,6 +54,7 @@ impl Default for Place {
         Self {
             leader: watch::Sender::new(Leader::Here),
             others: Mutex::default(),
+            regions: Mutex::default(),
             faults: Mutex::default(),
             contact: Mutex::default(),
             passed: Mutex::default(),
@@ -64,6 +69,16 @@ impl Place {
 
     pub fn knows(&self, name: &str, other: &Arc<Memory>) {
         self.others.lock().insert(name.to_owned(), Arc::downgrade(other));
+    }
+
+    /// Makes a server of another region known.
+    pub fn knows_region(&self, region: &str, other: &Arc<Memory>) {
+        self.knows(region, other);
+        self.regions.lock().entry(region.to_owned()).or_default().push(region.to_owned());
+    }
+
+    pub fn servers_of_region(&self, region: &str) -> Vec<String> {
+        self.regions.lock().get(region).cloned().unwrap_or_default()
     }
 
     pub fn fails(&self, fault: Fault) {
@@ -111,7 +126,7 @@ impl Place {
     }
 
     pub fn pass_on(&self, address: &str, request: Request) -> BoxFuture<'static, Result<Response, PassFailure>> {
-        let fault = self.fault(&[Fault::Refused, Fault::CutBefore, Fault::CutAfter, Fault::Hangs]);
+        let fault = self.fault(&[Fault::None, Fault::Refused, Fault::CutBefore, Fault::CutAfter, Fault::Hangs]);
         let other = self.others.lock().get(address).and_then(Weak::upgrade).filter(|_| fault != Some(Fault::Refused));
         *self.passed.lock() += usize::from(other.is_some());
         Box::pin(sent(other, fault, request))

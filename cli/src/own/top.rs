@@ -276,7 +276,8 @@ mod tests {
             │     7  Job         JobRegistered             web version 0 is running                        │
             │                                                                                              │
             └──────────────────────────────────────────────────────────────────────────────────────────────┘
-        "#]].assert_eq(&drawn);
+        "#]]
+        .assert_eq(&drawn);
     }
 
     #[test]

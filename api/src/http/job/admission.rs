@@ -12,6 +12,20 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::Agent;
 
+/// The region that a submitted job is for, unless it is this one: that of the body, of the query or of the job. A job of
+/// several regions is for the first of them, unless the request's region is one of its own.
+pub fn other_region<S: Agent>(call: &Call<S>, job: &spec::Job, in_body: &str) -> Option<Str> {
+    let own = call.server.info().region.as_str();
+    let asked = call.query().text("region");
+    let in_job = job.region.as_ref().map_or("", Str::as_str);
+    let named = [in_body, &*asked, in_job].into_iter().find(|region| !region.is_empty()).unwrap_or_default();
+    let region = if matches!(named, "" | "global") { own } else { named };
+    let regions = || job.multiregion.iter().filter_map(|block| block.regions.as_ref()).flatten().map(|one| &one.name);
+    let first = regions().next().filter(|_| !regions().any(|name| **name == *region));
+    let region = first.map_or(region, Str::as_str);
+    (region != own).then(|| Str::new(region))
+}
+
 /// Converts a submitted job to its stored form, in its namespace and region. Checks nothing else.
 pub fn stored_form<S: Agent>(
     call: &Call<S>,
@@ -19,18 +33,15 @@ pub fn stored_form<S: Agent>(
     namespace: &Str,
     in_body: &str,
 ) -> Result<Job, ApiError> {
-    job.namespace = Some(namespace.clone());
-    let own = &call.server.info().region;
-    let asked = call.query().text("region");
-    let in_job = job.region.take().unwrap_or_default();
-    let region = [in_body, &*asked, in_job.as_str()].into_iter().find(|region| !region.is_empty()).unwrap_or_default();
-    if !(region.is_empty() || region == "global" || region == own) {
-        return Err(ApiError::internal("No path to region"));
+    let no_path = || ApiError::internal("No path to region");
+    if other_region(call, &job, in_body).is_some() {
+        return Err(no_path());
     }
+    let own = &call.server.info().region;
+    job.namespace = Some(namespace.clone());
     job.region = Some(Str::new(own));
     let mut job = Job::from_spec(job);
-    // A job of other regions would have to be passed on to one of them.
-    if job.localize(own) { Ok(job) } else { Err(ApiError::internal("No path to region")) }
+    if job.localize(own) { Ok(job) } else { Err(no_path()) }
 }
 
 /// Fills in a job's defaults and checks it by a view.

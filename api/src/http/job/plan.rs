@@ -10,15 +10,15 @@ use songline_wire::alloc::{AllocFields, AllocStub};
 use songline_wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
 use songline_wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
-use super::admission;
 use super::asked::{API, write_namespace};
+use super::{admission, regions};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::shown::Shown;
-use crate::server::{Agent, Reads, Schedules};
+use crate::server::{Agent, Reads, Regions, Schedules};
 
-pub(super) async fn plan<S: Reads + Schedules>(mut call: Call<S>) -> Result<Response, ApiError> {
-    let request: JobPlanRequest = call.json_named(API).await?;
+pub(super) async fn plan<S: Reads + Schedules + Regions>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let (request, body): (JobPlanRequest, _) = call.json_and_bytes(API).await?;
     let Some(spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
     };
@@ -29,6 +29,9 @@ pub(super) async fn plan<S: Reads + Schedules>(mut call: Call<S>) -> Result<Resp
         return Err(ApiError::bad_request("Job ID does not match"));
     }
     let namespace = write_namespace(&call, &request.namespace, spec.namespace.as_ref());
+    if let Some(region) = admission::other_region(&call, &spec, &request.region) {
+        return regions::pass(&call, &region, body).await;
+    }
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     let view = call.server.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
@@ -66,8 +69,8 @@ pub(super) async fn plan<S: Reads + Schedules>(mut call: Call<S>) -> Result<Resp
     call.written(job_modify_index, &answer)
 }
 
-pub(super) async fn validate<S: Reads>(mut call: Call<S>) -> Result<Response, ApiError> {
-    let request: JobValidateRequest = call.json_named(API).await?;
+pub(super) async fn validate<S: Reads + Regions>(mut call: Call<S>) -> Result<Response, ApiError> {
+    let (request, body): (JobValidateRequest, _) = call.json_and_bytes(API).await?;
     let Some(mut spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
     };
@@ -77,6 +80,9 @@ pub(super) async fn validate<S: Reads>(mut call: Call<S>) -> Result<Response, Ap
     let namespace = spec.namespace.clone().unwrap_or_else(|| songline_model::DEFAULT_NAMESPACE.into());
     // This route ignores the job's own region.
     spec.region = None;
+    if let Some(region) = admission::other_region(&call, &spec, &request.region) {
+        return regions::pass(&call, &region, body).await;
+    }
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     call.require_in(&namespace, &[NamespaceCapability::ReadJob])?;
     let answer = match admission::admit(&*call.server, &call.server.view(), job) {

@@ -8,18 +8,19 @@ use axum::response::Response;
 use songline_commands::{RegisterJob, SetDesiredTransitions, SetJobStability, UpdateEvals};
 use songline_lang::acl::NamespaceCapability;
 use songline_model::{
-    AllocClientStatus, AllocId, Deployment, DeploymentId, DeploymentStatus, DesiredTransition, EvalTrigger, Evaluation,
-    Job, JobKey, JobSubmission, JobType, Str,
+    AllocClientStatus, AllocId, Deployment, DeploymentId, DeploymentStatus, DesiredTransition, EvalId, EvalTrigger,
+    Evaluation, Job, JobKey, JobSubmission, JobType, Str,
 };
 use songline_projections::State;
-use songline_wire::job::{JobEvaluateRequest, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
+use songline_wire::job::{JobEvaluateRequest, JobPart, JobRegisterRequest, JobRevertRequest, JobStabilityRequest};
 use songline_wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
 use super::admission;
 use super::asked::{API, check_priority, eval, write_namespace};
+use super::regions::{self, Part};
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::server::{Agent, Writes};
+use crate::server::{Agent, Regions, Writes};
 
 /// Parameters of a registration beside the job.
 #[derive(Default)]
@@ -32,18 +33,18 @@ struct Options {
     policy_override: bool,
 }
 
-pub(super) async fn register<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn register<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     submit(call, None).await
 }
 
-pub(super) async fn update<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn update<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     let id = Str::new(call.id());
     submit(call, Some(id)).await
 }
 
-async fn submit<S: Writes>(mut call: Call<S>, path_id: Option<Str>) -> Result<Response, ApiError> {
-    let request: JobRegisterRequest = call.json_named(API).await?;
-    let Some(spec) = request.job else {
+async fn submit<S: Writes + Regions>(mut call: Call<S>, path_id: Option<Str>) -> Result<Response, ApiError> {
+    let (mut request, body): (JobRegisterRequest, _) = call.json_and_bytes(API).await?;
+    let Some(mut spec) = request.job else {
         return Err(ApiError::bad_request("Job must be specified"));
     };
     let Some(id) = &spec.id else {
@@ -56,7 +57,15 @@ async fn submit<S: Writes>(mut call: Call<S>, path_id: Option<Str>) -> Result<Re
     if spec.job_type() == JobType::System && spec.task_groups.iter().flatten().any(|group| group.scaling.is_some()) {
         return Err(ApiError::bad_request("Task groups with job type system do not support scaling blocks"));
     }
+    let part = Part::of(&call.headers)?;
+    if part.is_some() {
+        // The region and the index of the body are those of the region that asks.
+        (spec.region, request.region, request.enforce_index) = (None, Str::default(), false);
+    }
     let namespace = write_namespace(&call, &request.namespace, spec.namespace.as_ref());
+    if let Some(region) = admission::other_region(&call, &spec, &request.region) {
+        return regions::pass(&call, &region, body).await;
+    }
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     let options = Options {
         submission: request.submission,
@@ -66,76 +75,151 @@ async fn submit<S: Writes>(mut call: Call<S>, path_id: Option<Str>) -> Result<Re
         eval_priority: request.eval_priority,
         policy_override: request.policy_override,
     };
-    let answer = write(&call, job, options).await?;
-    call.written(answer.meta.index, &answer)
+    let prepared = Prepared::new(&call, job, options)?;
+    match part {
+        None => regions::register(&call, prepared, body).await,
+        Some(Part::Check) => call.plain(&prepared.part()),
+        Some(Part::Write(version)) => {
+            let answer = prepared.commit(&call, Some(version)).await?;
+            call.written(answer.meta.index, &answer)
+        }
+        Some(Part::Stop) => Err(ApiError::bad_request("a registration cannot stop a job")),
+    }
 }
 
-/// Admits a job and proposes it. For an unchanged job only an evaluation is proposed.
-async fn write<S: Writes>(call: &Call<S>, job: Job, options: Options) -> Result<JobRegisterResponse, ApiError> {
-    let view = call.view();
-    let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
-    admission::check_rights(call, &admitted.job)?;
-    if options.policy_override {
-        call.require_in(&admitted.job.namespace, &[NamespaceCapability::SentinelOverride])?;
+/// A job that is admitted and not proposed yet.
+pub(super) struct Prepared {
+    job: Job,
+    existing: Option<Arc<Job>>,
+    eval: Option<Evaluation>,
+    submission: Option<JobSubmission>,
+    enforce_index: bool,
+    job_modify_index: u64,
+    preserve_counts: bool,
+    eval_priority: i64,
+    warnings: String,
+}
+
+impl Prepared {
+    /// Admits a job for a caller that may register it.
+    fn new<S: Writes>(call: &Call<S>, job: Job, options: Options) -> Result<Self, ApiError> {
+        let view = call.view();
+        let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
+        admission::check_rights(call, &admitted.job)?;
+        if options.policy_override {
+            call.require_in(&admitted.job.namespace, &[NamespaceCapability::SentinelOverride])?;
+        }
+        admission::check_registration_allowed(call, &view)?;
+        let mut warnings = admitted.warnings;
+        let mut job = admitted.job;
+        let existing = view.job(&job.namespace, &job.id);
+        check_index(existing, &options)?;
+        admission::check_update(existing.map(|row| &**row), &job)?;
+        job.submit_time = call.server.now();
+        if options.preserve_counts {
+            preserve_counts(existing, &mut job);
+        }
+        job.carry_scaling_policies(existing.map(|row| &**row), || call.fresh_uuid().to_string().into());
+        let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
+        let eval = starts_by_itself.then(|| {
+            let priority = if options.eval_priority > 0 { options.eval_priority } else { job.priority };
+            eval(call, &job, priority, EvalTrigger::JobRegister)
+        });
+        let submission = submission(call, options.submission, &job, &mut warnings);
+        Ok(Self {
+            existing: existing.cloned(),
+            job,
+            eval,
+            submission,
+            enforce_index: options.enforce_index,
+            job_modify_index: options.job_modify_index,
+            preserve_counts: options.preserve_counts,
+            eval_priority: options.eval_priority,
+            warnings: songline_model::warnings_text(&warnings),
+        })
     }
-    admission::check_registration_allowed(call, &view)?;
-    let mut warnings = admitted.warnings;
-    let mut job = admitted.job;
-    let existing = view.job(&job.namespace, &job.id);
-    check_index(existing, &options)?;
-    admission::check_update(existing.map(|row| &**row), &job)?;
-    let now = call.server.now();
-    job.submit_time = now;
-    if options.preserve_counts {
-        preserve_counts(existing, &mut job);
+
+    /// The admitted job.
+    pub(super) fn job(&self) -> &Job {
+        &self.job
     }
-    job.carry_scaling_policies(existing.map(|row| &**row), || call.fresh_uuid().to_string().into());
-    let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
-    let eval = starts_by_itself.then(|| {
-        let priority = if options.eval_priority > 0 { options.eval_priority } else { job.priority };
-        eval(call, &job, priority, EvalTrigger::JobRegister)
-    });
-    let eval_id = eval.as_ref().map(|eval| eval.id).unwrap_or_default();
-    let submission = submission(call, options.submission, &job, &mut warnings);
-    let warnings = songline_model::warnings_text(&warnings);
-    if let Some(row) = existing.filter(|row| !row.spec_changed(&job)) {
-        let index = match eval {
+
+    /// The change that a registration would make in this region.
+    pub(super) fn part(&self) -> JobPart {
+        let changed = self.existing.as_ref().is_none_or(|row| row.spec_changed(&self.job));
+        JobPart { version: self.existing.as_ref().map(|row| row.version), changed }
+    }
+
+    /// Proposes the job; for an unchanged one only its evaluation. `version` is the version that all regions of the job
+    /// get; without one it is the next one.
+    pub(super) async fn commit<S: Writes>(
+        mut self,
+        call: &Call<S>,
+        version: Option<u64>,
+    ) -> Result<JobRegisterResponse, ApiError> {
+        let changed = self.part().changed;
+        let stored = self.existing.as_ref().map(|row| (row.version, row.job_modify_index));
+        let is_behind = version.is_some_and(|version| stored.is_none_or(|(stored, _)| stored < version));
+        match (stored, version) {
+            (Some((_, job_modify_index)), _) if !changed && !is_behind => {
+                return self.evaluate(call, job_modify_index).await;
+            }
+            (Some((stored, _)), Some(version)) if !is_behind => {
+                let id = &self.job.id;
+                return Err(ApiError::internal(format!(
+                    "job {id:?} has version {stored} here, so it cannot become version {version}"
+                )));
+            }
+            // The version was chosen by the row that was seen, so the row must not have changed.
+            (stored, Some(version)) => {
+                self.job.version = version;
+                (self.enforce_index, self.job_modify_index) = (true, stored.map_or(0, |(_, index)| index));
+            }
+            (_, None) => {}
+        }
+        let deployment = self.job.waits_for_regions().then(|| initializing(call, &self.job, self.eval_priority));
+        let (starts_by_itself, eval_id) = (self.eval.is_some(), self.eval_id());
+        let command = RegisterJob {
+            job: Arc::new(self.job),
+            submission: self.submission,
+            enforce_index: self.enforce_index,
+            job_modify_index: self.job_modify_index,
+            preserve_counts: self.preserve_counts,
+            eval: self.eval,
+            deployment,
+            versions_max: call.server.info().job_tracked_versions,
+        };
+        let index = call.propose(command).await?.index;
+        Ok(JobRegisterResponse {
+            eval_id,
+            eval_create_index: if starts_by_itself { index } else { 0 },
+            job_modify_index: index,
+            warnings: self.warnings,
+            meta: QueryMeta::written(index),
+        })
+    }
+
+    /// Proposes only the evaluation.
+    async fn evaluate<S: Writes>(self, call: &Call<S>, job_modify_index: u64) -> Result<JobRegisterResponse, ApiError> {
+        let eval_id = self.eval_id();
+        let index = match self.eval {
             Some(eval) => {
-                call.propose(UpdateEvals { evals: vec![Evaluation { job_modify_index: row.job_modify_index, ..eval }] })
-                    .await?
-                    .index
+                call.propose(UpdateEvals { evals: vec![Evaluation { job_modify_index, ..eval }] }).await?.index
             }
             None => 0,
         };
-        let meta = QueryMeta::written(index);
-        return Ok(JobRegisterResponse {
+        Ok(JobRegisterResponse {
             eval_id,
             eval_create_index: index,
-            job_modify_index: row.job_modify_index,
-            warnings,
-            meta,
-        });
+            job_modify_index,
+            warnings: self.warnings,
+            meta: QueryMeta::written(index),
+        })
     }
-    let deployment = job.waits_for_regions().then(|| initializing(call, &job, options.eval_priority));
-    let command = RegisterJob {
-        job: Arc::new(job),
-        submission,
-        enforce_index: options.enforce_index,
-        job_modify_index: options.job_modify_index,
-        preserve_counts: options.preserve_counts,
-        eval,
-        deployment,
-        versions_max: call.server.info().job_tracked_versions,
-    };
-    let index = call.propose(command).await?.index;
-    let eval_create_index = if starts_by_itself { index } else { 0 };
-    Ok(JobRegisterResponse {
-        eval_id,
-        eval_create_index,
-        job_modify_index: index,
-        warnings,
-        meta: QueryMeta::written(index),
-    })
+
+    fn eval_id(&self) -> EvalId {
+        self.eval.as_ref().map(|eval| eval.id).unwrap_or_default()
+    }
 }
 
 /// The deployment of a job of several regions. It places nothing until the regions before this one are through.
@@ -296,7 +380,7 @@ pub(super) async fn revert<S: Writes>(mut call: Call<S>) -> Result<Response, Api
         job_modify_index: current.job_modify_index,
         ..Options::default()
     };
-    let answer = write(&call, Job::clone(&wanted), options).await?;
+    let answer = Prepared::new(&call, Job::clone(&wanted), options)?.commit(&call, None).await?;
     let mut response = call.written(answer.meta.index, &answer)?;
     // Only this route has these headers, with wrong values, as in the reference.
     response.headers_mut().insert("x-nomad-knownleader", HeaderValue::from_static("false"));

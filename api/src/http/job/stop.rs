@@ -6,15 +6,17 @@ use songline_model::{EvalTrigger, Evaluation, JobKey, JobType};
 use songline_wire::responses::{JobDeregisterResponse, QueryMeta};
 
 use super::asked::{check_priority, eval};
+use super::regions::{self, Part};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::params::quote;
-use crate::server::Writes;
+use crate::server::{Regions, Writes};
 
-pub(super) async fn deregister<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn deregister<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     let purge = query.boolean("purge")?.unwrap_or(false);
-    query.boolean("global")?;
+    // A request of another region is for this region's part.
+    let global = query.boolean("global")?.unwrap_or(false) && Part::of(&call.headers)?.is_none();
     let eval_priority = match &*query.text("eval_priority") {
         "" => 0,
         text => text.parse::<i64>().map_err(|_| {
@@ -34,6 +36,7 @@ pub(super) async fn deregister<S: Writes>(call: Call<S>) -> Result<Response, Api
     let Some(job) = view.job(&namespace, call.id()) else {
         return call.nothing_to_write(0, &JobDeregisterResponse::default()).await;
     };
+    let others = if global { regions::to_deregister(&call, job)? } else { Vec::new() };
     let starts_by_itself = !job.is_periodic() && !job.is_parameterized();
     let priority = [eval_priority, job.priority].into_iter().find(|priority| *priority > 0).unwrap_or(50);
     // Clients see the type `service` for jobs of every type; stopping is the same work for every scheduler.
@@ -49,6 +52,7 @@ pub(super) async fn deregister<S: Writes>(call: Call<S>) -> Result<Response, Api
         versions_max: call.server.info().job_tracked_versions,
     };
     let index = call.propose(command).await?.index;
+    regions::deregister(&call, job, &others).await?;
     let answer = JobDeregisterResponse {
         eval_id,
         eval_create_index: index,

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::World;
+use crate::server::Memory;
 
 #[tokio::test]
 async fn hcl_fn_infinite() {
@@ -25,6 +26,8 @@ async fn jobs_register_region() {
     let world = World::open();
     let task = json!({ "Name": "t", "Driver": "mock_driver", "Config": { "run_for": "300s" } });
     let regions = json!([{ "Name": "global", "Count": 1, "Datacenters": ["dc1"] }, { "Name": "mars" }]);
+    let mars = Memory::of_region("mars");
+    world.server.place.knows_region("mars", &mars);
     let job = json!({ "Job": { "ID": "jobs-region", "TaskGroups": [{ "Name": "g", "Tasks": [task], "Count": 0 }],
         "Multiregion": { "Strategy": { "MaxParallel": 1, "OnFailure": "fail_all" }, "Regions": regions } } });
     let registered = world.done("PUT /v1/jobs", job.clone()).await;
