@@ -101,7 +101,7 @@ pub struct AgentConfig {
     pub ui: UiSettings,
     /// ACL settings: whether callers have to authenticate.
     pub acl: AclSettings,
-    /// Management token of the authoritative region, with which the server replicates its objects.
+    /// Token of the server for its own requests to other regions; a management token of the authoritative one.
     pub replication_token: Secret,
     /// The server's settings; `None` runs no server.
     pub server: Option<ServerConfig>,

@@ -77,7 +77,7 @@ pub struct ServerConfig {
     pub rejoin_after_leave: bool,
     /// Region in which the objects of all regions are written; `None`: this server's.
     pub authoritative_region: Option<String>,
-    /// Management token of the authoritative region, with which its objects are replicated.
+    /// Token of this server for its own requests to other regions; a management token of the authoritative one.
     pub replication_token: Secret,
 }
 

@@ -78,6 +78,7 @@ pub(crate) fn forget(core: &Core) {
     core.queues().set_enabled(false, &core.view(), core.pace());
     core.leader.heartbeats.lock().clear();
     core.leader.volumes.lock().clear();
+    core.leader.multiregion.lock().clear();
     core.leader.rejections.lock().clear();
     core.leader.server_health.lock().servers.clear();
 }
@@ -168,6 +169,9 @@ impl Leader {
             if self.core.leader.volumes.lock().on_changes(&reaction.changes) {
                 self.core.leader.volumes_changed.notify_one();
             }
+            if self.core.leader.multiregion.lock().on_changes(&reaction.changes) {
+                self.core.leader.peers_changed.notify_one();
+            }
             self.periodic.on_changes(view, &reaction.changes);
             for change in reaction.changes.iter() {
                 match change {
@@ -217,6 +221,8 @@ impl Leader {
         self.core.leader.heartbeats.lock().restore(view, now);
         self.core.leader.volumes.lock().restore(view);
         self.core.leader.volumes_changed.notify_one();
+        self.core.leader.multiregion.lock().restore(view);
+        self.core.leader.peers_changed.notify_one();
         self.periodic.restore(view, self.core.now());
         {
             let mut queues = self.core.queues();
@@ -254,6 +260,11 @@ impl Leader {
                 written,
                 self.core.facts.config.job_tracked_versions,
             )));
+        }
+        let steps = self.core.leader.multiregion.lock().take_due(&view, &self.core.facts.info.region);
+        for step in steps {
+            let (eval, versions_max) = (self.core.fresh_eval(), self.core.facts.config.job_tracked_versions);
+            self.decide(Some(effects::multiregion(&view, step, eval, written, versions_max)));
         }
         for step in self.drains.on_time(&view, now) {
             self.decide(Some(effects::drain(&view, step, written, || self.core.fresh_eval())));
@@ -362,7 +373,10 @@ impl Leader {
                         self.core.beat(id);
                     }
                 }
-                Consequence::LookAtDeployment(id) => self.deployments.look_again(id, now),
+                Consequence::LookAtDeployment(id) => {
+                    self.deployments.look_again(id, now);
+                    self.core.leader.multiregion.lock().look_again(id);
+                }
                 Consequence::LookAtDrains => self.drains.look_again(now),
                 Consequence::LookAtServices(id) => self.services.look_again(id),
                 Consequence::PlanLaunch(job, at) => self.periodic.on_over(&job, at),

@@ -19,6 +19,7 @@ use songline_scheduler::applier::{RejectionLimits, Rejections};
 use songline_scheduler::leader::autopilot;
 use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::heartbeats::{HeartbeatLimits, Heartbeats};
+use songline_scheduler::leader::multiregion::Multiregion;
 use songline_scheduler::leader::volumes::Volumes;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
@@ -94,6 +95,10 @@ pub(crate) struct LeaderState {
     pub(super) volumes_changed: Notify,
     pub(super) heartbeats: Mutex<Heartbeats>,
     pub(super) volumes: Mutex<Volumes>,
+    /// Deployments of multiregion jobs.
+    pub(super) multiregion: Mutex<Multiregion>,
+    /// Notified when other parts of other regions may have to be followed.
+    pub(super) peers_changed: Notify,
     /// Health of the servers, as the leader sees it.
     pub(super) server_health: Mutex<autopilot::Health>,
     pub(super) plans: PlanQueue,
@@ -125,6 +130,8 @@ impl LeaderState {
             volumes_changed: Notify::new(),
             heartbeats: Mutex::new(Heartbeats::new(heartbeats)),
             volumes: Mutex::default(),
+            multiregion: Mutex::default(),
+            peers_changed: Notify::new(),
             server_health: Mutex::default(),
             plans,
             rejections: Mutex::new(Rejections::new(rejections)),
@@ -264,6 +271,7 @@ async fn rule(
     let leader = lead::Leader::begin(core, term);
     super::work::start(core, term);
     super::csi::start(core, term);
+    super::multiregion::start(core, term);
     super::keyring::start(core, term);
     super::cluster::autopilot::start(core, term);
     super::federation::start(core, term);

@@ -30,6 +30,7 @@ mod lead;
 mod leadership;
 mod machine;
 mod metrics;
+mod multiregion;
 mod panics;
 mod past;
 mod plans;

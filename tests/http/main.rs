@@ -26,6 +26,7 @@ mod job;
 mod login;
 mod metrics;
 mod monitor;
+mod multiregion;
 mod node;
 mod openapi;
 mod planted;

@@ -10,7 +10,7 @@ use crate::agent::Agent;
 use crate::http::{self, Request};
 use crate::story::{Story, WITHIN};
 
-fn region(dir: &Path, name: &str) -> Result<Story> {
+pub fn region(dir: &Path, name: &str) -> Result<Story> {
     let content = json!({
         "data_dir": dir.join(name),
         "name": name,
@@ -32,7 +32,7 @@ fn serf_address(story: &Story) -> Result<String> {
 }
 
 /// Asks until the answer is good. The routes of agents have no blocking queries.
-fn until(story: &Story, target: &str, good: impl Fn(&Value) -> bool) -> Result<Value> {
+pub fn until(story: &Story, target: &str, good: impl Fn(&Value) -> bool) -> Result<Value> {
     let deadline = Instant::now() + WITHIN;
     loop {
         let answer = story.get(target)?;
@@ -44,7 +44,7 @@ fn until(story: &Story, target: &str, good: impl Fn(&Value) -> bool) -> Result<V
     }
 }
 
-fn join(from: &Story, to: &Story) -> Result<()> {
+pub fn join(from: &Story, to: &Story) -> Result<()> {
     let joined = from.put(&format!("/v1/agent/join?address={}", serf_address(to)?), &Value::Null)?;
     ensure!(joined["num_joined"] == 1, "{joined}");
     Ok(())
