@@ -2,6 +2,7 @@
 
 mod deployment;
 mod metrics;
+mod regions;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -96,7 +96,7 @@ impl crate::Run for Status {
             return Ok(if well { Exit::DONE } else { Exit::FAILED });
         }
         if !self.format.print(&deployment)? {
-            outln!("{}", monitor::deployment_block(&deployment, self.verbose));
+            outln!("{}", monitor::deployment_block(&client, &deployment, self.verbose).await?);
         }
         Ok(Exit::DONE)
     }

@@ -225,7 +225,7 @@ impl Deployments {
         if answer.is_null() {
             outln!("No deployment found");
         } else {
-            outln!("{}", monitor::deployment_block(&answer, self.verbose));
+            outln!("{}", monitor::deployment_block(client, &answer, self.verbose).await?);
         }
         Ok(Exit::DONE)
     }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::diff::{self, Shown};
 use super::lists::items;
 use super::run::{client_of, next_launch, route};
-use crate::client::text;
-use crate::exit::{Exit, Outcome, Tried};
+use crate::client::{Client, text};
+use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::jobfile::{JobFile, ReadJob};
 use crate::layout::list;
 use crate::out::{Colour, paint};
@@ -62,16 +62,35 @@ impl Plan {
         }
         let client = client_of(&self.general, &job)?;
         let body = json!({ "Job": job, "Diff": true, "PolicyOverride": self.policy_override });
-        let answer = client.put(&route(text(&job["ID"]), "/plan"), &body).await.tried("Error during plan")?;
+        let regions = items(&job["Multiregion"]["Regions"]);
+        if regions.is_empty() {
+            let answer = self.part(&client, &body).await?;
+            self.how_to_run(context, &answer, &job);
+            return Ok(exit(&answer));
+        }
+        let mut worst = Exit::DONE;
+        for region in regions.iter().map(|region| text(&region["Name"])) {
+            outln!("{}", crate::layout::heading(&format!("Region: {region:?}")));
+            let answer = self.part(&client.with_scope(Some(region), None), &body).await?;
+            if worst == Exit::DONE {
+                worst = exit(&answer);
+            }
+        }
+        Ok(worst)
+    }
+
+    /// Plans the job in the client's region, and prints what would happen there.
+    async fn part(&self, client: &Client, body: &Value) -> Result<Value, Failure> {
+        let job = &body["Job"];
+        let answer = client.put(&route(text(&job["ID"]), "/plan"), body).await.tried("Error during plan")?;
         if self.diff {
             outln!("{}\n", diff::job(&answer["Diff"], Shown { verbose: self.verbose, annotations: true }));
         }
-        dry_run(&answer, &job);
+        dry_run(&answer, job);
         outln!();
         monitor::warnings(&answer);
         preemptions(items(&answer["Annotations"]["PreemptedAllocs"]));
-        self.how_to_run(context, &answer, &job);
-        Ok(exit(&answer))
+        Ok(answer)
     }
 
     /// The command that registers the job as long as nobody else changes it.

@@ -78,7 +78,7 @@ impl Status {
         failures(items(&all), self.verbose);
         let deployment = client.get(&get("/deployment")).await.tried("Error querying latest job deployment")?;
         if !deployment.is_null() {
-            section("Latest Deployment", &latest(&deployment, self.verbose));
+            section("Latest Deployment", &latest(client, &deployment, self.verbose).await?);
         }
         let every = if self.all_allocs { "true" } else { "" };
         let path = with_query(&get("/allocations"), &[("all", every)]);
@@ -115,16 +115,16 @@ fn head(job: &Value) -> Vec<(&'static str, String)> {
     pairs
 }
 
-/// The latest deployment: its block without the job, then its groups.
-fn latest(deployment: &Value, verbose: bool) -> String {
-    let whole = monitor::deployment_block(deployment, verbose);
+/// The latest deployment: its block without the job, then those of other regions, then its groups.
+async fn latest(client: &Client, deployment: &Value, verbose: bool) -> Result<String, Failure> {
+    let whole = monitor::deployment_block(client, deployment, verbose).await?;
     let (_, rest) = whole.split_once("\n\n").unwrap_or((&whole, ""));
     let head = block(&[
         ("ID", crate::ids::shown(text(&deployment["ID"]), verbose)),
         ("Status", text(&deployment["Status"]).to_owned()),
         ("Description", text(&deployment["StatusDescription"]).to_owned()),
     ]);
-    if rest.is_empty() { head } else { format!("{head}\n\n{rest}") }
+    Ok(if rest.is_empty() { head } else { format!("{head}\n\n{rest}") })
 }
 
 async fn summary(client: &Client, id: &str) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::regions;
 use crate::client::{Client, text, with_query};
 use crate::exit::{Failure, Tried};
 use crate::ids::shown;
@@ -45,7 +46,7 @@ async fn until_ended(client: &Client, id: &str, verbose: bool) -> Result<Value, 
         let answer = client.ask(&path).await.tried("Error fetching deployment")?;
         let deployment = answer.value;
         if answer.index != index {
-            outln!("\n{}\n{}", stamp(), block(&deployment, verbose));
+            outln!("\n{}\n{}", stamp(), block(client, &deployment, verbose).await?);
         }
         index = answer.index;
         if matches!(text(&deployment["Status"]), "failed" | "successful" | "cancelled") {
@@ -54,9 +55,12 @@ async fn until_ended(client: &Client, id: &str, verbose: bool) -> Result<Value, 
     }
 }
 
-/// The block of a deployment, and the table `Deployed` of its groups.
-pub fn block(deployment: &Value, verbose: bool) -> String {
-    let head = layout::block(&[
+/// The block of a deployment, the deployments of other regions, and the table `Deployed` of its groups.
+///
+/// # Errors
+/// The job of a multiregion deployment cannot be read.
+pub async fn block(client: &Client, deployment: &Value, verbose: bool) -> Result<String, Failure> {
+    let mut out = layout::block(&[
         ("ID", shown(text(&deployment["ID"]), verbose)),
         ("Job ID", text(&deployment["JobID"]).to_owned()),
         ("Job Version", deployment["JobVersion"].to_string()),
@@ -64,10 +68,14 @@ pub fn block(deployment: &Value, verbose: bool) -> String {
         ("Description", text(&deployment["StatusDescription"]).to_owned()),
     ]);
     let groups: BTreeMap<&String, &Value> = deployment["TaskGroups"].as_object().into_iter().flatten().collect();
-    if groups.is_empty() {
-        return head;
+    let regions = regions::table(client, deployment, verbose).await?;
+    if !regions.is_empty() {
+        out.push_str(&format!("\n\n{regions}"));
     }
-    format!("{head}\n\n{}\n{}", heading("Deployed"), deployed(&groups))
+    if !groups.is_empty() {
+        out.push_str(&format!("\n\n{}\n{}", heading("Deployed"), deployed(&groups)));
+    }
+    Ok(out)
 }
 
 fn deployed(groups: &BTreeMap<&String, &Value>) -> String {
