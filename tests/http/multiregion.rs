@@ -1,12 +1,13 @@
 //! Jobs of several regions: one registration reaches all of them, and their deployments wait for each other.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::http::Request;
-use crate::regions::{join, region, until};
+use crate::regions::{join, region, region_with, until};
 use crate::story::Story;
 
 /// A service job of these regions. Its allocations become healthy when the test says so.
@@ -34,6 +35,17 @@ fn federation(dir: &Path) -> Result<(Story, Story)> {
         until(story, "/v1/regions", |regions| *regions == json!(["east", "west"]))?;
     }
     Ok((east, west))
+}
+
+/// Standard output of the command line against an agent.
+fn cli(story: &Story, args: &[&str]) -> Result<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_songline"))
+        .args(args)
+        .env("NOMAD_ADDR", format!("http://{}", story.http()))
+        .output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(output.status.success(), "{args:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    Ok(text(&output.stdout))
 }
 
 const DEPLOYMENT: &str = "/v1/job/traveller/deployment";
@@ -84,6 +96,17 @@ fn regions_roll_out_one_after_the_other_and_finish_together() -> Result<()> {
     let blocked = becomes(&east, "blocked")?;
     ensure!(blocked["StatusDescription"] == "Deployment is complete but waiting for peer region", "{blocked}");
     let second = becomes(&west, "running")?;
+
+    // Both regions, as the command line of either one shows them.
+    let (ids, status) = ([id_of(&first)?, id_of(&second)?], cli(&west, &["deployment", "status", id_of(&second)?])?);
+    let table = status.split("\n\n").find(|part| part.starts_with("Multiregion Deployment")).context("a table")?;
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let short = ids.map(|id| id.get(..8).unwrap_or(id));
+    ensure!(
+        rows == [["Region", "ID", "Status"], ["east", short[0], "blocked"], ["west", short[1], "running"]],
+        "{status}"
+    );
+
     be_healthy(&west, &second)?;
     for story in [&east, &west] {
         let ended = becomes(story, "successful")?;
@@ -94,6 +117,84 @@ fn regions_roll_out_one_after_the_other_and_finish_together() -> Result<()> {
     east.call(&Request::new("DELETE", "/v1/job/traveller?global=true"))?;
     for story in [&east, &west] {
         story.wait("/v1/job/traveller", |job| job["Stop"] == true)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn region_that_fails_fails_all_regions_if_the_job_says_so() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (east, west) = federation(dir.path())?;
+    east.put("/v1/jobs", &job(&["east", "west"], &json!({"MaxParallel": 1, "OnFailure": "fail_all"})))?;
+    be_healthy(&east, &becomes(&east, "running")?)?;
+    becomes(&east, "blocked")?;
+    set_health(&west, &becomes(&west, "running")?, "UnhealthyAllocationIDs")?;
+    becomes(&west, "failed")?;
+    let failed = becomes(&east, "failed")?;
+    ensure!(failed["StatusDescription"] == "Failed because of an error in peer region", "{failed}");
+
+    // A region that nobody knows: nothing of the next version is written.
+    let beyond = job(&["east", "west", "north"], &json!({}));
+    let refused = west.ask(&Request::new("PUT", "/v1/jobs").json(&beyond))?;
+    ensure!(refused.head.status == 500, "{}", refused.text());
+    ensure!(refused.text().starts_with("No path to region \"north\" of job \"traveller\""), "{}", refused.text());
+    for story in [&east, &west] {
+        ensure!(story.get("/v1/job/traveller")?["Version"] == 0, "a part of the job was written");
+    }
+    Ok(())
+}
+
+#[test]
+fn region_that_was_away_goes_on_with_its_part() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (east, west) = federation(dir.path())?;
+    east.put("/v1/jobs", &job(&["east", "west"], &json!({"MaxParallel": 1})))?;
+    let first = becomes(&east, "running")?;
+    becomes(&west, "pending")?;
+    // The second region misses that the first one is complete.
+    west.agent.interrupt()?;
+    be_healthy(&east, &first)?;
+    becomes(&east, "blocked")?;
+    let west = region(dir.path(), "west")?;
+    let second = becomes(&west, "running")?;
+    be_healthy(&west, &second)?;
+    becomes(&west, "successful")?;
+    becomes(&east, "successful")?;
+    Ok(())
+}
+
+#[test]
+fn with_acls_the_token_of_the_caller_registers_and_the_replication_token_follows() -> Result<()> {
+    const SECRET: &str = "5a1e0d5e-1f2b-4c3d-8e4f-0a1b2c3d4e5f";
+    let dir = tempfile::tempdir()?;
+    let acl = json!({"enabled": true, "replication_token": SECRET});
+    let (east, west) = (region_with(dir.path(), "east", &acl)?, region_with(dir.path(), "west", &acl)?);
+    for story in [&east, &west] {
+        story.put("/v1/acl/bootstrap", &json!({"BootstrapSecret": SECRET}))?;
+    }
+    let signed = |request: Request| request.header("X-Nomad-Token", SECRET);
+    let own: Value = west.call(&signed(Request::new("GET", "/v1/agent/self")))?.json()?;
+    let member = &own["member"];
+    let serf = format!("{}:{}", member["Addr"].as_str().context("an address")?, member["Port"]);
+    east.call(&signed(Request::new("PUT", &format!("/v1/agent/join?address={serf}"))))?;
+    until(&west, "/v1/regions", |regions| *regions == json!(["east", "west"]))?;
+
+    let body = job(&["east", "west"], &json!({}));
+    let refused = east.ask(&Request::new("PUT", "/v1/jobs").json(&body))?;
+    ensure!(refused.head.status == 403, "{}", refused.text());
+    east.call(&signed(Request::new("PUT", "/v1/jobs").json(&body)))?;
+    for story in [&east, &west] {
+        let mut index = 0;
+        loop {
+            let answer = story.call(&signed(Request::new("GET", &format!("{DEPLOYMENT}?index={index}&wait=60s"))))?;
+            let deployment: Value = answer.json()?;
+            if deployment["Status"] == "running" {
+                break;
+            }
+            let next = answer.index().context("a blocking query tells its index")?;
+            ensure!(next > index, "the deployment does not start: {deployment}");
+            index = next;
+        }
     }
     Ok(())
 }

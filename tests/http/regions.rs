@@ -11,7 +11,12 @@ use crate::http::{self, Request};
 use crate::story::{Story, WITHIN};
 
 pub fn region(dir: &Path, name: &str) -> Result<Story> {
-    let content = json!({
+    region_with(dir, name, &Value::Null)
+}
+
+/// A region of one server and one node, with this `acl` block.
+pub fn region_with(dir: &Path, name: &str, acl: &Value) -> Result<Story> {
+    let mut content = json!({
         "data_dir": dir.join(name),
         "name": name,
         "region": name,
@@ -21,6 +26,9 @@ pub fn region(dir: &Path, name: &str) -> Result<Story> {
         "client": {"enabled": true, "gc_disk_usage_threshold": 100, "gc_inode_usage_threshold": 100},
         "plugin": {"raw_exec": {"config": {"enabled": true}}},
     });
+    if !acl.is_null() {
+        content["acl"] = acl.clone();
+    }
     Ok(Story { agent: Agent::start_as(&content)? })
 }
 
