@@ -18,6 +18,7 @@ use songline_model::{
     DesiredUpdates, EvalId, Evaluation, Job, Node, NodeId, StopAlloc, Str, TaskGroup, Time,
 };
 
+pub(crate) use deploy::running;
 pub use names::NameIndex;
 pub use set::{Set, Tainted};
 pub(crate) use set::{is_expired, max_disconnect, ran_successfully};

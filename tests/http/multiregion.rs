@@ -145,6 +145,40 @@ fn region_that_fails_fails_all_regions_if_the_job_says_so() -> Result<()> {
 }
 
 #[test]
+fn region_that_fails_fails_those_after_it_and_leaves_those_before_it_blocked() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (east, west) = federation(dir.path())?;
+    let north = region(dir.path(), "north")?;
+    // Regions hear of each other from their own servers alone.
+    join(&north, &east)?;
+    join(&north, &west)?;
+    for story in [&east, &north, &west] {
+        until(story, "/v1/regions", |regions| *regions == json!(["east", "north", "west"]))?;
+    }
+    // A region that has no part of the job passes it on to the first one.
+    north.put("/v1/jobs", &job(&["east", "west"], &json!({"MaxParallel": 1})))?;
+    ensure!(north.get("/v1/jobs")? == json!([]), "the job is in the wrong region");
+    north.put("/v1/jobs", &job(&["east", "north", "west"], &json!({"MaxParallel": 1})))?;
+    for story in [&east, &north, &west] {
+        ensure!(story.get("/v1/job/traveller")?["Version"] == 1, "the regions have different versions");
+    }
+    let first = becomes(&east, "running")?;
+    ensure!(first["JobVersion"] == 1, "{first}");
+    be_healthy(&east, &first)?;
+    becomes(&east, "blocked")?;
+    set_health(&north, &becomes(&north, "running")?, "UnhealthyAllocationIDs")?;
+    becomes(&north, "failed")?;
+    let last = becomes(&west, "failed")?;
+    ensure!(last["StatusDescription"] == "Failed because of an error in peer region", "{last}");
+
+    // An operator decides about the region that is complete.
+    let first = becomes(&east, "blocked")?;
+    cli(&east, &["deployment", "unblock", "-detach", id_of(&first)?])?;
+    becomes(&east, "successful")?;
+    Ok(())
+}
+
+#[test]
 fn region_that_was_away_goes_on_with_its_part() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let (east, west) = federation(dir.path())?;

@@ -12,8 +12,8 @@ use songline_projections::{Change, State};
 pub use decision::{Part, Registered, Step, decide};
 
 use super::deployments::{Effect, fail};
+use crate::reconcile::running;
 
-const RUNNING: &str = "Deployment is running";
 const UNBLOCKING: &str = "Deployment is unblocking remaining regions";
 const SUCCESSFUL: &str = "Deployment completed successfully";
 const PEER_FAILED: &str = "Failed because of an error in peer region";
@@ -65,10 +65,10 @@ impl Multiregion {
             match change {
                 Change::Deployment { after: Some(row), .. } if is_followed(row) => {
                     self.due.insert(row.id);
-                    if !self.heard.contains_key(&row.id) {
-                        self.heard.insert(row.id, BTreeMap::new());
+                    self.heard.entry(row.id).or_insert_with(|| {
                         changed = true;
-                    }
+                        BTreeMap::new()
+                    });
                 }
                 Change::Deployment { before: Some(row), .. } => {
                     self.due.remove(&row.id);
@@ -144,7 +144,7 @@ fn job_of<'v>(view: &'v State, row: &Deployment) -> Option<&'v Arc<Job>> {
 
 fn effect(view: &State, row: &Arc<Deployment>, step: Step) -> Effect {
     let (status, description) = match step {
-        Step::Run => (DeploymentStatus::Running, RUNNING),
+        Step::Run => (DeploymentStatus::Running, running(row)),
         Step::Unblock => (DeploymentStatus::Unblocking, UNBLOCKING),
         Step::Finish => (DeploymentStatus::Successful, SUCCESSFUL),
         Step::Fail => {

@@ -148,6 +148,11 @@ impl Run<'_, '_> {
     }
 }
 
+/// Status description of a deployment that begins to run.
+pub(crate) fn running(deployment: &Deployment) -> &'static str {
+    promotion(deployment).unwrap_or(RUNNING)
+}
+
 /// Status description of a new deployment with canaries; `None` without canaries.
 fn promotion(deployment: &Deployment) -> Option<&'static str> {
     let mut canaried = deployment

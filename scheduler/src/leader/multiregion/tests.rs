@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use songline_commands::{Actor, Command, Envelope, RegisterJob, UpdateDeploymentStatus};
+use songline_commands::{Actor, Command, Envelope, RegisterJob, SetJobStability, UpdateDeploymentStatus};
 use songline_model::{
-    Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, Job, JobType, MultiregionRegion, Time,
+    Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, EvalId, Job, JobType,
+    MultiregionRegion, Time,
 };
 use songline_projections::{State, apply};
 
@@ -104,6 +105,29 @@ fn deployment_follows_the_other_regions_from_its_registration_to_its_end() {
     east.hear("north", Blocked);
     assert_eq!(east.go_on(), "successful \"Deployment completed successfully\"");
     assert_eq!(east.machine.peers(&east.state, "east").len(), 0, "it is over");
+}
+
+#[test]
+fn deployment_that_fails_with_another_region_reverts_the_job() {
+    let mut east = East::begin();
+    let job = Job::clone(east.state.job("default", "web").expect("is registered"));
+    east.apply(SetJobStability { job: job.key(), version: 0, stable: true });
+    let group = DeploymentState { auto_revert: true, ..DeploymentState::default() };
+    let deployment = Deployment {
+        id: DEPLOYMENT,
+        namespace: "default".into(),
+        job_id: "web".into(),
+        is_multiregion: true,
+        status: DeploymentStatus::Pending,
+        task_groups: Some([("group".into(), group)].into()),
+        ..Deployment::default()
+    };
+    let next = Job { priority: 70, ..job };
+    east.apply(RegisterJob { job: Arc::new(next), deployment: Some(deployment), ..RegisterJob::default() });
+    east.hear("west", DeploymentStatus::Failed);
+    assert_eq!(east.go_on(), "failed \"Failed because of an error in peer region - rolling back to job version 0\"");
+    let job = east.state.job("default", "web").map(|job| (job.version, job.priority));
+    assert_eq!(job, Some((2, 0)), "the specification of the stable version is the newest one");
 }
 
 #[test]
