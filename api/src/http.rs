@@ -20,6 +20,7 @@ mod csi;
 mod deployment;
 mod elsewhere;
 mod eval;
+mod event_sink;
 mod events;
 mod exec;
 mod explain;
@@ -127,6 +128,7 @@ fn mux<S: Server>() -> Mux<S> {
     csi::routes(&mut mux);
     deployment::routes(&mut mux);
     eval::routes(&mut mux);
+    event_sink::routes(&mut mux);
     events::routes(&mut mux);
     explain::routes(&mut mux);
     fs::routes(&mut mux);

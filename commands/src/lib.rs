@@ -13,6 +13,7 @@ mod csi;
 mod deployment;
 mod envelope;
 mod eval;
+mod event_sink;
 mod job;
 mod namespace;
 mod node;
@@ -35,6 +36,7 @@ pub use csi::*;
 pub use deployment::*;
 pub use envelope::{Actor, Cause, Envelope, Idempotency};
 pub use eval::*;
+pub use event_sink::*;
 pub use job::*;
 pub use namespace::*;
 pub use node::*;
@@ -288,4 +290,10 @@ commands! {
     QuotaSpecUpsert(UpsertQuotaSpecs) = 1010, timer "apply_quota_upsert", events(full "QuotaUpserted");
     /// Delete quotas.
     QuotaSpecDelete(DeleteQuotaSpecs) = 1011, timer "apply_quota_delete", events(full "QuotaDeleted");
+    /// Create or update event sinks.
+    EventSinkUpsert(UpsertEventSinks) = 1020, timer "apply_event_sink_upsert", events(full "EventSinkUpserted");
+    /// Delete event sinks.
+    EventSinkDelete(DeleteEventSinks) = 1021, timer "apply_event_sink_delete", events(full "EventSinkDeleted");
+    /// Record the progress of an event sink.
+    EventSinkProgress(MoveEventSink) = 1022, timer "apply_event_sink_progress", events(full "EventSinkProgress");
 }

@@ -213,6 +213,27 @@ fn sample(kind: Kind) -> Command {
             UpsertQuotaSpecs { quotas: vec![quota], region: "global".into() }.into()
         }
         Kind::QuotaSpecDelete => DeleteQuotaSpecs { names: vec!["gold".into()] }.into(),
+        Kind::EventSinkUpsert => {
+            let sink = EventSink {
+                id: "hook".into(),
+                address: "https://example.com/events".into(),
+                namespace: "*".into(),
+                topics: [("Job".into(), vec!["web".into()])].into(),
+                filter: "Type != JobDeregistered".into(),
+                full: true,
+                secret: Secret::new("s3cret"),
+                headers: [("Authorization".into(), Secret::new("Bearer s3cret"))].into(),
+                batch_size: 100,
+                ..EventSink::default()
+            };
+            UpsertEventSinks { sinks: vec![sink], position: Some(7) }.into()
+        }
+        Kind::EventSinkDelete => DeleteEventSinks { names: vec!["hook".into()] }.into(),
+        Kind::EventSinkProgress => MoveEventSink {
+            name: "hook".into(),
+            change: EventSinkChange::Delivered { run: 7, position: 9, delivered: 3, gaps: 0 },
+        }
+        .into(),
         Kind::NamespaceDelete => DeleteNamespaces { names: vec!["dev".into()] }.into(),
         Kind::Restore => {
             RestoreArchive { archive: Blob(vec![1, 2, 3]), digest: "ab".into(), ..RestoreArchive::default() }.into()
@@ -344,6 +365,14 @@ fn volume_secrets_are_in_the_log_and_hidden_in_debug_and_json() {
     for hidden in ["s3cret", "noatime"] {
         assert!(!format!("{command:?} {}", command.to_json()).contains(hidden), "{hidden}");
     }
+}
+
+#[test]
+fn secrets_of_event_sinks_are_in_the_log_and_hidden_in_debug_and_json() {
+    let command = sample(Kind::EventSinkUpsert);
+    let bytes = envelope(Kind::EventSinkUpsert).encode().expect("encodes");
+    assert_eq!(String::from_utf8_lossy(&bytes).matches("s3cret").count(), 2);
+    assert!(!format!("{command:?} {}", command.to_json()).contains("s3cret"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod inbox;
 mod json;
 mod permit;
 mod rendering;
+mod sink;
 mod snapshot;
 mod subscription;
 mod tail;
@@ -37,6 +38,7 @@ pub use error::HistoryError;
 pub use filter::{Expression, Interest, InvalidTopic};
 pub use history::{History, StoredHistory};
 pub use permit::Permit;
+pub use sink::UnusableSink;
 pub use subscription::{CLOSED, Start, Subscription};
 
 use inbox::{Inbox, Item};

@@ -9,6 +9,7 @@ mod autopilot;
 mod csi;
 mod deployment;
 mod eval;
+mod event_sink;
 mod idempotency;
 pub(crate) mod job;
 mod namespace;

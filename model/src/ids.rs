@@ -286,6 +286,10 @@ name_id!(
     /// The name of a quota.
     QuotaName
 );
+name_id!(
+    /// The name of an event sink.
+    EventSinkName
+);
 
 name_id!(
     /// The id of a CSI volume within its namespace: any text.

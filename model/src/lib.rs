@@ -16,6 +16,7 @@ mod csi;
 mod deployment;
 mod empty;
 mod eval;
+mod event_sink;
 mod flat_map;
 pub mod form;
 mod group;
@@ -60,12 +61,13 @@ pub use constraint::*;
 pub use csi::*;
 pub use deployment::*;
 pub use eval::*;
+pub use event_sink::*;
 pub use flat_map::FlatMap;
 pub use group::*;
 pub use identity::{IdentityClaims, SIGNATURE_BYTES, Signature, TaskIdentity};
 pub use ids::{
-    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeId, CsiVolumeKey, DeploymentId, EvalId, InvalidId, JobId,
-    JobKey, NamespaceName, NodeId, NodePoolName, QuotaName, RoleId, RootKeyId,
+    AccessorId, AllocId, BindingRuleId, CsiPluginId, CsiVolumeId, CsiVolumeKey, DeploymentId, EvalId, EventSinkName,
+    InvalidId, JobId, JobKey, NamespaceName, NodeId, NodePoolName, QuotaName, RoleId, RootKeyId,
 };
 pub use job::*;
 pub use key::KeyBytes;

@@ -83,6 +83,14 @@ words!(
     }
 );
 words!(
+    /// Kind of receiver of an event sink.
+    EventSinkType { #[default] Webhook = "webhook", File = "file", Nats = "nats" }
+);
+words!(
+    /// Status of an event sink: nothing delivered yet, the last delivery succeeded, or it failed and is tried again.
+    EventSinkStatus { #[default] Pending = "pending", Delivering = "delivering", Failing = "failing" }
+);
+words!(
     /// Status of a deployment.
     DeploymentStatus {
         #[default] Running = "running", Paused = "paused", Failed = "failed", Successful = "successful", Cancelled = "cancelled",

@@ -157,6 +157,8 @@ fn indexes(state: &State) {
     assert_eq!(by.idempotency_by_index.len() + by.forwarded_by_index.len(), rows(Table::Idempotency));
     variables_and_keys(state);
     crate::quota::check::consistent(state);
+    assert_eq!(rows(Table::EventSinks), rows(Table::EventSinkProgress));
+    assert!(state.event_sinks().all(|sink| state.event_sink_progress(&sink.id).is_some()), "a sink has its progress");
     assert_eq!(by.policies_by_target.len(), rows(Table::ScalingPolicy));
     assert_eq!(by.policies_by_type.len(), rows(Table::ScalingPolicy));
     let targets: BTreeSet<_> = state.scaling_policies().map(|row| row.target_key()).collect();

@@ -15,6 +15,7 @@ mod csi;
 mod deployment;
 mod digest;
 mod eval;
+mod event_sink;
 mod idempotency;
 mod import;
 mod index;
@@ -247,6 +248,9 @@ fn run(tx: &mut Tx<'_>, command: &Command) -> Result<Outcome, Rejected> {
         Command::AnswerKeep(cmd) => return Ok(Outcome::Answered(cmd.clone())),
         Command::QuotaSpecUpsert(cmd) => quota::upsert(tx, cmd),
         Command::QuotaSpecDelete(cmd) => quota::delete(tx, cmd),
+        Command::EventSinkUpsert(cmd) => event_sink::upsert(tx, cmd),
+        Command::EventSinkDelete(cmd) => event_sink::delete(tx, cmd),
+        Command::EventSinkProgress(cmd) => event_sink::proceed(tx, cmd),
     }
     .map(|()| Outcome::Done)
 }

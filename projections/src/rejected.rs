@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use songline_model::{
-    AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, JobId,
-    NamespaceName, NodeId, NodePoolName, QuotaName, RootKeyId, Str,
+    AllocId, CsiClaimError, CsiVolumeId, CsiVolumeUpdateRefused, DeploymentId, DeploymentStatus, EvalId, EventSinkName,
+    JobId, NamespaceName, NodeId, NodePoolName, QuotaName, RootKeyId, Str,
 };
 
 use crate::idempotency::Refused;
@@ -337,6 +337,29 @@ pub enum Rejected {
     #[error("failed to parse the launch time of periodic child {0:?}")]
     PeriodicChildId(JobId),
 
+    /// The event sink does not exist.
+    #[error("event sink {0:?} not found")]
+    EventSinkNotFound(EventSinkName),
+    /// Another event sink writes to the same file.
+    #[error("file {file:?} belongs to event sink {by:?}")]
+    EventSinkFileTaken {
+        /// Name of the file.
+        file: Str,
+        /// The other sink.
+        by: EventSinkName,
+    },
+    /// The position of an event sink would lie in the future.
+    #[error("position {position} is ahead of the newest entry, {newest}")]
+    EventSinkPositionAhead {
+        /// The wanted position.
+        position: u64,
+        /// Index of this entry.
+        newest: u64,
+    },
+    /// A report of deliveries that began before the event sink was changed.
+    #[error("event sink {0:?} was changed meanwhile")]
+    EventSinkRunOver(EventSinkName),
+
     /// The idempotency key belongs to another write.
     #[error("idempotency key {0:?} was used with another request")]
     IdempotencyKeyReused(Str),
@@ -353,7 +376,11 @@ impl Rejected {
             // One key for two different writes is a client error that the reference does not have.
             Rejected::IdempotencyKeyReused(_) => Refusal::Conflict,
             Rejected::QuotaInUse { .. } | Rejected::QuotaExceeded { .. } => Refusal::Invalid,
-            Rejected::WorkNotUnderWay(_) | Rejected::QuotaNotFound(_) => Refusal::NotFound,
+            Rejected::EventSinkFileTaken { .. } | Rejected::EventSinkPositionAhead { .. } => Refusal::Invalid,
+            Rejected::EventSinkRunOver(_) => Refusal::Conflict,
+            Rejected::WorkNotUnderWay(_) | Rejected::QuotaNotFound(_) | Rejected::EventSinkNotFound(_) => {
+                Refusal::NotFound
+            }
             // A second exchange of a one-time secret is answered like one of an unknown secret.
             Rejected::OneTimeTokenGone => Refusal::Forbidden,
             Rejected::Repeated(first) => first.kind,

@@ -5,6 +5,7 @@
 //! a `show` is one entry, one second after the previous one.
 
 mod csi;
+mod event_sink;
 mod plan;
 mod quota;
 mod secrets;
@@ -192,6 +193,7 @@ impl Teller {
                 .fold("evals:".to_owned(), |told, name| told + " " + &name),
             "var" | "quota" | "roots" => secrets::show(state, noun, what),
             "usage" => quota::show(state, what),
+            "sink" => event_sink::show(state, what),
             "tables" => {
                 let index = |table: &crate::Table| format!("{}={}", table.name(), state.table_index(*table));
                 crate::Table::ALL
@@ -319,6 +321,7 @@ fn command(words: &Words<'_>) -> Command {
         .into(),
         ("acl" | "autopilot", _) => acl::command(words),
         ("quota", _) => quota::command(words),
+        ("sink", _) => event_sink::command(words),
         ("var" | "root", _) => secrets::command(words),
         (noun, verb) => panic!("no command {noun} {verb}"),
     }

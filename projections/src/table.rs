@@ -99,6 +99,10 @@ macro_rules! with_tables {
             QuotaSpecs, QuotaSpec, quota_specs, "quota_specs", QuotaName => QuotaSpec;
             /// Amounts that the namespaces of each quota use.
             QuotaUsages, QuotaUsage, quota_usages, "quota_usages", QuotaName => QuotaUsage;
+            /// Receivers to which the leader delivers events.
+            EventSinks, EventSink, event_sinks, "event_sinks", EventSinkName => EventSink;
+            /// How far each event sink has come.
+            EventSinkProgress, EventSinkProgress, event_sink_progress, "event_sink_progress", EventSinkName => EventSinkProgress;
         }
     };
 }

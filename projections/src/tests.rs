@@ -3,6 +3,7 @@
 
 mod csi;
 mod dice;
+mod event_sink;
 mod quota;
 mod recorded;
 mod secrets;

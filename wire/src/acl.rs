@@ -11,7 +11,7 @@ use songline_model::{
 };
 
 /// Replacement for a client secret that is set.
-pub(super) const REDACTED: &str = "redacted";
+pub const REDACTED: &str = "redacted";
 
 /// A duration in Go's notation; zero is the empty string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ pub mod csi;
 pub mod deployment;
 mod display;
 pub mod eval;
+pub mod event_sink;
 pub mod go_time;
 pub mod job;
 pub mod node;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use songline_events::hub::EventHub;
 use songline_events::past::Past;
 use songline_events::watch::Watches;
+use songline_model::EventSink;
 use songline_projections::State;
 
 use super::{Agent, ProposeError};
@@ -38,6 +39,17 @@ pub trait Reads: Agent {
 
     /// Access to past states and to entries of the log; `None` when this server keeps none.
     fn past(&self) -> Option<&dyn Past> {
+        None
+    }
+
+    /// Whether this server can deliver to such an event sink as the leader; the reason if it cannot.
+    fn takes_event_sink(&self, _sink: &EventSink) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Index up to which this server, as the leader, has delivered all events of an event sink. `None` if it does not
+    /// deliver to the sink.
+    fn event_sink_reached(&self, _name: &str) -> Option<u64> {
         None
     }
 

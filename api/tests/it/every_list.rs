@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde_json::Value;
 use songline_api::Reads;
 use songline_commands::{
-    ApplyPlan, RegisterNode, UpdateEvals, UpsertNamespaces, UpsertNodePools, UpsertQuotaSpecs,
+    ApplyPlan, RegisterNode, UpdateEvals, UpsertEventSinks, UpsertNamespaces, UpsertNodePools, UpsertQuotaSpecs,
     UpsertServiceRegistrations,
 };
 use songline_model::{
-    AllocId, Allocation, CsiInfo, CsiNodeInfo, Deployment, DeploymentId, EvalId, Evaluation, Namespace, Node, NodeId,
-    NodePool, QuotaSpec, ServiceRegistration, Str,
+    AllocId, Allocation, CsiInfo, CsiNodeInfo, Deployment, DeploymentId, EvalId, Evaluation, EventSink, Namespace,
+    Node, NodeId, NodePool, QuotaSpec, ServiceRegistration, Str,
 };
 
 use crate::server::{Memory, answer, text};
@@ -60,6 +60,7 @@ const LISTS: &[List] = &[
     list("/v1/namespaces", "/v1/namespaces", "Name", "dev", false),
     list("/v1/quotas", "/v1/quotas", "Name", "quota-1", false),
     list("/v1/quota-usages", "/v1/quota-usages", "Name", "quota-1", false),
+    list("/v1/event-sinks", "/v1/event-sinks", "ID", "sink-1", false),
     list("/v1/operator/keyring/keys", "/v1/operator/keyring/keys", "KeyID", "", false),
     list("/v1/operator/pending-work", "/v1/operator/pending-work", "ID", "", false),
     list("/v1/job/{job_id}/allocations", "/v1/job/job-1/allocations", "ID", "", false),
@@ -123,6 +124,8 @@ async fn grow(server: &Arc<Memory>, n: u8) {
         quotas: vec![QuotaSpec { name: format!("quota-{n}").into(), ..QuotaSpec::default() }],
         region: "global".into(),
     });
+    let sink = EventSink { id: format!("sink-{n}").into(), ..EventSink::default() };
+    server.run(UpsertEventSinks { sinks: vec![sink], position: None });
     let plugin = |name: String| {
         let info = CsiInfo {
             plugin_id: name.clone().into(),

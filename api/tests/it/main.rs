@@ -12,6 +12,7 @@ mod corpus;
 mod csi;
 mod deliberate;
 mod eval;
+mod event_sink;
 mod every_list;
 mod federation;
 mod forward;

@@ -41,6 +41,11 @@ const WRITES: &str = r#"
     /v1/deployment/promote/{} PUT,POST = PUT /v1/deployment/promote/DEPLOYMENT {"DeploymentID": "DEPLOYMENT", "All": true}
     /v1/deployment/unblock/{} PUT,POST = PUT /v1/deployment/unblock/DEPLOYMENT {"DeploymentID": "DEPLOYMENT"}
     /v1/evaluations DELETE = DELETE /v1/evaluations {"Filter": "JobID == done"}
+    /v1/event-sink/{} DELETE = DELETE /v1/event-sink/hook
+    /v1/event-sink/{} DELETE = DELETE /v1/event-sink/none
+    /v1/event-sink/{} PUT,POST = PUT /v1/event-sink/other {"Type": "webhook", "Address": "http://receiver"}
+    /v1/event-sink/{}/reset PUT,POST = PUT /v1/event-sink/hook/reset {"Position": 1}
+    /v1/event-sink/{}/reset PUT,POST = PUT /v1/event-sink/hook/reset {"Position": 100000}
     /v1/job/{} DELETE = DELETE /v1/job/web
     /v1/job/{} DELETE = DELETE /v1/job/web?purge=true
     /v1/job/{} DELETE = DELETE /v1/job/nothing
@@ -179,6 +184,7 @@ async fn everything() -> World {
         r#"PUT /v1/jobs {"Job": {"ID": "alone", "Datacenters": ["dc1"], "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,
         r#"PUT /v1/node/pools {"Name": "gpu"}"#,
         r#"PUT /v1/quota {"Name": "spare"}"#,
+        r#"PUT /v1/event-sink/hook {"Type": "webhook", "Address": "http://receiver"}"#,
         &format!("PUT /v1/jobs {{\"Job\": {two}}}"),
         r#"PUT /v1/jobs {"Job": {"ID": "param", "Type": "batch", "Datacenters": ["dc1"], "ParameterizedJob": {}, "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,
         r#"PUT /v1/jobs {"Job": {"ID": "cron", "Type": "batch", "Datacenters": ["dc1"], "Periodic": {"Enabled": true, "Spec": "0 0 1 1 *", "SpecType": "cron"}, "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "d"}]}]}}"#,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use songline_commands::Kind;
 use songline_model::{
-    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, Job, Namespace, Node, RootKey,
+    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, EventSink, Job, Namespace, Node, RootKey,
     SchedulerConfiguration, Sealed, Secret, Time, Variable, VariableData, VariableMetadata, WrappedKey,
 };
 use songline_projections::{Change, ClusterMetadata};
@@ -138,6 +138,41 @@ fn garbage_collected_evals_and_allocs_have_short_events() {
         full: "Allocation" "EvaluationDeleted" "02020202-0202-0202-0202-020202020202" "default" ["web",""]
           Allocation: {"ID":"02020202-0202-0202-0202-020202020202","JobID":"web","Namespace":"default"}, Deleted: true
     "#]],
+    );
+}
+
+#[test]
+fn events_of_an_event_sink_have_no_secret_and_its_progress_has_no_events() {
+    let sink = EventSink {
+        id: "hook".into(),
+        secret: Secret::new("s3cret"),
+        headers: [("Authorization".into(), Secret::new("s3cret"))].into(),
+        ..EventSink::default()
+    };
+    let upserted = Change::EventSink { before: None, after: Some(Arc::new(sink.clone())) };
+    let told = serde_json::to_string(&events(Kind::EventSinkUpsert, std::slice::from_ref(&upserted))[0].view(9));
+    let told = told.expect("JSON");
+    assert!(!told.contains("s3cret") && told.contains(r#""Headers":{"Authorization":"redacted"}"#), "{told}");
+    check(
+        Kind::EventSinkUpsert,
+        upserted,
+        expect![[r#"
+            full: "EventSink" "EventSinkUpserted" "hook" "" null
+              EventSink: {ID: "hook", ..}
+        "#]],
+    );
+    check(
+        Kind::EventSinkDelete,
+        Change::EventSink { before: Some(Arc::new(sink)), after: None },
+        expect![[r#"
+        full: "EventSink" "EventSinkDeleted" "hook" "" null
+          EventSink: {ID: "hook", ..}, Deleted: true
+    "#]],
+    );
+    check(
+        Kind::EventSinkProgress,
+        Change::EventSinkProgress { before: None, after: Some(Arc::default()) },
+        expect![[""]],
     );
 }
 

@@ -69,6 +69,11 @@ impl Topic {
         Table::ALL.iter().filter_map(|table| table.visit(TopicOf))
     }
 
+    /// Whether streams without `full` have events of the topic.
+    pub(crate) fn is_in_plain_streams(self) -> bool {
+        self.is_plain(false)
+    }
+
     /// Whether plain streams show a row that was written, or deleted.
     pub(super) fn is_plain(self, deleted: bool) -> bool {
         match self.streams {

@@ -204,6 +204,9 @@ impl Dice {
         if self.chance(5) {
             return self.about_quotas(state);
         }
+        if self.chance(3) {
+            return self.about_event_sinks(state);
+        }
         let event = self.chance(50).then(NodeEvent::default);
         match self.below(41) {
             0 | 1 => RegisterNode {
