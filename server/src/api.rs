@@ -20,7 +20,7 @@ use songline_commands::{Actor, Idempotency, ReconcileSummaries};
 use songline_events::hub::EventHub;
 use songline_events::past::Past;
 use songline_events::watch::Watches;
-use songline_model::{CsiVolumeKey, Job, JobKey, NodeId, Secret, Str, Supposition, Time, WhatIf};
+use songline_model::{CsiVolumeKey, EventSink, Job, JobKey, NodeId, Secret, Str, Supposition, Time, WhatIf};
 use songline_projections::State;
 use songline_rpc::RpcError;
 use songline_rpc::message::{ToController, ToCsiNode};
@@ -83,6 +83,14 @@ impl Reads for Core {
 
     fn past(&self) -> Option<&dyn Past> {
         Some(self)
+    }
+
+    fn takes_event_sink(&self, sink: &EventSink) -> Result<(), String> {
+        Core::takes_event_sink(self, sink)
+    }
+
+    fn event_sink_reached(&self, name: &str) -> Option<u64> {
+        Core::event_sink_reached(self, name)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings of a server. Configuration files and the command line are read by the program.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -13,6 +14,7 @@ use songline_scheduler::leader::gc::GcAges;
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
 use songline_scheduler::leader::root_keys::RootKeyAges;
 
+use crate::event_sinks::Receivers;
 use crate::vault::Vault;
 
 /// Port of servers for addresses without a port.
@@ -58,6 +60,10 @@ pub struct ServerConfig {
     pub log_retention_entries_min: u64,
     /// Vault, which creates tokens for tasks. `None`: jobs that use it are refused.
     pub vault: Option<Arc<dyn Vault>>,
+    /// Receivers of event sinks. `None`: sinks are refused.
+    pub event_receivers: Option<Arc<dyn Receivers>>,
+    /// Directory of the files of event sinks. `None`: sinks of type `file` are refused.
+    pub event_sink_dir: Option<PathBuf>,
     /// Scheduler configuration of a new cluster, until an operator changes it.
     pub default_scheduler_config: SchedulerConfiguration,
     /// Number of servers, including this one, that must have found each other before they elect the first leader of a
@@ -125,6 +131,8 @@ impl Default for ServerConfig {
             log_retention_bytes: 8 << 30,
             log_retention_entries_min: Retention::default().entries_min,
             vault: None,
+            event_receivers: None,
+            event_sink_dir: None,
             default_scheduler_config: default_scheduler_config(),
             bootstrap_expect: None,
             join: JoinConfig::default(),

@@ -80,6 +80,7 @@ pub(crate) fn forget(core: &Core) {
     core.leader.volumes.lock().clear();
     core.leader.multiregion.lock().clear();
     core.leader.rejections.lock().clear();
+    core.leader.event_sinks.forget();
     core.leader.server_health.lock().servers.clear();
 }
 
@@ -174,6 +175,7 @@ impl Leader {
             }
             self.periodic.on_changes(view, &reaction.changes);
             for change in reaction.changes.iter() {
+                self.core.leader.event_sinks.on_change(change);
                 match change {
                     Change::Node { after: None, before: Some(node) } => self.forget_silent(node.id),
                     Change::Node { after: Some(node), .. } if node.status == NodeStatus::Down => {
@@ -214,6 +216,7 @@ impl Leader {
         self.known = view.applied_index();
         self.core.leader.root_keys_changed.notify_one();
         self.core.leader.work_opened.notify_one();
+        self.core.leader.event_sinks.look_again();
         self.outbox.clear();
         self.deployments.restore(view, now);
         self.drains.restore(view, now);

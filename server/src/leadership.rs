@@ -26,6 +26,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
 
 use super::clock::Clock;
+use super::event_sinks::{self, Deliveries};
 use super::machine::{Reacting, Reactions};
 use super::plans::{PlanQueue, PlanReceiver};
 use super::updates::{UpdateQueue, Updates};
@@ -99,6 +100,7 @@ pub(crate) struct LeaderState {
     pub(super) multiregion: Mutex<Multiregion>,
     /// Notified when other parts of other regions may have to be followed.
     pub(super) peers_changed: Notify,
+    pub(super) event_sinks: Deliveries,
     /// Health of the servers, as the leader sees it.
     pub(super) server_health: Mutex<autopilot::Health>,
     pub(super) plans: PlanQueue,
@@ -132,6 +134,7 @@ impl LeaderState {
             volumes: Mutex::default(),
             multiregion: Mutex::default(),
             peers_changed: Notify::new(),
+            event_sinks: Deliveries::default(),
             server_health: Mutex::default(),
             plans,
             rejections: Mutex::new(Rejections::new(rejections)),
@@ -275,6 +278,7 @@ async fn rule(
     super::keyring::start(core, term);
     super::cluster::autopilot::start(core, term);
     super::federation::start(core, term);
+    event_sinks::start(core, term);
     core.leader.work.notify_waiters();
     tell(told, Ok(()));
     leader.run(reactions).await;

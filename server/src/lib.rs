@@ -16,6 +16,7 @@ mod csi;
 pub mod defects;
 mod disk;
 mod endpoint;
+pub mod event_sinks;
 mod federation;
 mod fence;
 mod forward;

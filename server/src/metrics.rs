@@ -127,6 +127,10 @@ instruments! {
     rpc_accept_conn: Counter = "nomad.nomad.rpc.accept_conn";
     /// Reports of nodes about allocations that they do not have.
     alloc_updates_dropped: Series = "songline.alloc_updates.dropped";
+    /// Events that were delivered to event sinks.
+    event_sink_events: Series = "songline.event_sinks.delivered";
+    /// Deliveries to event sinks that failed and were tried again.
+    event_sink_failures: Counter = "songline.event_sinks.failures";
     /// Time of a scrape, in milliseconds.
     scrape: Timer = "songline.metrics.scrape";
 }
@@ -167,6 +171,9 @@ impl Timer {
         Family::summary(name, help, self.read(shown))
     }
 }
+
+/// Values by the name of what they belong to.
+pub(crate) type Labelled = Vec<(String, u64)>;
 
 /// The registry of a server.
 #[derive(Debug)]
@@ -531,9 +538,24 @@ impl Core {
             gauge("nomad.nomad.autopilot.healthy", "1 while all servers are well.", u64::from(health.healthy));
             let help = "How many servers may fail before nothing can be written.";
             gauge("nomad.nomad.autopilot.failure_tolerance", help, health.failure_tolerance);
+            self.gauges_of_event_sinks(out);
         }
         let rows = Table::ALL.iter().map(|table| (table.name(), view.table_len(*table) as u64));
         out.push(Family::by("songline.state.rows", "Rows of each table.", "table", rows));
+    }
+}
+
+impl Core {
+    fn gauges_of_event_sinks(&self, out: &mut Vec<Family>) {
+        let (lags, failing) = self.event_sink_gauges();
+        let mut by_sink = |name, help, rows: &Labelled| {
+            let rows = rows.iter().map(|(sink, value)| (sink.as_str(), *value));
+            out.push(Family::by(name, help, "sink", rows));
+        };
+        if !lags.is_empty() {
+            by_sink("songline.event_sinks.lag", "Entries that an event sink is behind.", &lags);
+            by_sink("songline.event_sinks.failing", "1 while deliveries to an event sink fail.", &failing);
+        }
     }
 }
 

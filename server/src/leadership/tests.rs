@@ -16,6 +16,7 @@ use songline_rpc::{NodeAuth, Servers as _};
 
 use crate::Core;
 use crate::config::ServerConfig;
+use crate::event_sinks::Receivers;
 use crate::testing::{Settings, TestServer, http_client};
 
 /// Timeout of every step; the machine may be busy.
@@ -28,19 +29,30 @@ pub(crate) struct Cluster {
     http: reqwest::Client,
 }
 
-fn config(dir: &std::path::Path, at: usize, join: Option<String>) -> Settings {
-    let mut server = ServerConfig { bootstrap_expect: Some(3), num_schedulers: 2, ..ServerConfig::default() };
+fn config(
+    dir: &std::path::Path,
+    at: usize,
+    join: Option<String>,
+    event_receivers: Option<Arc<dyn Receivers>>,
+) -> Settings {
+    let mut server =
+        ServerConfig { bootstrap_expect: Some(3), num_schedulers: 2, event_receivers, ..ServerConfig::default() };
     server.join.retry_join = join.into_iter().collect();
     Settings { name: format!("server-{at}"), data_dir: Some(dir.to_owned()), server, ..Settings::default() }
 }
 
 impl Cluster {
     pub async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// Starts servers that deliver to event sinks.
+    pub async fn start_with(receivers: Option<Arc<dyn Receivers>>) -> Self {
         let mut cluster = Self { servers: BTreeMap::new(), _dirs: Vec::new(), http: http_client() };
         let mut first = None;
         for at in 0..3 {
             let dir = tempfile::tempdir().expect("a directory can be made");
-            let server = TestServer::start(config(dir.path(), at, first.clone()))
+            let server = TestServer::start(config(dir.path(), at, first.clone(), receivers.clone()))
                 .await
                 .expect("a server starts without a leader");
             first.get_or_insert_with(|| server.core.cluster().address().to_owned());
