@@ -188,7 +188,7 @@ mod tests {
         check("operator snapshot ", "restore save");
         check("node-st", "");
         check("nope ", "");
-        check("event ", "follow");
+        check("event ", "follow sink");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod audit;
 pub mod event;
+mod event_sink;
 mod explain;
 mod export;
 mod history;
@@ -18,7 +19,16 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::here::<complete::Completion>("completion", "Print the script that completes commands in a shell")
         .arity("This command takes one argument: bash, zsh or fish"),
     Entry::tree::<quota::Command>("quota", "Interact with quotas"),
-    Entry::tree::<event::Command>("event", "Follow the event stream"),
+    Entry::group("event", "Interact with the event stream and event sinks"),
+    Entry::command::<event::Follow>("event follow", "Print change events as they happen"),
+    Entry::group("event sink", "Interact with event sinks"),
+    Entry::command::<event_sink::List>("event sink list", "Show all event sinks"),
+    Entry::command::<event_sink::Register>("event sink register", "Create or update an event sink")
+        .arity("This command takes one argument: <file>"),
+    Entry::command::<event_sink::Deregister>("event sink deregister", "Delete an event sink")
+        .arity("This command takes one argument: <name>"),
+    Entry::command::<event_sink::Status>("event sink status", "Show an event sink and its progress")
+        .arity("This command takes one argument: <name>"),
     Entry::command::<explain::Options>("explain", "Explain why an allocation is where it is, or is not any more"),
     Entry::command::<export::Export>("export", "Write jobs, variables and policies as files that Nomad takes")
         .arity("This command takes one argument: <dir>"),

@@ -1,29 +1,26 @@
 //! `event follow`, and the readable form of an event.
 
-use clap::Subcommand;
 use serde_json::Value;
 
 use crate::client::{Client, escape, short, text};
 use crate::{General, out, outln};
 
-#[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Print change events as they happen.
-    Follow {
-        #[command(flatten)]
-        target: General,
-        #[command(flatten)]
-        wanted: Wanted,
-        /// Print the frames as they come, as JSON lines.
-        #[arg(long)]
-        json: bool,
-        /// Print the frames as they come, in msgpack.
-        #[arg(long, conflicts_with = "json")]
-        msgpack: bool,
-        /// End when the stream has caught up with the present, instead of waiting for news.
-        #[arg(long, conflicts_with_all = ["plain", "msgpack"])]
-        until_now: bool,
-    },
+/// Arguments of `event follow`.
+#[derive(clap::Args)]
+pub(crate) struct Follow {
+    #[command(flatten)]
+    target: General,
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Print the frames as they come, as JSON lines.
+    #[arg(long)]
+    json: bool,
+    /// Print the frames as they come, in msgpack.
+    #[arg(long, conflicts_with = "json")]
+    msgpack: bool,
+    /// End when the stream has caught up with the present, instead of waiting for news.
+    #[arg(long, conflicts_with_all = ["plain", "msgpack"])]
+    until_now: bool,
 }
 
 /// Choice of events and of the stream's beginning.
@@ -81,8 +78,8 @@ impl Wanted {
     }
 }
 
-async fn run(command: Command) -> anyhow::Result<()> {
-    let Command::Follow { target, wanted, json, msgpack, until_now } = command;
+async fn run(asked: Follow) -> anyhow::Result<()> {
+    let Follow { target, wanted, json, msgpack, until_now } = asked;
     let client = target.client()?;
     if msgpack {
         let mut frames = client.open(&format!("/v1/event/stream?format=msgpack&{}", wanted.query())).await?;
@@ -217,7 +214,7 @@ fn what(event: &Value) -> String {
     .to_owned()
 }
 
-impl crate::Run for Command {
+impl crate::Run for Follow {
     async fn run(self, _: &crate::Context) -> crate::Outcome {
         run(self).await?;
         Ok(crate::Exit::DONE)
