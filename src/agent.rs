@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::about::OwnProcess;
 use crate::config::AgentConfig;
 use crate::config::network::advertised;
+use crate::event_sinks::Outlets;
 use crate::https::{self, Certificates};
 use crate::listen::{self, Bound};
 use crate::outgoing::HttpFetch;
@@ -99,6 +100,7 @@ impl Agent {
         server_config.replication_token = config.replication_token.clone();
         let vault = if config.vault.enabled { Some(HttpVault::new(&config.vault)?) } else { None };
         server_config.vault = vault.clone().map(|vault| Arc::new(vault) as Arc<dyn Vault>);
+        server_config.event_receivers = Some(Arc::new(Outlets::new(server_config.event_sink_dir.clone())?));
         let Bound { ports, rpc_port, serf_port } = listen::bind(&config).await?;
         let reloadable = Reloadable { https, tls: ports.limits.tls.clone() };
         let config = AgentConfig { rpc_port, serf_port, ..config };

@@ -251,6 +251,12 @@ impl AgentConfig {
         }
         if let Some(server) = &self.server {
             server.join.check("server.retry_join")?;
+            if let Some(dir) = server.event_sink_dir.as_ref().filter(|dir| !dir.is_absolute()) {
+                anyhow::bail!(
+                    "server.event_sink_dir must be an absolute path: got {}",
+                    one_line(&dir.to_string_lossy())
+                );
+            }
             let rejections = server.plan_rejections;
             if rejections.enabled && (rejections.node_threshold == 0 || rejections.node_window.0 <= 0) {
                 anyhow::bail!("server.plan_rejection_tracker: node_threshold and node_window must be above 0");

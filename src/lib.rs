@@ -8,6 +8,7 @@ pub mod agent;
 pub mod cli;
 mod compare;
 pub mod config;
+mod event_sinks;
 mod https;
 mod listen;
 mod logging;

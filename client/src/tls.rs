@@ -138,6 +138,11 @@ pub fn http_client() -> reqwest::ClientBuilder {
     reqwest::Client::builder().tls_backend_preconfigured(config(system_roots()))
 }
 
+/// TLS of a client that trusts the system's certificates.
+pub fn client_config() -> ClientConfig {
+    config(system_roots())
+}
+
 /// An HTTP client that trusts only these certificates, in PEM.
 pub fn http_client_trusting(ca_pem: &[String]) -> Result<reqwest::ClientBuilder, InvalidCertificate> {
     let mut roots = RootCertStore::empty();

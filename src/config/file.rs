@@ -192,6 +192,10 @@ fn server(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow::R
             "root_key_rotation_threshold" => told.root_keys.rotation = span("server", key, value)?,
             "enable_event_broker" => told.enable_event_broker = flag(key, value)?,
             "event_buffer_size" => told.event_buffer_size = count(key, value)?,
+            "event_sink_dir" => {
+                let dir = text(key, value)?;
+                told.event_sink_dir = if dir.is_empty() { None } else { Some(dir.into()) };
+            }
             "job_max_priority" => told.job_max_priority = number(key, value)?,
             "job_tracked_versions" => told.job_tracked_versions = count(key, value)? as u64,
             "job_max_source_size" => told.job_max_source_bytes = size(key, value)?,

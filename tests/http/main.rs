@@ -41,6 +41,7 @@ mod replay;
 mod secrets;
 #[path = "../support/openapi.rs"]
 mod shapes;
+mod sinks;
 mod snapshots;
 mod story;
 mod task_api;

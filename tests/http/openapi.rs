@@ -38,6 +38,7 @@ fn answers_match_the_openapi_document_that_the_agent_serves() -> Result<()> {
     story.put("/v1/namespace", &json!({"Name": "n"}))?;
     let limit = json!({"Region": "global", "RegionLimit": {"CPU": 100}});
     story.put("/v1/quota", &json!({"Name": "s", "Limits": [limit]}))?;
+    story.put("/v1/event-sink/s", &json!({"Type": "webhook", "Address": "http://127.0.0.1:1"}))?;
     story.put("/v1/node/pools", &json!({"Name": "p"}))?;
     story.put("/v1/var/a/b", &json!({"Items": {"k": "v"}}))?;
     let allocs = story.wait("/v1/job/j/allocations", |allocs| allocs[0]["ClientStatus"] == "running")?;

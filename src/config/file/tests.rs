@@ -246,6 +246,7 @@ fn invalid_configurations_are_refused_with_a_reason() {
             json!({ "server": { "retry_join": ["provider=aws tag_key=x"] } }),
             "server.retry_join: \"provider=aws tag_key=x\" asks a cloud",
         ),
+        (json!({ "server": { "event_sink_dir": "sinks" } }), "server.event_sink_dir must be an absolute path"),
         (json!({ "advertise": { "http": "{{ GetPrivateIP }}" } }), "advertise.http: templates such as"),
         (json!({ "limits": { "rpc_max_conns_per_client": 20 } }), "limits.rpc_max_conns_per_client must be above 20"),
         (json!({ "client": { "server_join": { "nope": 1 } } }), "client.server_join unexpected keys nope"),
