@@ -84,10 +84,10 @@ fn files_of_a_stopped_agent_are_shown_without_a_write_to_them() -> Result<()> {
 
     let state: Value = serde_json::from_str(&output(&["operator", "raft", "state", &data])?)?;
     ensure!(state["Tables"]["jobs"][0]["ID"] == "web", "{state}");
-    let before_job = (registered["raft_index"].as_u64().context("a number")? - 1).to_string();
-    let earlier: Value =
-        serde_json::from_str(&output(&["operator", "raft", "state", "-last-index", &before_job, &data])?)?;
-    ensure!(earlier["Tables"]["jobs"] == json!([]) && earlier["RaftIndex"].to_string() == before_job, "{earlier}");
+    let before_job = registered["raft_index"].as_u64().context("a number")? - 1;
+    let last = before_job.to_string();
+    let earlier: Value = serde_json::from_str(&output(&["operator", "raft", "state", "-last-index", &last, &data])?)?;
+    ensure!(earlier["Tables"]["jobs"] == json!([]) && earlier["RaftIndex"] == before_job, "{earlier}");
 
     let node: Value = serde_json::from_str(&output(&["operator", "client-state", &data])?)?;
     ensure!(node["Allocations"][&alloc]["Tasks"]["t"]["State"].is_object(), "{node}");
