@@ -98,10 +98,34 @@ fn dev_command_runs_several_jobs_and_a_changed_file_again() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn dev_command_whose_output_is_closed_stops_its_job_and_ends() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("one.nomad");
+    let task = "task \"t\" {\n driver = \"raw_exec\"\n config {\n command = \"sleep\"\n args = [\"600\"]\n }\n }";
+    std::fs::write(&file, format!("job \"one\" {{\n group \"g\" {{\n {task}\n }}\n}}\n"))?;
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let child = Command::new(env!("CARGO_BIN_EXE_songline"))
+        .args(["dev", "-http-port", "0"])
+        .arg(&file)
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut running = Running(child);
+    let pid = i32::try_from(running.0.id())?;
+    ensure!(process::wait_for_end(pid, Instant::now() + WITHIN), "it goes on without a reader");
+    ensure!(running.0.wait()?.success(), "a closed output is no failure");
+    Ok(())
+}
+
 /// Starts the command. Returns its process, its id, and the lines that it prints.
 fn dev(folder: &Path, args: &[&OsStr]) -> Result<(Running, i32, mpsc::Receiver<String>)> {
     let child = Command::new(env!("CARGO_BIN_EXE_songline"))
-        .arg("dev")
+        // The usual port may be taken between the look at it and its use: tests run side by side.
+        .args(["dev", "-http-port", "0"])
         .args(args)
         .env("TMPDIR", folder)
         .stdin(Stdio::null())
