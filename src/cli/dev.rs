@@ -24,7 +24,8 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Port of HTTP; a free one if 4646 is taken.
+    /// Port of HTTP, 0 for a free one; other agents reach this one at free ports then. Without the flag the usual ports
+    /// are taken, and free ones in place of those that are in use.
     #[arg(long)]
     http_port: Option<u16>,
     /// A value of a variable of the job files, `name=value`; may be repeated.
@@ -45,7 +46,11 @@ pub(crate) fn run(options: Options) -> anyhow::Result<()> {
     let Options { http_port, var, var_file, watch, paths } = options;
     let files = Files::open(paths, var, var_file)?;
     let mut config = AgentConfig { log_level: "warn".into(), ..AgentConfig::dev() };
-    config.http_port = http_port.unwrap_or_else(|| free_port(config.http_port));
+    // Another agent of this machine may have the usual ports. With a port of its own the command leaves them all alone.
+    (config.http_port, config.rpc_port, config.serf_port) = match http_port {
+        Some(port) => (port, 0, 0),
+        None => (free_port(config.http_port), free_port(config.rpc_port), free_port(config.serf_port)),
+    };
     crate::logging::start(&config);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(play(config, files, watch))
 }
