@@ -194,6 +194,19 @@ async fn region_that_fails_late_is_named_and_the_next_registration_completes_it(
 }
 
 #[tokio::test]
+async fn region_whose_answer_is_lost_may_have_the_job() {
+    let (global, mars) = two_regions();
+    [Fault::None, Fault::CutAfter].into_iter().for_each(|fault| global.place.fails(fault));
+    let (_, answer) = asked(&global, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
+    let expected = "version 0 of job \"web\" is registered in \"global\", and not in \"mars\": rpc error: connection reset, \
+                    so the region may have done it all the same; register it again";
+    assert_eq!(answer, json!(expected));
+    assert_eq!(versions([&global, &mars]), [Some(0), Some(0)]);
+    let (status, _) = asked(&global, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
+    assert_eq!((status, versions([&global, &mars])), (StatusCode::OK, [Some(0), Some(0)]));
+}
+
+#[tokio::test]
 async fn index_counts_in_the_region_of_the_request_alone() {
     let (global, mars) = two_regions();
     let with_index = |index: u64| {

@@ -1,6 +1,7 @@
 //! Jobs of several regions: a registration is passed on to the region that it is for, and that region has every other
 //! one register its part, in the same version. When the parts start is decided by the leaders of the regions.
 
+use std::future::Future;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -80,6 +81,14 @@ pub(super) async fn pass<S: Regions>(call: &Call<S>, region: &str, body: Bytes) 
         crate::http::call::set_index(&mut response, index);
     }
     Ok(response)
+}
+
+/// Carries out work in several regions to its end: a caller that hangs up must not stop it half-way.
+pub(super) async fn to_the_end(
+    work: impl Future<Output = Result<Response, ApiError>> + Send + 'static,
+) -> Result<Response, ApiError> {
+    let ended = tokio::spawn(work).await;
+    ended.unwrap_or_else(|error| Err(ApiError::internal(format!("the work in the job's regions broke off: {error}"))))
 }
 
 /// Registers a job in all of its regions: checks it in every one before the first write, then writes it here, then in
@@ -165,7 +174,10 @@ async fn write<S: Regions>(call: &Call<S>, region: &str, version: u64, body: &By
 
 /// The answer of another region, if it is a success.
 fn accepted(found: Result<OfRegion, NoAnswer>) -> Result<OfRegion, ApiError> {
-    let found = found?;
+    let found = found.map_err(|error| match error {
+        NoAnswer::NoPath | NoAnswer::NotSent(_) => error.into(),
+        NoAnswer::Lost(_) => ApiError::internal(format!("{error}, so the region may have done it all the same")),
+    })?;
     if found.status == StatusCode::OK {
         return Ok(found);
     }

@@ -77,7 +77,13 @@ async fn submit<S: Writes + Regions>(mut call: Call<S>, path_id: Option<Str>) ->
     };
     let prepared = Prepared::new(&call, job, options)?;
     match part {
-        None => regions::register(&call, prepared, body).await,
+        None if prepared.job.is_multiregion() => {
+            regions::to_the_end(async move { regions::register(&call, prepared, body).await }).await
+        }
+        None => {
+            let answer = prepared.commit(&call, None).await?;
+            call.written(answer.meta.index, &answer)
+        }
         Some(Part::Check) => call.plain(&prepared.part()),
         Some(Part::Write(version)) => {
             let answer = prepared.commit(&call, Some(version)).await?;

@@ -13,6 +13,10 @@ use crate::http::params::quote;
 use crate::server::{Regions, Writes};
 
 pub(super) async fn deregister<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
+    if call.query().flag("global") { regions::to_the_end(stop(call)).await } else { stop(call).await }
+}
+
+async fn stop<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     let query = call.query();
     let purge = query.boolean("purge")?.unwrap_or(false);
     // A request of another region is for this region's part.
