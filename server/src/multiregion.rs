@@ -1,4 +1,4 @@
-//! The leader's eyes on other regions: it follows their deployments of multiregion jobs by blocking queries, for as long
+//! Following of other regions: the leader reads their deployments of multiregion jobs by blocking queries, for as long
 //! as this region has an active deployment of the same version. The leader's loop writes the steps that follow.
 //!
 //! A region that does not answer keeps the part that it had. Nothing is kept for the next leader, which asks anew.
