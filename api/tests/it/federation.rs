@@ -211,7 +211,7 @@ async fn namespace_with_jobs_in_a_following_region_is_not_deleted() {
         "all DELETE /v1/namespace/n",
         expect![[r#"
             all DELETE /v1/namespace/n
-                500 rpc error: failed to get conn: west is away
+                500 rpc error: failed to get conn: connection refused
         "#]],
     )
     .await;
@@ -229,9 +229,9 @@ async fn without_the_authoritative_region_shared_objects_are_read_only() {
         all GET /v1/namespaces"#,
         expect![[r##"
             all PUT /v1/namespace {"Name": "n"}
-                500 rpc error: failed to get conn: east is away
+                500 rpc error: failed to get conn: connection refused
             all PUT /v1/acl/token {"Type": "management", "Global": true}
-                500 rpc error: failed to get conn: east is away
+                500 rpc error: failed to get conn: connection refused
             all PUT /v1/acl/token {"Type": "management"}
                 200 {"ExpirationTTL":"","AccessorID":"#11","SecretID":"#12","Name":"","Type":"management","Policies":null,"Roles":null,"Global":false,"Hash":"jckQe/qabhRHZYeJSCXqnkyXdtqTuNj7Kw/nhRrJ/Cw=","CreateTime":"2023-11-14T22:13:22Z","ExpirationTime":null,"CreateIndex":3,"ModifyIndex":3}
             all GET /v1/namespaces

@@ -117,11 +117,9 @@ impl Memory {
         Self::with(songline_api::AclSettings::default(), Arc::new(Nobody))
     }
 
-    /// A server of another region than `global`.
+    /// A server of another region than `global`, which is its own authoritative one.
     pub fn of_region(name: &str) -> Arc<Self> {
-        let mut own = Arc::into_inner(Self::new()).expect("nobody else has it");
-        own.info.region = name.to_owned();
-        Arc::new(own)
+        Self::new().in_region(name, name)
     }
 
     /// A server with ACLs enabled.
