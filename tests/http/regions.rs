@@ -124,6 +124,22 @@ fn requests_for_another_region_are_answered_by_its_servers() -> Result<()> {
 }
 
 #[test]
+fn a_region_that_meets_one_region_meets_those_that_it_knows() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (east, west) = (region(dir.path(), "east")?, region(dir.path(), "west")?);
+    join(&east, &west)?;
+    until(&west, "/v1/regions", |regions| *regions == json!(["east", "west"]))?;
+    let south = region(dir.path(), "south")?;
+    join(&south, &west)?;
+    for story in [&south, &west, &east] {
+        until(story, "/v1/regions", |regions| *regions == json!(["east", "south", "west"]))?;
+    }
+    south.put("/v1/jobs?region=east", &job("east"))?;
+    south.wait("/v1/job/traveller/allocations?region=east", |allocs| allocs[0]["ClientStatus"] == "complete")?;
+    Ok(())
+}
+
+#[test]
 fn a_server_that_expects_none_waits_until_another_joins_it() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let content = json!({

@@ -1,8 +1,8 @@
 //! Servers of other regions: met by greetings, listed among the members, and reached by forwarded requests.
 //!
-//! Regions share no log. A server knows one of another region from an operator's join or from the greetings of its own
-//! region's servers; every greeting names further servers of its sender's region. The addresses are kept in a file, so
-//! that a restarted region finds the others again.
+//! Regions share no log. A server knows one of another region from an operator's join or from another server's greeting,
+//! which names further servers of its sender's region and of the regions that the sender knows. So one join is enough
+//! for a region to meet all others. The addresses are kept in a file, so that a restarted region finds them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -157,15 +157,17 @@ impl Core {
         decode(&asked.map_err(|error| error.to_string())?)
     }
 
-    /// Records what a server of another region says about itself and about the others there.
+    /// Records what a server of another region says about itself, about the others there, and about further regions.
     pub(super) fn note_region(&self, greeting: Greeting, is_answer: bool) {
         let others = greeting.members.values().chain(&greeting.knows).filter(|other| **other != greeting.address);
         self.regions().hear_of(&greeting.region, others.cloned());
+        self.hear_of_regions(&greeting.regions);
         self.regions().note(greeting, is_answer);
         self.keep_regions();
     }
 
-    /// Records the servers of other regions that a server of this region knows.
+    /// Records addresses of servers of other regions that another server knows. An address says nothing yet: its server
+    /// is greeted and proves itself, or is forgotten.
     pub(super) fn hear_of_regions(&self, theirs: &Addresses) {
         for (region, addresses) in theirs.iter().filter(|(region, _)| **region != self.facts.info.region) {
             self.regions().hear_of(region, addresses.iter().cloned());
