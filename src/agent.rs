@@ -9,7 +9,7 @@ mod shown;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use anyhow::Context;
 use songline_api::AgentInfo;
@@ -17,6 +17,7 @@ use songline_api::{Api, Limits, Secure};
 use songline_client::reverse::NodeCalls;
 use songline_client::{Client, ClientConfig, ServerReads};
 use songline_log::{Disk, RealDisk};
+use songline_rpc::Gauges;
 use songline_rpc::port::Dialer;
 use songline_server::forwarding::Forwarder;
 use songline_server::vault::Vault;
@@ -133,6 +134,7 @@ impl Agent {
                 let calls = NodeCalls::default();
                 calls.set(&node);
                 server.add_local_node(node.node_id(), Arc::clone(&node), Arc::new(calls));
+                server.show_gauges(Arc::downgrade(&node) as Weak<dyn Gauges>);
                 client = Some(node);
             } else {
                 // A node beside one of several servers uses the network as other nodes do: leadership moves, and the
@@ -142,6 +144,7 @@ impl Agent {
                 let node =
                     Arc::new(ClientOnly::start(told, addresses, server.dialer().clone(), config.acl.enabled).await?);
                 server.set_own_node(node.client.node_id());
+                server.show_gauges(Arc::downgrade(&node.client) as Weak<dyn Gauges>);
                 client_only = Some(node);
             }
         }
@@ -168,9 +171,7 @@ impl Agent {
         let client_only =
             Arc::new(ClientOnly::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
         let shown = shown::config(&config, &data_dir);
-        let headers = config.response_headers.clone();
-        let relay =
-            Relay::new(Arc::clone(&client_only), Forwarder::of_node(dialer), shown, config.acl.enabled, headers);
+        let relay = Relay::new(Arc::clone(&client_only), Forwarder::of_node(dialer), &config, shown);
         reads.set(relay.clone());
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
@@ -274,6 +275,7 @@ fn told(
         http_addr: advertised(config.advertise.http.as_deref(), http).into(),
         http_tls: config.tls.http,
         consul: Some(config.consul.clone()),
+        publish: config.publish,
         // A file that cannot be read has kept the agent from starting before.
         http_ca_pem: config.tls.ca_file.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect(),
         ..settings.clone()

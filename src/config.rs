@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use songline_api::{AclSettings, UiSettings};
 use songline_client::tls::Trust;
-use songline_client::{ClientConfig, ConsulSettings};
+use songline_client::{ClientConfig, ConsulSettings, PublishSettings};
 use songline_model::{Dur, Secret, Str};
 use songline_server::config::{DEFAULT_RPC_PORT, JoinConfig, ServerConfig, with_port};
 
@@ -121,6 +121,8 @@ pub struct AgentConfig {
     pub dispatched_metrics: bool,
     /// Whether the metrics are available in Prometheus format.
     pub prometheus_metrics: bool,
+    /// Metrics that the node publishes.
+    pub publish: PublishSettings,
     /// Largest number of HTTP connections from one address; 0 is no bound.
     pub http_max_conns_per_client: usize,
     /// Timeout of a TLS handshake on the HTTP port.
@@ -164,6 +166,7 @@ impl Default for AgentConfig {
             rpc_rate_labels: true,
             dispatched_metrics: true,
             prometheus_metrics: false,
+            publish: PublishSettings::default(),
             http_max_conns_per_client: 100,
             https_handshake_timeout: Dur::from_secs(5),
             rpc_handshake_timeout: Dur::from_secs(5),
@@ -181,6 +184,7 @@ impl AgentConfig {
             bind_addr: "127.0.0.1".into(),
             enable_debug: true,
             prometheus_metrics: true,
+            publish: PublishSettings { node: true, allocs: true, ..PublishSettings::default() },
             server: Some(ServerConfig::default()),
             client: Some(client),
             ..Self::default()

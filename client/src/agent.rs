@@ -11,6 +11,7 @@ mod drain;
 mod gc;
 mod machine;
 mod plugins;
+mod publish;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
-use songline_rpc::{AllocReport, NodeAuth, NodeMeta, RpcError, Servers};
+use songline_rpc::{AllocReport, Gauge, NodeAuth, NodeMeta, RpcError, Servers};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -107,6 +108,8 @@ pub(crate) struct Inner<S: Servers> {
     heard_at: Mutex<Option<Time>>,
     /// Server addresses as the servers last sent them; a transport uses them.
     servers_known: Mutex<Vec<songline_model::Str>>,
+    /// Gauges as they were last read.
+    gauges: Mutex<Arc<Vec<Gauge>>>,
     /// Locked while a change is written, so that changes reach the disk in order.
     meta: tokio::sync::Mutex<Layers>,
 }
@@ -194,6 +197,7 @@ impl<S: Servers> Client<S> {
             events_wake: Notify::new(),
             heard_at: Mutex::default(),
             servers_known: Mutex::default(),
+            gauges: Mutex::default(),
             meta: tokio::sync::Mutex::new(layers),
             shared: Arc::clone(&shared),
         });
@@ -222,6 +226,7 @@ impl<S: Servers> Client<S> {
         until_stopped(Box::pin(Arc::clone(&inner).emit_events()));
         until_stopped(Box::pin(Arc::clone(&inner).collect_garbage()));
         until_stopped(Box::pin(Arc::clone(&inner).stop_when_cut_off()));
+        until_stopped(Box::pin(Arc::clone(&inner).publish_gauges()));
         Ok(Self { inner, database: Mutex::new(Some(thread)) })
     }
 

@@ -114,8 +114,27 @@ pub struct ClientConfig {
     pub server_reads: Option<Arc<dyn ServerReads>>,
     /// Answers servers' requests about the agent. `None`: such requests are refused.
     pub about: Option<Arc<dyn AboutAgent>>,
+    /// Gauges that the node publishes for the metrics of its agent.
+    pub publish: PublishSettings,
     /// The machine that the node runs on.
     pub world: Arc<dyn World>,
+}
+
+/// Gauges that a node publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublishSettings {
+    /// Those of the machine, and of what allocations have of it.
+    pub node: bool,
+    /// Those of tasks.
+    pub allocs: bool,
+    /// Interval between two readings.
+    pub interval: Dur,
+}
+
+impl Default for PublishSettings {
+    fn default() -> Self {
+        Self { node: false, allocs: false, interval: Dur::from_secs(1) }
+    }
 }
 
 /// Drain of a node before its agent stops.
@@ -185,6 +204,7 @@ impl Default for ClientConfig {
             consul: None,
             server_reads: None,
             about: None,
+            publish: PublishSettings::default(),
             world: Arc::new(Machine::default()),
         }
     }

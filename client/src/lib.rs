@@ -41,7 +41,7 @@ mod volumes;
 pub use about::AboutAgent;
 pub use agent::{Client, StartError};
 pub use artifact::ArtifactSettings;
-pub use config::{ClientConfig, DrainOnShutdown};
+pub use config::{ClientConfig, DrainOnShutdown, PublishSettings};
 pub use consul::ConsulSettings;
 pub use executor::executor_main;
 pub use fingerprint::ABILITIES;

@@ -441,5 +441,6 @@ fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("numbers and texts always encode")
 }
 
+pub(crate) mod gauges;
 #[cfg(test)]
 mod tests;

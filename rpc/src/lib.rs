@@ -5,6 +5,7 @@
 mod about;
 pub mod agent_wire;
 mod exec;
+mod gauge;
 pub mod message;
 pub mod msgpack;
 pub mod net;
@@ -17,6 +18,7 @@ pub mod yamux;
 
 pub use about::*;
 pub use exec::*;
+pub use gauge::*;
 pub use message::{AllocReport, CSI_RETRYABLE};
 pub use node::*;
 pub use server::*;

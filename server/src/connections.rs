@@ -1,15 +1,15 @@
 //! Connections of a server: to other servers, to nodes, and the nodes of its own process.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use songline_log::NodeId as ServerId;
 use songline_model::NodeId;
-use songline_rpc::NodeAgent;
 use songline_rpc::net::{Dispatch, Pool, PoolLimits};
 use songline_rpc::port::{Dialer, ServerTrust};
+use songline_rpc::{Gauge, Gauges, NodeAgent};
 
 use super::cluster::Cluster;
 use super::forward::Forward;
@@ -39,6 +39,8 @@ pub(crate) struct Connections {
     local_nodes: RwLock<BTreeMap<NodeId, Arc<dyn LocalNode>>>,
     /// The node in this process that is reached over its session, like any other node.
     own_node: OnceLock<NodeId>,
+    /// Gauges of the node in this process. Weak: the node holds the server.
+    gauges: OnceLock<Weak<dyn Gauges>>,
 }
 
 impl Connections {
@@ -63,6 +65,7 @@ impl Connections {
             verify_names,
             local_nodes: RwLock::default(),
             own_node: OnceLock::new(),
+            gauges: OnceLock::new(),
         }
     }
 
@@ -76,6 +79,15 @@ impl Connections {
 
     pub(super) fn remove_local_nodes(&self) {
         self.local_nodes.write().clear();
+    }
+
+    pub(super) fn show_gauges(&self, of: Weak<dyn Gauges>) {
+        self.gauges.get_or_init(|| of);
+    }
+
+    /// Gauges of the node in this process, as they were last read.
+    pub(super) fn gauges(&self) -> Arc<Vec<Gauge>> {
+        self.gauges.get().and_then(Weak::upgrade).map(|node| node.gauges()).unwrap_or_default()
     }
 
     pub(super) fn set_own_node(&self, id: NodeId) {

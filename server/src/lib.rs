@@ -65,10 +65,10 @@ use songline_events::watch::Watches;
 use songline_log::{Disk, Log, Start};
 use songline_model::{Dur, EvalId, NodeId, Time};
 use songline_projections::State;
-use songline_rpc::NodeAgent;
 use songline_rpc::net::Dispatch;
 use songline_rpc::port::Dialer;
 use songline_rpc::world::World;
+use songline_rpc::{Gauges, NodeAgent};
 use songline_scheduler::leader::evals::EvalQueues;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +80,7 @@ use connections::Connections;
 pub use keyring::KnownKey;
 use leadership::LeaderState;
 pub use machine::{Machine, Reply, replay};
+pub use metrics::node::metrics_of_node;
 use published::Published;
 use rpc::AnyNode;
 pub use rpc::Ports;
@@ -405,6 +406,11 @@ impl Core {
     /// Registers the node of this process that is reached over its session; to be called once.
     pub fn set_own_node(&self, id: NodeId) {
         self.connections.set_own_node(id);
+    }
+
+    /// Shows the gauges of the node of this process among the metrics; to be called once.
+    pub fn show_gauges(&self, of: Weak<dyn Gauges>) {
+        self.connections.show_gauges(of);
     }
 
     /// Unregisters the node agents of this process before they stop.

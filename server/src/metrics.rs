@@ -8,6 +8,7 @@
 mod family;
 mod json;
 mod kept;
+pub(crate) mod node;
 mod process;
 mod prometheus;
 mod rates;
@@ -450,6 +451,7 @@ impl Core {
         self.metrics.tell(self.followed(), leads, &mut out);
         self.gauges(leads, &mut out);
         process::tell(&mut out);
+        node::tell(&self.connections.gauges(), &mut out);
         out.sort_by(|a, b| a.name.cmp(&b.name));
         self.metrics.at.scrape.since(started);
         out

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -15,12 +16,14 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use songline_api::Answer;
 use songline_lang::acl::{self, Access, Acl};
-use songline_model::AllocId;
-use songline_rpc::{NodeAgent, RpcError};
+use songline_model::{AllocId, Time};
+use songline_rpc::{Gauges, NodeAgent, RpcError};
 use songline_server::config::{DEFAULT_RPC_PORT, with_port};
 use songline_server::forwarding::{ForwardError, Forwarder};
+use songline_server::metrics_of_node;
 
 use super::client_only::ClientOnly;
+use crate::config::AgentConfig;
 
 /// Header with the caller's token.
 const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
@@ -50,18 +53,24 @@ struct Shared {
     /// The configuration as `agent/self` shows it.
     config: Value,
     acl_enabled: bool,
+    /// Whether the metrics are available in Prometheus format.
+    prometheus_metrics: bool,
     headers: BTreeMap<String, String>,
 }
 
 impl Relay {
-    pub(super) fn new(
-        client_only: Arc<ClientOnly>,
-        forwarder: Forwarder,
-        config: Value,
-        acl_enabled: bool,
-        headers: BTreeMap<String, String>,
-    ) -> Self {
-        Self { shared: Arc::new(Shared { client_only, forwarder, config, acl_enabled, headers }) }
+    /// A relay of the agent with this configuration, whose blocks `agent/self` shows as `shown`.
+    pub(super) fn new(client_only: Arc<ClientOnly>, forwarder: Forwarder, config: &AgentConfig, shown: Value) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                client_only,
+                forwarder,
+                config: shown,
+                acl_enabled: config.acl.enabled,
+                prometheus_metrics: config.prometheus_metrics,
+                headers: config.response_headers.clone(),
+            }),
+        }
     }
 }
 
@@ -78,6 +87,7 @@ impl Answer for Relay {
             "/v1/agent/health" if parts.method == Method::GET => Some(self.health(&parts)),
             "/v1/agent/self" if parts.method == Method::GET => Some(self.own(&parts).await),
             "/v1/agent/servers" => Some(self.servers(&parts).await),
+            "/v1/metrics" if parts.method == Method::GET => return self.decorated(self.metrics(&parts.uri)),
             path if OF_SERVERS.iter().any(|root| path.starts_with(root)) => {
                 Some(Err((StatusCode::NOT_IMPLEMENTED, "Invalid method".into())))
             }
@@ -122,6 +132,22 @@ impl Relay {
         let well = parts.values().all(|part| part["ok"] == true);
         let parts = Value::Object(parts);
         if well { Ok(parts) } else { Err((StatusCode::INTERNAL_SERVER_ERROR, parts.to_string())) }
+    }
+
+    /// The metrics of the node, which everybody may read, as on servers.
+    fn metrics(&self, uri: &Uri) -> Response {
+        let gauges = self.shared.client_only.client.gauges();
+        let is_text = values(uri, "format").first().is_some_and(|format| format == "prometheus");
+        if is_text && !self.shared.prometheus_metrics {
+            return text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Prometheus is not enabled".into());
+        }
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let text =
+            metrics_of_node(&gauges, is_text, Time::from_secs(i64::try_from(since.as_secs()).unwrap_or(i64::MAX)));
+        let media = if is_text { "text/plain; version=0.0.4; charset=utf-8" } else { "application/json" };
+        let mut response = Response::new(Body::from(text));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+        response
     }
 
     async fn own(&self, request: &Parts) -> Local {

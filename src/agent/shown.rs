@@ -387,7 +387,7 @@ fn telemetry(config: &AgentConfig) -> Value {
         "CirconusSubmissionInterval",
     ];
     let shown = json!({
-        "CollectionInterval": "1s",
+        "CollectionInterval": config.publish.interval.to_string(),
         "DataDogAddr": "",
         "DataDogTags": null,
         "DisableDispatchedJobSummaryMetrics": !config.dispatched_metrics,
@@ -396,8 +396,8 @@ fn telemetry(config: &AgentConfig) -> Value {
         "FilterDefault": null,
         "PrefixFilter": null,
         "PrometheusMetrics": config.prometheus_metrics,
-        "PublishAllocationMetrics": config.dev,
-        "PublishNodeMetrics": config.dev,
+        "PublishAllocationMetrics": config.publish.allocs,
+        "PublishNodeMetrics": config.publish.node,
         "StatsdAddr": "",
         "StatsiteAddr": "",
         "UseNodeName": false,

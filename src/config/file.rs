@@ -16,7 +16,7 @@ mod vault;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::Value;
 use songline_api::{CORE_SCHEDULER, SCHEDULERS};
 use songline_model::{Dur, SchedulerAlgorithm, Secret, Str};
@@ -335,17 +335,15 @@ fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow
             "prometheus_metrics" => config.prometheus_metrics |= flag(key, value)?,
             "disable_dispatched_job_summary_metrics" => config.dispatched_metrics &= !flag(key, value)?,
             "disable_rpc_rate_metrics_labels" => config.rpc_rate_labels &= !flag(key, value)?,
-            "collection_interval"
-            | "disable_hostname"
-            | "use_node_name"
-            | "publish_allocation_metrics"
-            | "publish_node_metrics"
-            | "filter_default"
-            | "prefix_filter"
-            | "statsite_address"
-            | "statsd_address"
-            | "datadog_address"
-            | "datadog_tags" => {
+            "publish_allocation_metrics" => config.publish.allocs |= flag(key, value)?,
+            "publish_node_metrics" => config.publish.node |= flag(key, value)?,
+            "collection_interval" => {
+                let interval = span("telemetry", key, value)?;
+                ensure!(interval > Dur::ZERO, "telemetry: collection_interval must be longer than 0");
+                config.publish.interval = interval;
+            }
+            "disable_hostname" | "use_node_name" | "filter_default" | "prefix_filter" | "statsite_address"
+            | "statsd_address" | "datadog_address" | "datadog_tags" => {
                 seen.without_effect(&format!("telemetry.{key}"), value);
             }
             other if other.starts_with("circonus_") => seen.without_effect(&format!("telemetry.{other}"), value),

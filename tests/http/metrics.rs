@@ -115,6 +115,59 @@ fn prometheus_text_is_valid_and_has_the_dashboard_metrics() -> Result<()> {
 }
 
 #[test]
+fn node_without_a_server_reports_its_machine_and_its_tasks() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let server = Story {
+        agent: Agent::start_as(&json!({
+            "data_dir": dir.path().join("server"), "bind_addr": "127.0.0.1", "ports": {"http": 0, "rpc": 0, "serf": 0},
+            "server": {"enabled": true, "bootstrap_expect": 1},
+        }))?,
+    };
+    let rpc = server.get("/v1/status/leader")?;
+    let node = Story {
+        agent: Agent::start_as(&json!({
+            "data_dir": dir.path().join("node"), "bind_addr": "127.0.0.1", "ports": {"http": 0},
+            "client": {
+                "enabled": true, "servers": [rpc], "node_class": "small",
+                "gc_disk_usage_threshold": 100, "gc_inode_usage_threshold": 100,
+            },
+            "plugin": {"raw_exec": {"config": {"enabled": true}}},
+            "telemetry": {
+                "prometheus_metrics": true, "publish_node_metrics": true, "publish_allocation_metrics": true,
+                "collection_interval": "100ms",
+            },
+        }))?,
+    };
+    server.put("/v1/jobs", &sleeper("sleeper"))?;
+    let since = Instant::now();
+    let told = loop {
+        let told = scrape(&node)?;
+        let tasks = told.samples.keys().filter(|(name, _)| name == "nomad_client_allocs_memory_rss");
+        if tasks.filter(|(_, labels)| labels.get("task").is_some_and(|task| task == "t")).count() == 2 {
+            break told;
+        }
+        ensure!(since.elapsed() < WITHIN, "no tasks in {:?}", told.families.keys());
+        thread::sleep(LOOK);
+    };
+    let sum = |name: &str| -> f64 {
+        let all = told.samples.iter().filter(|((of, _), _)| of == name);
+        all.map(|(_, value)| value).sum()
+    };
+    ensure!(sum("nomad_client_allocs_memory_rss") > 0.0, "tasks without memory");
+    assert_eq!(sum("nomad_client_allocs_cpu_allocated"), 40.0);
+    assert_eq!(sum("nomad_client_allocs_memory_allocated"), 40.0 * 1_048_576.0);
+    assert_eq!(sum("nomad_client_allocated_cpu"), 40.0);
+    assert_eq!(sum("nomad_client_allocated_memory"), 40.0);
+    ensure!(sum("nomad_client_unallocated_cpu") > 0.0 && sum("nomad_client_host_memory_total") > 0.0, "no machine");
+    ensure!(sum("nomad_client_uptime") > 0.0, "no uptime");
+    let classes = told.samples.keys().filter(|(name, _)| name == "nomad_client_allocated_disk");
+    ensure!(classes.into_iter().all(|(_, labels)| labels.get("node_class").is_some_and(|class| class == "small")));
+    let shown = row(&node.get("/v1/metrics")?, "Gauges", "nomad.client.host.memory.total").cloned();
+    ensure!(shown.is_some_and(|gauge| gauge["Value"].as_f64().is_some_and(|value| value > 0.0)), "not in JSON");
+    Ok(())
+}
+
+#[test]
 fn metrics_json_shows_the_last_interval_only() -> Result<()> {
     let story = Story::begin()?;
     for _ in 0..7 {
