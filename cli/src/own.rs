@@ -33,6 +33,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<export::Export>("export", "Write jobs, variables and policies as files that Nomad takes")
         .arity("This command takes one argument: <dir>"),
     Entry::command::<history::Options>("history", "Show every change of one object"),
+    Entry::command::<history::export::Export>("history export", "Write the events of the log as files for analysis")
+        .arity("This command takes one argument: <dir>"),
     Entry::here::<Man>("man", "Write pages for the manual").arity("This command takes one argument: <dir>"),
     Entry::group("pending-work", "Interact with long work of the servers"),
     Entry::command::<work::List>("pending-work list", "Show long work, running and ended"),

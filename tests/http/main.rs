@@ -11,6 +11,7 @@ mod dev;
 mod eval;
 mod events;
 mod exec;
+mod export_history;
 #[path = "../support/exposition.rs"]
 mod exposition;
 mod federation;

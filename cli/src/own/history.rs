@@ -1,5 +1,7 @@
 //! `history`: every change of one object, and who made it.
 
+pub(super) mod export;
+
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
