@@ -1,20 +1,20 @@
 //! Placement on three servers with one processor each: scheduled by the leader alone, then by all of them.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use songline::rpc::RpcError;
-use songline::rpc::net::{Pool, PoolLimits};
+use songline::model::Str;
 use songline::rpc::port::Dialer;
-use songline::rpc::servers_wire::{RemoteServers, RpcClient};
-use songline_sim::SimNode;
-use tokio_util::sync::CancellationToken;
+use songline_sim::fleet::{Behaviour, Fleet, FleetOptions, Lanes, Profile};
 
 use crate::cluster::{Cluster, Program};
 use crate::http::Connection;
 use crate::place;
+
+/// Longest time until all nodes have joined.
+const JOIN_WITHIN: Duration = Duration::from_mins(10);
 
 #[derive(Args)]
 pub struct Options {
@@ -39,36 +39,21 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
                 connection.ok("PUT", "/v1/agent/schedulers/config", none.as_bytes()).await?;
             }
         }
-        let stop = CancellationToken::new();
-        join(&cluster, options.load.nodes, &stop).await.context("letting simulated nodes join")?;
+        let fleet = join(&cluster, options.load.nodes).await.context("letting simulated nodes join")?;
         let placed = place::place(&options.load, cluster.servers[leader].http.clone()).await;
-        stop.cancel();
+        fleet.stop();
         placed?;
     }
     Ok(())
 }
 
 /// Lets nodes join, spread over the servers.
-async fn join(cluster: &Cluster, nodes: usize, stop: &CancellationToken) -> anyhow::Result<()> {
-    let pool = Pool::new(Dialer::plain(), PoolLimits::default(), None);
-    for n in 0..nodes {
-        let address = cluster.servers[n % cluster.servers.len()].rpc.clone();
-        let servers = RemoteServers::new(Calls { pool: pool.clone(), address }, "global");
-        let node = SimNode::new(Arc::new(servers), n, stop.clone());
-        node.join().await?;
-        tokio::spawn(node.run());
-    }
-    Ok(())
-}
-
-/// Calls of nodes to one server.
-struct Calls {
-    pool: Pool,
-    address: String,
-}
-
-impl RpcClient for Calls {
-    async fn call(&self, method: &str, body: Vec<u8>) -> Result<Vec<u8>, RpcError> {
-        self.pool.call(&self.address, method, &body).await.map(|answer| answer.to_vec())
-    }
+async fn join(cluster: &Cluster, nodes: usize) -> anyhow::Result<Fleet<Lanes>> {
+    let addresses: Vec<Str> = cluster.servers.iter().map(|server| server.rpc.as_str().into()).collect();
+    let lanes = Lanes::each(&addresses, "global".into(), &Dialer::plain());
+    let options =
+        FleetOptions { count: nodes, start_rate: 0, profile: Profile::default(), behaviour: Behaviour::at_once() };
+    let fleet = Fleet::over(options, lanes);
+    fleet.all_ready(JOIN_WITHIN).await?;
+    Ok(fleet)
 }

@@ -5,23 +5,18 @@ use std::time::{Duration, Instant};
 
 use songline::agent::Agent;
 use songline::config::AgentConfig;
-use songline::rpc::RpcError;
 use songline_server::Core;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
 
-use crate::node::SimNode;
+use crate::fleet::{Behaviour, Fleet, FleetOptions, InProcess, Profile};
 
-/// Number of nodes that join at a time.
-const JOINING_MAX: usize = 64;
-
-type Joining = JoinSet<Result<JoinHandle<()>, RpcError>>;
+/// Longest time until all nodes have joined.
+const JOIN_WITHIN: Duration = Duration::from_mins(10);
 
 /// A running server and its simulated nodes.
 pub struct Cluster {
     agent: Agent,
     config: AgentConfig,
-    stop: CancellationToken,
+    fleet: Option<Fleet<InProcess<Core>>>,
     _dir: tempfile::TempDir,
 }
 
@@ -39,32 +34,23 @@ impl Cluster {
         };
         config.client = None;
         let agent = Agent::start(config.clone()).await?;
-        let stop = CancellationToken::new();
         let server: Arc<Core> = Arc::clone(agent.server().ok_or_else(|| anyhow::anyhow!("the agent has no server"))?);
-        // Many join at once, because each waits for two durable writes.
-        let mut joining = Joining::new();
-        for n in 0..nodes {
-            let node = SimNode::new(Arc::clone(&server), n, stop.clone());
-            joining.spawn(async move { node.join().await.map(|()| tokio::spawn(node.run())) });
-            if joining.len() >= JOINING_MAX {
-                joined(&mut joining).await?;
-            }
-        }
-        while !joining.is_empty() {
-            joined(&mut joining).await?;
-        }
-        Ok(Self { agent, config, stop, _dir: dir })
+        let options =
+            FleetOptions { count: nodes, start_rate: 0, profile: Profile::default(), behaviour: Behaviour::at_once() };
+        let fleet = Fleet::start(options, InProcess(server));
+        fleet.all_ready(JOIN_WITHIN).await?;
+        Ok(Self { agent, config, fleet: Some(fleet), _dir: dir })
     }
 
     /// Stops nodes and server, and starts the server again on its data, without nodes. Also the time that the stop
     /// took: it writes what the derived stores lag behind.
     pub async fn restart(self) -> anyhow::Result<(Self, Duration)> {
         let stopping = Instant::now();
-        self.stop.cancel();
+        drop(self.fleet);
         self.agent.stop().await;
         let stopped = stopping.elapsed();
         let agent = Agent::start(self.config.clone()).await?;
-        Ok((Self { agent, stop: CancellationToken::new(), ..self }, stopped))
+        Ok((Self { agent, config: self.config, fleet: None, _dir: self._dir }, stopped))
     }
 
     /// `http://host:port` of the server.
@@ -79,15 +65,7 @@ impl Cluster {
 
     /// Stops nodes and server.
     pub async fn stop(self) {
-        self.stop.cancel();
+        drop(self.fleet);
         self.agent.stop().await;
-    }
-}
-
-/// Waits until one more node has joined.
-async fn joined(joining: &mut Joining) -> anyhow::Result<()> {
-    match joining.join_next().await {
-        Some(joined) => joined?.map(drop).map_err(Into::into),
-        None => Ok(()),
     }
 }
