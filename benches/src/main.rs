@@ -52,7 +52,7 @@ enum Load {
     /// The same on three servers with one processor each: the leader's schedulers alone, then those of all.
     Place3(place3::Options),
     /// Simulated nodes of this process against a running server, until they are stopped.
-    Nodes(nodes::Options),
+    Nodes(Box<nodes::Options>),
     /// Two million allocations on 6,100 simulated nodes with a reader of the event stream, or a part of that.
     C2m(c2m::Options),
     /// Many subscribers of the event stream while jobs are written.
@@ -83,7 +83,7 @@ async fn main() -> anyhow::Result<()> {
         Load::Failover(options) => failover::run(options).await,
         Load::Place(options) => place::run(options).await,
         Load::Place3(options) => place3::run(options).await,
-        Load::Nodes(options) => nodes::run(options).await,
+        Load::Nodes(options) => nodes::run(*options).await,
         Load::C2m(options) => c2m::run(options).await,
         Load::Evals(options) => evals::run(options).await,
         Load::Memory(options) => memory::run(&options),

@@ -16,7 +16,9 @@ use crate::place;
 /// Longest time until all nodes have joined.
 const JOIN_WITHIN: Duration = Duration::from_mins(10);
 
+// The flattened options of `place` form a group of the same name.
 #[derive(Args)]
+#[group(skip)]
 pub struct Options {
     #[command(flatten)]
     servers: Program,

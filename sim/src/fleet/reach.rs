@@ -110,6 +110,8 @@ struct Lane {
     list: Mutex<ServerList>,
     /// Servers that are not called before these times.
     resting: Mutex<BTreeMap<Str, Instant>>,
+    /// Held while a server that was lost is dialled.
+    probing: tokio::sync::Mutex<()>,
     tally: Mutex<Option<Arc<Tally>>>,
 }
 
@@ -125,36 +127,58 @@ impl Lane {
             pool: Pool::new(dialer.clone(), limits, Some(refuses())),
             list: Mutex::new(ServerList::new(addresses, Time::default(), Jitter::new(seed))),
             resting: Mutex::default(),
+            probing: tokio::sync::Mutex::default(),
             tally: Mutex::default(),
         }
     }
 
     async fn call(&self, method: &str, body: &[u8]) -> Result<Vec<u8>, RpcError> {
         let server = self.list.lock().first().map_err(|error| RpcError::remote(error.to_string()))?;
-        let rests = self.resting.lock().get(&server).copied();
-        if let Some(until) = rests {
-            tokio::time::sleep_until(until).await;
-        }
+        self.probe(&server).await?;
         let within = if method == "Node.GetClientAllocs" { POLL_WITHIN } else { CALL_WITHIN };
         let error = match tokio::time::timeout(within, self.pool.call(&server, method, body)).await {
-            Ok(Ok(answer)) => {
-                if rests.is_some() {
-                    self.resting.lock().remove(&server);
-                }
-                return Ok(answer.to_vec());
-            }
+            Ok(Ok(answer)) => return Ok(answer.to_vec()),
             Ok(Err(error)) => error,
             // Other nodes' calls over the session go on.
             Err(_) => RpcError::Lost(format!("no answer within {} s", within.as_secs())),
         };
         if let RpcError::Lost(_) = error {
-            self.resting.lock().insert(server.clone(), Instant::now() + REST);
-            self.list.lock().on_failed(&server);
+            self.lost(&server);
         }
-        if let Some(tally) = &*self.tally.lock() {
-            tally.error(format!("{server}: {method}: {error}"));
-        }
+        self.count(&server, method, &error);
         Err(error)
+    }
+
+    /// Dials a server that was lost: one call at a time, and after a rest. The other calls fail meanwhile.
+    async fn probe(&self, server: &Str) -> Result<(), RpcError> {
+        if !self.resting.lock().contains_key(server) {
+            return Ok(());
+        }
+        let _probing = self.probing.lock().await;
+        match self.resting.lock().get(server) {
+            None => return Ok(()),
+            Some(until) if *until > Instant::now() => return Err(RpcError::Lost(format!("{server} was just lost"))),
+            Some(_) => {}
+        }
+        if let Err(error) = self.pool.session(server).await {
+            let error = RpcError::Lost(error.to_string());
+            self.lost(server);
+            self.count(server, "connecting", &error);
+            return Err(error);
+        }
+        self.resting.lock().remove(server);
+        Ok(())
+    }
+
+    fn lost(&self, server: &Str) {
+        self.resting.lock().insert(server.clone(), Instant::now() + REST);
+        self.list.lock().on_failed(server);
+    }
+
+    fn count(&self, server: &Str, what: &str, error: &RpcError) {
+        if let Some(tally) = &*self.tally.lock() {
+            tally.error(format!("{server}: {what}: {error}"));
+        }
     }
 }
 
