@@ -5,7 +5,10 @@ mod cgroup;
 #[cfg(feature = "docker")]
 pub mod docker;
 pub mod exec;
+mod isolated;
+pub mod java;
 pub mod mock;
+mod programs;
 pub mod raw_exec;
 mod rights;
 pub mod session;
@@ -270,6 +273,7 @@ pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
         ("mock_driver".into(), Arc::new(mock::Mock::new(config))),
         ("raw_exec".into(), Arc::new(raw_exec::RawExec::new(config))),
         ("exec".into(), Arc::new(exec::Exec::new(config))),
+        ("java".into(), Arc::new(java::Java::new(config))),
         #[cfg(feature = "docker")]
         ("docker".into(), Arc::new(docker::Docker::new(config))),
     ];

@@ -52,6 +52,8 @@ impl Setup {
                 "gc_disk_usage_threshold": 100,
                 "gc_inode_usage_threshold": 100,
                 "host_volume": {"scratch": {"path": "/tmp"}},
+                // The node that was recorded has no other drivers than those of its cases.
+                "options": {"driver.denylist": "java"},
             },
             "plugin": {
                 "raw_exec": {"config": {"enabled": true}},

@@ -1,6 +1,5 @@
 //! `raw_exec`: a program of the host in a process group of its own, without isolation.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use serde_json::{Map, Value};
 use songline_model::Blob;
 
 use super::cgroup;
+use super::programs;
 use super::supervised::Supervisors;
 use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, text, texts};
 use crate::beneath::Dir;
@@ -43,7 +43,7 @@ impl Driver for RawExec {
     }
 
     fn validate(&self, config: &Map<String, Value>) -> Result<(), String> {
-        known_options(config, &["command", "args"])
+        known_options(config, &["command", "args"], &["command"])
     }
 
     fn start(&self, task: TaskConfig) -> Boxed<'_, Result<Arc<dyn Process>, StartFailure>> {
@@ -105,8 +105,11 @@ pub(super) fn logs(task: &TaskConfig) -> Option<LogSpec> {
     })
 }
 
-/// Refuses a `config` block without a command, with an unknown option, or with arguments that are no list.
-pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
+/// Options of drivers that are lists of texts.
+const LISTS: &[&str] = &["args", "jvm_options"];
+
+/// Refuses a `config` block with an unknown option, without a required one, or with arguments that are no list.
+pub(super) fn known_options(config: &Map<String, Value>, known: &[&str], required: &[&str]) -> Result<(), String> {
     if config.is_empty() {
         // An empty block is stored as none, and that is no object.
         return Err(
@@ -118,15 +121,16 @@ pub(super) fn known_options(config: &Map<String, Value>, known: &[&str]) -> Resu
     if let Some(unknown) = config.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!("Invalid label: No argument or block type is named {unknown:?}."));
     }
-    if config.get("command").is_none_or(Value::is_null) {
-        return Err("Missing required attribute: The attribute \"command\" is required, but no definition was found."
-            .to_owned());
+    if let Some(missing) = required.iter().find(|key| config.get(**key).is_none_or(Value::is_null)) {
+        return Err(format!(
+            "Missing required attribute: The attribute {missing:?} is required, but no definition was found."
+        ));
     }
-    if config.get("args").is_some_and(|args| !args.is_array() && !args.is_null()) {
-        return Err(
-            "Incorrect attribute value type: Inappropriate value for attribute \"args\": list of string required."
-                .to_owned(),
-        );
+    let is_odd = |list: &Value| !list.is_array() && !list.is_null();
+    if let Some(odd) = LISTS.iter().find(|key| config.get(**key).is_some_and(is_odd)) {
+        return Err(format!(
+            "Incorrect attribute value type: Inappropriate value for attribute {odd:?}: list of string required."
+        ));
     }
     Ok(())
 }
@@ -142,10 +146,7 @@ fn find(task_dir: &Path, command: &str) -> Option<PathBuf> {
     if command.contains('/') {
         return Path::new(command).is_file().then(|| command.into());
     }
-    let search = std::env::var_os("PATH")?;
-    std::env::split_paths(&search)
-        .map(|dir| dir.join(command))
-        .find(|path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
+    programs::on_path(command)
 }
 
 /// Finds the program's file in a task's directory, or in its `local`. A link that leads out of the directory does not
@@ -174,7 +175,7 @@ mod tests {
     fn a_config_block_is_refused_by_its_first_fault() {
         let refused = |config: Value| {
             let config = config.as_object().expect("a block").clone();
-            known_options(&config, &["command", "args"]).err().unwrap_or_default()
+            known_options(&config, &["command", "args"], &["command"]).err().unwrap_or_default()
         };
         let configs = [
             json!({}),

@@ -45,7 +45,7 @@ fn tar_gz(members: &[Member<'_>]) -> Vec<u8> {
 }
 
 /// Answers every request with `body`, after `before` has run.
-fn serve(body: Vec<u8>, mut before: impl FnMut() + Send + 'static) -> String {
+pub fn serve(body: Vec<u8>, mut before: impl FnMut() + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
@@ -76,7 +76,7 @@ fn read_request(connection: &mut TcpStream) -> bool {
     true
 }
 
-fn wants(source: String, destination: &str, task: Task) -> Task {
+pub fn wants(source: String, destination: &str, task: Task) -> Task {
     let artifact = TaskArtifact {
         getter_source: source.into(),
         getter_mode: "any".into(),

@@ -11,6 +11,7 @@ mod fake;
 mod fs;
 mod identity;
 mod isolation;
+mod java;
 mod lifecycle;
 mod meta;
 mod mock;
