@@ -347,6 +347,11 @@ impl Entry {
         Ok(OsString::from_vec(rustix::fs::readlinkat(&self.fd, "", Vec::new())?.into_bytes()).into())
     }
 
+    /// Path of the entry itself while it is held. A call with it acts on this entry, whatever has taken its name.
+    pub fn held(&self) -> PathBuf {
+        held(&self.fd)
+    }
+
     /// Opens the entry, if it is a regular file.
     pub fn open_file(&self, flags: OFlags) -> io::Result<File> {
         if self.kind() != FileType::RegularFile {

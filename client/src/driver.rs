@@ -9,6 +9,7 @@ mod isolated;
 pub mod java;
 pub mod mock;
 mod programs;
+pub mod qemu;
 pub mod raw_exec;
 mod rights;
 pub mod session;
@@ -274,6 +275,7 @@ pub(crate) fn all(config: &ClientConfig) -> BTreeMap<Str, Arc<dyn Driver>> {
         ("raw_exec".into(), Arc::new(raw_exec::RawExec::new(config))),
         ("exec".into(), Arc::new(exec::Exec::new(config))),
         ("java".into(), Arc::new(java::Java::new(config))),
+        ("qemu".into(), Arc::new(qemu::Qemu::new(config))),
         #[cfg(feature = "docker")]
         ("docker".into(), Arc::new(docker::Docker::new(config))),
     ];

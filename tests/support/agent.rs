@@ -53,7 +53,7 @@ impl Setup {
                 "gc_inode_usage_threshold": 100,
                 "host_volume": {"scratch": {"path": "/tmp"}},
                 // The node that was recorded has no other drivers than those of its cases.
-                "options": {"driver.denylist": "java"},
+                "options": {"driver.denylist": "java,qemu"},
             },
             "plugin": {
                 "raw_exec": {"config": {"enabled": true}},

@@ -16,6 +16,7 @@ mod lifecycle;
 mod meta;
 mod mock;
 mod previous;
+mod qemu;
 mod raw_exec;
 mod reattach;
 mod services;
