@@ -54,11 +54,20 @@ impl Keyring {
     }
 
     fn kek(&self) -> Result<Arc<Kek>, KeyringError> {
+        self.kek_or(Err)
+    }
+
+    /// The key-encryption key. `otherwise` has the error of reading its file, and may make one. The lock is held
+    /// meanwhile: of two threads that make the first key, one would wrap root keys with a key that is overwritten.
+    fn kek_or(
+        &self,
+        otherwise: impl FnOnce(KeyringError) -> Result<Kek, KeyringError>,
+    ) -> Result<Arc<Kek>, KeyringError> {
         let mut known = self.kek.lock();
         if let Some(kek) = &*known {
             return Ok(Arc::clone(kek));
         }
-        let kek = Arc::new(self.file.read()?);
+        let kek = Arc::new(self.file.read().or_else(otherwise)?);
         *known = Some(Arc::clone(&kek));
         Ok(kek)
     }
@@ -66,11 +75,13 @@ impl Keyring {
     /// The key-encryption key for new root keys. A cluster without any root key generates it here; a lost one is not
     /// replaced.
     fn kek_for_new_keys(&self, view: &State) -> Result<Arc<Kek>, KeyringError> {
-        match self.kek() {
-            Err(KeyringError::KekMissing(_)) if view.root_keys().next().is_none() => self.file.make(&*self.world)?,
-            other => return other,
-        }
-        self.kek()
+        self.kek_or(|error| match error {
+            KeyringError::KekMissing(_) if view.root_keys().next().is_none() => {
+                self.file.make(&*self.world)?;
+                self.file.read()
+            }
+            other => Err(other),
+        })
     }
 
     fn material(&self, row: &RootKey) -> Result<Arc<Material>, KeyringError> {

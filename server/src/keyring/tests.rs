@@ -161,6 +161,28 @@ fn first_key_encryption_key_file_is_readable_only_by_its_owner() {
     assert_eq!(again.material(row).unwrap().decrypt(row.meta.key_id, &sealed).unwrap(), b"x");
 }
 
+/// The leader makes the first root key while an import wraps its own: both need the key-encryption key at once.
+#[test]
+fn several_threads_that_need_the_first_key_encryption_key_get_the_same_one() {
+    for _ in 0..50 {
+        let dir = tempfile::tempdir().unwrap();
+        let (keyring, state) = (keyring_in(dir.path().join("keystore")), State::new());
+        let begin = std::sync::Barrier::new(4);
+        let keys: Vec<_> = std::thread::scope(|scope| {
+            let first = || {
+                begin.wait();
+                keyring.first_kek(&state)
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(first)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let stored = keyring_in(dir.path().join("keystore")).first_kek(&state).unwrap();
+        for key in keys {
+            assert_eq!(key.unwrap(), stored);
+        }
+    }
+}
+
 #[test]
 fn missing_or_wrong_key_encryption_key_is_an_error_until_the_right_file_exists() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
