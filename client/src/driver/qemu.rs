@@ -1,5 +1,5 @@
 //! `qemu`: a virtual machine, which is a process of the host. The machine isolates what runs in it; the process is not
-//! isolated from the host. The command line is in [`line`](self::line).
+//! isolated from the host. Its command line is in `qemu/line.rs`.
 
 mod line;
 

@@ -223,8 +223,8 @@ mod tests {
                 json!({"image_path": "a.img", "graceful_shutdown": true, "guest_agent": true, "args": ["-snapshot"]}),
                 |_| {},
             ),
-            line(json!({"image_path": "a.img", "port_map": [{"ssh": 22, "http": 80}]}), |_| {}),
-            line(json!({"image_path": "a.img", "port_map": {"ssh": 22, "http": "80"}}), |machine| {
+            line(json!({"image_path": "a.img", "port_map": [{"http": 80, "ssh": 22}]}), |_| {}),
+            line(json!({"image_path": "a.img", "port_map": {"http": "80", "ssh": 22}}), |machine| {
                 machine.own_network = true;
             }),
             line(json!({"image_path": "a.img"}), |machine| machine.image = "/a,readonly=on".into()),
