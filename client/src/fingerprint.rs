@@ -22,6 +22,8 @@ use crate::driver::Fingerprint;
 use crate::options::{self, FINGERPRINT};
 use crate::{consul, network, procfs, signal, stats};
 
+/// Drivers that a node lists only once their program was there: recorded nodes without it list `docker`, and not these.
+const LISTED_WHEN_DETECTED: &[&str] = &["java", "qemu"];
 /// Version of the reference whose wire and behaviour this node implements: servers gate features on it.
 const NOMAD_VERSION: &str = "1.6.5";
 /// Abilities that this agent has wherever it runs.
@@ -268,6 +270,9 @@ pub(crate) fn apply_driver(node: &mut Node, name: &Str, print: &Fingerprint, now
     };
     let drivers = node.drivers.get_or_insert_default();
     let before = drivers.get(name).cloned();
+    if before.is_none() && !print.detected && LISTED_WHEN_DETECTED.contains(&name.as_str()) {
+        return (false, false);
+    }
     let same = before
         .as_ref()
         .is_some_and(|before| DriverInfo { update_time: before.update_time, ..driver.clone() } == *before);
@@ -495,6 +500,19 @@ mod tests {
         assert_eq!(preferred(&[local, routed], true), Some(routed));
         assert_eq!(preferred(&[local], true), Some(local));
         assert_eq!(preferred(&[local], false), None);
+    }
+
+    #[test]
+    fn driver_without_its_program_is_listed_unless_it_is_java_or_qemu() {
+        let (mut node, absent) = (Node::default(), Fingerprint::undetected("not there"));
+        for name in ["docker", "java", "qemu"] {
+            apply_driver(&mut node, &name.into(), &absent, Time::default());
+        }
+        let listed = |node: &Node| node.drivers.iter().flatten().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        assert_eq!(listed(&node), ["docker"]);
+        apply_driver(&mut node, &"java".into(), &Fingerprint::healthy("java"), Time::default());
+        apply_driver(&mut node, &"java".into(), &absent, Time::default());
+        assert_eq!(listed(&node), ["docker", "java"], "a program that was there and is gone is told");
     }
 
     #[test]
