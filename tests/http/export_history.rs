@@ -177,6 +177,8 @@ fn both_formats_have_the_same_rows_and_resumed_exports_have_each_once() -> Resul
         child.wait()?;
     }
     ensure!(kills > 0, "the export was never killed");
+    // As a kill in the last write of the record leaves it.
+    std::fs::write(killed.join("._progress.json.tmp"), "{")?;
     export(&story, &args, &killed)?;
     ensure!(rows(&killed)? == all, "after {kills} kills the rows differ");
     Ok(())

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::exit::{Failure, Tried};
 
 const NAME: &str = "_progress.json";
+/// Name of the record while it is written.
+const UNFINISHED: &str = "._progress.json.tmp";
 const VERSION: u32 = 1;
 
 /// Arguments that must be the same each time an export goes on.
@@ -83,6 +85,7 @@ impl Store {
             }
         }
         let before = read(dir)?;
+        remove_unfinished(dir).tried(&format!("Error cleaning {shown}"))?;
         let is_new = before.is_none();
         let record = match before {
             None => Record { version: VERSION, asked, last_index: 0, gaps: Vec::new() },
@@ -123,7 +126,7 @@ impl Store {
         self.is_new = false;
         let mut text = serde_json::to_string_pretty(&self.record).tried("Error writing the progress")?;
         text.push('\n');
-        let temporary = self.dir.join(format!(".{NAME}.tmp"));
+        let temporary = self.dir.join(UNFINISHED);
         let write = || -> std::io::Result<()> {
             let mut file = super::parts::create(&temporary)?;
             file.write_all(text.as_bytes())?;
@@ -135,6 +138,14 @@ impl Store {
     }
 }
 
+/// Removes a record whose write was interrupted: the one before it is still valid.
+fn remove_unfinished(dir: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(dir.join(UNFINISHED)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The record in a directory; `None` if the directory is empty.
 fn read(dir: &Path) -> Result<Option<Record>, Failure> {
     let path = dir.join(NAME);
@@ -143,8 +154,7 @@ fn read(dir: &Path) -> Result<Option<Record>, Failure> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let names = std::fs::read_dir(dir).tried(&format!("Error reading {}", dir.display()))?;
             // The first record of an export that was killed.
-            let temporary = format!(".{NAME}.tmp");
-            if names.flatten().any(|entry| entry.file_name() != temporary.as_str()) {
+            if names.flatten().any(|entry| entry.file_name() != UNFINISHED) {
                 return Err(Failure::new(format!(
                     "{} is not empty and has no {NAME}: an export does not mix with other files",
                     dir.display()
