@@ -1,6 +1,6 @@
 //! Amounts of CPU, memory and disk: what every node has, and what allocations use of it.
 
-use crate::{AllocatedResources, Allocation, Str, TaskPhase};
+use crate::{AllocatedResources, Allocation, Node, Resources, Str, TaskPhase};
 
 /// An amount of the resources that every node has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,6 +93,29 @@ impl AllocatedResources {
                     || task.devices.as_ref().is_some_and(|devices| !devices.is_empty())
             })
     }
+}
+
+impl Node {
+    /// Amount that the node has for allocations: its resources minus its reserved ones.
+    pub fn capacity(&self) -> Amount {
+        let whole = match (&self.node_resources, &self.resources) {
+            (Some(has), _) => Amount { cpu: has.cpu.cpu_shares, memory: has.memory.memory_mb, disk: has.disk.disk_mb },
+            (None, Some(old)) => old_form(old),
+            (None, None) => Amount::default(),
+        };
+        let kept = match (&self.reserved_resources, &self.reserved) {
+            (Some(keeps), _) => {
+                Amount { cpu: keeps.cpu.cpu_shares, memory: keeps.memory.memory_mb, disk: keeps.disk.disk_mb }
+            }
+            (None, Some(old)) => old_form(old),
+            (None, None) => Amount::default(),
+        };
+        whole.minus(kept)
+    }
+}
+
+fn old_form(resources: &Resources) -> Amount {
+    Amount { cpu: resources.cpu, memory: resources.memory_mb, disk: resources.disk_mb }
 }
 
 impl Allocation {

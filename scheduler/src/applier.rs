@@ -18,7 +18,7 @@ use songline_projections::{State, Table};
 pub use queue::Queue;
 pub use rejections::{RejectionLimits, Rejections};
 
-use crate::fit::{allocs_fit, capacity};
+use crate::fit::allocs_fit;
 
 /// The part of a plan that can be applied on `view`, and the nodes that refused their part, each with its reason. A
 /// plan with `all_at_once` is dropped whole when one node refuses, and any plan whose part exceeds a quota.
@@ -229,7 +229,7 @@ fn resources_fit(view: &State, plan: &Plan, node: &Node, wanted: &[Arc<Allocatio
         let left = left.filter(|alloc| alloc.node_id == Some(node.id) && !alloc.terminal()).map(|alloc| alloc.amount());
         let taken = wanted.iter().filter(|alloc| !alloc.client_terminal()).map(|alloc| alloc.amount());
         let used = taken.fold(left.fold(usage.live, Amount::minus), Amount::plus);
-        return used.exceeds(capacity(node)).map_or(Ok(()), |dimension| Err(dimension.to_owned()));
+        return used.exceeds(node.capacity()).map_or(Ok(()), |dimension| Err(dimension.to_owned()));
     }
     let staying = view.allocs_of_node(node.id).filter(|alloc| !alloc.terminal() && !leaving.contains(&alloc.id));
     let then: Vec<&Allocation> = staying.map(|alloc| &**alloc).chain(wanted.iter().map(|alloc| &**alloc)).collect();

@@ -5,31 +5,10 @@ pub mod cores;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use songline_model::{AllocatedResources, Allocation, Amount, Node, Resources};
+use songline_model::{AllocatedResources, Allocation, Amount, Node};
 
 use crate::devices::{self, Held};
 use crate::network::Ports;
-
-/// Amount that a node has for allocations: its resources minus its reserved ones.
-pub fn capacity(node: &Node) -> Amount {
-    let whole = match (&node.node_resources, &node.resources) {
-        (Some(has), _) => Amount { cpu: has.cpu.cpu_shares, memory: has.memory.memory_mb, disk: has.disk.disk_mb },
-        (None, Some(old)) => old_form(old),
-        (None, None) => Amount::default(),
-    };
-    let kept = match (&node.reserved_resources, &node.reserved) {
-        (Some(keeps), _) => {
-            Amount { cpu: keeps.cpu.cpu_shares, memory: keeps.memory.memory_mb, disk: keeps.disk.disk_mb }
-        }
-        (None, Some(old)) => old_form(old),
-        (None, None) => Amount::default(),
-    };
-    whole.minus(kept)
-}
-
-fn old_form(resources: &Resources) -> Amount {
-    Amount { cpu: resources.cpu, memory: resources.memory_mb, disk: resources.disk_mb }
-}
 
 /// The total amount, if these allocations fit on the node together. `Err` names the exhausted dimension or the port
 /// collision. Allocations with a terminal client status do not count.
@@ -58,7 +37,7 @@ pub fn allocs_fit<'a>(node: &Node, allocs: impl IntoIterator<Item = &'a Allocati
     if shared_core {
         return Err(cores::DIMENSION.to_owned());
     }
-    let capacity = capacity(node);
+    let capacity = node.capacity();
     if used.cpu <= capacity.cpu && !used_cores.is_empty() && !used_cores.is_subset(&cores::reservable(node)) {
         return Err(cores::DIMENSION.to_owned());
     }

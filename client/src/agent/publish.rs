@@ -38,11 +38,12 @@ impl<S: Servers> Inner<S> {
         if !settings.node && !settings.allocs {
             return;
         }
+        let mhz_per_core = mhz_per_core();
         let mut before = self.read_usage(settings).await;
         loop {
             tokio::time::sleep(settings.interval.to_std()).await;
             let after = self.read_usage(settings).await;
-            *self.gauges.lock() = Arc::new(self.gauges_between(settings, &before, &after));
+            *self.gauges.lock() = Arc::new(self.gauges_between(settings, mhz_per_core, &before, &after));
             before = after;
         }
     }
@@ -63,8 +64,14 @@ impl<S: Servers> Inner<S> {
         Reading { at: self.now(), cpu: CpuTimes::read(), tasks }
     }
 
-    fn gauges_between(&self, settings: PublishSettings, before: &Reading, after: &Reading) -> Vec<Gauge> {
-        let (node, mhz_per_core) = (self.node(), mhz_per_core());
+    fn gauges_between(
+        &self,
+        settings: PublishSettings,
+        mhz_per_core: f64,
+        before: &Reading,
+        after: &Reading,
+    ) -> Vec<Gauge> {
+        let node = self.node();
         let labels = labels_of_node(&node);
         let allocs: BTreeMap<AllocId, Arc<Allocation>> =
             self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc)).collect();
@@ -109,7 +116,7 @@ fn labels_of_task(alloc: &Allocation, task: &Str) -> Labels {
 fn of_allocated<'a>(node: &Node, allocs: impl Iterator<Item = &'a Arc<Allocation>>, labels: &Labels) -> Vec<Gauge> {
     let active = allocs.filter(|alloc| !alloc.terminal());
     let used = active.fold(Amount::default(), |sum, alloc| sum.plus(alloc.amount()));
-    let free = capacity(node).minus(used);
+    let free = node.capacity().minus(used);
     [
         ("nomad.client.allocated.cpu", "CPU shares that allocations have, in MHz.", used.cpu),
         ("nomad.client.allocated.memory", "Memory that allocations have, in MiB.", used.memory),
@@ -120,21 +127,6 @@ fn of_allocated<'a>(node: &Node, allocs: impl Iterator<Item = &'a Arc<Allocation
     ]
     .map(|(name, help, value)| Gauge { name, help, labels: Arc::clone(labels), value: value as f64 })
     .into()
-}
-
-/// Resources of the node for allocations, without those that are reserved for the host.
-fn capacity(node: &Node) -> Amount {
-    let all = node.node_resources.as_ref().map_or(Amount::default(), |all| Amount {
-        cpu: all.cpu.cpu_shares,
-        memory: all.memory.memory_mb,
-        disk: all.disk.disk_mb,
-    });
-    let reserved = node.reserved_resources.as_ref().map_or(Amount::default(), |reserved| Amount {
-        cpu: reserved.cpu.cpu_shares,
-        memory: reserved.memory.memory_mb,
-        disk: reserved.disk.disk_mb,
-    });
-    all.minus(reserved)
 }
 
 /// Bounds of the resources of a task.

@@ -54,7 +54,7 @@ impl Usage {
     pub fn of(view: &State, node: &Node, own: &OwnCounts) -> Self {
         let of_groups = own.0.get(&node.id).cloned().unwrap_or_default();
         Self {
-            capacity: fit::capacity(node),
+            capacity: node.capacity(),
             used: view.usage_of_node(node.id).held,
             of_job: of_groups.values().sum(),
             of_groups,

@@ -6,7 +6,6 @@ use songline_model::{
     Affinity, Amount, Job, Node, NodeReservedResources, NodeResources, SchedulerAlgorithm, Spread, SpreadTarget, Str,
     TaskGroup,
 };
-use songline_scheduler::fit::capacity;
 use songline_scheduler::rank::affinity::Affinities;
 use songline_scheduler::rank::first::FirstNodes;
 use songline_scheduler::rank::spread::{DesiredSpread, Spreading};
@@ -52,7 +51,7 @@ fn fit(node: &str, reserved: &str, ask: &str) -> f64 {
     (kept.cpu.cpu_shares, kept.memory.memory_mb) = pair(reserved);
     let node = Node { node_resources: Some(Arc::new(resources)), reserved_resources: Some(kept), ..Node::default() };
     let (cpu, memory) = pair(ask);
-    fit_score(SchedulerAlgorithm::Binpack, capacity(&node), Amount { cpu, memory, disk: 0 })
+    fit_score(SchedulerAlgorithm::Binpack, node.capacity(), Amount { cpu, memory, disk: 0 })
 }
 
 /// Weights: `dc1` 100, `dc2` -100, `kernel` 50, and `class` 50 of the group.
