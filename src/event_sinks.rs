@@ -1,8 +1,10 @@
-//! Receivers of event sinks: webhooks, files and NATS. Which events they get, and when, is the leader's part in the
+//! Receivers of event sinks: webhooks, files, NATS and Kafka. Which events they get, and when, is the leader's part in the
 //! server.
 
 mod file;
+mod kafka;
 mod nats;
+mod socket;
 mod webhook;
 
 use std::path::PathBuf;
@@ -12,6 +14,7 @@ use songline_model::{EventSink, EventSinkType};
 use songline_server::event_sinks::{DeliveryError, Receiver, Receivers};
 
 use file::File;
+use kafka::Kafka;
 use nats::Nats;
 use webhook::Webhook;
 
@@ -37,7 +40,7 @@ impl Receivers for Outlets {
     fn takes(&self, sink: &EventSink) -> Result<(), String> {
         match sink.kind {
             EventSinkType::File if self.dir.is_none() => Err(NO_DIRECTORY.to_owned()),
-            EventSinkType::Webhook | EventSinkType::File | EventSinkType::Nats => Ok(()),
+            EventSinkType::Webhook | EventSinkType::File | EventSinkType::Nats | EventSinkType::Kafka => Ok(()),
         }
     }
 
@@ -49,6 +52,7 @@ impl Receivers for Outlets {
                 Box::new(File::new(dir, &sink.address, run))
             }
             EventSinkType::Nats => Box::new(Nats::new(sink, run)?),
+            EventSinkType::Kafka => Box::new(Kafka::new(sink)?),
         })
     }
 }

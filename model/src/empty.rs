@@ -51,6 +51,7 @@ empty_when_default!(
     Secret,
     DesiredTransition,
     EvalTrigger,
+    PartitionKey,
 );
 empty_when_none!(
     NodeId,

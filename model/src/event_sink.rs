@@ -1,11 +1,16 @@
 //! Event sinks: receivers to which the leader delivers the events of the log, and how far each of them has come.
 //! Delivery is not here: `server` reads the events, and the program talks to receivers.
 
+mod brokers;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EventSinkName, EventSinkStatus, EventSinkType, Secret, Str, Time};
+use crate::empty::is_empty;
+use crate::{EventSinkName, EventSinkStatus, EventSinkType, PartitionKey, Secret, Str, Time};
+
+pub use brokers::{Broker, Brokers, InvalidBrokers};
 
 /// A receiver of events, and the choice of the events that it gets.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -15,10 +20,13 @@ pub struct EventSink {
     pub id: EventSinkName,
     #[serde(rename = "Type")]
     pub kind: EventSinkType,
-    /// URL of a webhook or of a NATS server; name of a file in the server's directory of event sinks.
+    /// URL of a webhook or of a NATS server; brokers of Kafka; name of a file in the server's directory of event sinks.
     pub address: Str,
-    /// Subject of NATS to which events are published; empty for other types.
+    /// Subject of NATS or topic of Kafka to which events are published; empty for other types.
     pub subject: Str,
+    /// Kind of key of the messages to Kafka; none for other types.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub partition_key: PartitionKey,
     /// Namespace whose events are delivered; `*` is all.
     pub namespace: Str,
     /// Keys by topic, as the event stream takes them. A topic without keys has all; no topic is all topics.
@@ -27,7 +35,7 @@ pub struct EventSink {
     pub filter: Str,
     /// Whether events are delivered that the reference does not have.
     pub full: bool,
-    /// Key of the signatures of a webhook; password or token of NATS.
+    /// Key of the signatures of a webhook; password or token of NATS; user and password of Kafka.
     pub secret: Secret,
     /// Additional headers of a webhook's requests.
     pub headers: BTreeMap<Str, Secret>,

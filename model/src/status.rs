@@ -84,7 +84,12 @@ words!(
 );
 words!(
     /// Kind of receiver of an event sink.
-    EventSinkType { #[default] Webhook = "webhook", File = "file", Nats = "nats" }
+    EventSinkType { #[default] Webhook = "webhook", File = "file", Nats = "nats", Kafka = "kafka" }
+);
+words!(
+    /// Kind of key of an event sink's messages to Kafka: those of one key stay in order. Without a kind all messages have
+    /// the same key.
+    PartitionKey { #[default] None = "", Namespace = "namespace", Job = "job", Object = "object" }
 );
 words!(
     /// Status of an event sink: nothing delivered yet, the last delivery succeeded, or it failed and is tried again.

@@ -3,22 +3,18 @@
 
 mod protocol;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use reqwest::Url;
-use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
-use songline_client::tls;
 use songline_model::{EventSink, Secret};
 use songline_server::event_sinks::{Delivering, DeliveryError, Frame, Parcel, Receiver};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 use uuid::Uuid;
 
+use super::socket::{self, Socket};
 use protocol::Message;
 
 /// Port of NATS.
@@ -40,11 +36,8 @@ pub(super) struct Nats {
     connection: Option<Connection>,
 }
 
-trait Wire: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Wire for T {}
-
 struct Connection {
-    wire: Box<dyn Wire>,
+    wire: Box<dyn Socket>,
     read: BytesMut,
     /// Beginning of the reply subjects.
     inbox: String,
@@ -91,9 +84,8 @@ impl Nats {
     }
 
     async fn greet(&self) -> Result<Connection, DeliveryError> {
-        let wire = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let wire = wire.map_err(|why| error(format!("{}:{}: {why}", self.host, self.port)))?;
-        let mut connection = Connection::new(Box::new(wire));
+        let wire = socket::connect(&self.host, self.port).await;
+        let mut connection = Connection::new(wire.map_err(|why| error(format!("{}:{}: {why}", self.host, self.port)))?);
         let Message::Info(info) = connection.next().await? else {
             return Err(error("the server does not greet"));
         };
@@ -101,9 +93,7 @@ impl Nats {
         connection.payload_bytes_max =
             told["max_payload"].as_u64().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
         if self.tls || told["tls_required"] == true {
-            let name = ServerName::try_from(self.host.clone()).map_err(error)?;
-            let secured = TlsConnector::from(Arc::new(tls::client_config())).connect(name, connection.wire).await;
-            connection.wire = Box::new(secured.map_err(error)?);
+            connection.wire = socket::secured(connection.wire, &self.host).await.map_err(error)?;
         }
         connection.write(&format!("CONNECT {}\r\nPING\r\n", self.credentials())).await?;
         loop {
@@ -118,8 +108,7 @@ impl Nats {
         Ok(connection)
     }
 
-    /// What the server is told about this connection. A secret with a colon is a user with a password, any other is a
-    /// token.
+    /// Options of this connection for the server. A secret with a colon is a user with a password, any other is a token.
     fn credentials(&self) -> Value {
         let mut told = json!({
             "verbose": false, "pedantic": false, "headers": true, "no_responders": true, "protocol": 1,
@@ -178,7 +167,7 @@ fn stored(status: Option<&str>, payload: &[u8]) -> Result<(), DeliveryError> {
 }
 
 impl Connection {
-    fn new(wire: Box<dyn Wire>) -> Self {
+    fn new(wire: Box<dyn Socket>) -> Self {
         let inbox = format!("_INBOX.{}", Uuid::new_v4().simple());
         Self { wire, read: BytesMut::new(), inbox, sent: 0, payload_bytes_max: 0 }
     }

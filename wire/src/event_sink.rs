@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use songline_model::{EventSink, EventSinkName, EventSinkProgress, EventSinkStatus, EventSinkType, Secret, Str, Time};
+use songline_model::{
+    EventSink, EventSinkName, EventSinkProgress, EventSinkStatus, EventSinkType, PartitionKey, Secret, Str, Time,
+};
 
 use crate::acl::REDACTED;
 
@@ -18,6 +20,7 @@ pub struct EventSinkRequest {
     pub kind: Str,
     pub address: Str,
     pub subject: Str,
+    pub partition_key: Str,
     pub namespace: Str,
     pub topics: BTreeMap<Str, Vec<Str>>,
     pub filter: Str,
@@ -46,6 +49,7 @@ pub struct EventSinkView {
     kind: EventSinkType,
     address: Str,
     subject: Str,
+    partition_key: PartitionKey,
     namespace: Str,
     topics: BTreeMap<Str, Vec<Str>>,
     filter: Str,
@@ -81,6 +85,7 @@ impl EventSinkView {
             kind: sink.kind,
             address: sink.address,
             subject: sink.subject,
+            partition_key: sink.partition_key,
             namespace: sink.namespace,
             topics: sink.topics,
             filter: sink.filter,

@@ -20,22 +20,24 @@ async fn an_event_sink_is_made_read_reset_and_deleted() {
         DELETE /v1/event-sink/hook
         GET /v1/event-sink/hook
         PUT /v1/event-sink/hook/reset {"Position": 1}
-        DELETE /v1/event-sink/hook"#,
+        DELETE /v1/event-sink/hook
+        PUT /v1/event-sink/log {"Type": "kafka", "Address": "kafka+tls://a.test,b.test:9093", "Subject": "songline.events", "PartitionKey": "job", "Secret": "user:s3cret"}
+        GET /v1/event-sink/log"#,
         expect![[r#"
             PUT /v1/event-sink/hook {"Type": "webhook", "Address": "https://receiver.test/a?b=c", "Topics": {"Jo
                 200 @2 
             GET /v1/event-sink/hook
-                200 @2 {"ID":"hook","Type":"webhook","Address":"https://receiver.test/a?b=c","Subject":"","Namespace":"default","Topics":{"Job":["web"],"Node":[]},"Filter":"Type != NodeDrain","Full":false,"Secret":"redacted","Headers":{"Authorization":"redacted"},"BatchSize":100,"CreateIndex":2,"ModifyIndex":2,"Status":"pending","Position":2,"Lag":0,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}
+                200 @2 {"ID":"hook","Type":"webhook","Address":"https://receiver.test/a?b=c","Subject":"","PartitionKey":"","Namespace":"default","Topics":{"Job":["web"],"Node":[]},"Filter":"Type != NodeDrain","Full":false,"Secret":"redacted","Headers":{"Authorization":"redacted"},"BatchSize":100,"CreateIndex":2,"ModifyIndex":2,"Status":"pending","Position":2,"Lag":0,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}
             PUT /v1/event-sink/all {"ID": "all", "Type": "file", "Address": "audit.jsonl", "Namespace": "*", "Fu
                 200 @3 
             GET /v1/event-sinks?prefix=a
-                200 @3 [{"ID":"all","Type":"file","Address":"audit.jsonl","Subject":"","Namespace":"*","Topics":{},"Filter":"","Full":true,"Secret":"","Headers":{},"BatchSize":7,"CreateIndex":3,"ModifyIndex":3,"Status":"pending","Position":1,"Lag":2,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}]
+                200 @3 [{"ID":"all","Type":"file","Address":"audit.jsonl","Subject":"","PartitionKey":"","Namespace":"*","Topics":{},"Filter":"","Full":true,"Secret":"","Headers":{},"BatchSize":7,"CreateIndex":3,"ModifyIndex":3,"Status":"pending","Position":1,"Lag":2,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}]
             PUT /v1/event-sink/hook/reset {"Position": 1}
                 200 @4 
             POST /v1/event-sink/bus {"Type": "nats", "Address": "nats://bus.test:4222", "Subject": "songline.eve
                 200 @5 
             GET /v1/event-sinks
-                200 @5 [{"ID":"all","Type":"file","Address":"audit.jsonl","Subject":"","Namespace":"*","Topics":{},"Filter":"","Full":true,"Secret":"","Headers":{},"BatchSize":7,"CreateIndex":3,"ModifyIndex":3,"Status":"pending","Position":1,"Lag":4,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null},{"ID":"bus","Type":"nats","Address":"nats://bus.test:4222","Subject":"songline.events","Namespace":"default","Topics":{},"Filter":"","Full":false,"Secret":"","Headers":{},"BatchSize":100,"CreateIndex":5,"ModifyIndex":5,"Status":"pending","Position":5,"Lag":0,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null},{"ID":"hook","Type":"webhook","Address":"https://receiver.test/a?b=c","Subject":"","Namespace":"default","Topics":{"Job":["web"],"Node":[]},"Filter":"Type != NodeDrain","Full":false,"Secret":"redacted","Headers":{"Authorization":"redacted"},"BatchSize":100,"CreateIndex":2,"ModifyIndex":2,"Status":"pending","Position":1,"Lag":4,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}]
+                200 @5 [{"ID":"all","Type":"file","Address":"audit.jsonl","Subject":"","PartitionKey":"","Namespace":"*","Topics":{},"Filter":"","Full":true,"Secret":"","Headers":{},"BatchSize":7,"CreateIndex":3,"ModifyIndex":3,"Status":"pending","Position":1,"Lag":4,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null},{"ID":"bus","Type":"nats","Address":"nats://bus.test:4222","Subject":"songline.events","PartitionKey":"","Namespace":"default","Topics":{},"Filter":"","Full":false,"Secret":"","Headers":{},"BatchSize":100,"CreateIndex":5,"ModifyIndex":5,"Status":"pending","Position":5,"Lag":0,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null},{"ID":"hook","Type":"webhook","Address":"https://receiver.test/a?b=c","Subject":"","PartitionKey":"","Namespace":"default","Topics":{"Job":["web"],"Node":[]},"Filter":"Type != NodeDrain","Full":false,"Secret":"redacted","Headers":{"Authorization":"redacted"},"BatchSize":100,"CreateIndex":2,"ModifyIndex":2,"Status":"pending","Position":1,"Lag":4,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}]
             DELETE /v1/event-sink/hook
                 200 @6 
             GET /v1/event-sink/hook
@@ -44,6 +46,10 @@ async fn an_event_sink_is_made_read_reset_and_deleted() {
                 404 event sink "hook" not found
             DELETE /v1/event-sink/hook
                 404 event sink "hook" not found
+            PUT /v1/event-sink/log {"Type": "kafka", "Address": "kafka+tls://a.test,b.test:9093", "Subject": "so
+                200 @9 
+            GET /v1/event-sink/log
+                200 @9 {"ID":"log","Type":"kafka","Address":"kafka+tls://a.test,b.test:9093","Subject":"songline.events","PartitionKey":"job","Namespace":"default","Topics":{},"Filter":"","Full":false,"Secret":"redacted","Headers":{},"BatchSize":100,"CreateIndex":9,"ModifyIndex":9,"Status":"pending","Position":9,"Lag":0,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}
         "#]],
     )
     .await;
@@ -65,6 +71,9 @@ async fn invalid_event_sinks_are_refused_with_every_reason() {
         PUT /v1/event-sink/a {"Type": "file", "Address": "../x", "Secret": "s", "Headers": {"A": "b"}}
         PUT /v1/event-sink/a {"Type": "file", "Address": ".hidden"}
         PUT /v1/event-sink/a {"Type": "nats", "Address": "nats://x", "Subject": "a.*"}
+        PUT /v1/event-sink/a {"Type": "nats", "Address": "nats://x", "Subject": "a", "PartitionKey": "job"}
+        PUT /v1/event-sink/a {"Type": "kafka", "Address": "kafka://u:p@x", "Subject": "a/b", "PartitionKey": "node", "Secret": "token"}
+        PUT /v1/event-sink/a {"Type": "kafka", "Address": "kafka://x,", "Headers": {"A": "b"}}
         PUT /v1/event-sink/a {"Type": "webhook", "Address": "http://x", "Position": 99}
         PUT /v1/event-sink/a {"Type": "file", "Address": "one"}
         PUT /v1/event-sink/b {"Type": "file", "Address": "one"}
@@ -81,7 +90,7 @@ async fn invalid_event_sinks_are_refused_with_every_reason() {
                 400 invalid event sink "a b": 4 errors occurred:
             	* ID does not match request path
             	* invalid name "a b". Must match regex ^[a-zA-Z0-9-_]{1,128}$
-            	* invalid Type "mail", must be webhook, file or nats
+            	* invalid Type "mail", must be webhook, file, nats or kafka
             	* invalid Address "x": must begin with http:// or https://
             PUT /v1/event-sink/a {"Type": "webhook", "Address": "ftp://x", "Topics": {"Jobs": []}}
                 400 invalid event sink "a": 2 errors occurred:
@@ -91,7 +100,7 @@ async fn invalid_event_sinks_are_refused_with_every_reason() {
                 400 invalid event sink "a": 3 errors occurred:
             	* topic "Namespace" needs Full: Nomad has no such events
             	* invalid Address: it has a user or password, which belong into Headers or Secret
-            	* Subject is for nats, not for webhook
+            	* Subject is for nats and kafka, not for webhook
             PUT /v1/event-sink/a {"Type": "webhook", "Address": "http://x", "Topics": {"Job": ["*", "web"]}, "Ba
                 400 invalid event sink "a": 2 errors occurred:
             	* topic "Job" has an invalid key "*"
@@ -121,6 +130,20 @@ async fn invalid_event_sinks_are_refused_with_every_reason() {
             PUT /v1/event-sink/a {"Type": "nats", "Address": "nats://x", "Subject": "a.*"}
                 400 invalid event sink "a": 1 error occurred:
             	* invalid Subject "a.*": must be words with dots between them
+            PUT /v1/event-sink/a {"Type": "nats", "Address": "nats://x", "Subject": "a", "PartitionKey": "job"}
+                400 invalid event sink "a": 1 error occurred:
+            	* PartitionKey is for kafka, not for nats
+            PUT /v1/event-sink/a {"Type": "kafka", "Address": "kafka://u:p@x", "Subject": "a/b", "PartitionKey":
+                400 invalid event sink "a": 4 errors occurred:
+            	* invalid PartitionKey "node", must be namespace, job, object or empty
+            	* invalid Address: it has a user or password, which belong into Secret
+            	* Secret must be user:password for kafka
+            	* invalid Subject "a/b": must be a topic of letters, digits, -, _ and .
+            PUT /v1/event-sink/a {"Type": "kafka", "Address": "kafka://x,", "Headers": {"A": "b"}}
+                400 invalid event sink "a": 3 errors occurred:
+            	* invalid Address "kafka://x,": "" is not HOST or HOST:PORT
+            	* Headers are for webhooks, not for kafka
+            	* invalid Subject "": must be a topic of letters, digits, -, _ and .
             PUT /v1/event-sink/a {"Type": "webhook", "Address": "http://x", "Position": 99}
                 400 position 99 is ahead of the newest entry, 2
             PUT /v1/event-sink/a {"Type": "file", "Address": "one"}
@@ -155,7 +178,7 @@ async fn an_update_keeps_secrets_for_the_same_address_only() {
             PUT /v1/event-sink/hook {"Type": "webhook", "Address": "http://x", "Secret": "redacted", "Headers": 
                 200 @3 
             GET /v1/event-sink/hook
-                200 @3 {"ID":"hook","Type":"webhook","Address":"http://x","Subject":"","Namespace":"default","Topics":{},"Filter":"","Full":false,"Secret":"redacted","Headers":{"A":"redacted","B":"redacted"},"BatchSize":100,"CreateIndex":2,"ModifyIndex":3,"Status":"pending","Position":2,"Lag":1,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}
+                200 @3 {"ID":"hook","Type":"webhook","Address":"http://x","Subject":"","PartitionKey":"","Namespace":"default","Topics":{},"Filter":"","Full":false,"Secret":"redacted","Headers":{"A":"redacted","B":"redacted"},"BatchSize":100,"CreateIndex":2,"ModifyIndex":3,"Status":"pending","Position":2,"Lag":1,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}
             PUT /v1/event-sink/hook {"Type": "webhook", "Address": "http://y", "Secret": "redacted", "Headers": 
                 400 invalid event sink "hook": 2 errors occurred:
             	* Secret is the placeholder of a secret, which this sink or address does not have
@@ -220,7 +243,7 @@ async fn the_writer_of_an_event_sink_needs_the_rights_of_a_subscriber() {
             all PUT /v1/event-sink/d {"Type": "webhook", "Address": "http://x", "Namespace": "*"}
                 200 
             #7 GET /v1/event-sinks
-                200 [{"ID":"a","Type":"webhook","Address":"http://x","Subject":"","Namespace":"default","Topics":{"Job":[]},"Filter":"","Full":false,"Secret":"","Headers":{},"BatchSize":100,"CreateIndex":9,"ModifyIndex":9,"Status":"pending","Position":9,"Lag":1,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null},{"ID":"d","Type":"webhook","Address":"http://x","Subject":"","Namespace":"*","Topics":{},"Filter":"","Full":false,"Secret":"","Headers":{},"BatchSize":100,"CreateIndex":10,"ModifyIndex":10,"Status":"pending","Position":10,"Lag":0,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}]
+                200 [{"ID":"a","Type":"webhook","Address":"http://x","Subject":"","PartitionKey":"","Namespace":"default","Topics":{"Job":[]},"Filter":"","Full":false,"Secret":"","Headers":{},"BatchSize":100,"CreateIndex":9,"ModifyIndex":9,"Status":"pending","Position":9,"Lag":1,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null},{"ID":"d","Type":"webhook","Address":"http://x","Subject":"","PartitionKey":"","Namespace":"*","Topics":{},"Filter":"","Full":false,"Secret":"","Headers":{},"BatchSize":100,"CreateIndex":10,"ModifyIndex":10,"Status":"pending","Position":10,"Lag":0,"Delivered":0,"Gaps":0,"LastError":"","LastErrorTime":null}]
             #7 PUT /v1/event-sink/a {"Type": "webhook", "Address": "http://x", "Topics": {"Job": []}}
                 403 Permission denied
             #7 PUT /v1/event-sink/a/reset {"Position": 1}

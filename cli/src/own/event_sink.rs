@@ -125,6 +125,7 @@ fn described(sink: &Value) -> String {
         ("Type", field("Type")),
         ("Address", field("Address")),
         ("Subject", field("Subject")),
+        ("Partition Key", field("PartitionKey")),
         ("Namespace", field("Namespace")),
         ("Topics", if topics.is_empty() { "*".to_owned() } else { topics.join(" ") }),
         ("Filter", field("Filter")),

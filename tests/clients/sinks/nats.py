@@ -3,40 +3,15 @@ of the server of NATS and a kill of the agent. Usage: nats.py NATS_SERVER; SONGL
 
 import base64
 import json
-import os
 import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
+
+from agents import WITHIN, Agent, end, free_port, until
 
 NATS_SERVER = sys.argv[1]
-SONGLINE = os.environ["SONGLINE_BIN"]
-WITHIN = 60
 POOLS = 12
-
-
-def until(what, found):
-    """Waits until a condition holds, and returns it."""
-    deadline = time.monotonic() + WITHIN
-    while True:
-        try:
-            value = found()
-            if value:
-                return value
-        except (OSError, urllib.error.URLError):
-            pass
-        if time.monotonic() > deadline:
-            sys.exit(f"waited too long until {what}")
-        time.sleep(0.05)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Nats:
@@ -64,22 +39,9 @@ class Nats:
                 raise OSError("closed")
 
 
-def http(port, method, path, body=None):
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}", method=method, data=None if body is None else json.dumps(body).encode()
-    )
-    with urllib.request.urlopen(request, timeout=WITHIN) as answer:
-        text = answer.read()
-        return json.loads(text) if text else None
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        nats_port, http_port = free_port(), free_port()
-        ports = {"http": http_port, "rpc": free_port(), "serf": free_port()}
-        config = {"bind_addr": "127.0.0.1", "ports": ports, "data_dir": f"{folder}/data", "server": {"enabled": True, "bootstrap_expect": 1}}
-        with open(f"{folder}/agent.json", "w") as file:
-            json.dump(config, file)
+        nats_port = free_port()
         with open(f"{folder}/nats.conf", "w") as file:
             file.write(
                 f'port: {nats_port}\nhost: 127.0.0.1\njetstream {{ store_dir: "{folder}/js" }}\n'
@@ -92,37 +54,27 @@ def main():
             until("nats-server answers", lambda: Nats(nats_port).ask("$JS.API.INFO", {}).get("memory") is not None)
             return started
 
-        def start_agent():
-            started = subprocess.Popen([SONGLINE, "agent", "-config", f"{folder}/agent.json"], stdout=log, stderr=log)
-            until("the agent leads", lambda: http(http_port, "GET", "/v1/status/leader"))
-            return started
-
-        running = []
+        server, agent = None, None
         try:
-            running = [start_nats(), start_agent()]
-            sink = {
+            server, agent = start_nats(), Agent(folder, log)
+            agent.put("/v1/event-sink/bus", {
                 "Type": "nats", "Address": f"nats://127.0.0.1:{nats_port}", "Subject": "songline.events", "Secret": "songline:s3cret",
                 "Topics": {"NodePool": []}, "Position": 1,
-            }
-            until("the sink is written", lambda: http(http_port, "PUT", "/v1/event-sink/bus", sink) is None)
-            pool = lambda n: until("a pool is written", lambda: http(http_port, "PUT", "/v1/node/pools", {"Name": f"pool-{n}"}) is None)
-            pool(0)
-            status = lambda: http(http_port, "GET", "/v1/event-sink/bus")
-            failing = until("no stream takes it", lambda: (row := status())["Status"] == "failing" and row)
-            assert "no stream of JetStream takes the subject" in failing["LastError"], failing
+            })
+            agent.pool(0)
+            agent.failing("no stream takes it", "no stream of JetStream takes the subject")
             made = Nats(nats_port).ask("$JS.API.STREAM.CREATE.EVENTS", {"name": "EVENTS", "subjects": ["songline.>"]})
             assert "error" not in made, made
             for n in range(1, POOLS):
-                pool(n)
+                agent.pool(n)
                 if n == POOLS // 3:
-                    running[0].terminate()
-                    running[0].wait()
-                    running[0] = start_nats()
+                    server.terminate()
+                    server.wait()
+                    server = start_nats()
                 if n == 2 * POOLS // 3:
-                    running[1].kill()
-                    running[1].wait()
-                    running[1] = start_agent()
-            until("all is delivered", lambda: (row := status())["Delivered"] >= POOLS and row["Lag"] == 0)
+                    agent.kill()
+                    agent.start()
+            agent.settled(POOLS)
             nats = Nats(nats_port)
             count = nats.ask("$JS.API.STREAM.INFO.EVENTS", {})["state"]["messages"]
             stored = [nats.ask("$JS.API.STREAM.MSG.GET.EVENTS", {"seq": n + 1})["message"] for n in range(count)]
@@ -136,9 +88,10 @@ def main():
             sys.stderr.write(open(f"{folder}/log", errors="replace").read()[-4000:])
             raise
         finally:
-            for process in running:
-                process.kill()
-                process.wait()
+            if agent:
+                agent.kill()
+            if server:
+                end(server)
 
 
 main()

@@ -3,7 +3,9 @@
 use axum::http::{HeaderName, HeaderValue, Uri};
 use songline_events::hub::Interest;
 use songline_lang::acl::Acl;
-use songline_model::{DEFAULT_NAMESPACE, EventSink, EventSinkName, EventSinkType, Secret, Str};
+use songline_model::{
+    Brokers, DEFAULT_NAMESPACE, EventSink, EventSinkName, EventSinkType, InvalidBrokers, PartitionKey, Secret, Str,
+};
 use songline_wire::acl::REDACTED;
 use songline_wire::event_sink::EventSinkRequest;
 
@@ -17,6 +19,8 @@ const BATCH_SIZE: u64 = 100;
 const BATCH_SIZE_MAX: u64 = 10_000;
 /// Longest name of a sink or of its file, in bytes.
 const NAME_BYTES_MAX: usize = 128;
+/// Longest name of a topic of Kafka, in bytes.
+const TOPIC_BYTES_MAX: usize = 249;
 /// Most additional headers of a webhook.
 const HEADERS_MAX: usize = 32;
 /// Largest text of a sink, in bytes.
@@ -39,14 +43,20 @@ pub(super) fn admitted(
         errors.push(format!("invalid name {:?}. Must match regex ^[a-zA-Z0-9-_]{{1,128}}$", name.as_str()));
     }
     let kind = EventSinkType::from_word(&request.kind).unwrap_or_else(|| {
-        errors.push(format!("invalid Type {:?}, must be webhook, file or nats", request.kind.as_str()));
+        errors.push(format!("invalid Type {:?}, must be webhook, file, nats or kafka", request.kind.as_str()));
         EventSinkType::default()
+    });
+    let partition_key = PartitionKey::from_word(&request.partition_key).unwrap_or_else(|| {
+        let told = request.partition_key.as_str();
+        errors.push(format!("invalid PartitionKey {told:?}, must be namespace, job, object or empty"));
+        PartitionKey::default()
     });
     let mut sink = EventSink {
         id: name.clone(),
         kind,
         address: request.address,
         subject: request.subject,
+        partition_key,
         namespace: if request.namespace.is_empty() { DEFAULT_NAMESPACE.into() } else { request.namespace },
         topics: request.topics,
         filter: request.filter,
@@ -118,6 +128,14 @@ fn unusable_address(sink: &EventSink) -> Option<String> {
     match sink.kind {
         EventSinkType::Webhook => unusable_url(address, &["http", "https"]),
         EventSinkType::Nats => unusable_url(address, &["nats", "tls"]),
+        EventSinkType::Kafka => match Brokers::parse(address) {
+            Ok(_) => None,
+            // The address is shown to everyone who may read sinks.
+            Err(why @ InvalidBrokers::Credentials) => Some(format!("invalid Address: {why}")),
+            Err(why @ (InvalidBrokers::Scheme | InvalidBrokers::Broker(_))) => {
+                Some(format!("invalid Address {address:?}: {why}"))
+            }
+        },
         EventSinkType::File => {
             let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
             let is_file = (1..=NAME_BYTES_MAX).contains(&address.len())
@@ -159,6 +177,12 @@ fn needless(sink: &EventSink) -> Vec<String> {
     if kind == EventSinkType::File && !sink.secret.is_empty() {
         errors.push(format!("Secret has no use for {kind}"));
     }
+    if kind != EventSinkType::Kafka && sink.partition_key != PartitionKey::None {
+        errors.push(format!("PartitionKey is for kafka, not for {kind}"));
+    }
+    if kind == EventSinkType::Kafka && !sink.secret.is_empty() && !sink.secret.reveal().contains(':') {
+        errors.push("Secret must be user:password for kafka".to_owned());
+    }
     let is_subject = |text: &str| {
         !text.is_empty() && text.split('.').all(|part| !part.is_empty()) && !text.contains(['*', '>', ' '])
     };
@@ -167,12 +191,21 @@ fn needless(sink: &EventSink) -> Vec<String> {
         EventSinkType::Nats if !is_subject(subject) || subject.contains(char::is_control) => {
             errors.push(format!("invalid Subject {subject:?}: must be words with dots between them"));
         }
-        EventSinkType::Webhook | EventSinkType::File if !subject.is_empty() => {
-            errors.push(format!("Subject is for nats, not for {kind}"));
+        EventSinkType::Kafka if !is_topic(subject) => {
+            errors.push(format!("invalid Subject {subject:?}: must be a topic of letters, digits, -, _ and ."));
         }
-        EventSinkType::Webhook | EventSinkType::File | EventSinkType::Nats => {}
+        EventSinkType::Webhook | EventSinkType::File if !subject.is_empty() => {
+            errors.push(format!("Subject is for nats and kafka, not for {kind}"));
+        }
+        EventSinkType::Webhook | EventSinkType::File | EventSinkType::Nats | EventSinkType::Kafka => {}
     }
     errors
+}
+
+/// Whether Kafka takes a name for a topic.
+fn is_topic(name: &str) -> bool {
+    let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=TOPIC_BYTES_MAX).contains(&name.len()) && name.bytes().all(valid) && name != "." && name != ".."
 }
 
 fn unusable_headers(sink: &EventSink) -> Vec<String> {
