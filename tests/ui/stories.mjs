@@ -3,8 +3,9 @@
 
 import { access } from './stories/access.mjs';
 import { cluster } from './stories/cluster.mjs';
+import { sinks } from './stories/sinks.mjs';
 import { begin, end } from './stories/whole.mjs';
 import { work } from './stories/work.mjs';
 
-export const open = { ...begin, ...work, ...cluster, ...end };
+export const open = { ...begin, ...work, ...cluster, ...sinks, ...end };
 export const acl = access;

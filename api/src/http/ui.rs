@@ -72,6 +72,8 @@ static ASSETS: &[Asset] = &assets![
     "js/pages/servers/settings.js",
     "js/pages/servers/snapshot.js",
     "js/pages/services.js",
+    "js/pages/sinks.js",
+    "js/pages/sinks/editor.js",
     "js/pages/storage.js",
     "js/pages/storage/new.js",
     "js/pages/variables.js",

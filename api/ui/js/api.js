@@ -138,3 +138,47 @@ export function useGet(path, version = NONE, present = false) {
   }, [path, now, secret, version, present]);
   return got.path === path ? got : { data: null, error: null, loading: true };
 }
+
+/** A server ends a blocking query after this time at the latest, and answers with what there is. */
+const FOLLOW_WAIT = '60s';
+const FOLLOW_AGAIN_MS = 2_000;
+
+/**
+ * Answer of a list at the page's index. The present one is read again whenever it changes, by blocking queries: for rows
+ * whose changes are no events.
+ * @param {string} path  without a query
+ * @returns {Got}
+ */
+export function useFollowed(path) {
+  const [got, set] = useState(/** @type {Got} */ ({ data: null, error: null, loading: true }));
+  const now = useSignal(at);
+  const secret = useSignal(token);
+  useEffect(() => {
+    const abort = new AbortController();
+    const follow = async () => {
+      let index = 0;
+      while (!abort.signal.aborted) {
+        const query = now !== null ? `at_index=${now}` : index === 0 ? '' : `index=${index}&wait=${FOLLOW_WAIT}`;
+        try {
+          const response = await request(`${path}?${query}`, { signal: abort.signal });
+          const data = await response.json();
+          set({ data, error: null, loading: false });
+          if (now !== null) return;
+          const next = Number(response.headers.get('X-Nomad-Index'));
+          // A restored state may have an older index than the one before.
+          index = next < index ? 0 : next;
+        } catch (error) {
+          if (!(error instanceof ApiError)) return;
+          const failed = error;
+          set((/** @type {Got} */ old) => ({ data: failed.status === 0 ? old.data : null, error: failed, loading: false }));
+          if (failed.denied) return;
+          index = 0;
+          await new Promise((done) => { window.setTimeout(done, FOLLOW_AGAIN_MS); });
+        }
+      }
+    };
+    void follow();
+    return () => abort.abort();
+  }, [path, now, secret]);
+  return got;
+}

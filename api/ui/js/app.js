@@ -24,6 +24,7 @@ import { Places } from './pages/places.js';
 import { RunJob } from './pages/run.js';
 import { Servers } from './pages/servers.js';
 import { Services } from './pages/services.js';
+import { Sinks } from './pages/sinks.js';
 import { Storage } from './pages/storage.js';
 import { Variables } from './pages/variables.js';
 
@@ -61,15 +62,15 @@ const PAGES = {
   services: Services, storage: Storage, variables: Variables, places: Places, access: Access, login: Login,
   // Where providers of single sign-on send the browser back, and other paths of Nomad's page.
   settings: Login, topology: Nodes, csi: Storage,
-  servers: Servers, events: Events, audit: Audit, compare: Compare,
+  servers: Servers, sinks: Sinks, events: Events, audit: Audit, compare: Compare,
 };
 
 /** @type {[string, [string, string, string][]][]} */
 const MENU = [
   ['Work', [['', 'Overview', ''], ['jobs', 'Jobs', 'Job'], ['allocations', 'Allocations', 'Allocation'],
     ['deployments', 'Deployments', ''], ['evaluations', 'Evaluations', ''], ['services', 'Services', '']]],
-  ['Cluster', [['clients', 'Nodes', 'Node'], ['servers', 'Servers', ''], ['storage', 'Volumes', ''],
-    ['variables', 'Variables', ''], ['places', 'Namespaces', ''], ['access', 'Access', '']]],
+  ['Cluster', [['clients', 'Nodes', 'Node'], ['servers', 'Servers', ''], ['sinks', 'Event sinks', ''],
+    ['storage', 'Volumes', ''], ['variables', 'Variables', ''], ['places', 'Namespaces', ''], ['access', 'Access', '']]],
   ['Past', [['events', 'Events', ''], ['compare', 'Compare', ''], ['audit', 'Audit', '']]],
 ];
 

@@ -39,6 +39,27 @@ export const access = {
     await sees(page, 'Not permitted');
     await visit(page, agent, '/access');
     await sees(page, 'Not permitted');
+    await visit(page, agent, '/sinks');
+    await sees(page, 'Not permitted');
+  },
+
+  async 'a token that reads the operator\'s things sees event sinks and may not delete one'({ page, agent }) {
+    await agent.ask('POST', '/v1/acl/policy/operate', { Name: 'operate',
+      Rules: 'operator { policy = "read" } namespace "default" { policy = "read" }' });
+    const { SecretID } = await agent.ask('POST', '/v1/acl/token', { Name: 'operator', Type: 'client', Policies: ['operate'] });
+    await agent.ask('PUT', '/v1/event-sink/bus', { Type: 'nats', Address: 'nats://127.0.0.1:1', Subject: 'a' });
+    await page.addInitScript((secret) => localStorage.setItem('songline.token', secret), SecretID);
+    await visit(page, agent, '/sinks');
+    await page.getByRole('link', { name: 'bus' }).click();
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByRole('button', { name: 'Delete the event sink' }).click();
+    await page.getByText('Permission denied').waitFor();
+    await page.getByLabel('Subject').fill('b');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await until('two refusals', async () => (await page.getByText('Permission denied').count()) === 2);
+    const { Subject } = await agent.get('/v1/event-sink/bus');
+    assert.equal(Subject, 'a');
+    await agent.ask('DELETE', '/v1/event-sink/bus');
   },
 
   async 'policies, roles and tokens are written on the page, and a secret is shown once'({ page, agent }) {

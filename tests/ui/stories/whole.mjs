@@ -208,7 +208,7 @@ export const end = {
       `/clients/${node.ID}`, '/evaluations', '/deployments', '/services', '/storage', '/variables',
         '/variables/app%2Fweb/default',
       '/places', '/places/namespaces/team', '/places/quotas/small', '/places/pools/default', '/places/new-quota',
-      '/servers', '/servers/settings', '/servers/snapshot', '/servers/metrics', `/allocations/${alloc.ID}/exec`,
+      '/sinks', '/sinks/new', '/servers', '/servers/settings', '/servers/snapshot', '/servers/metrics', `/allocations/${alloc.ID}/exec`,
       `/allocations/${alloc.ID}/files`, '/jobs/report@default', '/jobs/storefront@default/services',
       '/jobs/storefront@default/deployments', '/services/shop/default', '/access', '/events', '/audit', '/login', '/jobs?at=12', '/compare?from=5&to=15'];
     for (const path of paths) {

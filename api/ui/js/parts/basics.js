@@ -15,7 +15,7 @@ setInterval(() => { clock.value = Date.now(); }, 10_000);
 const TONES = {
   running: 'good', ready: 'good', complete: 'done', successful: 'good', alive: 'good', healthy: 'good',
     eligible: 'good',
-  live: 'good', passing: 'good', pending: 'wait', blocked: 'warn', initializing: 'wait', paused: 'warn',
+  live: 'good', passing: 'good', delivering: 'good', pending: 'wait', blocked: 'warn', initializing: 'wait', paused: 'warn',
     unknown: 'warn',
   disconnected: 'warn', ineligible: 'warn', draining: 'warn', starting: 'wait', queued: 'warn', degraded: 'warn',
   failed: 'bad', lost: 'bad', down: 'bad', dead: 'done', cancelled: 'done', canceled: 'done', stopped: 'done',

@@ -12,7 +12,7 @@ const PLACES = {
   o: ['/', 'overview'], j: ['/jobs', 'jobs'], a: ['/allocations', 'allocations'], n: ['/clients', 'nodes'],
   d: ['/deployments', 'deployments'], v: ['/evaluations', 'evaluations'], r: ['/services', 'services'],
   s: ['/servers', 'servers'], l: ['/storage', 'volumes'], x: ['/variables', 'variables'], p: ['/places', 'namespaces and pools'],
-  k: ['/access', 'access'], e: ['/events', 'events'], c: ['/compare', 'compare'], u: ['/audit', 'audit'],
+  k: ['/access', 'access'], i: ['/sinks', 'event sinks'], e: ['/events', 'events'], c: ['/compare', 'compare'], u: ['/audit', 'audit'],
 };
 const SECOND_KEY_MS = 1200;
 
