@@ -111,7 +111,7 @@ impl TaskGroup {
     fn canonicalize_policies(&mut self, job: &Surroundings) {
         self.update = match (self.update.take(), job.update.clone()) {
             (Some(own), Some(given)) => Some(own.or(given)),
-            (own, given) => own.or(given),
+            (own, given) => own.or(given.filter(|given| !given.is_empty())),
         }
         .map(|update| update.or(UpdateStrategy::defaults()));
         self.reschedule_policy = match (self.reschedule_policy.take(), job.reschedule.clone()) {
@@ -163,6 +163,12 @@ impl TaskGroup {
 }
 
 impl UpdateStrategy {
+    /// Whether every field is zero or absent. Stored jobs without a strategy are shown with such a one, and clients
+    /// send it back.
+    fn is_empty(&self) -> bool {
+        self.clone().into_row() == crate::UpdateStrategy::default()
+    }
+
     pub(crate) fn defaults() -> Self {
         Self {
             stagger: secs(30),
@@ -256,6 +262,24 @@ impl ScalingPolicy {
             enabled: self.enabled.unwrap_or(true),
             create_index: 0,
             modify_index: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::Job;
+
+    #[test]
+    fn a_stored_job_without_a_strategy_can_be_sent_back() {
+        for kind in ["batch", "system", "sysbatch"] {
+            let text = format!(r#"{{"ID": "a", "Type": {kind:?}, "TaskGroups": [{{"Name": "g"}}]}}"#);
+            let mut job: Job = serde_json::from_str(&text).expect("a job");
+            job.canonicalize();
+            let stored = serde_json::to_string(&job.clone().into_row()).expect("a row");
+            let mut again: Job = serde_json::from_str(&stored).expect("a job");
+            again.canonicalize();
+            assert_eq!(again.into_row(), job.into_row(), "{stored}");
         }
     }
 }
