@@ -1,5 +1,5 @@
-//! Moving over from Nomad: archives of it are imported, and every answer afterwards is compared with its own. Not here:
-//! nodes of Nomad, which `tests/cluster` and the tests of the node RPC have.
+//! Moving over from Nomad: archives of it are imported, and every answer afterwards is compared with its own; a cluster
+//! moves while its nodes keep running. Not here: nodes of Nomad, which `tests/cluster` and the tests of the node RPC have.
 
 #[path = "../support/agent.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
@@ -14,3 +14,4 @@ mod importing;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
+mod running;
