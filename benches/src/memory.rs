@@ -9,7 +9,8 @@ use clap::Args;
 use songline::commands::{Actor, ApplyPlan, Command, Envelope, RegisterNode};
 use songline::model::{
     AllocClientStatus, AllocId, AllocMetric, AllocatedCpuResources, AllocatedMemoryResources, AllocatedResources,
-    AllocatedSharedResources, AllocatedTaskResources, Allocation, EvalId, Node, NodeId, Str, Time,
+    AllocatedSharedResources, AllocatedTaskResources, Allocation, EvalId, FlatMap, Node, NodeId, NodeScoreMeta, Str,
+    TaskEvent, TaskRunState, TaskState, Time,
 };
 use songline::projections::State;
 
@@ -106,17 +107,52 @@ pub fn alloc(n: u64, namespace: &str, job: &str) -> Arc<Allocation> {
         node_name: "node".into(),
         eval_id: Some(EvalId::from_bytes(spread(n / 50))),
         task_group: "group".into(),
-        client_status: AllocClientStatus::Pending,
+        client_status: AllocClientStatus::Running,
+        task_states: Some(Arc::new([(Str::new("task"), running())].into())),
         allocated_resources: Some(Arc::new(AllocatedResources {
             tasks: Some([(Str::new("task"), resources)].into()),
             shared: AllocatedSharedResources { disk_mb: 300, ..AllocatedSharedResources::default() },
             ..AllocatedResources::default()
         })),
-        metrics: Some(Arc::new(AllocMetric { nodes_evaluated: 5, nodes_in_pool: 100, ..AllocMetric::default() })),
+        metrics: Some(Arc::new(placement(n))),
         create_time: Time::from_secs(1_700_000_000),
         modify_time: Time::from_secs(1_700_000_000),
         ..Allocation::default()
     })
+}
+
+/// The metric of a placement that compared five nodes.
+fn placement(n: u64) -> AllocMetric {
+    let scored = |at| NodeScoreMeta {
+        node_id: NodeId::from_bytes(spread((n + at) % 5000)),
+        scores: Some([(Str::new("binpack"), 0.5), (Str::new("job-anti-affinity"), -0.1)].into_iter().collect()),
+        norm_score: 0.2,
+    };
+    AllocMetric {
+        nodes_evaluated: 5,
+        nodes_in_pool: 5000,
+        nodes_available: Some([(Str::new("dc1"), 5000)].into()),
+        score_meta_data: Some((0..5).map(scored).collect()),
+        ..AllocMetric::default()
+    }
+}
+
+/// State of a task that its node has started.
+fn running() -> TaskState {
+    let event = |kind: &str, display: &str| TaskEvent {
+        kind: kind.into(),
+        time: Time::from_secs(1_700_000_000),
+        display_message: display.into(),
+        details: Some(FlatMap::new()),
+        ..TaskEvent::default()
+    };
+    let events = vec![event("Received", "Task received by client"), event("Started", "Task started by client")];
+    TaskState {
+        state: TaskRunState::Running,
+        started_at: Some(Time::from_secs(1_700_000_000)),
+        events: Some(events),
+        ..TaskState::default()
+    }
 }
 
 fn print_cost(what: &str, bytes: u64, rows: u64) {

@@ -41,8 +41,8 @@ const AFTER_FAILURE_MAX: Duration = Duration::from_secs(30);
 
 /// Largest number of changed rows in the queue while the store can be written. Rows of former states stay in memory
 /// until they are written, and the writer has a low priority: without a bound a long burst of writes would fill the
-/// memory with them.
-const QUEUED_CHANGES_MAX: usize = 100_000;
+/// memory with them. This many take about 100 MB.
+const QUEUED_CHANGES_MAX: usize = 30_000;
 
 #[derive(Default)]
 struct Queue {

@@ -2,11 +2,9 @@
 
 mod display;
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use crate::{Blob, Dur, Str, TaskRunState, Time};
+use crate::{Blob, Dur, FlatMap, RareText, Str, TaskRunState, Time};
 
 /// State, restarts and events of a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -32,29 +30,29 @@ pub struct TaskEvent {
     pub time: Time,
     pub message: Str,
     pub display_message: Str,
-    pub details: Option<BTreeMap<Str, Str>>,
+    pub details: Option<FlatMap<Str, Str>>,
     pub fails_task: bool,
-    pub restart_reason: Str,
-    pub setup_error: Str,
-    pub driver_error: Str,
+    pub restart_reason: RareText,
+    pub setup_error: RareText,
+    pub driver_error: RareText,
     pub exit_code: i64,
     pub signal: i64,
     /// Time that the task had between its signal and its forced end.
     pub kill_timeout: Dur,
-    pub kill_error: Str,
-    pub kill_reason: Str,
+    pub kill_error: RareText,
+    pub kill_reason: RareText,
     /// Delay before the task restarts. Only events of a restart have one.
     pub start_delay: Dur,
-    pub download_error: Str,
-    pub validation_error: Str,
+    pub download_error: RareText,
+    pub validation_error: RareText,
     /// In bytes.
     pub disk_limit: i64,
-    pub failed_sibling: Str,
-    pub vault_error: Str,
-    pub task_signal_reason: Str,
-    pub task_signal: Str,
-    pub driver_message: Str,
-    pub generic_source: Str,
+    pub failed_sibling: RareText,
+    pub vault_error: RareText,
+    pub task_signal_reason: RareText,
+    pub task_signal: RareText,
+    pub driver_message: RareText,
+    pub generic_source: RareText,
 }
 
 /// Handle of a running task: driver state from which it is recovered.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{Dur, Str, TaskEvent, TaskRunState, TaskState, Time};
+use songline_model::{Dur, FlatMap, Str, TaskEvent, TaskRunState, TaskState, Time};
 
 use super::tracker::ExitResult;
 
@@ -68,7 +68,7 @@ pub const ALLOC_UNHEALTHY: &str = "Alloc Unhealthy";
 
 /// An event of a type without details.
 pub fn new(kind: &'static str, now: Time) -> TaskEvent {
-    TaskEvent { kind: kind.into(), time: now, details: Some(BTreeMap::new()), ..TaskEvent::default() }
+    TaskEvent { kind: kind.into(), time: now, details: Some(FlatMap::new()), ..TaskEvent::default() }
 }
 
 /// An event with a message.
@@ -139,7 +139,7 @@ pub fn driver_failure(now: Time, error: &str) -> TaskEvent {
 pub fn driver_message(now: Time, text: &str, details: BTreeMap<Str, Str>) -> TaskEvent {
     let mut event = new(DRIVER, now);
     event.driver_message = text.into();
-    event.details = Some(details);
+    event.details = Some(details.into_iter().collect());
     event
 }
 

@@ -1,6 +1,6 @@
 //! Messages for people on task events that were reported without one.
 
-use crate::{Dur, Str, TaskEvent};
+use crate::{Dur, RareText, Str, TaskEvent};
 
 /// Restart reason that is left out of the message: the policy allows the restart.
 const WITHIN_POLICY: &str = "Restart within policy";
@@ -29,10 +29,10 @@ impl TaskEvent {
             "Restarting" => self.restarting(),
             "Not Restarting" => or(&self.restart_reason, "Task exceeded restart policy"),
             "Sibling Task Failed" if self.failed_sibling.is_empty() => "Task's sibling failed".into(),
-            "Sibling Task Failed" => format!("Task's sibling {:?} failed", self.failed_sibling).into(),
+            "Sibling Task Failed" => format!("Task's sibling {:?} failed", &*self.failed_sibling).into(),
             "Signaling" => self.signaling(),
             "Restart Signaled" => or(&self.restart_reason, "Task signaled to restart"),
-            "Driver" => self.driver_message.clone(),
+            "Driver" => self.driver_message.to_str(),
             "Leader Task Dead" => "Leader Task in Group dead".into(),
             "Main Tasks Dead" => "Main tasks in the group died".into(),
             "Reconnected" => "Client reconnected".into(),
@@ -42,7 +42,7 @@ impl TaskEvent {
 
     fn killing(&self) -> Str {
         if !self.kill_reason.is_empty() {
-            self.kill_reason.clone()
+            self.kill_reason.to_str()
         } else if self.kill_timeout != Dur::ZERO {
             format!("Sent interrupt. Waiting {} before force killing", self.kill_timeout).into()
         } else {
@@ -63,7 +63,7 @@ impl TaskEvent {
 
     fn restarting(&self) -> Str {
         let wait = format!("Task restarting in {}", self.start_delay);
-        if self.restart_reason.is_empty() || self.restart_reason == WITHIN_POLICY {
+        if self.restart_reason.is_empty() || *self.restart_reason == *WITHIN_POLICY {
             wait.into()
         } else {
             format!("{} - {wait}", self.restart_reason).into()
@@ -71,7 +71,7 @@ impl TaskEvent {
     }
 
     fn signaling(&self) -> Str {
-        match (self.task_signal.as_str(), self.task_signal_reason.as_str()) {
+        match (&*self.task_signal, &*self.task_signal_reason) {
             ("", "") => "Task being sent a signal".into(),
             ("", reason) => reason.into(),
             (signal, "") => format!("Task being sent signal {signal}").into(),
@@ -80,8 +80,8 @@ impl TaskEvent {
     }
 }
 
-fn or(text: &Str, default: &str) -> Str {
-    if text.is_empty() { default.into() } else { text.clone() }
+fn or(text: &RareText, default: &str) -> Str {
+    if text.is_empty() { default.into() } else { text.to_str() }
 }
 
 #[cfg(test)]
