@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use anyhow::Context;
+use futures_util::future::BoxFuture;
 use songline_api::AgentInfo;
-use songline_api::{Api, Limits, Secure};
+use songline_api::{Limits, Secure};
 use songline_client::reverse::NodeCalls;
 use songline_client::{Client, ClientConfig, ServerReads};
 use songline_log::{Disk, RealDisk};
@@ -65,12 +66,16 @@ pub struct Agent {
 
 impl Agent {
     /// Starts everything that the configuration names. The HTTP port answers when this function returns.
-    pub async fn start(config: AgentConfig) -> anyhow::Result<Self> {
-        Self::start_on(config, Arc::new(RealDisk)).await
+    pub fn start(config: AgentConfig) -> BoxFuture<'static, anyhow::Result<Self>> {
+        Self::start_on(config, Arc::new(RealDisk))
     }
 
     /// Like [`Self::start`], with the log of its server in another file system than the machine's.
-    pub async fn start_on(config: AgentConfig, disk: Arc<dyn Disk>) -> anyhow::Result<Self> {
+    pub fn start_on(config: AgentConfig, disk: Arc<dyn Disk>) -> BoxFuture<'static, anyhow::Result<Self>> {
+        Box::pin(Self::start_parts(config, disk))
+    }
+
+    async fn start_parts(config: AgentConfig, disk: Arc<dyn Disk>) -> anyhow::Result<Self> {
         let temporary = match &config.data_dir {
             Some(_) => None,
             None if config.dev => Some(
@@ -121,12 +126,12 @@ impl Agent {
             tokio::spawn(closing.clone().run_until_cancelled_owned(vault.keep_token()));
         }
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
-        let api = songline_api::Api::new(Arc::clone(&server));
-        let listener = tokio::spawn(songline_api::serve_with(listener, api, secure, limits, closing.clone()));
+        let listener =
+            tokio::spawn(songline_api::serve_with(listener, server.http_api(), secure, limits, closing.clone()));
         let (mut client, mut client_only) = (None, None);
         if let Some(settings) = &config.client {
-            let task_api: Arc<OwnApi> = Arc::new(OwnApi(Api::new(Arc::clone(&server))));
-            let reads = Arc::new(OwnReads::new(Api::new(Arc::clone(&server))));
+            let task_api: Arc<OwnApi> = Arc::new(OwnApi(server.task_api()));
+            let reads = Arc::new(OwnReads::new(server.http_api()));
             let told = told(&config, settings, &data_dir, http, &closing);
             let told = ClientConfig { task_api: Some(task_api), server_reads: Some(reads), ..told };
             if alone {
@@ -172,6 +177,7 @@ impl Agent {
             Arc::new(ClientOnly::start(told, config.server_addresses(), dialer.clone(), config.acl.enabled).await?);
         let shown = shown::config(&config, &data_dir);
         let relay = Relay::new(Arc::clone(&client_only), Forwarder::of_node(dialer), &config, shown);
+        let relay = Arc::new(relay);
         reads.set(relay.clone());
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
@@ -215,20 +221,26 @@ impl Agent {
 
     /// Leaves the cluster before a stop: a node is drained if its configuration asks for that, then a server transfers
     /// leadership and ceases to be a member.
-    pub async fn leave(&self) {
-        if let Some(node) = &self.client {
-            node.drain().await;
-        }
-        if let Some(node) = &self.client_only {
-            node.client.drain().await;
-        }
-        if let Some(server) = &self.server {
-            server.leave().await;
-        }
+    pub fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if let Some(node) = &self.client {
+                node.drain().await;
+            }
+            if let Some(node) = &self.client_only {
+                node.client.drain().await;
+            }
+            if let Some(server) = &self.server {
+                server.leave().await;
+            }
+        })
     }
 
     /// Ends streams, tasks of a dev agent, and the log, in this order.
-    pub async fn stop(self) {
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(self.stop_parts())
+    }
+
+    async fn stop_parts(self) {
         if let Some(client) = &self.client {
             // A dev agent's directory is deleted at the end, so no task may be left that runs in it.
             client.shutdown(self.config.dev).await;

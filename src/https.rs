@@ -101,12 +101,11 @@ mod tests {
     use super::*;
 
     /// Answers every request in the same way.
-    #[derive(Clone)]
     struct Greeter;
 
     impl songline_api::Answer for Greeter {
-        async fn answer(&self, _: axum::extract::Request) -> axum::response::Response {
-            axum::response::Response::new("hello".into())
+        fn answer(&self, _: axum::extract::Request) -> songline_api::Answering<'_> {
+            Box::pin(async { axum::response::Response::new("hello".into()) })
         }
     }
 
@@ -135,7 +134,8 @@ mod tests {
         let (closing, secure) =
             (CancellationToken::new(), certificates_of(tls).map(|found| secure(found, Dur::from_secs(5))));
         let limits = songline_api::Limits::default();
-        let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, secure, limits, closing.clone()));
+        let serving =
+            tokio::spawn(songline_api::serve_with(listener, Arc::new(Greeter), secure, limits, closing.clone()));
         let ca = std::fs::read_to_string(file("ca.pem")).expect("is there");
         // The certificate names a server of the region, independent of its address.
         let name = "server.global.nomad";
@@ -182,7 +182,8 @@ mod tests {
         let loaded = certificates_of(&settings()).expect("TLS is on");
         let (closing, secure) = (CancellationToken::new(), secure(loaded.clone(), Dur::from_secs(5)));
         let limits = songline_api::Limits::default();
-        let serving = tokio::spawn(songline_api::serve_with(listener, Greeter, Some(secure), limits, closing.clone()));
+        let (greeter, until) = (Arc::new(Greeter), closing.clone());
+        let serving = tokio::spawn(songline_api::serve_with(listener, greeter, Some(secure), limits, until));
         assert!(is_shown(address, server).await);
         let other =
             TlsConfig { cert_file: Some(file("client.pem")), key_file: Some(file("client.key.pem")), ..settings() };

@@ -2,7 +2,7 @@
 //! requests from outside.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -15,11 +15,11 @@ use songline_model::Secret;
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// The API of this agent. An agent without a server has it only after its node has started.
-pub(crate) struct OwnReads<A>(OnceLock<A>);
+pub(crate) struct OwnReads(OnceLock<Arc<dyn Answer>>);
 
-impl<A: Answer> OwnReads<A> {
+impl OwnReads {
     /// Reads from an API.
-    pub(crate) fn new(api: A) -> Self {
+    pub(crate) fn new(api: Arc<dyn Answer>) -> Self {
         Self(OnceLock::from(api))
     }
 
@@ -29,18 +29,18 @@ impl<A: Answer> OwnReads<A> {
     }
 
     /// Sets the API. Only the first one counts.
-    pub(crate) fn set(&self, api: A) {
+    pub(crate) fn set(&self, api: Arc<dyn Answer>) {
         let _ = self.0.set(api);
     }
 }
 
-impl<A> fmt::Debug for OwnReads<A> {
+impl fmt::Debug for OwnReads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OwnReads")
     }
 }
 
-impl<A: Answer> ServerReads for OwnReads<A> {
+impl ServerReads for OwnReads {
     fn get(&self, path: String, token: Secret) -> Boxed<'_, Result<ReadAnswer, String>> {
         Box::pin(async move {
             let api = self.0.get().ok_or("the agent is starting")?;

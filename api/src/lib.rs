@@ -21,6 +21,8 @@ pub use error::{ApiError, Leaderless};
 pub use http::ask_region::{NoAnswer, OfRegion, ToRegion, ask_region, query_value};
 pub use http::is_kept_apart;
 pub use http::{Api, Counted, Rate, RateOp, Route, Shared, identity_label, openapi_document, routes, routes_text};
-pub use listen::{Answer, Limits, Secure, serve, serve_passed, serve_relayed, serve_task, serve_with};
+pub use listen::{
+    Answer, Answering, ForTask, Limits, Secure, serve, serve_passed, serve_relayed, serve_task, serve_with,
+};
 pub use server::*;
 pub use ui::{UiLabel, UiSettings};

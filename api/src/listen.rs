@@ -67,33 +67,32 @@ impl Default for Limits {
     }
 }
 
+/// A response to come.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+
 /// Handler of the requests of connections.
-pub trait Answer: Clone + Send + Sync + 'static {
+pub trait Answer: Send + Sync + 'static {
     /// Handles one request. Infallible: an error is a response, too.
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+    fn answer(&self, request: Request) -> Answering<'_>;
 }
 
 impl<S: Server> Answer for Api<S> {
-    async fn answer(&self, request: Request) -> Response {
-        Api::answer(self, request).await
+    fn answer(&self, request: Request) -> Answering<'_> {
+        Box::pin(Api::answer(self, request))
     }
 }
 
-/// The API on a task's socket: only for authenticated callers.
-struct ForTask<S: Server>(Api<S>);
-
-impl<S: Server> Clone for ForTask<S> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
+/// The API on a task's socket: a request needs a workload identity or an ACL token.
+pub struct ForTask<S: Server>(pub Api<S>);
 
 impl<S: Server> Answer for ForTask<S> {
-    async fn answer(&self, request: Request) -> Response {
-        match self.0.refuse_stranger(&request) {
-            Some(refused) => refused,
-            None => Api::answer(&self.0, request).await,
-        }
+    fn answer(&self, request: Request) -> Answering<'_> {
+        Box::pin(async move {
+            match self.0.refuse_stranger(&request) {
+                Some(refused) => refused,
+                None => Api::answer(&self.0, request).await,
+            }
+        })
     }
 }
 
@@ -102,13 +101,13 @@ pub type Secure = Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = io::Resul
 
 /// Serves requests on `listener` until `shutdown`, then waits for requests under way, at most `drain_timeout`.
 pub async fn serve<S: Server>(listener: TcpListener, server: Arc<S>, limits: Limits, shutdown: CancellationToken) {
-    serve_with(listener, Api::new(server), None, limits, shutdown).await;
+    serve_with(listener, Arc::new(Api::new(server)), None, limits, shutdown).await;
 }
 
 /// Same as [`serve`] for any handler. With `secure`, every connection is secured first.
-pub async fn serve_with<A: Answer>(
+pub async fn serve_with(
     listener: TcpListener,
-    api: A,
+    api: Arc<dyn Answer>,
     secure: Option<Secure>,
     limits: Limits,
     shutdown: CancellationToken,
@@ -157,35 +156,30 @@ pub async fn serve_with<A: Answer>(
 
 /// Serves requests that the agent of a node relays over one connection, until the connection ends or `shutdown`. Any
 /// caller may have made these requests.
-pub async fn serve_relayed<S: Server, T>(
-    stream: T,
+pub async fn serve_relayed(
+    stream: Conn,
     peer: SocketAddr,
-    api: Api<S>,
+    api: Arc<dyn Answer>,
     limits: &Limits,
     shutdown: CancellationToken,
-) where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) {
     connection(stream, peer, Speaker::Caller, api, limits, shutdown).await;
 }
 
 /// Serves requests that another server forwards over one connection, until the connection ends or `shutdown`. The
 /// other end has proved to be a server.
-pub async fn serve_passed<S: Server, T>(
-    stream: T,
+pub async fn serve_passed(
+    stream: Conn,
     peer: SocketAddr,
-    api: Api<S>,
+    api: Arc<dyn Answer>,
     limits: &Limits,
     shutdown: CancellationToken,
-) where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) {
     connection(stream, peer, Speaker::Server, api, limits, shutdown).await;
 }
 
-/// Serves requests of a task on its own socket, until `shutdown`. A request needs a workload identity or an ACL
-/// token.
-pub async fn serve_task<S: Server>(listener: UnixListener, api: Api<S>, limits: Limits, shutdown: CancellationToken) {
+/// Serves requests of a task on its own socket, until `shutdown`. `api` is a [`ForTask`].
+pub async fn serve_task(listener: UnixListener, api: Arc<dyn Answer>, limits: Limits, shutdown: CancellationToken) {
     let places = Arc::new(Semaphore::new(TASK_CONNECTIONS_MAX));
     loop {
         // Further connections wait in the socket's accept queue.
@@ -208,7 +202,7 @@ pub async fn serve_task<S: Server>(listener: UnixListener, api: Api<S>, limits: 
         let (api, limits, shutdown) = (api.clone(), limits.clone(), shutdown.clone());
         tokio::spawn(async move {
             let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-            connection(stream, nowhere, Speaker::Task, ForTask(api), &limits, shutdown).await;
+            connection(stream, nowhere, Speaker::Task, api, &limits, shutdown).await;
             drop(place);
         });
     }
@@ -225,11 +219,11 @@ enum Speaker {
     Task,
 }
 
-async fn connection<A: Answer, T>(
+async fn connection<T>(
     stream: T,
     peer: SocketAddr,
     speaker: Speaker,
-    api: A,
+    api: Arc<dyn Answer>,
     limits: &Limits,
     shutdown: CancellationToken,
 ) where

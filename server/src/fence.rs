@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use songline_log::Failure;
 use tokio::sync::watch;
 
@@ -43,7 +44,11 @@ impl Fence {
 impl Core {
     /// Returns when this server cannot continue: it is fenced and clients had time to read the reason, or its log has
     /// failed. The caller then has to end the process.
-    pub async fn failed(&self) -> String {
+    pub fn failed(&self) -> BoxFuture<'_, String> {
+        Box::pin(self.failed_for_any_reason())
+    }
+
+    async fn failed_for_any_reason(&self) -> String {
         let mut fenced = self.fence.0.subscribe();
         let failure = tokio::select! {
             biased;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use axum::response::Response;
-use songline_api::{Api, Leader, Limits, PassFailure, ProposeError, Shared, serve_passed, serve_relayed};
+use songline_api::{Answer, Api, Leader, Limits, PassFailure, ProposeError, Shared, serve_passed, serve_relayed};
 use songline_rpc::port::Conn;
 use tokio_util::sync::CancellationToken;
 
@@ -39,10 +39,10 @@ pub(super) async fn accept_of_node(core: Arc<Core>, conn: Conn, from: SocketAddr
     serve_relayed(conn, from, api, &Limits::default(), closing).await;
 }
 
-fn answering(core: Arc<Core>) -> (Api<Core>, CancellationToken) {
+fn answering(core: Arc<Core>) -> (Arc<dyn Answer>, CancellationToken) {
     let shared = core.connections.forward.shared.get_or_init(|| Shared::of(&*core)).clone();
     let closing = core.shutdown_token().clone();
-    (Api::with(core, shared), closing)
+    (Arc::new(Api::with(core, shared)), closing)
 }
 
 impl Core {

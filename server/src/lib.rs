@@ -55,9 +55,10 @@ mod workers;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
+use futures_util::future::BoxFuture;
 use parking_lot::MutexGuard;
 use songline_api::sso::{Fetch, Sso};
-use songline_api::{AgentInfo, Proposal, ProposeError, Written};
+use songline_api::{AgentInfo, Answer, Api, ForTask, Proposal, ProposeError, Written};
 use songline_commands::Envelope;
 use songline_events::hub::{EventHub, HubConfig};
 use songline_events::object_history::ObjectHistory;
@@ -200,7 +201,11 @@ pub enum StartError {
 impl Core {
     /// Opens or creates the server's directory, replays the log and joins consensus. A single server leads when this
     /// function returns; one of several may still wait for the others.
-    pub async fn start(setup: Setup) -> Result<Arc<Self>, StartError> {
+    pub fn start(setup: Setup) -> BoxFuture<'static, Result<Arc<Self>, StartError>> {
+        Box::pin(Self::start_parts(setup))
+    }
+
+    async fn start_parts(setup: Setup) -> Result<Arc<Self>, StartError> {
         let Setup { config, info, dir, agent_config, ports, disk, outgoing, surroundings } = setup;
         let world = Arc::clone(&surroundings.world);
         songline_migrations::check()?;
@@ -268,6 +273,16 @@ impl Core {
         Ok(core)
     }
 
+    /// The HTTP API of this server.
+    pub fn http_api(self: &Arc<Self>) -> Arc<dyn Answer> {
+        Arc::new(Api::new(Arc::clone(self)))
+    }
+
+    /// The HTTP API of this server for sockets of tasks.
+    pub fn task_api(self: &Arc<Self>) -> Arc<dyn Answer> {
+        Arc::new(ForTask(Api::new(Arc::clone(self))))
+    }
+
     /// Ends waiting requests and loops, and closes connections. Nothing is flushed.
     pub fn shutdown_now(&self) {
         self.shutdown.cancel();
@@ -276,10 +291,12 @@ impl Core {
     }
 
     /// Stops accepting work, ends waiting requests and closes the log cleanly.
-    pub async fn stop(&self) {
-        self.shutdown_now();
-        self.log().shutdown().await;
-        self.stores.close();
+    pub fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.shutdown_now();
+            self.log().shutdown().await;
+            self.stores.close();
+        })
     }
 
     /// The log. It is set by `start` before the server is handed out.
@@ -309,8 +326,8 @@ impl Core {
     }
 
     /// Writes a command and returns once the entry is durable and applied here.
-    pub async fn write(&self, proposal: Proposal) -> Result<Written, ProposeError> {
-        self.write_timed(proposal).await.map(|(written, _)| written)
+    pub fn write(&self, proposal: Proposal) -> BoxFuture<'_, Result<Written, ProposeError>> {
+        Box::pin(async { self.write_timed(proposal).await.map(|(written, _)| written) })
     }
 
     /// Histogram of the times for which applying held the state.
@@ -324,25 +341,27 @@ impl Core {
     }
 
     /// Like [`Self::write_timed`]; if `term` is given, only while this server leads in that term.
-    async fn write_in_term(
+    fn write_in_term(
         &self,
         term: Option<u64>,
         proposal: Proposal,
-    ) -> Result<(Written, std::time::Duration), ProposeError> {
-        self.room.check()?;
-        let Proposal { actor, cause, idempotency, command } = proposal;
-        let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
-        envelope.idempotency = idempotency;
-        let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
-        let handed = std::time::Instant::now();
-        let accepted = match term {
-            Some(term) => self.log().propose_in_term(term, bytes.into()).await,
-            None => self.log().propose(bytes.into()).await,
-        };
-        let reply = accepted.map_err(propose_error)?.reply;
-        self.metrics.measure_proposal(handed.elapsed(), reply.took);
-        let outcome = reply.result?;
-        Ok((Written { index: reply.index, outcome }, reply.took))
+    ) -> BoxFuture<'_, Result<(Written, std::time::Duration), ProposeError>> {
+        Box::pin(async move {
+            self.room.check()?;
+            let Proposal { actor, cause, idempotency, command } = proposal;
+            let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
+            envelope.idempotency = idempotency;
+            let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
+            let handed = std::time::Instant::now();
+            let accepted = match term {
+                Some(term) => self.log().propose_in_term(term, bytes.into()).await,
+                None => self.log().propose(bytes.into()).await,
+            };
+            let reply = accepted.map_err(propose_error)?.reply;
+            self.metrics.measure_proposal(handed.elapsed(), reply.took);
+            let outcome = reply.result?;
+            Ok((Written { index: reply.index, outcome }, reply.took))
+        })
     }
 
     /// Waits until this server has applied the entry at `index`. `None` after `within`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use songline_api::{AclSettings, AgentInfo, Api, Limits};
+use songline_api::{AclSettings, AgentInfo, Limits};
 use songline_log::{Disk, RealDisk};
 use songline_rpc::port::{Dialer, Listener, PortLimits, Tls, TlsSettings};
 use tokio::net::TcpListener;
@@ -94,13 +94,8 @@ impl TestServer {
         })
         .await?;
         let closing = CancellationToken::new();
-        let listener = tokio::spawn(songline_api::serve_with(
-            http,
-            Api::new(Arc::clone(&core)),
-            None,
-            Limits::default(),
-            closing.clone(),
-        ));
+        let listener =
+            tokio::spawn(songline_api::serve_with(http, core.http_api(), None, Limits::default(), closing.clone()));
         Ok(Self { core, rpc_port, http: http_addr, listener, closing, _temporary: temporary })
     }
 

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::response::Response;
 use futures_util::stream;
 use serde_json::{Value, json};
-use songline_api::Answer;
+use songline_api::{Answer, Answering};
 use songline_lang::acl::{self, Access, Acl};
 use songline_model::{AllocId, Time};
 use songline_rpc::{Gauges, NodeAgent, RpcError};
@@ -41,8 +41,7 @@ const OF_THE_NODE: [&str; 6] = [
     "/v1/agent/pprof/",
 ];
 
-/// Answers requests. Clones share all state.
-#[derive(Clone)]
+/// Answers requests.
 pub(super) struct Relay {
     shared: Arc<Shared>,
 }
@@ -75,7 +74,13 @@ impl Relay {
 }
 
 impl Answer for Relay {
-    async fn answer(&self, request: Request) -> Response {
+    fn answer(&self, request: Request) -> Answering<'_> {
+        Box::pin(self.respond(request))
+    }
+}
+
+impl Relay {
+    async fn respond(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         if let Some(alloc) = moved(&parts) {
             return match self.data_of(&parts.headers, alloc).await {

@@ -155,7 +155,8 @@ async fn sent(other: Option<Arc<Memory>>, fault: Option<Fault>, request: Request
 }
 
 fn serve(stream: tokio::io::DuplexStream, api: Api<Memory>, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
-    Box::pin(
-        async move { serve_passed(stream, (Ipv4Addr::LOCALHOST, 1).into(), api, &Limits::default(), shutdown).await },
-    )
+    Box::pin(async move {
+        let (conn, from) = (Box::new(stream), (Ipv4Addr::LOCALHOST, 1).into());
+        serve_passed(conn, from, Arc::new(api), &Limits::default(), shutdown).await;
+    })
 }

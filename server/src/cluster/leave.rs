@@ -4,6 +4,7 @@
 use std::io;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use songline_log::NodeId as ServerId;
 
@@ -35,16 +36,18 @@ pub(super) enum LeaveAnswer {
 impl Core {
     /// Leaves the cluster: another server leads, and the others continue without this one. Steps that miss their
     /// timeout are skipped: autopilot of the others removes the server once it does not answer.
-    pub async fn leave(&self) {
-        let others = self.other_servers();
-        if others.is_empty() {
-            return;
-        }
-        self.connections.cluster.leaving.cancel();
-        match tokio::time::timeout(LEAVE_WITHIN, self.leave_now()).await {
-            Ok(()) => tracing::info!("this server has left its cluster"),
-            Err(_) => tracing::warn!("this server could not leave its cluster in time, and ends all the same"),
-        }
+    pub fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let others = self.other_servers();
+            if others.is_empty() {
+                return;
+            }
+            self.connections.cluster.leaving.cancel();
+            match tokio::time::timeout(LEAVE_WITHIN, self.leave_now()).await {
+                Ok(()) => tracing::info!("this server has left its cluster"),
+                Err(_) => tracing::warn!("this server could not leave its cluster in time, and ends all the same"),
+            }
+        })
     }
 
     async fn leave_now(&self) {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_api::{AclSettings, AgentInfo, Api};
+use songline_api::{AclSettings, AgentInfo, Answer};
 use songline_commands::{Actor, Command, Envelope, Idempotency};
 use songline_events::hub::HubConfig;
 use songline_events::{Folder, MemoryFolder};
@@ -89,7 +89,7 @@ pub struct Life {
     /// The server.
     pub core: Arc<Core>,
     /// Its HTTP interface.
-    pub api: Api<Core>,
+    pub api: Arc<dyn Answer>,
     ending: Arc<Ending>,
     disk: SimDisk,
 }
@@ -262,7 +262,7 @@ impl Host {
         self.record.note(&format!("server {} runs; it has {:?}", self.machine, log.applied()));
         self.id.store(core.cluster().id(), Ordering::Relaxed);
         self.damaged.store(false, Ordering::Relaxed);
-        let life = Life { api: Api::new(Arc::clone(&core)), core, ending, disk: disk.clone() };
+        let life = Life { api: core.http_api(), core, ending, disk: disk.clone() };
         *self.life.lock() = Some(life.clone());
         self.network.plug(self.machine, Some(Reachable { log, disk }));
         Ok(life)
