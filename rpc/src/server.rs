@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use songline_model::{
-    AllocId, Allocation, CsiVolume, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, Eligibility, NamespaceName, Node,
-    NodeEvent, NodeId, NodeStatus, Secret, ServiceRegistration, Str,
+    AllocId, Allocation, CsiVolume, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, Eligibility, FlatMap,
+    NamespaceName, Node, NodeEvent, NodeId, NodeStatus, Secret, ServiceRegistration, Str,
 };
 
 use crate::{AllocReport, RpcError};
@@ -155,7 +155,7 @@ pub struct NodeUpdateResponse {
 pub struct ClientAllocs {
     /// Every allocation of the node with its `alloc_modify_index`. The node fetches one that it lacks or has with a
     /// lower index. It stops and destroys one that is missing here.
-    pub allocs: BTreeMap<AllocId, u64>,
+    pub allocs: FlatMap<AllocId, u64>,
     /// Index for the next call; at least 1.
     pub index: u64,
     /// Tokens by which allocations prove to the previous node that they may take over their predecessor's data.

@@ -8,8 +8,8 @@ use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals, UpdateNodeDrain};
 use songline_events::watch::{WatchKey, Watcher};
 use songline_model::{
-    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, NamespaceName, Node, NodeEvent, NodeId,
-    NodeStatus, ServiceRegistration, Str, migrate_token,
+    AllocId, Allocation, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, FlatMap, NamespaceName, Node, NodeEvent,
+    NodeId, NodeStatus, ServiceRegistration, Str, migrate_token,
 };
 use songline_projections::{State, Table};
 use songline_rpc::{
@@ -343,13 +343,14 @@ pub(super) fn refused(error: ProposeError) -> RpcError {
 /// unknown node has no allocations; without any, the index is that of the table.
 fn client_allocs(view: &State, node: NodeId) -> ClientAllocs {
     // One pass: the list is made for every placement on the node, and most of its rows are not in the cache.
-    let (mut allocs, mut migrate_tokens) = (BTreeMap::new(), BTreeMap::new());
-    for alloc in view.allocs_of_node(node) {
-        allocs.insert(alloc.id, alloc.alloc_modify_index);
+    let mut migrate_tokens = BTreeMap::new();
+    let listed = view.allocs_of_node(node).map(|alloc| {
         if let Some(token) = token_of_move(view, alloc) {
             migrate_tokens.insert(alloc.id, token);
         }
-    }
+        (alloc.id, alloc.alloc_modify_index)
+    });
+    let allocs: FlatMap<_, _> = listed.collect();
     let newest = allocs.values().max().copied();
     let index = newest.unwrap_or_else(|| view.table_index(Table::Allocs)).max(1);
     ClientAllocs { allocs, index, migrate_tokens }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use songline_model::{AllocClientStatus, AllocId, Allocation, Dur};
+use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, FlatMap};
 use songline_rpc::RpcError;
 
 /// Delay after a refused call; up to the same time is added at random.
@@ -44,7 +44,7 @@ pub fn wanted(
     invalid: &BTreeSet<AllocId>,
     min_index: u64,
     index: u64,
-    answer: &BTreeMap<AllocId, u64>,
+    answer: &FlatMap<AllocId, u64>,
 ) -> Option<Wanted> {
     if index <= min_index {
         return None;
@@ -63,7 +63,7 @@ pub fn wanted(
 
 impl Wanted {
     /// Whether the fetched allocations lack one, or have it older than in the answer: the asked server may be behind.
-    pub fn lacks_any(&self, pulled: &BTreeMap<AllocId, Arc<Allocation>>, answer: &BTreeMap<AllocId, u64>) -> bool {
+    pub fn lacks_any(&self, pulled: &BTreeMap<AllocId, Arc<Allocation>>, answer: &FlatMap<AllocId, u64>) -> bool {
         let lacks = |id: &AllocId| {
             pulled.get(id).is_none_or(|alloc| answer.get(id).is_some_and(|index| alloc.alloc_modify_index < *index))
         };

@@ -81,7 +81,7 @@ message! {
 message! {
     /// The allocations, with their `AllocModifyIndex`.
     answer NodeClientAllocs {
-        allocs: Option<BTreeMap<AllocId, u64>>,
+        allocs: Option<FlatMap<AllocId, u64>>,
         /// Tokens of allocations that take over data from another node.
         migrate_tokens: Option<BTreeMap<AllocId, Str>>,
     }

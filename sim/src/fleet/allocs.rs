@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use songline_client::core::{Jitter, is_reconnect};
-use songline_model::{AllocDeploymentStatus, AllocId, Allocation, Time};
+use songline_model::{AllocDeploymentStatus, AllocId, Allocation, FlatMap, Time};
 use songline_rpc::AllocReport;
 
 use super::behaviour::{Behaviour, End};
@@ -74,7 +74,7 @@ impl Allocs {
     }
 
     /// The allocations of the servers' list that have to be fetched. Allocations that are not in the list are dropped.
-    pub(super) fn on_listed(&mut self, listed: &BTreeMap<AllocId, u64>) -> Vec<AllocId> {
+    pub(super) fn on_listed(&mut self, listed: &FlatMap<AllocId, u64>) -> Vec<AllocId> {
         let gone: Vec<_> = self.held.keys().filter(|id| !listed.contains_key(id)).copied().collect();
         for id in gone {
             self.enter(id, Phase::Dead);

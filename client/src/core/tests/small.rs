@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use expect_test::expect;
-use songline_model::{AllocId, Allocation, Dur, JobType, RestartPolicy, TaskState, Time};
+use songline_model::{AllocId, Allocation, Dur, FlatMap, JobType, RestartPolicy, TaskState, Time};
 
 use crate::core::{
     Changes, Decision, ExitResult, Heartbeats, Jitter, NextCall, RestartTracker, Stage, StartFailure, changes, event,
@@ -176,7 +176,7 @@ fn task_event_message_and_details_match_its_fields() {
 fn only_a_newer_server_answer_changes_the_allocs_of_a_node() {
     let id = |n: u8| AllocId::from_bytes([n; 16]);
     let here = BTreeMap::from([(id(1), 5), (id(2), 5), (id(3), 5)]);
-    let answer = BTreeMap::from([(id(1), 5), (id(2), 6), (id(4), 1), (id(5), 1)]);
+    let answer = FlatMap::from([(id(1), 5), (id(2), 6), (id(4), 1), (id(5), 1)]);
     let invalid = BTreeSet::from([id(5)]);
     assert_eq!(wanted(&here, &invalid, 9, 9, &answer), None);
     let wanted = wanted(&here, &invalid, 8, 9, &answer).expect("is newer");
