@@ -1,6 +1,7 @@
 //! Simulates clusters: `--seed N` replays one run and prints its digest, `--seeds A..B --jobs J` sweeps and ends with
-//! one line of counts.
+//! one line of counts. A seed `rN` is that of several regions.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +14,47 @@ use songline_sim::simulation::{Counts, Plan, Report, run, shrink};
 /// Largest number of runs that shrink a failing plan.
 const SHRINK_RUNS_MAX: u32 = 60;
 
+/// What is simulated.
+#[derive(Debug, Clone, Copy)]
+enum Seed {
+    /// One cluster.
+    Cluster(u64),
+    /// Several regions.
+    Regions(u64),
+}
+
+impl Seed {
+    fn plan(self, length: Duration) -> Plan {
+        match self {
+            Self::Cluster(seed) => Plan::of_seed(seed, length),
+            Self::Regions(seed) => Plan::of_regions(seed, length),
+        }
+    }
+
+    /// Seeds in one of the forms `N`, `A..B`, `rN` and `rA..B`.
+    fn parse(text: &str) -> Result<Vec<Self>> {
+        let (of, numbers): (fn(u64) -> Self, &str) = match text.strip_prefix('r') {
+            Some(numbers) => (Self::Regions, numbers),
+            None => (Self::Cluster, text),
+        };
+        Ok(match numbers.split_once("..") {
+            Some((from, to)) => (from.parse()?..to.parse()?).map(of).collect(),
+            None => vec![of(numbers.parse()?)],
+        })
+    }
+}
+
+impl Display for Seed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster(seed) => write!(f, "{seed}"),
+            Self::Regions(seed) => write!(f, "r{seed}"),
+        }
+    }
+}
+
 struct Args {
-    seeds: Vec<u64>,
+    seeds: Vec<Seed>,
     length: Duration,
     jobs: usize,
     one: bool,
@@ -31,17 +71,13 @@ fn args() -> Result<Args> {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
             "--seed" => {
-                args.seeds = vec![value()?.parse()?];
+                args.seeds = Seed::parse(&value()?).context("--seed wants a number, or r and a number")?;
                 args.one = true;
             }
             "--seeds" => {
                 for part in value()?.split(',') {
-                    match part.split_once("..") {
-                        Some((from, to)) => args.seeds.extend(from.parse::<u64>()?..to.parse()?),
-                        None => {
-                            args.seeds.push(part.parse().context("--seeds wants A..B or numbers, separated by commas")?)
-                        }
-                    }
+                    let seeds = Seed::parse(part);
+                    args.seeds.extend(seeds.context("--seeds wants A..B, rA..B, N or rN, separated by commas")?);
                 }
             }
             "--minutes" => args.length = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0),
@@ -49,7 +85,7 @@ fn args() -> Result<Args> {
             "--no-shrink" => args.shrinks = false,
             "--story" => args.tells = true,
             _ => bail!(
-                "usage: songline-sim --seed N [--story] | --seeds A..B,N.. [--minutes M] [--jobs J] [--no-shrink]"
+                "usage: songline-sim --seed [r]N [--story] | --seeds A..B,N,rA..B,rN.. [--minutes M] [--jobs J] [--no-shrink]"
             ),
         }
     }
@@ -64,16 +100,16 @@ struct Sum {
     seeds: u64,
     simulated: Duration,
     counts: Counts,
-    failed: Vec<u64>,
+    failed: Vec<String>,
 }
 
 impl Sum {
-    fn add(&mut self, seed: u64, report: &Report) {
+    fn add(&mut self, seed: Seed, report: &Report) {
         self.seeds += 1;
         self.simulated += report.simulated;
         self.counts.add(&report.counts);
         if report.violation.is_some() {
-            self.failed.push(seed);
+            self.failed.push(seed.to_string());
         }
     }
 }
@@ -99,7 +135,8 @@ fn main() -> Result<ExitCode> {
         "{} seeds, {:.0} simulated minutes, {} answered ops ({} acknowledged writes), {} entries, {} crashes, {} failed disks that came back, {} partitions, \
          {} terms with a leader, {} membership changes, {} joins, {} bit flips ({} refused starts), {} histories filled anew, {} nodes, {} allocs placed, \
          {} preempted, {} launches, {} dispatches, {} calls with few rights, {} promotions, \
-         {} failed deployments, {} reconnects, {} moves to another server, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
+         {} failed deployments, {} reconnects, {} moves to another server, {} registrations in several regions, \
+         {} parts of them rolled out, {} objects replicated, {:.1} s to rest at most, {} failed {:?}, {:.1} s",
         sum.seeds,
         sum.simulated.as_secs_f64() / 60.0,
         counts.answered,
@@ -124,6 +161,9 @@ fn main() -> Result<ExitCode> {
         counts.failed_deployments,
         counts.reconnects,
         counts.moves,
+        counts.registered,
+        counts.finished,
+        counts.replicated,
         Duration::from_millis(counts.rest_ms).as_secs_f64(),
         sum.failed.len(),
         sum.failed,
@@ -137,8 +177,8 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn simulate(args: &Args, seed: u64, sum: &Mutex<Sum>) {
-    let plan = Plan::of_seed(seed, args.length);
+fn simulate(args: &Args, seed: Seed, sum: &Mutex<Sum>) {
+    let plan = seed.plan(args.length);
     let report = run(&plan);
     if args.one {
         say(&format!("seed {seed}: trace {} {:?}", report.digest, report.counts));

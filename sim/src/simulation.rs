@@ -8,6 +8,7 @@ mod client;
 mod clock;
 mod disk;
 mod ending;
+mod federation;
 mod http;
 mod jobs;
 mod network;

@@ -65,7 +65,8 @@ pub struct NodeMachine {
     pub processes: Processes,
     left: Mutex<BTreeMap<AllocId, Left>>,
     agent: Mutex<Option<Arc<Agent>>>,
-    servers: Vec<Str>,
+    /// Region and addresses of the servers.
+    servers: (&'static str, Vec<Str>),
     /// Description of the node as it registers.
     description: Node,
     /// Whether tasks do what their configuration for the mock driver says, and nothing at random.
@@ -73,8 +74,15 @@ pub struct NodeMachine {
 }
 
 impl NodeMachine {
-    /// Creates a machine on which nothing runs yet. Its tasks fail at random.
-    pub fn new(number: usize, seed: u64, servers: Vec<Str>, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
+    /// Creates a machine on which nothing runs yet, for the region and the addresses of its servers. Its tasks fail at
+    /// random.
+    pub fn new(
+        number: usize,
+        seed: u64,
+        servers: (&'static str, Vec<Str>),
+        network: &Arc<Network>,
+        record: &Arc<Record>,
+    ) -> Arc<Self> {
         Self::with(number, seed, servers, network, record, plain(number), false)
     }
 
@@ -88,13 +96,13 @@ impl NodeMachine {
         record: &Arc<Record>,
         description: Node,
     ) -> Arc<Self> {
-        Self::with(number, seed, servers, network, record, description, true)
+        Self::with(number, seed, ("global", servers), network, record, description, true)
     }
 
     fn with(
         number: usize,
         seed: u64,
-        servers: Vec<Str>,
+        servers: (&'static str, Vec<Str>),
         network: &Arc<Network>,
         record: &Arc<Record>,
         description: Node,
@@ -226,7 +234,8 @@ impl Agent {
         let tcp = Tcp::new(number_of(machine.number), &life, &machine.network, &machine.record);
         let world = Arc::new(SimWorld::new(machine.clock.clone(), machine.draw()));
         let dialer = Dialer::over(Arc::new(tcp));
-        let servers = Arc::new(NetServers::new(machine.servers.clone(), "global".into(), world, dialer, None));
+        let (region, servers) = machine.servers.clone();
+        let servers = Arc::new(NetServers::new(servers, region.into(), world, dialer, None));
         let agent = Arc::new(Self {
             machine: Arc::clone(machine),
             life,

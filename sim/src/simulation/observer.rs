@@ -1,12 +1,13 @@
 //! Watches what a simulated server applies, for the checkers; and injects the defects that they have to find.
 
+mod regions;
 mod seen;
 mod spoil;
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use songline_commands::{Envelope, Kind};
+use songline_commands::{Actor, Envelope, Kind};
 use songline_events::refill::Refilled;
 use songline_log::{Committed, Payload, Position};
 use songline_projections::{Applied, Change, Outcome, State};
@@ -15,6 +16,10 @@ use songline_server::Observer;
 use super::plan::Sabotage;
 use super::record::{Entry, Record, Violation};
 use super::stream;
+pub use regions::{REGISTRATION, registration, why};
+
+/// Name of the leader's loop that writes the objects of the authoritative region.
+const REPLICATION: &str = "replication";
 
 /// Observer of one life of the server on a machine.
 pub struct Watcher {
@@ -36,15 +41,16 @@ impl Watcher {
         self.machine == 2 && index.is_multiple_of(100) && self.record.is_sabotaged(Sabotage::DroppedEntries)
     }
 
-    fn seen(&self, committed: &Committed, applied: Option<(Kind, &Applied)>) -> Entry {
+    /// The entry for the record, and the number of rows that it replicated from another region.
+    fn seen(&self, committed: &Committed, applied: Option<(Kind, &Applied)>) -> (Entry, usize) {
         let term = committed.position.term;
         let (bytes, kind, applied) = match (&committed.payload, applied) {
             (Payload::Command(bytes), Some((kind, applied))) => (bytes, kind, applied),
             (Payload::Membership(members), _) => {
-                return Entry { term, content: format!("{members:?}"), frame: None, write: None };
+                return (Entry { term, content: format!("{members:?}"), frame: None, write: None }, 0);
             }
             (Payload::Blank | Payload::Command(_), _) => {
-                return Entry { term, content: "blank".to_owned(), frame: None, write: None };
+                return (Entry { term, content: "blank".to_owned(), frame: None, write: None }, 0);
             }
         };
         let envelope = Envelope::decode(bytes).expect("the server has decoded it");
@@ -59,12 +65,10 @@ impl Watcher {
             );
             self.record.found(Violation::Disagreement(why));
         }
-        Entry {
-            term,
-            content,
-            frame: stream::frame_of(applied.index, kind, &applied.changes),
-            write: key.filter(|_| wrote),
-        }
+        let frame = stream::frame_of(applied.index, kind, &applied.changes);
+        let replicates = matches!(&envelope.actor, Actor::Leader(name) if *name == REPLICATION);
+        let entry = Entry { term, content, frame, write: key.filter(|_| wrote) };
+        (entry, if replicates { applied.changes.len() } else { 0 })
     }
 }
 
@@ -109,14 +113,18 @@ impl Observer for Watcher {
             let why = format!("server {} got entry {index} where {awaited:?} had to come", self.machine);
             self.record.found(Violation::Disagreement(why));
         }
-        let entry = self.seen(committed, applied);
+        let (entry, replicated) = self.seen(committed, applied);
         let first = self.record.applied(self.machine, index, entry, u128::from_le_bytes(*state.digest().as_bytes()));
         if self.record.sabotage().is_some() {
             *self.last.lock() = Some(state.clone());
         }
         if let Some((_, applied)) = applied.filter(|_| first) {
-            self.record.count(|counts| counts.placed += placed(&applied.changes));
+            self.record.count(|counts| {
+                counts.placed += placed(&applied.changes);
+                counts.replicated += replicated as u64;
+            });
             seen::judge(&self.record, applied, state);
+            regions::judge(&self.record, &applied.changes);
         }
     }
 

@@ -10,6 +10,8 @@ use rand::{RngExt, SeedableRng};
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
+    /// Place of the region in which it happens, from 0.
+    pub region: usize,
     /// Start, relative to the beginning.
     pub at: Duration,
     /// Duration, for faults that have one.
@@ -79,6 +81,12 @@ pub enum What {
     StopAgent(usize),
     /// A node dies with all its processes.
     KillNode(usize),
+    /// The region and this one cannot reach each other.
+    CutRegions(usize),
+    /// Nothing of the region arrives in this one.
+    MuteRegion(usize),
+    /// The region and all others cannot reach each other.
+    IsolateRegion,
 }
 
 /// An injected defect, which the checkers have to find.
@@ -112,6 +120,28 @@ pub enum Sabotage {
     TokensThatStay,
     /// Jobs are registered without an evaluation.
     ForgottenJobs,
+    /// Deletions are not replicated.
+    SurplusReplicas,
+    /// Replicated policies have another content.
+    OtherReplicas,
+    /// Replication deletes local tokens.
+    LostLocalTokens,
+    /// The last region of a job refuses every second registration, and the others do not give it up.
+    TornRegistrations,
+    /// The last region of a job registers something else.
+    OtherParts,
+    /// Deployments of several regions start without the other regions.
+    HastyRegions,
+    /// Complete deployments of several regions do not wait for the other regions.
+    EarlyRegions,
+    /// Regions do not fail with others.
+    RegionsThatGoOn,
+    /// Complete regions fail when they should finish.
+    RegionsThatGiveUp,
+    /// Complete regions say that another lacks the version.
+    RegionsThatLoseHeart,
+    /// Complete regions do not finish.
+    RegionsThatWait,
 }
 
 /// Everything that a seed decides.
@@ -121,11 +151,13 @@ pub struct Plan {
     pub seed: u64,
     /// Duration of faults and clients.
     pub length: Duration,
-    /// Number of servers.
+    /// Number of regions. One is a cluster with clients; several are a federation.
+    pub regions: usize,
+    /// Number of servers of each region.
     pub servers: usize,
-    /// Number of clients.
+    /// Number of clients; several regions have none.
     pub clients: u64,
-    /// Number of nodes, which run jobs.
+    /// Number of nodes of each region, which run jobs.
     pub nodes: usize,
     /// Faults in the order of their start.
     pub faults: Vec<Fault>,
@@ -133,6 +165,8 @@ pub struct Plan {
     pub sabotage: Option<Sabotage>,
 }
 
+/// Largest number of regions.
+pub const REGIONS_MAX: usize = 3;
 /// Time without faults at the beginning, in which the cluster forms.
 const QUIET_AT_FIRST: Duration = Duration::from_secs(8);
 
@@ -156,9 +190,33 @@ impl Plan {
             // A node's absence is noticed only after some time.
             let most_ms = if what.is_of_nodes() { 90_000 } else { 20_000 };
             let lasts = Duration::from_millis(rng.random_range(200..most_ms));
-            faults.push(Fault { at, lasts, what });
+            faults.push(Fault { region: 0, at, lasts, what });
         }
-        Self { seed, length, servers, clients, nodes, faults, sabotage: None }
+        Self { seed, length, regions: 1, servers, clients, nodes, faults, sabotage: None }
+    }
+
+    /// The plan of a seed with several regions.
+    pub fn of_regions(seed: u64, length: Duration) -> Self {
+        let mut rng = SmallRng::seed_from_u64(seed ^ 0x7265_6769_6f6e_7300);
+        let regions = rng.random_range(2..=REGIONS_MAX);
+        // Nine servers take long.
+        let servers = if rng.random_bool(if regions == REGIONS_MAX { 0.2 } else { 0.6 }) { 3 } else { 1 };
+        let nodes = rng.random_range(1..3);
+        let mut faults = Vec::new();
+        let pause_ms = rng.random_range(6_000..40_000);
+        let mut at = QUIET_AT_FIRST;
+        loop {
+            at += Duration::from_millis(rng.random_range(500..pause_ms));
+            if at >= length {
+                break;
+            }
+            let region = rng.random_range(0..regions);
+            let what = What::any_of_regions(&mut rng, (regions, region), servers, nodes);
+            let most_ms = if what.is_of_nodes() { 60_000 } else { 20_000 };
+            let lasts = Duration::from_millis(rng.random_range(200..most_ms));
+            faults.push(Fault { region, at, lasts, what });
+        }
+        Self { seed, length, regions, servers, clients: 0, nodes, faults, sabotage: None }
     }
 }
 
@@ -185,7 +243,37 @@ impl What {
             | Self::Demote(_)
             | Self::Flip(..)
             | Self::Lose(_)
-            | Self::Exchange(_) => false,
+            | Self::Exchange(_)
+            | Self::CutRegions(_)
+            | Self::MuteRegion(_)
+            | Self::IsolateRegion => false,
+        }
+    }
+
+    /// A fault in a region of several. Faults of disks and of the membership are left to clusters of one region.
+    fn any_of_regions(rng: &mut SmallRng, (regions, region): (usize, usize), servers: usize, nodes: usize) -> Self {
+        let whom = if rng.random_bool(0.6) { Whom::Leader } else { Whom::Server(rng.random_range(0..servers)) };
+        let other = (region + rng.random_range(1..regions)) % regions;
+        let node = rng.random_range(0..nodes);
+        match rng.random_range(0..30) {
+            0..5 => Self::Crash(whom),
+            5..8 => Self::CrashWriting(whom, rng.random_range(1..30)),
+            8 => Self::Blackout,
+            9..12 => Self::Isolate(whom),
+            12 => Self::Deaf(whom),
+            13..16 => Self::Storm {
+                delay_ms: rng.random_range(5..400),
+                lost_of_1000: rng.random_range(0..300),
+                doubled_of_1000: rng.random_range(0..200),
+            },
+            16..19 => Self::Transfer,
+            19 => Self::Clock(whom, rng.random_range(-60_000..60_000)),
+            20..23 => Self::CutRegions(other),
+            23 => Self::MuteRegion(other),
+            24..26 => Self::IsolateRegion,
+            26 => Self::CutNode(node),
+            27 => Self::StopAgent(node),
+            _ => Self::KillNode(node),
         }
     }
 
@@ -227,6 +315,8 @@ impl What {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>10.3} for {:.3} s: {:?}", self.at.as_secs_f64(), self.lasts.as_secs_f64(), self.what)
+        let Self { region, at, lasts, what } = self;
+        write!(f, "{:>10.3} for {:.3} s: {what:?}", at.as_secs_f64(), lasts.as_secs_f64())?;
+        if *region > 0 { write!(f, " in region {region}") } else { Ok(()) }
     }
 }

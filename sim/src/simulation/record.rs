@@ -1,23 +1,23 @@
-//! Record of a simulation: a digest of everything that happened, the last lines of its story, the input of the
-//! checkers, and their findings.
+//! Record of a simulation: its story, the input of the checkers, and their findings.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod story;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::plan::Sabotage;
 use crate::check::linear::{Call, NotLinearizable};
 use crate::check::{
-    AccessError, Digests, Frame, Launch, LaunchError, Launches, Leaders, PlacementError, PreemptionError, StreamError,
-    TooManyAtOnce, UnsettledError, Write, WriteError, linearizable, stream_equals_log, writes_are_in_the_log,
+    AccessError, Digests, Frame, Launch, LaunchError, Launches, Leaders, PlacementError, PreemptionError, RegionsError,
+    ReplicaError, Rollouts, StreamError, TooManyAtOnce, UnsettledError, Write, WriteError, linearizable,
+    stream_equals_log, writes_are_in_the_log,
 };
-
-/// Number of the last lines that are kept for the story.
-const LINES_KEPT: usize = 60;
-/// Number of the last operations of clients that are kept.
-const CALLS_KEPT: usize = 20;
+pub use story::Counts;
+use story::Story;
 
 /// A finding of a checker.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -65,6 +65,12 @@ pub enum Violation {
     /// A deployment replaced too many allocations at once.
     #[error(transparent)]
     Rollout(#[from] TooManyAtOnce),
+    /// A job of several regions is not rolled out as its regions and strategy say.
+    #[error(transparent)]
+    Regions(#[from] RegionsError),
+    /// A region has not the objects of the authoritative region.
+    #[error(transparent)]
+    Replica(#[from] ReplicaError),
     /// No fault is left and the cluster makes no progress.
     #[error("{0}")]
     Stuck(String),
@@ -83,105 +89,21 @@ pub struct Entry {
     pub write: Option<u64>,
 }
 
-/// The one record of a simulation.
+/// The record of one cluster in a simulation. Clusters of several regions share their story and their first finding.
 #[derive(Debug)]
 pub struct Record {
     started: Instant,
     sabotage: Option<Sabotage>,
+    /// Name of the cluster's region with a space, in front of each line; empty in a simulation of one cluster.
+    region: String,
+    story: Arc<Mutex<Story>>,
+    /// Checker of the jobs of several regions, if there are several.
+    rollouts: Option<Arc<Mutex<Rollouts>>>,
     kept: Mutex<Kept>,
-}
-
-/// Counts of what happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Operations of clients that were answered.
-    pub answered: u64,
-    /// Writes among them that took effect.
-    pub acknowledged: u64,
-    /// Machines that died.
-    pub crashes: u64,
-    /// Partitions, in one direction or both.
-    pub partitions: u64,
-    /// Terms with a leader.
-    pub terms: u64,
-    /// Checkpoints that a leader sent to a follower.
-    pub installs: u64,
-    /// Entries of the log.
-    pub entries: u64,
-    /// Changes of the membership.
-    pub memberships: u64,
-    /// Servers that recovered from a disk failure without a restart.
-    pub comebacks: u64,
-    /// Servers that joined after the beginning.
-    pub joins: u64,
-    /// Bits that were flipped on disks.
-    pub flips: u64,
-    /// Servers that refused to start because of flipped bits.
-    pub refusals: u64,
-    /// Event histories that were lost and rebuilt.
-    pub refills: u64,
-    /// Nodes.
-    pub nodes: u64,
-    /// Allocations that were placed.
-    pub placed: u64,
-    /// Allocations that were preempted.
-    pub preempted: u64,
-    /// Children of periodic jobs.
-    pub launched: u64,
-    /// Children of parameterized jobs.
-    pub dispatched: u64,
-    /// Groups whose canaries were promoted.
-    pub promoted: u64,
-    /// Answers to callers with few rights.
-    pub calls: u64,
-    /// Deployments that failed.
-    pub failed_deployments: u64,
-    /// Nodes that reconnected after they had been marked as down or disconnected.
-    pub reconnects: u64,
-    /// Calls that a node repeated at another server because one had not answered.
-    pub moves: u64,
-    /// Time at the end until all jobs ran as they should, in milliseconds.
-    pub rest_ms: u64,
-}
-
-impl Counts {
-    /// Adds the counts of another run; of `rest_ms`, the larger one is kept.
-    pub fn add(&mut self, more: &Self) {
-        self.answered += more.answered;
-        self.acknowledged += more.acknowledged;
-        self.crashes += more.crashes;
-        self.partitions += more.partitions;
-        self.terms += more.terms;
-        self.installs += more.installs;
-        self.entries += more.entries;
-        self.memberships += more.memberships;
-        self.comebacks += more.comebacks;
-        self.joins += more.joins;
-        self.flips += more.flips;
-        self.refusals += more.refusals;
-        self.refills += more.refills;
-        self.nodes += more.nodes;
-        self.placed += more.placed;
-        self.preempted += more.preempted;
-        self.launched += more.launched;
-        self.dispatched += more.dispatched;
-        self.promoted += more.promoted;
-        self.calls += more.calls;
-        self.failed_deployments += more.failed_deployments;
-        self.reconnects += more.reconnects;
-        self.moves += more.moves;
-        self.rest_ms = self.rest_ms.max(more.rest_ms);
-    }
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    trace: blake3::Hasher,
-    /// Lines by their time, for one order of all of them.
-    lines: VecDeque<(Duration, String)>,
-    call_lines: VecDeque<(Duration, String)>,
-    told: Vec<String>,
-    found: Option<(Duration, Violation)>,
     calls: Vec<Call>,
     writes: Vec<Write>,
     streams: BTreeMap<u64, Vec<(u64, Vec<Frame>)>>,
@@ -191,13 +113,42 @@ struct Kept {
     begins: BTreeSet<u64>,
     digests: Digests,
     launches: Launches,
-    counts: Counts,
 }
 
 impl Record {
     /// Creates an empty record that begins now.
     pub fn new(sabotage: Option<Sabotage>) -> Self {
-        Self { started: Instant::now(), sabotage, kept: Mutex::default() }
+        Self {
+            started: Instant::now(),
+            sabotage,
+            region: String::new(),
+            story: Arc::default(),
+            rollouts: None,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Creates an empty record for each region, with one story.
+    pub fn of_regions(sabotage: Option<Sabotage>, regions: &[&str]) -> Vec<Self> {
+        let whole = Self { rollouts: Some(Arc::default()), ..Self::new(sabotage) };
+        let of = |region: &&str| Self {
+            region: format!("{region} "),
+            story: Arc::clone(&whole.story),
+            rollouts: whole.rollouts.clone(),
+            kept: Mutex::default(),
+            ..whole
+        };
+        regions.iter().map(of).collect()
+    }
+
+    /// Name of the cluster's region; empty in a simulation of one cluster.
+    pub fn region(&self) -> &str {
+        self.region.trim_end()
+    }
+
+    /// The checker of the jobs of several regions, if there are several.
+    pub fn rollouts(&self) -> Option<MutexGuard<'_, Rollouts>> {
+        self.rollouts.as_ref().map(|rollouts| rollouts.lock())
     }
 
     /// Whether this defect is injected.
@@ -222,62 +173,58 @@ impl Record {
 
     /// Records an event in the digest and the story.
     pub fn note(&self, line: &str) {
-        let now = self.started.elapsed();
-        let mut kept = self.kept.lock();
-        kept.trace.update(&now.as_nanos().to_le_bytes());
-        kept.trace.update(line.as_bytes());
-        keep(&mut kept.lines, now, line, LINES_KEPT);
+        self.story.lock().note(self.started.elapsed(), format!("{}{line}", self.region));
     }
 
     /// Appends lines for readers to the story.
     pub fn tell(&self, lines: Vec<String>) {
-        self.kept.lock().told.extend(lines);
+        self.story.lock().told.extend(lines);
     }
 
     /// Records an event that is too frequent for the story in the digest only.
     fn trace(&self, what: &[u8]) {
-        let now = self.started.elapsed();
-        let mut kept = self.kept.lock();
-        kept.trace.update(&now.as_nanos().to_le_bytes());
-        kept.trace.update(what);
+        self.story.lock().trace(self.started.elapsed(), &[self.region.as_bytes(), what].concat());
     }
 
     /// Records a finding of a checker. Only the first is kept: later ones may be its consequences.
     pub fn found(&self, violation: Violation) {
         self.note(&format!("FOUND {violation}"));
         let now = self.started.elapsed();
-        self.kept.lock().found.get_or_insert((now, violation));
+        self.story.lock().found.get_or_insert((now, violation));
     }
 
     /// The first finding, and its time.
     pub fn violation(&self) -> Option<(Duration, Violation)> {
-        self.kept.lock().found.clone()
+        self.story.lock().found.clone()
     }
 
     /// Updates the counts.
     pub fn count(&self, what: impl FnOnce(&mut Counts)) {
-        what(&mut self.kept.lock().counts);
+        what(&mut self.story.lock().counts);
     }
 
-    /// The counts so far.
+    /// The counts so far, of all regions except for what the logs of the others have.
     pub fn counts(&self) -> Counts {
+        let mut counts = self.story.lock().counts;
+        counts.add(&self.of_log());
+        counts
+    }
+
+    /// Counts of what the log of this cluster has.
+    pub fn of_log(&self) -> Counts {
         let kept = self.kept.lock();
         let (terms, entries) = (kept.leaders.terms() as u64, kept.entries.len() as u64);
-        Counts { terms, entries, launched: kept.launches.len() as u64, ..kept.counts }
+        Counts { terms, entries, launched: kept.launches.len() as u64, ..Counts::default() }
     }
 
     /// Digest of everything that happened.
     pub fn digest(&self) -> String {
-        self.kept.lock().trace.finalize().to_hex()[..16].to_owned()
+        self.story.lock().digest()
     }
 
     /// The last lines.
     pub fn lines(&self) -> Vec<String> {
-        let kept = self.kept.lock();
-        let mut lines: Vec<&(Duration, String)> = kept.lines.iter().chain(&kept.call_lines).collect();
-        lines.sort_by_key(|(at, _)| *at);
-        let lines = lines.into_iter().map(|(at, line)| format!("{:>10.3} {line}", at.as_secs_f64()));
-        lines.chain(kept.told.iter().cloned()).collect()
+        self.story.lock().lines()
     }
 
     /// Records that a server's store was rebuilt, from an index on.
@@ -340,13 +287,15 @@ impl Record {
     pub fn called(&self, call: Call, write: Option<Write>) {
         let (now, line) = (self.started.elapsed(), call.to_string());
         self.trace(line.as_bytes());
+        let is_acknowledged =
+            matches!(write.as_ref().map(|write| write.outcome), Some(crate::check::Outcome::Acknowledged(_)));
+        {
+            let mut story = self.story.lock();
+            story.note_call(now, line);
+            story.counts.answered += u64::from(call.returned.is_some());
+            story.counts.acknowledged += u64::from(is_acknowledged);
+        }
         let mut kept = self.kept.lock();
-        keep(&mut kept.call_lines, now, &line, CALLS_KEPT);
-        kept.counts.answered += u64::from(call.returned.is_some());
-        kept.counts.acknowledged += u64::from(matches!(
-            write.as_ref().map(|write| write.outcome),
-            Some(crate::check::Outcome::Acknowledged(_))
-        ));
         kept.calls.push(call);
         kept.writes.extend(write);
     }
@@ -380,13 +329,6 @@ impl Record {
             self.found(violation);
         }
     }
-}
-
-fn keep(lines: &mut VecDeque<(Duration, String)>, at: Duration, line: &str, most: usize) {
-    if lines.len() == most {
-        lines.pop_front();
-    }
-    lines.push_back((at, line.to_owned()));
 }
 
 fn judge(kept: &Kept) -> Result<(), Violation> {

@@ -118,7 +118,8 @@ pub fn open_ends(view: &State, now: Time) -> OpenEnds {
     };
     // A deployment that waits for room goes on until its deadline, which is longer than any run.
     let waits = |row: &Deployment| view.job(&row.namespace, &row.job_id).is_some_and(|job| is_blocked(view, job));
-    let active = view.deployments().filter(|row| row.is_active() && !waits(row));
+    // Whether a deployment of several regions may wait is a question about all of them: see `check/regions.rs`.
+    let active = view.deployments().filter(|row| row.is_active() && !row.is_multiregion && !waits(row));
     OpenEnds {
         evals: view.evals().filter(is_open).map(open).collect(),
         deployments: active.map(|row| (row.job_id.to_string(), row.status.to_string())).collect(),

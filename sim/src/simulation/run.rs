@@ -13,6 +13,7 @@ use super::agent::NodeMachine;
 use super::callers::Callers;
 use super::client::Client;
 use super::disk::Troubles;
+use super::federation::Federation;
 use super::jobs::User;
 use super::network::{Network, Weather, number_of};
 use super::operator::Operator;
@@ -22,17 +23,19 @@ use super::server::{Cluster as Shared, Host};
 use super::stream;
 
 /// Time within which the cluster has to be healthy after the last fault.
-const QUIET_AT_LAST: Duration = Duration::from_secs(60);
+pub(super) const QUIET_AT_LAST: Duration = Duration::from_secs(60);
 /// Time within which jobs have to run as they should: an evaluation that was given up is retried after up to six
 /// minutes.
-const REST_WITHIN: Duration = Duration::from_secs(900);
+pub(super) const REST_WITHIN: Duration = Duration::from_secs(900);
 /// The same for a run with an injected defect, which is there on purpose.
-const SABOTAGED_REST_WITHIN: Duration = Duration::from_secs(150);
+pub(super) const SABOTAGED_REST_WITHIN: Duration = Duration::from_secs(150);
 
 /// Interval at which a run looks whether a checker found something.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Number of scheduler workers of a server.
-const SCHEDULERS: usize = 2;
+pub(super) const SCHEDULERS: usize = 2;
+/// Difference between the seed of the network and that of the plan.
+pub(super) const NETWORK_SEED: u64 = 0x6e65_7477_6f72_6b00;
 
 /// Result of a simulation.
 #[derive(Debug, Clone)]
@@ -55,6 +58,9 @@ pub fn run(plan: &Plan) -> Report {
 }
 
 fn simulate(plan: &Plan, begun: impl FnOnce(&Cluster)) -> Report {
+    if plan.regions > 1 {
+        return on_virtual_time(plan.seed, async { Federation::new(plan).run(plan).await });
+    }
     on_virtual_time(plan.seed, async {
         let cluster = Cluster::new(plan);
         begun(&cluster);
@@ -78,29 +84,38 @@ pub fn on_virtual_time<T>(seed: u64, work: impl Future<Output = T>) -> T {
     done
 }
 
-struct Cluster {
-    network: Arc<Network>,
+/// The machines of one region.
+pub(super) struct Cluster {
+    pub(super) network: Arc<Network>,
     /// Machines for servers; the last one has no server at first.
-    hosts: Vec<Arc<Host>>,
-    nodes: Vec<Arc<NodeMachine>>,
+    pub(super) hosts: Vec<Arc<Host>>,
+    pub(super) nodes: Vec<Arc<NodeMachine>>,
     operator: Arc<Operator>,
-    record: Arc<Record>,
+    pub(super) record: Arc<Record>,
 }
 
 impl Cluster {
     fn new(plan: &Plan) -> Self {
         let record = Arc::new(Record::new(plan.sabotage));
-        let network = Network::new(plan.seed ^ 0x6e65_7477_6f72_6b00);
-        let machines = 1..=plan.servers as u64 + 1;
+        let network = Network::new(plan.seed ^ NETWORK_SEED);
+        Self::of(&Shared::alone(plan.servers, SCHEDULERS, true), plan, &network, record)
+    }
+
+    /// The machines of a region with these settings. None of them runs.
+    pub(super) fn of(shared: &Shared, plan: &Plan, network: &Arc<Network>, record: Arc<Record>) -> Self {
+        let machines = shared.first..=shared.first + plan.servers as u64;
         let seed = |machine: u64| plan.seed.wrapping_mul(31).wrapping_add(machine);
-        let shared = Shared { founders: plan.servers, schedulers: SCHEDULERS, acl: true };
-        let host = |machine| Host::new(machine, shared, seed(machine), &network, &record);
+        let host = |machine| Host::new(machine, shared, seed(machine), network, &record);
         let hosts: Vec<_> = machines.map(host).collect();
         let addresses: Vec<Str> = hosts.iter().take(plan.servers).map(|host| host.address().into()).collect();
-        let node = |number| NodeMachine::new(number, seed(7000 + number as u64), addresses.clone(), &network, &record);
-        let nodes = (0..plan.nodes).map(node).collect();
+        let node = |number: u64| {
+            let servers = (shared.region, addresses.clone());
+            NodeMachine::new(number as usize, seed(7000 + number), servers, network, &record)
+        };
+        let first = shared.first - 1;
+        let nodes = (first..first + plan.nodes as u64).map(node).collect();
         let operator = Operator::new(&hosts, &record);
-        Self { network, hosts, nodes, operator, record }
+        Self { network: Arc::clone(network), hosts, nodes, operator, record }
     }
 
     async fn run(self, plan: &Plan) -> Report {
@@ -121,16 +136,27 @@ impl Cluster {
 
     /// Breaks reference cycles between machines, network and operator: otherwise a sweep would keep every simulated
     /// cluster in memory.
-    fn let_go(&self) {
+    pub(super) fn let_go(&self) {
         self.hosts.iter().for_each(|host| host.let_go());
         self.nodes.iter().for_each(|node| node.stop_agent());
     }
 
-    async fn play(&self, plan: &Plan) {
+    /// Starts the servers, and waits until they have founded their cluster.
+    pub(super) async fn begin_servers(&self) {
         for host in &self.hosts {
             tokio::spawn(Arc::clone(host).run());
         }
         self.found().await;
+    }
+
+    /// Starts the agents of the nodes.
+    pub(super) fn begin_nodes(&self) {
+        self.record.count(|counts| counts.nodes += self.nodes.len() as u64);
+        self.nodes.iter().for_each(NodeMachine::start_agent);
+    }
+
+    async fn play(&self, plan: &Plan) {
+        self.begin_servers().await;
         let seed = |number: u64| plan.seed.wrapping_mul(1009).wrapping_add(number);
         let mut clients = Vec::new();
         for number in 1..=plan.clients {
@@ -141,8 +167,7 @@ impl Cluster {
             tokio::spawn(stream::follow(number, seed(500 + number), self.hosts.clone(), Arc::clone(&self.record)));
         }
         tokio::spawn(Callers::new(seed(600), &self.hosts, &self.network, &self.record).run());
-        self.record.count(|counts| counts.nodes += plan.nodes as u64);
-        self.nodes.iter().for_each(NodeMachine::start_agent);
+        self.begin_nodes();
         let user = |number| {
             let ids = self.nodes.iter().map(|node| node.auth.id).collect();
             User::new(seed(number), &self.hosts, ids, &self.network, &self.record)
@@ -168,11 +193,7 @@ impl Cluster {
             self.record.found(Violation::Stuck("the user of jobs gets no answer".to_owned()));
         }
         let promoting = (promoter.enough(), tokio::spawn(promoter.promote()));
-        if tokio::time::timeout(QUIET_AT_LAST, self.operator.at_rest()).await.is_err() {
-            self.record.found(Violation::Stuck(
-                "nothing is wrong any more, and yet the membership does not become what it should".to_owned(),
-            ));
-        }
+        self.membership_comes_to_rest().await;
         self.quiesce(seed(900)).await;
         for (enough, client) in clients {
             enough.store(true, Ordering::Relaxed);
@@ -187,7 +208,7 @@ impl Cluster {
     }
 
     /// Waits until this time of the run. True: a checker found something before.
-    async fn found_before(&self, at: Duration) -> bool {
+    pub(super) async fn found_before(&self, at: Duration) -> bool {
         let until = self.record.started() + at;
         while self.record.violation().is_none() && Instant::now() < until {
             tokio::time::sleep_until(until.min(Instant::now() + LOOK_EVERY)).await;
@@ -212,7 +233,7 @@ impl Cluster {
     }
 
     /// Begins a fault, and ends it in time.
-    fn begin(&self, fault: &Fault) {
+    pub(super) fn begin(&self, fault: &Fault) {
         self.record.note(&format!("FAULT for {} ms: {:?}", fault.lasts.as_millis(), fault.what));
         match &fault.what {
             What::Crash(whom) => self.host(*whom).crash(),
@@ -279,6 +300,8 @@ impl Cluster {
                 self.nodes[*node].die();
                 self.restart_agent(*node, fault.lasts);
             }
+            // Between clusters: `federation` begins them.
+            What::CutRegions(_) | What::MuteRegion(_) | What::IsolateRegion => {}
         }
     }
 
@@ -292,7 +315,8 @@ impl Cluster {
     }
 
     fn cut_nodes(&self, lasts: Duration, nodes: &[usize], hosts: &[Arc<Host>]) {
-        let pairs = nodes.iter().flat_map(|node| hosts.iter().map(|host| (number_of(*node), host.machine())));
+        let number = |node: &usize| number_of(self.nodes[*node].number);
+        let pairs = nodes.iter().flat_map(|node| hosts.iter().map(move |host| (number(node), host.machine())));
         self.cut_directions(lasts, pairs.flat_map(|(node, server)| [(node, server), (server, node)]).collect());
     }
 
@@ -307,7 +331,7 @@ impl Cluster {
         self.cut_directions(lasts, directions.filter(|(_, _, cut)| *cut).map(|(from, to, _)| (from, to)).collect());
     }
 
-    fn cut_directions(&self, lasts: Duration, directions: Vec<(u64, u64)>) {
+    pub(super) fn cut_directions(&self, lasts: Duration, directions: Vec<(u64, u64)>) {
         self.record.count(|counts| counts.partitions += 1);
         self.network.cut(&directions);
         let network = Arc::clone(&self.network);
@@ -320,7 +344,7 @@ impl Cluster {
         later(lasts, move || host.trouble(Troubles::default()));
     }
 
-    fn heal(&self) {
+    pub(super) fn heal(&self) {
         self.network.mend_all();
         for host in &self.hosts {
             host.trouble(Troubles::default());

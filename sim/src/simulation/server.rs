@@ -15,13 +15,14 @@ use songline_commands::{Actor, Command, Envelope, Idempotency};
 use songline_events::hub::HubConfig;
 use songline_events::{Folder, MemoryFolder};
 use songline_log::{Log, OpenError, Retention, StoreConfig, Timing};
-use songline_model::{Dur, Time, with_sources};
+use songline_model::{Dur, Secret, Time, with_sources};
 use songline_projections::State;
 use songline_rpc::port::{Dialer, PortLimits, ServerTrust, Unproven};
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
 use songline_server::config::ServerConfig;
 use songline_server::{Core, Keeping, Machine, NoProviders, Ports, Setup, StartError, Surroundings};
 
+use super::callers::MANAGEMENT;
 use super::clock::Clock;
 use super::disk::{Platter, SharedPlatter, SimDisk, Troubles};
 use super::ending::Ending;
@@ -48,14 +49,34 @@ const TAIL_BATCHES_MAX: usize = 20;
 const JOB_VERSIONS_MAX: u64 = 6;
 
 /// Settings that all servers of a cluster share.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Cluster {
+    /// Region.
+    pub region: &'static str,
+    /// Authoritative region.
+    pub authoritative: &'static str,
+    /// Number of its first machine.
+    pub first: u64,
     /// Number of servers that found it.
     pub founders: usize,
     /// Number of scheduler workers of each server.
     pub schedulers: usize,
     /// Whether ACLs are enabled.
     pub acl: bool,
+    /// Addresses of servers of other regions, which its servers join.
+    pub joins: Vec<String>,
+}
+
+impl Cluster {
+    /// The only cluster of a simulation.
+    pub fn alone(founders: usize, schedulers: usize, acl: bool) -> Self {
+        Self { region: "global", authoritative: "global", first: 1, founders, schedulers, acl, joins: Vec::new() }
+    }
+
+    /// Numbers of the machines of the servers that found it.
+    fn founding(&self) -> std::ops::Range<u64> {
+        self.first..self.first + self.founders as u64
+    }
 }
 
 /// One machine.
@@ -113,13 +134,12 @@ impl Life {
 
 impl Host {
     /// Creates a machine that was never started.
-    pub fn new(machine: u64, cluster: Cluster, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
+    pub fn new(machine: u64, cluster: &Cluster, seed: u64, network: &Arc<Network>, record: &Arc<Record>) -> Arc<Self> {
         let mut rng = SmallRng::seed_from_u64(seed);
         let (skew, rate) = (rng.random_range(-500..=500), rng.random_range(900..=1100));
         Arc::new(Self {
             machine,
-            founders: (1..=cluster.founders as u64).map(address_of).collect(),
-            cluster,
+            founders: cluster.founding().map(address_of).collect(),
             id: AtomicU64::new(0),
             platter: Platter::new(rng.random()),
             folders: Default::default(),
@@ -128,7 +148,8 @@ impl Host {
             record: Arc::clone(record),
             rng: Mutex::new(rng),
             life: Mutex::new(None),
-            wanted: AtomicBool::new(machine <= cluster.founders as u64),
+            wanted: AtomicBool::new(cluster.founding().contains(&machine)),
+            cluster: cluster.clone(),
             damaged: AtomicBool::default(),
             refuses: AtomicBool::default(),
         })
@@ -270,15 +291,17 @@ impl Host {
 
     fn setup(&self, disk: &SimDisk, ending: &Arc<Ending>, seed: u64) -> Setup {
         let tcp = Tcp::new(self.machine, ending, &self.network, &self.record);
-        let trust = ServerTrust::new("global", false, None, Unproven::Anybody);
+        let trust = ServerTrust::new(self.cluster.region, false, None, Unproven::Anybody);
         let mut config = ServerConfig {
             num_schedulers: self.cluster.schedulers,
             heartbeats: HEARTBEATS,
             bootstrap_expect: Some(self.founders.len()),
             job_tracked_versions: JOB_VERSIONS_MAX,
+            authoritative_region: Some(self.cluster.authoritative.to_owned()),
+            replication_token: Secret::new(MANAGEMENT),
             ..ServerConfig::default()
         };
-        config.join.retry_join = self.founders.clone();
+        config.join.retry_join = self.founders.iter().chain(&self.cluster.joins).cloned().collect();
         let ports = Ports {
             listeners: vec![Box::new(tcp.listen(&self.address()))],
             limits: PortLimits { servers: Some(trust.clone()), ..PortLimits::default() },
@@ -288,7 +311,7 @@ impl Host {
             verify_names: false,
         };
         Setup {
-            info: info(self.machine, self.cluster.acl, &config),
+            info: info(self.machine, &self.cluster, &config),
             config,
             dir: PathBuf::from("/data"),
             agent_config: serde_json::Value::Null,
@@ -400,22 +423,22 @@ impl Host {
 }
 
 /// Address of the machine with this number.
-fn address_of(machine: u64) -> String {
+pub fn address_of(machine: u64) -> String {
     format!("machine-{machine}:4647")
 }
 
-fn info(machine: u64, acl: bool, config: &ServerConfig) -> AgentInfo {
+fn info(machine: u64, cluster: &Cluster, config: &ServerConfig) -> AgentInfo {
     AgentInfo {
         version: "1.6.5".into(),
-        name: format!("server-{machine}.global"),
-        region: "global".into(),
-        authoritative_region: "global".into(),
+        name: format!("server-{machine}.{}", cluster.region),
+        region: cluster.region.into(),
+        authoritative_region: cluster.authoritative.into(),
         datacenter: "dc1".into(),
         server_ip: format!("10.0.0.{machine}"),
         serf_port: 4648,
         enable_debug: false,
         enable_event_broker: true,
-        acl: AclSettings { enabled: acl, ..AclSettings::default() },
+        acl: AclSettings { enabled: cluster.acl, ..AclSettings::default() },
         rpc_rate_labels: false,
         dispatched_metrics: false,
         prometheus_metrics: false,

@@ -60,10 +60,11 @@ fn try_instead(story: &mut Story, plan: Plan) -> bool {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { seed, servers, clients, nodes, faults, .. } = &self.plan;
+        let Plan { seed, regions, servers, clients, nodes, faults, .. } = &self.plan;
+        let each = if *regions > 1 { format!("r{seed}: {regions} regions, each with") } else { format!("{seed}:") };
         writeln!(
             f,
-            "seed {seed}: {servers} servers, {clients} clients, {nodes} nodes, {} faults after {} runs to make it smaller",
+            "seed {each} {servers} servers, {clients} clients, {nodes} nodes, {} faults after {} runs to make it smaller",
             faults.len(),
             self.attempts
         )?;

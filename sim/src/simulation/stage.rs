@@ -47,7 +47,7 @@ impl Stage {
         const NO_SABOTAGE: Option<Sabotage> = None;
         let record = Arc::new(Record::new(NO_SABOTAGE));
         let network = Network::new(seed ^ 0x7374_6167_6500_0000);
-        let host = Host::new(1, Cluster { founders: 1, schedulers: 1, acl: false }, seed, &network, &record);
+        let host = Host::new(1, &Cluster::alone(1, 1, false), seed, &network, &record);
         Self { seed, network, record, host, nodes: Mutex::default() }
     }
 

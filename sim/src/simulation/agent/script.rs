@@ -26,19 +26,28 @@ impl Script {
     }
 
     /// The script of a task of an allocation. Without the keys `start_error`, `run_for` and `exit_code` in its
-    /// configuration, a task runs until it is stopped.
+    /// configuration, a task runs until it is stopped. A text may be a variable of the job's meta.
     pub fn of(alloc: &Allocation, task: &str) -> Self {
         let groups = alloc.job.iter().flat_map(|job| job.task_groups.iter().flatten());
         let tasks =
             groups.filter(|group| group.name == alloc.task_group).flat_map(|group| group.tasks.iter().flatten());
         let task = tasks.into_iter().find(|one| *one.name == *task);
-        let text = |key| Some(Str::from(config(task, key)?.as_str()?));
+        let text = |key| Some(interpolated(alloc, config(task, key)?.as_str()?));
         Self {
-            start_error: text("start_error"),
+            start_error: text("start_error").filter(|error| !error.is_empty()),
             runs_for: text("run_for").and_then(|text| duration(&text)).unwrap_or(FOR_EVER),
             exit_code: config(task, "exit_code").and_then(serde_json::Value::as_i64).unwrap_or(0),
         }
     }
+}
+
+/// The text, or what the job's meta has in its place if it is `${NOMAD_META_key}`.
+fn interpolated(alloc: &Allocation, text: &str) -> Str {
+    let Some(key) = text.strip_prefix("${NOMAD_META_").and_then(|rest| rest.strip_suffix('}')) else {
+        return Str::from(text);
+    };
+    let meta = alloc.job.as_ref().and_then(|job| job.meta.as_ref());
+    meta.and_then(|meta| meta.get(key)).cloned().unwrap_or_default()
 }
 
 fn config<'a>(task: Option<&'a Task>, key: &str) -> Option<&'a serde_json::Value> {

@@ -1,5 +1,7 @@
 //! Defects that are injected into entries before a server applies them, the same on every server.
 
+mod regions;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +21,10 @@ const NO_SUCH_INDEX: u64 = u64::MAX >> 1;
 /// The entry with the defect; `None`: it stays as it is. `state` is the state before the entry.
 pub fn spoiled(sabotage: Sabotage, index: u64, bytes: &[u8], state: Option<&State>) -> Option<Bytes> {
     let mut envelope = Envelope::decode(bytes).ok()?;
+    if let Some(command) = regions::spoiled(sabotage, &envelope, state) {
+        envelope.command = command;
+        return envelope.encode().ok().map(Bytes::from);
+    }
     match (sabotage, &mut envelope.command) {
         (Sabotage::LaunchesTwice, Command::JobRegister(command)) => launch_again(command)?,
         (Sabotage::LaunchesLeftOut, Command::JobRegister(command)) => refuse_launch(command)?,

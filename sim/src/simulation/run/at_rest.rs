@@ -32,8 +32,17 @@ impl Cluster {
         }
     }
 
+    /// Checks that the operations of the operator come to their ends.
+    pub(super) async fn membership_comes_to_rest(&self) {
+        if tokio::time::timeout(QUIET_AT_LAST, self.operator.at_rest()).await.is_err() {
+            self.record.found(Violation::Stuck(
+                "nothing is wrong any more, and yet the membership does not become what it should".to_owned(),
+            ));
+        }
+    }
+
     /// Checks that all servers reach the same end of the log.
-    pub(super) async fn come_to_rest(&self) {
+    pub(in super::super) async fn come_to_rest(&self) {
         let wanted = || self.hosts.iter().filter(|host| host.is_wanted());
         let same = async {
             loop {
@@ -81,7 +90,8 @@ impl Cluster {
         }
     }
 
-    fn jobs(&self) -> Result<(), Violation> {
+    /// Whether all jobs run as they should now.
+    pub(in super::super) fn jobs(&self) -> Result<(), Violation> {
         let Some((host, view)) = self.leading() else { return Err(Violation::Stuck("nobody rules".to_owned())) };
         all_is_settled(&open_ends(&view, host.now()))?;
         Ok(placements_are_sound(&placements(&view, &self.nodes))?)
@@ -103,13 +113,13 @@ impl Cluster {
     }
 
     /// The machine whose server leads, and the state there.
-    fn leading(&self) -> Option<(&Arc<Host>, Arc<State>)> {
+    pub(in super::super) fn leading(&self) -> Option<(&Arc<Host>, Arc<State>)> {
         let leads = |host: &Arc<Host>| host.life().filter(|life| life.core.leads());
         self.hosts.iter().find_map(|host| Some((host, leads(host)?.view())))
     }
 
     /// The jobs' rows as text, for analysing a failure.
-    fn rows(&self) -> Vec<String> {
+    pub(in super::super) fn rows(&self) -> Vec<String> {
         let life = self.hosts.iter().find_map(|host| host.life());
         life.map(|life| told(&life.view(), &self.nodes)).unwrap_or_default()
     }

@@ -47,12 +47,14 @@ fn finished_simulation_frees_its_network_servers_and_nodes() {
 /// A plan of three servers, three nodes and these faults (start and duration in seconds).
 fn story(seed: u64, seconds: u64, faults: &[(u64, u64, What)]) -> Plan {
     let fault = |(at, lasts, what): &(u64, u64, What)| Fault {
+        region: 0,
         at: Duration::from_secs(*at),
         lasts: Duration::from_secs(*lasts),
         what: what.clone(),
     };
     let faults = faults.iter().map(fault).collect();
-    Plan { seed, length: Duration::from_secs(seconds), servers: 3, clients: 1, nodes: 3, sabotage: None, faults }
+    let length = Duration::from_secs(seconds);
+    Plan { seed, length, regions: 1, servers: 3, clients: 1, nodes: 3, sabotage: None, faults }
 }
 
 #[test]
@@ -91,6 +93,7 @@ fn servers_join_and_leave_and_lose_their_disks() {
 #[test]
 fn a_leader_that_dies_while_it_writes_loses_nothing() {
     let fault = |at, after| Fault {
+        region: 0,
         at: Duration::from_secs(at),
         lasts: Duration::from_secs(1),
         what: What::CrashWriting(Whom::Leader, after),
@@ -98,6 +101,7 @@ fn a_leader_that_dies_while_it_writes_loses_nothing() {
     let plan = Plan {
         seed: 11,
         length: Duration::from_secs(25),
+        regions: 1,
         servers: 3,
         clients: 4,
         nodes: 3,
