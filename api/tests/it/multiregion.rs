@@ -206,6 +206,47 @@ async fn region_whose_answer_is_lost_may_have_the_job() {
     assert_eq!((status, versions([&global, &mars])), (StatusCode::OK, [Some(0), Some(0)]));
 }
 
+/// The names of the job in both regions.
+fn names(regions: [&Arc<Memory>; 2]) -> [Option<String>; 2] {
+    regions.map(|server| server.view().job("default", "web").map(|job| job.name.to_string()))
+}
+
+fn named(name: &str) -> String {
+    service(&["global", "mars"]).replace("\"ID\":\"web\"", &format!("\"ID\":\"web\",\"Name\":\"{name}\""))
+}
+
+#[tokio::test]
+async fn of_two_registrations_that_meet_one_is_written_and_the_other_nowhere() {
+    let (global, mars) = two_regions();
+    let (first, second) = tokio::join!(
+        asked(&global, format!("PUT /v1/jobs {}", named("from-global"))),
+        asked(&mars, format!("PUT /v1/jobs {}", named("from-mars"))),
+    );
+    assert_eq!(versions([&global, &mars]), [Some(0), Some(0)], "{first:?} {second:?}");
+    let [in_global, in_mars] = names([&global, &mars]);
+    assert_eq!(in_global, in_mars, "one version, one job: {first:?} {second:?}");
+    let (written, refused) =
+        if in_global.as_deref() == Some("from-global") { (first, second) } else { (second, first) };
+    assert_eq!(written.0, StatusCode::OK, "{written:?}");
+    let text = refused.1.as_str().expect("a text");
+    assert!(text.ends_with("so it cannot become version 0. Nothing was written"), "{text}");
+    // The one that lost is the next version.
+    let (status, answer) = asked(&mars, format!("PUT /v1/jobs {}", named("again"))).await;
+    assert_eq!((status, versions([&global, &mars])), (StatusCode::OK, [Some(1), Some(1)]), "{answer}");
+}
+
+#[tokio::test]
+async fn region_whose_first_write_is_lost_may_have_the_job_alone() {
+    let (global, mars) = two_regions();
+    [Fault::None, Fault::CutAfter].into_iter().for_each(|fault| mars.place.fails(fault));
+    let (_, answer) = asked(&mars, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
+    let expected = "region \"global\": rpc error: connection reset, so the region may have done it all the same. \
+                    No other region has written it; register it again";
+    assert_eq!((answer, versions([&global, &mars])), (json!(expected), [Some(0), None]));
+    let (status, _) = asked(&mars, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
+    assert_eq!((status, versions([&global, &mars])), (StatusCode::OK, [Some(0), Some(0)]));
+}
+
 #[tokio::test]
 async fn index_counts_in_the_region_of_the_request_alone() {
     let (global, mars) = two_regions();

@@ -91,12 +91,15 @@ pub(super) async fn to_the_end(
     ended.unwrap_or_else(|error| Err(ApiError::internal(format!("the work in the job's regions broke off: {error}"))))
 }
 
-/// Registers a job in all of its regions: checks it in every one before the first write, then writes it here, then in
-/// the others.
+/// Registers a job in all of its regions: checks it in every one before the first write, then writes it in the first of
+/// them by name, then in the others.
+///
+/// The first write decides between registrations that have chosen the same version, because they meet there: only one of
+/// them is written, and the regions have one job under one version.
 ///
 /// # Errors
-/// Nothing is written when a region is unknown, cannot be reached or refuses the job. A region that fails after that is
-/// named, with the regions that have the job; registering it again completes it.
+/// Nothing is written when a region is unknown, cannot be reached or refuses the job, or the first write is refused. A
+/// region that fails after that is named, with the regions that have the job; registering it again completes it.
 pub(super) async fn register<S: Writes + Regions>(
     call: &Call<S>,
     prepared: Prepared,
@@ -116,11 +119,41 @@ pub(super) async fn register<S: Writes + Regions>(
         })?;
         version = version.max(found.next_version());
     }
-    let id = prepared.job().id.clone();
-    let answer = prepared.commit(call, Some(version)).await?;
-    let written = join_all(others.iter().map(|region| write(call, region, version, &body))).await;
-    every(call, &format!("version {version} of job {id:?} is registered"), "register it again", &others, written)?;
+    let (id, own) = (prepared.job().id.clone(), call.server.info().region.as_str());
+    let mut outcomes: Vec<(&str, Result<(), ApiError>)> = Vec::new();
+    let mut rest: Vec<&str> = others.iter().map(Str::as_str).collect();
+    let first = rest.iter().copied().min().filter(|first| *first < own);
+    if let Some(first) = first {
+        begin(call, first, version, &body).await?;
+        outcomes.push((first, Ok(())));
+        rest.retain(|region| *region != first);
+    }
+    let done = format!("version {version} of job {id:?} is registered");
+    let answer = match (prepared.commit(call, Some(version)).await, first) {
+        (Ok(answer), _) => answer,
+        (Err(error), None) => return Err(error),
+        (Err(error), Some(_)) => {
+            outcomes.push((own, Err(error)));
+            return Err(unfinished(&done, "register it again", &outcomes));
+        }
+    };
+    outcomes.push((own, Ok(())));
+    let written = join_all(rest.iter().map(|region| write(call, region, version, &body))).await;
+    outcomes.extend(rest.into_iter().zip(written));
+    if outcomes.iter().any(|(_, outcome)| outcome.is_err()) {
+        return Err(unfinished(&done, "register it again", &outcomes));
+    }
     call.written(answer.meta.index, &answer)
+}
+
+/// Writes the first part of a registration.
+async fn begin<S: Regions>(call: &Call<S>, region: &str, version: u64, body: &Bytes) -> Result<(), ApiError> {
+    let asked = ask(call, region, Some(Part::Write(version)), body.clone()).await;
+    let is_lost = matches!(asked, Err(NoAnswer::Lost(_)));
+    let end = if is_lost { "No other region has written it; register it again" } else { "Nothing was written" };
+    accepted(asked)
+        .map(|_| ())
+        .map_err(|error| ApiError { text: format!("region {region:?}: {}. {end}", error.text).into(), ..error })
 }
 
 /// Has the other regions of a job deregister it, after this one did.
@@ -128,11 +161,15 @@ pub(super) async fn register<S: Writes + Regions>(
 /// # Errors
 /// The regions that failed are named.
 pub(super) async fn deregister<S: Regions>(call: &Call<S>, job: &Job, others: &[Str]) -> Result<(), ApiError> {
-    let stops =
-        join_all(others.iter().map(|region| async move {
-            accepted(ask(call, region, Some(Part::Stop), Bytes::new()).await).map(|_| ())
-        }));
-    every(call, &format!("job {:?} is stopped", job.id), "stop it again", others, stops.await)
+    let stops = others
+        .iter()
+        .map(|region| async move { accepted(ask(call, region, Some(Part::Stop), Bytes::new()).await).map(|_| ()) });
+    let mut outcomes = vec![(call.server.info().region.as_str(), Ok(()))];
+    outcomes.extend(others.iter().map(Str::as_str).zip(join_all(stops).await));
+    if outcomes.iter().all(|(_, outcome)| outcome.is_ok()) {
+        return Ok(());
+    }
+    Err(unfinished(&format!("job {:?} is stopped", job.id), "stop it again", &outcomes))
 }
 
 /// The regions that have to deregister a job, too: those beside this one.
@@ -140,26 +177,14 @@ pub(super) fn to_deregister<S: Regions>(call: &Call<S>, job: &Job) -> Result<Vec
     others(&*call.server, job)
 }
 
-/// Refuses with all regions that failed, and those that did not.
-fn every<S: Regions>(
-    call: &Call<S>,
-    done: &str,
-    remedy: &str,
-    others: &[Str],
-    outcomes: Vec<Result<(), ApiError>>,
-) -> Result<(), ApiError> {
-    let failed = |(region, outcome): (&Str, &Result<(), ApiError>)| {
+/// The error of work that some regions have done and others have not.
+fn unfinished(done: &str, remedy: &str, outcomes: &[(&str, Result<(), ApiError>)]) -> ApiError {
+    let have = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).map(|(name, _)| format!("{name:?}"));
+    let failed = |(region, outcome): &(&str, Result<(), ApiError>)| {
         outcome.as_ref().err().map(|error| format!("not in {region:?}: {}", error.text))
     };
-    let failures: Vec<String> = others.iter().zip(&outcomes).filter_map(failed).collect();
-    if failures.is_empty() {
-        return Ok(());
-    }
-    let mut have = vec![format!("{:?}", call.server.info().region)];
-    have.extend(
-        others.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(name, _)| format!("{name:?}")),
-    );
-    Err(ApiError::internal(format!("{done} in {}, and {}; {remedy}", have.join(", "), failures.join("; "))))
+    let (have, failures): (Vec<_>, Vec<_>) = (have.collect(), outcomes.iter().filter_map(failed).collect());
+    ApiError::internal(format!("{done} in {}, and {}; {remedy}", have.join(", "), failures.join("; ")))
 }
 
 async fn check<S: Regions>(call: &Call<S>, region: &str, body: &Bytes) -> Result<JobPart, ApiError> {
