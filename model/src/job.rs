@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub use admit::{AdmitContext, Admitted, Languages, NotAdmitted};
 pub use diff::{DiffType, DifferentJobs, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
 pub use errors::{Errors, warnings_text};
-pub use multiregion::OnFailure;
+pub use multiregion::{INCOMPLETE, OnFailure};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use songline_api::{NoAnswer, ToRegion, ask_region, query_value};
 use songline_model::{DeploymentStatus, Secret};
 use songline_scheduler::leader::multiregion::{Part, Peer, Registered};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
@@ -23,6 +24,9 @@ use super::leadership::LeadershipTerm;
 const WAIT: Duration = Duration::from_secs(60);
 /// The same while the region has no deployment: registrations and stops that write none are found after this time.
 const WAIT_WITHOUT: Duration = Duration::from_secs(5);
+/// Time after which a region that does not have the version is taken not to get it any more. Longer than a registration
+/// takes: the region that handles it asks the others twice, and waits 30 s for each answer.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(120);
 /// Timeout of an answer after the wait of its query.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Delay after the first failed query; each further failure doubles it.
@@ -89,9 +93,15 @@ async fn run(core: &Arc<Core>, term: &Arc<LeadershipTerm>) {
 /// Reports every change of a region's part. Goes on after failures, for ever.
 async fn follow(core: &Core, peer: &Peer) {
     let (mut index, mut wait, mut failures) = (0, WAIT, 0_u32);
+    let mut lacks_since = None;
     loop {
         match look(core, peer, index, wait).await {
-            Ok((part, next)) => {
+            Ok((mut part, next)) => {
+                if !part.lacks_version() {
+                    lacks_since = None;
+                } else if lacks_since.get_or_insert_with(Instant::now).elapsed() >= REGISTERED_WITHIN {
+                    part = Part::Absent;
+                }
                 if failures > 0 {
                     tracing::info!(region = %peer.region, job = %peer.job.id, "the region answers about its deployment again");
                 }

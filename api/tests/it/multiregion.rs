@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use songline_api::Reads;
 use songline_commands::{ApplyPlan, UpdateDeploymentStatus};
-use songline_model::{Deployment, DeploymentStatus, DeploymentStatusUpdate, EvalTrigger};
+use songline_model::{Deployment, DeploymentStatus, DeploymentStatusUpdate, EvalTrigger, INCOMPLETE};
 
 use crate::place::Fault;
 use crate::server::Memory;
@@ -191,6 +191,27 @@ async fn region_that_fails_late_is_named_and_the_next_registration_completes_it(
     assert_eq!(versions([&global, &mars]), [Some(0), None]);
     let (status, _) = asked(&global, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
     assert_eq!((status, versions([&global, &mars])), (StatusCode::OK, [Some(0), Some(0)]));
+}
+
+#[tokio::test]
+async fn version_that_was_given_up_is_registered_again_as_the_next_one() {
+    let (global, mars) = two_regions();
+    [Fault::None, Fault::Refused].into_iter().for_each(|fault| global.place.fails(fault));
+    asked(&global, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
+    let latest = global.view().latest_deployment("default", "web").cloned().expect("waits for mars");
+    let set = |description: &str| {
+        let (status, status_description) = (DeploymentStatus::Failed, description.into());
+        let update = DeploymentStatusUpdate { deployment_id: latest.id, status, status_description };
+        global.run(UpdateDeploymentStatus { update, ..UpdateDeploymentStatus::default() });
+    };
+    set(INCOMPLETE);
+    let (status, answer) = asked(&global, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
+    assert_eq!((status, versions([&global, &mars])), (StatusCode::OK, [Some(1), Some(1)]), "{answer}");
+    let latest = global.view().latest_deployment("default", "web").map(|row| (row.job_version, row.status));
+    assert_eq!(latest, Some((1, DeploymentStatus::Initializing)));
+    // It waits now: the same job again changes nothing.
+    asked(&global, format!("PUT /v1/jobs {}", service(&["global", "mars"]))).await;
+    assert_eq!(versions([&global, &mars]), [Some(1), Some(1)]);
 }
 
 #[tokio::test]

@@ -3,6 +3,9 @@
 
 use crate::{Deployment, DeploymentStatus, Job, JobType, Multiregion, Str};
 
+/// Beginning of the description of a deployment that failed because its version of the job did not reach every region.
+pub const INCOMPLETE: &str = "Failed because a peer region does not have this version of the job";
+
 /// Effect of a region's failed deployment on the deployments of the other regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
@@ -86,6 +89,11 @@ impl Job {
 }
 
 impl Deployment {
+    /// Whether it failed because its version of the job did not reach every region.
+    pub fn is_incomplete(&self) -> bool {
+        self.status == DeploymentStatus::Failed && self.status_description.starts_with(INCOMPLETE)
+    }
+
     /// The status to which an operator's `unblock` moves a multiregion deployment, with its description, whatever the
     /// other regions do; `None` if it waits for nothing. An `initializing` deployment has to become `pending` first, so
     /// that its groups are stored before it starts.

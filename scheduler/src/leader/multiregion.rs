@@ -6,7 +6,9 @@ mod decision;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use songline_model::{Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, Job, JobKey, Str};
+use songline_model::{
+    Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, INCOMPLETE, Job, JobKey, Str,
+};
 use songline_projections::{Change, State};
 
 pub use decision::{Part, Registered, Step, decide};
@@ -143,14 +145,13 @@ fn job_of<'v>(view: &'v State, row: &Deployment) -> Option<&'v Arc<Job>> {
 }
 
 fn effect(view: &State, row: &Arc<Deployment>, step: Step) -> Effect {
+    let reverts = || row.task_groups.iter().flatten().any(|(_, group)| group.auto_revert);
     let (status, description) = match step {
         Step::Run => (DeploymentStatus::Running, running(row)),
         Step::Unblock => (DeploymentStatus::Unblocking, UNBLOCKING),
         Step::Finish => (DeploymentStatus::Successful, SUCCESSFUL),
-        Step::Fail => {
-            let reverts = row.task_groups.iter().flatten().any(|(_, group)| group.auto_revert);
-            return fail(view, row, PEER_FAILED, reverts);
-        }
+        Step::Fail => return fail(view, row, PEER_FAILED, reverts()),
+        Step::GiveUp => return fail(view, row, INCOMPLETE, reverts()),
     };
     let update = DeploymentStatusUpdate { deployment_id: row.id, status, status_description: description.into() };
     Effect::Move { update, deployment: Arc::clone(row) }

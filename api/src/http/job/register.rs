@@ -103,6 +103,8 @@ pub(super) struct Prepared {
     job_modify_index: u64,
     preserve_counts: bool,
     eval_priority: i64,
+    /// Whether the stored version is to be registered anew although it is the same: it did not reach every region.
+    is_incomplete: bool,
     warnings: String,
 }
 
@@ -132,7 +134,12 @@ impl Prepared {
             eval(call, &job, priority, EvalTrigger::JobRegister)
         });
         let submission = submission(call, options.submission, &job, &mut warnings);
+        let latest = view.latest_deployment(&job.namespace, &job.id).filter(|_| job.is_multiregion());
+        let is_incomplete = latest.is_some_and(|latest| {
+            latest.is_incomplete() && existing.is_some_and(|row| row.version == latest.job_version)
+        });
         Ok(Self {
+            is_incomplete,
             existing: existing.cloned(),
             job,
             eval,
@@ -152,7 +159,7 @@ impl Prepared {
 
     /// The change that a registration would make in this region.
     pub(super) fn part(&self) -> JobPart {
-        let changed = self.existing.as_ref().is_none_or(|row| row.spec_changed(&self.job));
+        let changed = self.is_incomplete || self.existing.as_ref().is_none_or(|row| row.spec_changed(&self.job));
         JobPart { version: self.existing.as_ref().map(|row| row.version), changed }
     }
 

@@ -19,6 +19,8 @@ pub enum Part {
     Done,
     /// The region has left the version for a newer one.
     Superseded,
+    /// The region has been without the version for longer than any registration takes.
+    Absent,
     /// The region's job is stopped or gone.
     Stopped,
 }
@@ -43,6 +45,8 @@ pub enum Step {
     Finish,
     /// To `failed`, because another region failed.
     Fail,
+    /// To `failed`, because another region does not have the version, and does not get it any more.
+    GiveUp,
 }
 
 impl Part {
@@ -84,7 +88,15 @@ impl Part {
                 | DeploymentStatus::Failed
                 | DeploymentStatus::Cancelled => false,
             },
-            Self::Unheard | Self::Unregistered | Self::Done | Self::Superseded | Self::Stopped => false,
+            Self::Unheard | Self::Unregistered | Self::Done | Self::Superseded | Self::Absent | Self::Stopped => false,
+        }
+    }
+
+    /// Whether the region does not have the version, so that no other may start it.
+    pub fn lacks_version(self) -> bool {
+        match self {
+            Self::Unregistered | Self::Superseded | Self::Absent => true,
+            Self::Unheard | Self::Deployment(_) | Self::Done | Self::Stopped => false,
         }
     }
 
@@ -99,7 +111,7 @@ impl Part {
         match self {
             Self::Deployment(DeploymentStatus::Failed | DeploymentStatus::Cancelled) => false,
             Self::Deployment(_) | Self::Unheard | Self::Done => true,
-            Self::Unregistered | Self::Superseded | Self::Stopped => false,
+            Self::Unregistered | Self::Superseded | Self::Absent | Self::Stopped => false,
         }
     }
 }
@@ -114,6 +126,7 @@ pub fn decide(multiregion: &Multiregion, own: usize, parts: &[Part]) -> Option<S
         // The scheduler makes it `pending` when its groups are stored.
         DeploymentStatus::Initializing => None,
         DeploymentStatus::Pending if failed && on_failure != OnFailure::FailLocal => Some(Step::Fail),
+        DeploymentStatus::Pending if others(own, parts).any(|(_, part)| part == Part::Absent) => Some(Step::GiveUp),
         DeploymentStatus::Pending => may_start(multiregion, own, parts).then_some(Step::Run),
         DeploymentStatus::Running
         | DeploymentStatus::Paused
@@ -143,8 +156,7 @@ fn others(own: usize, parts: &[Part]) -> impl Iterator<Item = (usize, Part)> {
 
 /// Whether every region has accepted the version, and there is room for this one.
 fn may_start(multiregion: &Multiregion, own: usize, parts: &[Part]) -> bool {
-    let accepted =
-        others(own, parts).all(|(_, part)| !matches!(part, Part::Unheard | Part::Unregistered | Part::Superseded));
+    let accepted = others(own, parts).all(|(_, part)| part != Part::Unheard && !part.lacks_version());
     let before = parts.iter().take(own).filter(|part| part.is_rolling_out()).count();
     accepted && multiregion.max_parallel().is_none_or(|max| before < max)
 }

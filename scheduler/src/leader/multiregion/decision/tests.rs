@@ -20,6 +20,7 @@ fn part(word: &str) -> Part {
         "unregistered" => Part::Unregistered,
         "done" => Part::Done,
         "superseded" => Part::Superseded,
+        "absent" => Part::Absent,
         "stopped" => Part::Stopped,
         status => Part::Deployment(DeploymentStatus::from_word(status).expect("a status")),
     }
@@ -32,6 +33,7 @@ fn word(step: Option<Step>) -> &'static str {
         Some(Step::Unblock) => "unblock",
         Some(Step::Finish) => "finish",
         Some(Step::Fail) => "fail",
+        Some(Step::GiveUp) => "give-up",
     }
 }
 
@@ -138,6 +140,25 @@ fn region_starts_only_when_every_region_has_accepted_the_version() {
             pending stopped: run -
             pending cancelled: run -
             pending successful: run -
+        "#]],
+    );
+}
+
+#[test]
+fn region_that_waits_for_one_that_never_gets_the_version_gives_up() {
+    let table = "pending absent pending
+                 initializing absent pending
+                 failed absent pending
+                 blocked absent running";
+    check(
+        0,
+        "fail_local",
+        table,
+        expect![[r#"
+            pending absent pending: give-up - give-up
+            initializing absent pending: - - give-up
+            failed absent pending: - - give-up
+            blocked absent running: - - -
         "#]],
     );
 }
@@ -286,7 +307,7 @@ fn regions_with_old_views_never_exceed_max_parallel_and_all_finish() {
                             assert!(state.iter().all(complete), "seed {seed}: {state:?}");
                             state[own] = DeploymentStatus::Successful;
                         }
-                        Some(Step::Fail) => panic!("seed {seed}: nothing failed"),
+                        Some(Step::Fail | Step::GiveUp) => panic!("seed {seed}: nothing failed"),
                     }
                 }
             }
