@@ -2,13 +2,15 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::agent::Agent;
 use crate::http::Request;
-use crate::regions::{join, region, region_with, until};
-use crate::story::Story;
+use crate::regions::{join, region, region_with, serf_address, until};
+use crate::story::{Story, WITHIN};
 
 /// A service job of these regions. Its allocations become healthy when the test says so.
 fn job(regions: &[&str], strategy: &Value) -> Value {
@@ -117,6 +119,79 @@ fn regions_roll_out_one_after_the_other_and_finish_together() -> Result<()> {
     east.call(&Request::new("DELETE", "/v1/job/traveller?global=true"))?;
     for story in [&east, &west] {
         story.wait("/v1/job/traveller", |job| job["Stop"] == true)?;
+    }
+    Ok(())
+}
+
+/// The members of a region: three servers, and a node of its own agent, so that the loss of a server takes no task.
+fn region_of_three(dir: &Path, name: &str) -> Result<(Vec<Story>, Agent)> {
+    let start = |member: &str, part: Value| {
+        let mut content = json!({
+            "data_dir": dir.join(format!("{name}-{member}")),
+            "name": member,
+            "region": name,
+            "bind_addr": "127.0.0.1",
+            "ports": {"http": 0, "rpc": 0, "serf": 0},
+            "plugin": {"raw_exec": {"config": {"enabled": true}}},
+        });
+        let all = content.as_object_mut().context("an object")?;
+        all.extend(part.as_object().cloned().unwrap_or_default());
+        Agent::start_as(&content)
+    };
+    let server = |join: &[String]| json!({"enabled": true, "bootstrap_expect": 3, "server_join": {"retry_join": join}});
+    let mut servers = vec![Story { agent: start("first", json!({"server": server(&[])}))? }];
+    let first = serf_address(&servers[0])?;
+    for member in ["second", "third"] {
+        servers.push(Story { agent: start(member, json!({"server": server(std::slice::from_ref(&first))}))? });
+    }
+    let addresses = servers.iter().map(|server| {
+        let tags = server.get("/v1/agent/self")?["member"]["Tags"].clone();
+        Ok(format!("127.0.0.1:{}", tags["port"].as_str().context("a port")?))
+    });
+    let addresses = addresses.collect::<Result<Vec<String>>>()?;
+    until(&servers[0], "/v1/status/leader", |leader| leader.as_str().is_some_and(|leader| !leader.is_empty()))?;
+    let client = json!({
+        "enabled": true, "servers": addresses, "gc_disk_usage_threshold": 100, "gc_inode_usage_threshold": 100,
+    });
+    Ok((servers, start("node", json!({"client": client}))?))
+}
+
+/// Kills the leader of a region. The others are left.
+fn kill_leader(servers: &mut Vec<Story>) -> Result<()> {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        let leads = |server: &Story| Ok(server.get("/v1/agent/self")?["stats"]["nomad"]["leader"] == "true");
+        let found = servers.iter().map(leads).collect::<Result<Vec<bool>>>()?;
+        if let Some(at) = found.iter().position(|leads| *leads) {
+            return servers.remove(at).agent.kill();
+        }
+        ensure!(Instant::now() < deadline, "no server leads");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_regions_of_three_servers_go_on_when_each_loses_its_leader() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let ((mut east, _east_node), (mut west, _west_node)) =
+        (region_of_three(dir.path(), "east")?, region_of_three(dir.path(), "west")?);
+    join(&west[1], &east[2])?;
+    for server in east.iter().chain(&west) {
+        until(server, "/v1/regions", |regions| *regions == json!(["east", "west"]))?;
+    }
+    west[0].put("/v1/jobs", &job(&["east", "west"], &json!({"MaxParallel": 1})))?;
+    let first = becomes(&east[0], "running")?;
+    becomes(&west[0], "pending")?;
+
+    // The next leader of the first region says that it is complete, the next one of the second that it may go on.
+    kill_leader(&mut east)?;
+    be_healthy(&east[0], &first)?;
+    becomes(&east[0], "blocked")?;
+    kill_leader(&mut west)?;
+    let second = becomes(&west[0], "running")?;
+    be_healthy(&west[0], &second)?;
+    for server in [&east[0], &west[0]] {
+        becomes(server, "successful")?;
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub fn region_with(dir: &Path, name: &str, acl: &Value) -> Result<Story> {
 }
 
 /// The membership port of an agent, as its own member entry says.
-fn serf_address(story: &Story) -> Result<String> {
+pub fn serf_address(story: &Story) -> Result<String> {
     let member = &story.get("/v1/agent/self")?["member"];
     let (host, port) = (member["Addr"].as_str().context("an address")?, member["Port"].as_u64().context("a port")?);
     Ok(format!("{host}:{port}"))
