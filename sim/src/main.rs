@@ -14,7 +14,7 @@ use songline_sim::simulation::{Counts, Plan, Report, run, shrink};
 /// Largest number of runs that shrink a failing plan.
 const SHRINK_RUNS_MAX: u32 = 60;
 
-/// What is simulated.
+/// Seed of a plan, by the kind of simulation.
 #[derive(Debug, Clone, Copy)]
 enum Seed {
     /// One cluster.

@@ -192,7 +192,7 @@ struct Version {
     statuses: BTreeMap<String, Option<DeploymentStatus>>,
 }
 
-/// What is known of a job in a region.
+/// Newest version of a job in a region.
 #[derive(Debug, Clone, Copy)]
 struct Newest {
     version: u64,
