@@ -30,7 +30,7 @@ pub(super) struct Work<'g> {
     pub reschedule_now: Set,
     /// Follow-up evaluations of lost allocations that their nodes may still have to stop.
     pub lost_later: BTreeMap<AllocId, EvalId>,
-    reschedule_later: Vec<Later>,
+    pub reschedule_later: Vec<Later>,
     /// Whether nothing is placed in this evaluation, because an allocation to replace may still run.
     waits: bool,
     pub desired: DesiredUpdates,
@@ -49,6 +49,7 @@ impl Run<'_, '_> {
         self.take_back_reconnected(&mut work);
         self.give_up_replaced(&mut work);
         self.find_rescheduled(&mut work);
+        self.stop_failed_surplus(&mut work);
         self.create_followups(&mut work);
         let mut names = work.names_in_use(&self.input.eval.job_id);
         self.stop_surplus(&mut work, &mut names);

@@ -20,9 +20,8 @@ impl Run<'_, '_> {
             work.desired.ignore += work.canaries.len() as u64;
         }
         self.stop_lost(work);
-        let known = work.untainted.iter().filter(|alloc| alloc.client_status != AllocClientStatus::Unknown).count();
-        let wanted = usize::try_from(work.group.count).unwrap_or(0);
-        let mut surplus = (known + work.migrate.len()).saturating_sub(wanted);
+        let known = work.untainted.iter().filter(|alloc| is_known(alloc)).count();
+        let mut surplus = above_count(work, known + work.migrate.len());
         for candidates in [replaced_by_canaries, migrating, namesakes] {
             for alloc in candidates(work, surplus).into_iter().take(surplus) {
                 names.release(index_of(&alloc));
@@ -40,6 +39,27 @@ impl Run<'_, '_> {
         for alloc in others.into_iter().take(left) {
             names.release(index_of(&alloc));
             self.stop_one(work, &alloc);
+        }
+    }
+
+    /// Stops failed allocations above the group's count before any live one, the highest numbers first. Nothing replaces
+    /// them, now or later. Otherwise an update would replace them all, and its deployment would wait for more healthy
+    /// allocations than the group has.
+    pub(super) fn stop_failed_surplus(&mut self, work: &mut Work<'_>) {
+        let canarying = is_canarying(&work.state);
+        let counts = |alloc: &&Arc<Allocation>| is_known(alloc) && !(canarying && work.canaries.contains(alloc.id));
+        let allocs = || work.untainted.iter().chain(work.reschedule_now.iter()).filter(counts);
+        let is_failed = |alloc: &&Arc<Allocation>| alloc.client_status == AllocClientStatus::Failed;
+        let mut failed: Vec<Arc<Allocation>> = allocs().filter(is_failed).cloned().collect();
+        if failed.is_empty() {
+            return;
+        }
+        let surplus = above_count(work, allocs().count() + work.migrate.len());
+        failed.sort_by_key(|alloc| std::cmp::Reverse(index_of(alloc)));
+        for alloc in failed.into_iter().take(surplus) {
+            self.stop_one(work, &alloc);
+            work.reschedule_now.remove(alloc.id);
+            work.reschedule_later.retain(|later| later.alloc.id != alloc.id);
         }
     }
 
@@ -62,6 +82,16 @@ impl Run<'_, '_> {
         work.migrate.remove(alloc.id);
         work.desired.stop += 1;
     }
+}
+
+/// Whether an allocation counts towards the group's count. The nodes of unknown ones may have lost them.
+fn is_known(alloc: &Allocation) -> bool {
+    alloc.client_status != AllocClientStatus::Unknown
+}
+
+/// Number of these allocations that are more than the group's count.
+fn above_count(work: &Work<'_>, allocs: usize) -> usize {
+    allocs.saturating_sub(usize::try_from(work.group.count).unwrap_or(0))
 }
 
 fn live(set: &Set) -> impl Iterator<Item = &Arc<Allocation>> {

@@ -43,3 +43,50 @@ fn running_deployment_does_not_delay_rescheduling_of_once_healthy_allocs() {
         "#]],
     );
 }
+
+#[test]
+fn failed_allocs_above_the_count_are_stopped_before_live_ones_and_not_replaced() {
+    // Their replacement waits for its time. Updated in both places, a deployment would wait for a second healthy
+    // allocation that is never placed.
+    check(
+        "job count=1 parallel=2 version=1
+         alloc 0-1 client=failed ended=-1 delay=60 followup=other change=old version=0",
+        expect![[r#"
+            replace: 0
+            stop, alloc not needed due to job update: 1
+            deployment running: web 1
+            web: stop 1, destructive 1
+        "#]],
+    );
+    // The healthy one stays.
+    check(
+        "job count=1 parallel=2
+         alloc 0
+         alloc 1 client=failed ended=-1 followup=other",
+        expect![[r#"
+            stop, alloc not needed due to job update: 1
+            web: ignore 1, stop 1
+        "#]],
+    );
+    // No follow-up is created for one that is not needed.
+    check(
+        "job count=1 parallel=2 delay=60
+         alloc 0-1 client=failed ended=-1",
+        expect![[r#"
+            stop, alloc not needed due to job update: 1
+            later until alloc-failure: 0
+            look again in 59s: alloc-failure
+            web: ignore 1, stop 1
+        "#]],
+    );
+    // A replacement that is due now is not placed either.
+    check(
+        "job count=1
+         alloc 0
+         alloc 1 client=failed ended=-1",
+        expect![[r#"
+            stop, alloc not needed due to job update: 1
+            web: ignore 1, stop 1
+        "#]],
+    );
+}
