@@ -1,8 +1,11 @@
 //! Flags of `agent` that say what a key of a configuration file says: they become such a document, read after the
 //! files. Not here: flags that no file has.
 
+mod services;
+
 use clap::Args;
 use serde_json::{Value, json};
+use services::{Consul, Vault};
 
 /// Settings with a flag and a configuration key.
 #[derive(Args)]
@@ -67,13 +70,45 @@ pub(crate) struct Flags {
     /// The node's metadata, as `key=value`; may be given several times.
     #[arg(long, value_parser = pair)]
     meta: Vec<(String, String)>,
+    /// Directory of the node's own state.
+    #[arg(long)]
+    state_dir: Option<String>,
+    /// Directory of the allocations' directories.
+    #[arg(long)]
+    alloc_dir: Option<String>,
+    /// Network interface whose address tasks get.
+    #[arg(long)]
+    network_interface: Option<String>,
+    /// Speed of the network in MBit/s.
+    #[arg(long)]
+    network_speed: Option<u64>,
+    /// Accepted and without effect: the drivers are part of the program.
+    #[arg(long)]
+    plugin_dir: Option<String>,
+    /// Callers need tokens.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    acl_enabled: Option<bool>,
+    /// Management token of the authoritative region, with which the leader of another region reads from it.
+    #[arg(long, hide_env_values = true)]
+    acl_replication_token: Option<String>,
+    #[command(flatten)]
+    consul: Consul,
+    #[command(flatten)]
+    vault: Vault,
 }
 
 impl Flags {
     /// The document that says the same.
     pub(crate) fn document(&self) -> Value {
         let mut server = keys([("bootstrap_expect", self.bootstrap_expect.map(Value::from))]);
-        let mut client = keys([("node_class", text(&self.node_class)), ("node_pool", text(&self.node_pool))]);
+        let mut client = keys([
+            ("node_class", text(&self.node_class)),
+            ("node_pool", text(&self.node_pool)),
+            ("state_dir", text(&self.state_dir)),
+            ("alloc_dir", text(&self.alloc_dir)),
+            ("network_interface", text(&self.network_interface)),
+            ("network_speed", self.network_speed.map(Value::from)),
+        ]);
         let server_join = keys([
             ("start_join", list(&self.join)),
             ("retry_join", list(&self.retry_join)),
@@ -111,10 +146,17 @@ impl Flags {
             ("region", text(&self.region)),
             ("datacenter", text(&self.dc)),
             ("log_level", text(&self.log_level)),
+            ("plugin_dir", text(&self.plugin_dir)),
         ]);
         document["log_json"] = json!(self.log_json);
         document["server"] = server;
         document["client"] = client;
+        document["acl"] = keys([
+            ("enabled", self.acl_enabled.map(Value::from)),
+            ("replication_token", text(&self.acl_replication_token)),
+        ]);
+        document["consul"] = json!(self.consul);
+        document["vault"] = json!(self.vault);
         document
     }
 }
@@ -172,6 +214,25 @@ mod tests {
         assert_eq!((config.bind_addr.as_str(), config.log_level.as_str()), ("127.0.0.1", "DEBUG"));
         assert_eq!((node.node_class.as_str(), node.node_pool.as_str()), ("big", "gpu"));
         assert_eq!((node.meta["rack"].as_str(), node.meta["row"].as_str()), ("r1", "2=b"));
+    }
+
+    #[test]
+    fn agent_flags_set_access_directories_consul_and_vault() {
+        let config = agent(
+            "--server --bootstrap-expect=1 --client --data-dir=/srv/x --acl-enabled --acl-replication-token=t --state-dir=/srv/s \
+             --alloc-dir=/srv/a --network-interface=eth7 --consul-address=c:8501 --consul-ssl --consul-verify-ssl=false --consul-token=k \
+             --vault-enabled --vault-address=https://v:8200 --vault-token=u --vault-create-from-role=r",
+        )
+        .expect("is a configuration");
+        let node = config.client.expect("a node is asked for");
+        assert!(config.acl.enabled && config.vault.enabled);
+        assert_eq!((config.consul.address.as_str(), config.vault.address.as_str()), ("c:8501", "https://v:8200"));
+        assert!(config.consul.ssl && !config.consul.trust.verify);
+        assert_eq!(node.own_state_dir.as_deref().and_then(|path| path.to_str()), Some("/srv/s"));
+        assert_eq!(node.own_alloc_dir.as_deref().and_then(|path| path.to_str()), Some("/srv/a"));
+        let without =
+            agent("--server --bootstrap-expect=1 --data-dir=/srv/x --acl-enabled=false").expect("is one, too");
+        assert!(!without.acl.enabled);
     }
 
     #[test]
