@@ -19,7 +19,7 @@ use songline_scheduler::leader::outbox::{Attempt, Deed, Effect, Outbox, Outcome,
 use songline_scheduler::leader::periodic::Periodic;
 use songline_scheduler::leader::services::Services;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::leadership::LeadershipTerm;
 use super::machine::{Reaction, Reactions};
@@ -425,7 +425,7 @@ impl Core {
         let cutoffs = if self.facts.info.is_authoritative() { cutoffs } else { cutoffs.without_global_tokens() };
         // Evaluations hold allocations and jobs hold evaluations, so one pass can free what the next one drops.
         for _ in 0..3 {
-            let commands = gc::collect(&self.view(), &cutoffs, self.now(), self.facts.config.job_tracked_versions);
+            let commands = self.garbage(cutoffs).await?;
             if commands.is_empty() {
                 break;
             }
@@ -438,6 +438,17 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// The commands of one pass. Its scan takes seconds with millions of rows, so it has a thread of its own: heartbeats
+    /// and requests do not wait for it.
+    async fn garbage(&self, cutoffs: Cutoffs) -> Result<Vec<Command>, ProposeError> {
+        let (view, now, versions_max) = (self.view(), self.now(), self.facts.config.job_tracked_versions);
+        let (done, found) = oneshot::channel();
+        let scan = Box::pin(async move { drop(done.send(gc::collect(&view, &cutoffs, now, versions_max))) });
+        let started = self.world().start_loop("garbage".into(), scan);
+        started.map_err(|error| ProposeError::Unavailable(format!("collecting garbage: {error}")))?;
+        found.await.map_err(|_| ProposeError::Unavailable("the scan for garbage has ended early".to_owned()))
     }
 }
 

@@ -341,27 +341,25 @@ impl Core {
     }
 
     /// Like [`Self::write_timed`]; if `term` is given, only while this server leads in that term.
-    fn write_in_term(
+    async fn write_in_term(
         &self,
         term: Option<u64>,
         proposal: Proposal,
-    ) -> BoxFuture<'_, Result<(Written, std::time::Duration), ProposeError>> {
-        Box::pin(async move {
-            self.room.check()?;
-            let Proposal { actor, cause, idempotency, command } = proposal;
-            let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
-            envelope.idempotency = idempotency;
-            let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
-            let handed = std::time::Instant::now();
-            let accepted = match term {
-                Some(term) => self.log().propose_in_term(term, bytes.into()).await,
-                None => self.log().propose(bytes.into()).await,
-            };
-            let reply = accepted.map_err(propose_error)?.reply;
-            self.metrics.measure_proposal(handed.elapsed(), reply.took);
-            let outcome = reply.result?;
-            Ok((Written { index: reply.index, outcome }, reply.took))
-        })
+    ) -> Result<(Written, std::time::Duration), ProposeError> {
+        self.room.check()?;
+        let Proposal { actor, cause, idempotency, command } = proposal;
+        let mut envelope = Envelope::new(self.now(), actor, command).caused_by(cause);
+        envelope.idempotency = idempotency;
+        let bytes = envelope.encode().map_err(|error| ProposeError::Unavailable(error.to_string()))?;
+        let handed = std::time::Instant::now();
+        let accepted = match term {
+            Some(term) => self.log().propose_in_term(term, bytes.into()).await,
+            None => self.log().propose(bytes.into()).await,
+        };
+        let reply = accepted.map_err(propose_error)?.reply;
+        self.metrics.measure_proposal(handed.elapsed(), reply.took);
+        let outcome = reply.result?;
+        Ok((Written { index: reply.index, outcome }, reply.took))
     }
 
     /// Waits until this server has applied the entry at `index`. `None` after `within`.

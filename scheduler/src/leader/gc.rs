@@ -141,8 +141,13 @@ impl TimeTable {
 /// The commands that delete every row that is old enough and not needed, in the order in which they must be applied.
 pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64) -> Vec<Command> {
     let mut found = Garbage::default();
-    jobs(view, cutoffs, now, &mut found);
-    evals(view, cutoffs, now, &mut found);
+    // In the first hours of a cluster nothing is old enough, and the scans of all jobs and evaluations find nothing.
+    if cutoffs.job > 0 {
+        jobs(view, cutoffs, now, &mut found);
+    }
+    if cutoffs.eval.max(cutoffs.batch_eval) > 0 {
+        evals(view, cutoffs, now, &mut found);
+    }
     let mut commands = Vec::new();
     let mut reap = ReapEvals::default();
     for alloc in found.allocs {

@@ -1,9 +1,9 @@
 //! Regions at rest: their shared objects and their parts of jobs in the checkers' forms.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use songline_model::{
     ALL_NODE_POOL, AclAuthMethod, AclBindingRule, AclPolicy, AclRole, AclToken, DEFAULT_NODE_POOL, Job, Namespace,
     NodePool, QuotaSpec,
@@ -95,49 +95,40 @@ fn part(view: &State, job: &Job) -> Part {
 
 /// The shared objects and the local tokens of a region. Indexes are those of its own log, so they do not count.
 fn replica(region: &str, view: &State, wanted_tokens: BTreeSet<String>) -> Replica {
-    let (create_index, modify_index) = (0, 0);
     let mut shared: Objects = BTreeMap::new();
-    let mut add = |kind: &'static str, key: String, row: serde_json::Result<Value>, secret: &str| {
-        let content = row.map_or_else(|error| error.to_string(), |row| row.to_string());
-        let digest = blake3::hash(format!("{content} {secret}").as_bytes()).to_hex()[..16].to_owned();
-        shared.insert((kind, key), digest);
-    };
-    for row in view.quota_specs() {
-        let row = QuotaSpec { create_index, modify_index, ..QuotaSpec::clone(row) };
-        add("quota", row.name.to_string(), serde_json::to_value(&row), "");
+    macro_rules! add {
+        ($kind:literal, $rows:expr, $row:ident by $key:ident) => {
+            for row in $rows {
+                let content = $row { create_index: 0, modify_index: 0, ..$row::clone(row) };
+                shared.insert(($kind, row.$key.to_string()), digest(serde_json::to_string(&content), ""));
+            }
+        };
     }
-    for row in view.namespaces() {
-        let row = Namespace { create_index, modify_index, ..Namespace::clone(row) };
-        add("namespace", row.name.to_string(), serde_json::to_value(&row), "");
-    }
-    for row in view.node_pools().filter(|row| row.name != ALL_NODE_POOL && row.name != DEFAULT_NODE_POOL) {
-        let row = NodePool { create_index, modify_index, ..NodePool::clone(row) };
-        add("node pool", row.name.to_string(), serde_json::to_value(&row), "");
-    }
-    for row in view.acl_policies() {
-        let row = AclPolicy { create_index, modify_index, ..AclPolicy::clone(row) };
-        add("policy", row.name.to_string(), serde_json::to_value(&row), "");
-    }
-    for row in view.acl_roles() {
-        let row = AclRole { create_index, modify_index, ..AclRole::clone(row) };
-        add("role", row.name.to_string(), serde_json::to_value(&row), "");
-    }
-    for row in view.acl_auth_methods() {
-        let row = AclAuthMethod { create_index, modify_index, ..AclAuthMethod::clone(row) };
-        add("auth method", row.name.to_string(), serde_json::to_value(&row), "");
-    }
-    for row in view.acl_binding_rules() {
-        let row = AclBindingRule { create_index, modify_index, ..AclBindingRule::clone(row) };
-        add("binding rule", row.id.to_string(), serde_json::to_value(&row), "");
-    }
+    add!("quota", view.quota_specs(), QuotaSpec by name);
+    add!("namespace", view.namespaces(), Namespace by name);
+    let is_own = |row: &&Arc<NodePool>| row.name != ALL_NODE_POOL && row.name != DEFAULT_NODE_POOL;
+    add!("node pool", view.node_pools().filter(is_own), NodePool by name);
+    add!("policy", view.acl_policies(), AclPolicy by name);
+    add!("role", view.acl_roles(), AclRole by name);
+    add!("auth method", view.acl_auth_methods(), AclAuthMethod by name);
+    add!("binding rule", view.acl_binding_rules(), AclBindingRule by id);
     let mut local_tokens = BTreeSet::new();
     for row in view.acl_tokens() {
         if row.global {
-            let row = AclToken { create_index, modify_index, ..AclToken::clone(row) };
-            add("token", row.accessor_id.to_string(), serde_json::to_value(&row), &row.secret_id.reveal());
+            let content = AclToken { create_index: 0, modify_index: 0, ..AclToken::clone(row) };
+            shared.insert(
+                ("token", row.accessor_id.to_string()),
+                digest(serde_json::to_string(&content), &row.secret_id.reveal()),
+            );
         } else {
             local_tokens.insert(row.accessor_id.to_string());
         }
     }
     Replica { region: region.to_owned(), shared, local_tokens, wanted_tokens }
+}
+
+/// Digest of a row's JSON and of a secret that it does not show.
+fn digest(content: serde_json::Result<String>, secret: &str) -> String {
+    let content = content.unwrap_or_else(|error| error.to_string());
+    blake3::hash(format!("{content} {secret}").as_bytes()).to_hex()[..16].to_owned()
 }
