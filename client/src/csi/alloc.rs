@@ -21,8 +21,14 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// Time after which nothing is tried again.
 const TRY_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Time after which a volume without a healthy plugin is not claimed any more.
+const TRY_UNSCHEDULABLE_FOR: Duration = Duration::from_secs(60);
+
 /// Errors of a claim that pass: another allocation holds the volume still, a plugin or the servers are not there.
 const MAY_PASS: [&str; 2] = ["volume max claims reached", CSI_RETRYABLE];
+/// Error of a claim while no plugin of the volume is healthy. A node that registers after a restart has no plugin until
+/// the agent has found the plugin's task again, and its allocations claim volumes meanwhile.
+const UNSCHEDULABLE: &str = "volume is currently unschedulable";
 
 /// Calls about claims to the servers.
 pub(crate) trait Claims: Send + Sync {
@@ -156,7 +162,7 @@ impl AllocVolumes {
         self.held.lock().insert(name.clone(), Held { used, place: None });
         self.persist();
         let take = || self.claims.claim(volume.clone(), claim.clone());
-        let claimed = again(take, claim_may_pass).await;
+        let claimed = again(take, for_claim).await;
         let claimed = claimed.map_err(|error| format!("could not claim volume {id}: {error}"))?;
         self.change(name, |held| {
             held.used.plugin_id = claimed.volume.plugin_id.0.clone();
@@ -176,7 +182,7 @@ impl AllocVolumes {
         let unmounted = self.unmount(&used).await;
         self.unpublish(&used).await;
         if unmounted.is_err() {
-            let _ = again(|| self.unmount(&used), |_| true).await;
+            let _ = again(|| self.unmount(&used), |_| TRY_FOR).await;
             self.unpublish(&used).await;
         }
     }
@@ -223,27 +229,64 @@ impl AllocVolumes {
     }
 }
 
-fn claim_may_pass(error: &RpcError) -> bool {
+/// Time for which a claim is tried that was refused like this.
+fn for_claim(error: &RpcError) -> Duration {
     match error {
-        RpcError::Remote(text) | RpcError::Coded { text, .. } => MAY_PASS.iter().any(|part| text.contains(part)),
-        RpcError::NoLeader | RpcError::Lost(_) => true,
+        RpcError::Remote(text) | RpcError::Coded { text, .. } => {
+            if MAY_PASS.iter().any(|part| text.contains(part)) {
+                TRY_FOR
+            } else if text.contains(UNSCHEDULABLE) {
+                TRY_UNSCHEDULABLE_FOR
+            } else {
+                Duration::ZERO
+            }
+        }
+        RpcError::NoLeader | RpcError::Lost(_) => TRY_FOR,
     }
 }
 
-/// Repeats a step whose error may pass.
+/// Repeats a step until it succeeds, or its error has been tried for as long as `for_error` says, since the first try.
 async fn again<T, E, F: Future<Output = Result<T, E>>>(
     mut step: impl FnMut() -> F,
-    may_pass: impl Fn(&E) -> bool,
+    for_error: impl Fn(&E) -> Duration,
 ) -> Result<T, E> {
-    let until = tokio::time::Instant::now() + TRY_FOR;
+    let begun = tokio::time::Instant::now();
     let mut delay = FIRST_DELAY;
     loop {
         match step().await {
-            Err(error) if may_pass(&error) && tokio::time::Instant::now() + delay < until => {
-                tokio::time::sleep(delay).await;
-            }
+            Err(error) if begun.elapsed() + delay < for_error(&error) => tokio::time::sleep(delay).await,
             done => return done,
         }
         delay = (delay * 2).min(LONGEST_DELAY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unschedulable() -> RpcError {
+        RpcError::Remote(format!("rpc error: {UNSCHEDULABLE}"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn claim_waits_a_minute_for_a_plugin_that_comes_back() {
+        let begun = tokio::time::Instant::now();
+        let claimed = again(
+            || async { if begun.elapsed() < Duration::from_secs(20) { Err(unschedulable()) } else { Ok(()) } },
+            for_claim,
+        );
+        assert!(claimed.await.is_ok());
+        let begun = tokio::time::Instant::now();
+        let refused = again(|| async { Err::<(), _>(unschedulable()) }, for_claim).await;
+        assert!(refused.is_err() && begun.elapsed() < TRY_UNSCHEDULABLE_FOR, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn claim_of_an_unknown_volume_is_not_repeated() {
+        let begun = tokio::time::Instant::now();
+        let refused = || async { Err::<(), _>(RpcError::Remote("volume not found: v".to_owned())) };
+        assert!(again(refused, for_claim).await.is_err());
+        assert_eq!(begun.elapsed(), Duration::ZERO);
     }
 }
