@@ -9,7 +9,7 @@ mod registrations;
 mod scripts;
 mod settings;
 
-pub(crate) use agent::Agent;
+pub(crate) use agent::{Agent, Found};
 pub(crate) use definition::{Of, ServiceDefinition, check_plans, definitions};
 pub(crate) use fingerprint::{PERIOD, Print, print};
 pub(crate) use registrations::Registrations;

@@ -1,11 +1,12 @@
 //! Templates of tasks: files that are rendered before a task starts, and again whenever an answer of the servers changes.
 //!
-//! One worker for each task renders ([`render`]), asks the servers ([`answers`]) with the task's own identity, writes
-//! files ([`plan`] says where), and tells the task's state machine what has changed. The language is
-//! `songline_lang::template`.
+//! One worker for each task renders ([`render`]), asks the servers ([`answers`]) with the task's own identity and the
+//! node's Consul agent ([`consul`]) with the agent's token, writes files ([`plan`] says where), and tells the task's
+//! state machine what has changed. The language is `songline_lang::template`.
 
 mod answers;
 mod change;
+mod consul;
 mod env_file;
 mod plan;
 mod reads;

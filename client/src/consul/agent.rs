@@ -1,18 +1,23 @@
 //! Requests to the HTTP API of a Consul agent.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use songline_model::{Secret, Str, with_sources};
+use songline_model::{Dur, Secret, Str, with_sources};
 
 use super::definition::{CheckDefinition, ServiceDefinition, TaggedAddress};
 use super::settings::ConsulSettings;
 
 /// Largest text of a refusal that is kept, in bytes.
 const REFUSAL_BYTES_MAX: usize = 512;
+/// Largest answer for a template, in bytes.
+const FOUND_BYTES_MAX: usize = 32 << 20;
+/// Header of an answer's index.
+const INDEX: &str = "X-Consul-Index";
 
 /// Reason why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +53,17 @@ pub(crate) struct KnownCheck {
     pub service_id: Str,
 }
 
+/// Answer to a read that may wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// HTTP status.
+    pub status: u16,
+    /// Index of the answer; 0 if it has none.
+    pub index: u64,
+    /// JSON, or the text of an error.
+    pub body: Vec<u8>,
+}
+
 /// A Consul agent. Clones share connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Agent {
@@ -55,6 +71,7 @@ pub(crate) struct Agent {
     address: String,
     token: Secret,
     auth: Option<(String, Secret)>,
+    timeout: Duration,
 }
 
 impl Agent {
@@ -64,6 +81,7 @@ impl Agent {
         let http = http.no_proxy().timeout(settings.timeout.to_std()).build();
         let auth = settings.auth.reveal().split_once(':').map(|(user, word)| (user.to_owned(), Secret::new(word)));
         Ok(Self {
+            timeout: settings.timeout.to_std(),
             http: http.map_err(|error| format!("consul: {}", with_sources(&error)))?,
             address: settings.url(),
             token: settings.token.clone(),
@@ -110,6 +128,28 @@ impl Agent {
     pub async fn update_check(&self, id: &str, status: &str, output: &str) -> Result<(), CallError> {
         let path = format!("/v1/agent/check/update/{}", escaped(id));
         self.write(&path, Some(json!({ "Status": status, "Output": output }))).await
+    }
+
+    /// Reads a path with its query, whatever the status. Consul may hold the answer back for `wait`.
+    ///
+    /// # Errors
+    /// There is no answer, or it is larger than [`FOUND_BYTES_MAX`].
+    pub async fn get(&self, path: &str, wait: Dur) -> Result<Found, CallError> {
+        let failed = |error: reqwest::Error| self.unreachable(with_sources(&error.without_url()));
+        let request = self.with_rights(self.http.get(format!("{}{path}", self.address)));
+        // Consul adds up to a sixteenth to the wait.
+        let limit = self.timeout + wait.to_std() * 17 / 16;
+        let mut answer = request.timeout(limit).send().await.map_err(failed)?;
+        let index = answer.headers().get(INDEX).and_then(|index| index.to_str().ok()?.parse().ok()).unwrap_or(0);
+        let status = answer.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(part) = answer.chunk().await.map_err(failed)? {
+            body.extend_from_slice(&part);
+            if body.len() > FOUND_BYTES_MAX {
+                return Err(self.unreachable(format!("the answer has more than {FOUND_BYTES_MAX} bytes")));
+            }
+        }
+        Ok(Found { status, index, body })
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {

@@ -194,6 +194,7 @@ impl Place {
             namespace: alloc.namespace.to_string(),
             region: shared.config.region.to_string(),
             token: alloc.identity_token(&self.task).unwrap_or_default(),
+            consul: shared.consul.as_ref().map(|consul| consul.agent().clone()),
             restored: self.processes.get(&self.task).is_some(),
         };
         let reads = shared.config.server_reads.clone();

@@ -1,4 +1,4 @@
-//! Questions of templates to the servers: blocking queries with the task's token, repeated for as long as the task
+//! Questions of templates. Those to the servers: blocking queries with the task's token, repeated for as long as the task
 //! lives.
 
 use std::sync::Arc;
@@ -11,11 +11,13 @@ use songline_lang::template::consul::{Question, VariableName};
 use songline_model::{Dur, Secret, ServiceRegistration};
 use tokio::sync::mpsc;
 
+use super::consul;
 use super::reads::{ReadAnswer, ServerReads};
 use super::settings::TemplateSettings;
+use crate::consul::Agent;
 
 /// Delay after an answer that came without a change: a server that does not block must not be asked in a tight loop.
-const EARLY_WAIT: Duration = Duration::from_secs(1);
+pub(super) const EARLY_WAIT: Duration = Duration::from_secs(1);
 
 /// Result of a question.
 #[derive(Debug)]
@@ -29,7 +31,9 @@ pub(super) enum Heard {
 /// Asks in the name of one task.
 #[derive(Clone)]
 pub(super) struct Asker {
-    pub reads: Arc<dyn ServerReads>,
+    pub reads: Option<Arc<dyn ServerReads>>,
+    /// The node's Consul agent, if it has one.
+    pub consul: Option<Agent>,
     pub token: Secret,
     pub settings: TemplateSettings,
     /// Namespace of the job.
@@ -42,12 +46,16 @@ pub(super) struct Asker {
 impl Asker {
     /// Follows the answer to a question, for ever or until it failed too often.
     pub async fn follow(self, question: Question) {
+        if let (Question::Consul(question), Some(agent)) = (&question, self.consul.clone()) {
+            let question = question.clone();
+            return consul::follow(self, agent, question).await;
+        }
         let (mut index, mut failures) = (0, 0);
-        let Some(path) = self.path(&question) else { return };
+        let (Some(path), Some(reads)) = (self.path(&question), self.reads.clone()) else { return };
         loop {
             let wait = self.settings.block_query_wait;
             let path = if index == 0 { path.clone() } else { format!("{path}&index={index}&wait={wait}") };
-            match self.reads.get(path, self.token.clone()).await.and_then(|answer| read(&question, answer)) {
+            match reads.get(path, self.token.clone()).await.and_then(|answer| read(&question, answer)) {
                 Ok(Read { index: found, .. }) if index != 0 && found == index => tokio::time::sleep(EARLY_WAIT).await,
                 Ok(Read { index: found, value, secrets }) => {
                     failures = 0;
@@ -96,13 +104,14 @@ impl Asker {
     }
 }
 
-fn backoff(first: Dur, most: Dur, failures: u32) -> Duration {
+/// Delay after this many failures.
+pub(super) fn backoff(first: Dur, most: Dur, failures: u32) -> Duration {
     let factor = 1u32 << failures.saturating_sub(1).min(16);
     (first.to_std() * factor).min(most.to_std())
 }
 
 /// A text in a path or a query. Slashes stay.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -201,6 +210,6 @@ fn read(question: &Question, answer: ReadAnswer) -> Result<Read, String> {
     Ok(Read { index, value, secrets })
 }
 
-fn parsed<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, String> {
+pub(super) fn parsed<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }

@@ -15,6 +15,8 @@ pub struct TemplateSettings {
     pub wait: WaitConfig,
     /// Bounds of the `wait` of templates.
     pub wait_bounds: WaitConfig,
+    /// Retries of questions to Consul.
+    pub consul_retry: Retry,
     /// Retries of questions to the servers.
     pub nomad_retry: Retry,
 }
@@ -30,6 +32,12 @@ pub struct Retry {
     pub backoff_max: Dur,
 }
 
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 12, backoff: Dur::from_millis(250), backoff_max: Dur::from_mins(1) }
+    }
+}
+
 impl Default for TemplateSettings {
     fn default() -> Self {
         Self {
@@ -37,7 +45,8 @@ impl Default for TemplateSettings {
             block_query_wait: Dur::from_mins(5),
             wait: WaitConfig { min: Some(Dur::from_secs(5)), max: Some(Dur::from_mins(4)) },
             wait_bounds: WaitConfig::default(),
-            nomad_retry: Retry { attempts: 12, backoff: Dur::from_millis(250), backoff_max: Dur::from_mins(1) },
+            consul_retry: Retry::default(),
+            nomad_retry: Retry::default(),
         }
     }
 }

@@ -133,6 +133,7 @@ impl Story {
             namespace: "default".to_owned(),
             region: "global".to_owned(),
             token: Secret::new("of the task"),
+            consul: None,
             restored: false,
         };
         let clock = Clock::start(Arc::new(Machine::default()));

@@ -20,6 +20,7 @@ use super::settings::TemplateSettings;
 use super::{Dirs, Plan, Reads, env_file};
 use crate::beneath::Dir;
 use crate::clock::Clock;
+use crate::consul::Agent;
 use crate::core::{Input, event};
 use crate::driver::Process;
 use crate::env::TaskEnv;
@@ -52,6 +53,8 @@ pub(crate) struct Task {
     pub namespace: String,
     pub region: String,
     pub token: Secret,
+    /// The node's Consul agent, if it has one.
+    pub consul: Option<Agent>,
     /// Whether a process of the task runs already.
     pub restored: bool,
 }
@@ -86,14 +89,15 @@ pub(crate) fn start(
     let (vars, receiver) = watch::channel(None);
     let stop = CancellationToken::new();
     let (heard, inbox) = mpsc::unbounded_channel();
-    let asker = reads.map(|reads| Asker {
+    let asker = Asker {
         reads,
+        consul: task.consul.clone(),
         token: task.token.clone(),
         settings: settings.clone(),
         namespace: task.namespace.clone(),
         region: task.region.clone(),
         heard,
-    });
+    };
     let worker = Worker {
         env: Arc::new(task.env.vars.clone()),
         written: vec![None; task.plans.len()],
@@ -120,7 +124,7 @@ struct Worker {
     task: Task,
     env: Arc<Vars>,
     settings: TemplateSettings,
-    asker: Option<Asker>,
+    asker: Asker,
     clock: Clock,
     hooks: Hooks,
     vars: watch::Sender<Option<Vars>>,
@@ -264,9 +268,8 @@ impl Worker {
     }
 
     fn ask(&mut self, question: Question) {
-        if let Some(asker) = self.asker.as_ref().filter(|_| !self.asked.contains(&question)) {
-            self.asking.spawn(asker.clone().follow(question.clone()));
-            self.asked.insert(question);
+        if self.asked.insert(question.clone()) {
+            self.asking.spawn(self.asker.clone().follow(question));
         }
     }
 

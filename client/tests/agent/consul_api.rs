@@ -8,9 +8,12 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::consul_store::Store;
 
 /// Token that the agent's requests must carry.
 pub const TOKEN: &str = "consul-token";
@@ -23,12 +26,14 @@ struct Known {
     calls: Vec<String>,
     /// Whether every request fails.
     away: bool,
+    store: Store,
 }
 
 /// The agent.
 #[derive(Clone)]
 pub struct ConsulApi {
     known: Arc<Mutex<Known>>,
+    changed: watch::Sender<u64>,
     address: SocketAddr,
 }
 
@@ -37,9 +42,10 @@ impl ConsulApi {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let known: Arc<Mutex<Known>> = Arc::default();
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&known));
+        let consul = Self { known, changed: watch::Sender::new(1), address };
+        let router = Router::new().fallback(answer).with_state(consul.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { known, address }
+        consul
     }
 
     pub fn address(&self) -> String {
@@ -87,6 +93,19 @@ impl ConsulApi {
         self.known.lock().checks.retain(|_, check| text(check, "Name") != name);
     }
 
+    /// Changes keys or the catalogue, and answers those who wait for a change.
+    pub fn store(&self, change: impl FnOnce(&mut Store)) {
+        let mut known = self.known.lock();
+        change(&mut known.store);
+        known.store.index += 1;
+        self.changed.send_replace(known.store.index);
+    }
+
+    /// Paths and queries that were asked of the store.
+    pub fn asked(&self) -> Vec<String> {
+        self.known.lock().store.asked.clone()
+    }
+
     pub fn set_away(&self, away: bool) {
         self.known.lock().away = away;
     }
@@ -97,30 +116,46 @@ fn text(value: &Value, key: &str) -> String {
 }
 
 async fn answer(
-    State(known): State<Arc<Mutex<Known>>>,
+    State(consul): State<ConsulApi>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> (StatusCode, String) {
-    let mut known = known.lock();
-    if known.away {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "No cluster leader".to_owned());
+) -> (StatusCode, HeaderMap, String) {
+    if method == Method::GET && !uri.path().starts_with("/v1/agent/") {
+        // A query with an index is answered after the next change.
+        let query = uri.query().unwrap_or_default();
+        let after = query.split('&').find_map(|pair| pair.strip_prefix("index=")?.parse::<u64>().ok());
+        let _ = consul.changed.subscribe().wait_for(|index| after.is_none_or(|after| *index > after)).await;
     }
-    if headers.get("X-Consul-Token").is_none_or(|token| token != TOKEN) {
-        return (StatusCode::FORBIDDEN, "Permission denied".to_owned());
-    }
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match (method.as_str(), uri.path().trim_start_matches("/v1/agent/")) {
-        ("GET", "self") => ok(&json!({
-            "Config": { "Datacenter": "east", "NodeName": "c1", "Server": false, "Version": "1.16.6", "Revision": "ab" },
-            "DebugConfig": { "ConnectEnabled": true, "GRPCPort": -1, "GRPCTLSPort": -1 },
-            "Member": { "Tags": {} },
-        })),
-        ("GET", "services") => ok(&json!(known.services)),
-        ("GET", "checks") => ok(&json!(known.checks)),
-        ("PUT", path) => known.write(path, &body),
-        _ => (StatusCode::NOT_FOUND, String::new()),
+    let mut known = consul.known.lock();
+    let (status, text) = known.answer(&method, &uri, &headers, &body);
+    let index = known.store.index.to_string().parse().expect("a number");
+    (status, HeaderMap::from_iter([(HeaderName::from_static("x-consul-index"), index)]), text)
+}
+
+impl Known {
+    fn answer(&mut self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> (StatusCode, String) {
+        let known = self;
+        if known.away {
+            return (StatusCode::INTERNAL_SERVER_ERROR, "No cluster leader".to_owned());
+        }
+        if headers.get("X-Consul-Token").is_none_or(|token| token != TOKEN) {
+            return (StatusCode::FORBIDDEN, "Permission denied".to_owned());
+        }
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        match (method.as_str(), uri.path().trim_start_matches("/v1/agent/")) {
+            ("GET", "self") => ok(&json!({
+                "Config": { "Datacenter": "east", "NodeName": "c1", "Server": false, "Version": "1.16.6", "Revision": "ab" },
+                "DebugConfig": { "ConnectEnabled": true, "GRPCPort": -1, "GRPCTLSPort": -1 },
+                "Member": { "Tags": {} },
+            })),
+            ("GET", "services") => ok(&json!(known.services)),
+            ("GET", "checks") => ok(&json!(known.checks)),
+            ("PUT", path) => known.write(path, &body),
+            ("GET", _) => known.store.answer(uri.path(), uri.query().unwrap_or_default()),
+            _ => (StatusCode::NOT_FOUND, String::new()),
+        }
     }
 }
 

@@ -6,6 +6,8 @@ mod bridge;
 mod cgroups;
 mod consul;
 mod consul_api;
+mod consul_store;
+mod consul_templates;
 mod escapes;
 mod fake;
 mod fs;

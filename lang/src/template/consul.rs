@@ -4,12 +4,14 @@
 //! value and is noted, so that one rendering collects all of them; the caller renders again when answers have come.
 
 mod ask;
+pub mod catalog;
 mod collection;
 mod encode;
 mod json;
 mod moment;
 pub mod nomad;
 mod number;
+mod query;
 mod scratch;
 mod sprig;
 mod text;
@@ -21,6 +23,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+pub use self::query::{ConsulQuestion, Place};
 use self::scratch::Scratch;
 use super::{Called, Library, Signature, Type, Value};
 
@@ -69,8 +72,8 @@ pub enum Question {
     },
     /// Names and tags of all services.
     Services,
-    /// A question to Consul, as the reference names it.
-    Consul(String),
+    /// A question to Consul.
+    Consul(ConsulQuestion),
     /// A question to Vault, as the reference names it.
     Vault(String),
 }
@@ -101,7 +104,8 @@ impl fmt::Display for Question {
             Self::Service { name, choose: None } => write!(f, "nomad.service({name})"),
             Self::Service { name, choose: Some(choose) } => write!(f, "nomad.service({name}:{choose})"),
             Self::Services => f.write_str("nomad.services"),
-            Self::Consul(name) | Self::Vault(name) => f.write_str(name),
+            Self::Consul(question) => question.fmt(f),
+            Self::Vault(name) => f.write_str(name),
         }
     }
 }

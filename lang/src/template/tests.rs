@@ -57,7 +57,8 @@ fn consul(text: &str, world: &Nobody, missing_key: MissingKey) -> String {
     match rendered {
         Err(error) => format!("! {}", escaped(&error.to_string())),
         Ok(output) => {
-            let missing: Vec<String> = functions.noted().missing.iter().map(ToString::to_string).collect();
+            let mut missing: Vec<String> = functions.noted().missing.iter().map(ToString::to_string).collect();
+            missing.sort();
             let missing = if missing.is_empty() { String::new() } else { format!(" {}", missing.join(" ")) };
             format!("= {}{missing}", escaped(&String::from_utf8_lossy(&output)))
         }

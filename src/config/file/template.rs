@@ -25,7 +25,8 @@ pub(super) fn block(value: &Value, told: &mut TemplateSettings, seen: &mut Seen)
             "wait" => told.wait = wait("client.template.wait", value)?,
             "wait_bounds" => told.wait_bounds = wait("client.template.wait_bounds", value)?,
             "nomad_retry" => told.nomad_retry = retry("client.template.nomad_retry", value, told.nomad_retry)?,
-            "max_stale" | "consul_retry" | "vault_retry" => seen.without_effect(&format!("{BLOCK}.{key}"), value),
+            "consul_retry" => told.consul_retry = retry("client.template.consul_retry", value, told.consul_retry)?,
+            "max_stale" | "vault_retry" => seen.without_effect(&format!("{BLOCK}.{key}"), value),
             other => bail!("{BLOCK} unexpected keys {other}"),
         }
         Ok(())

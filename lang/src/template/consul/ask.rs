@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Functions, Question, VariableName, arg, moment};
+use super::{ConsulQuestion, Functions, Question, VariableName, arg, moment};
 use crate::template::value::text_of_bytes;
 use crate::template::{Signature, Type, Value};
 
@@ -16,9 +16,9 @@ pub(super) fn signature(name: &str) -> Option<Signature> {
         "nomadVar" | "nomadVarExists" => (&[Type::Text], None),
         "nomadVarList" | "nomadVarListSafe" | "nomadServices" => (&[], Some(Type::Text)),
         "nomadService" => (&[], Some(Type::Any)),
-        "service" | "connect" | "services" | "node" | "nodes" | "datacenters" | "caLeaf" | "caRoots" => {
-            (&[], Some(Type::Any))
-        }
+        "service" | "connect" | "services" | "node" | "nodes" => (&[], Some(Type::Text)),
+        "datacenters" => (&[], Some(Type::Bool)),
+        "caLeaf" | "caRoots" => (&[], Some(Type::Any)),
         "secret" | "pkiCert" => (&[Type::Text], Some(Type::Text)),
         "secrets" | "sockaddr" => (&[Type::Text], None),
         "timestamp" => (&[], Some(Type::Text)),
@@ -98,25 +98,68 @@ impl Functions<'_> {
 
     fn consul(&self, name: &str, args: &[Value]) -> Result<Value, String> {
         let first = arg(args, 0);
-        let named = |what: &str| if first.is_empty() { what.to_owned() } else { format!("{what}({first})") };
+        let list = || Value::list(Vec::new());
+        let joined = |by: &str| args.iter().filter_map(Value::as_text).collect::<Vec<_>>().join(by);
         let (question, otherwise) = match name {
-            "key" => (format!("kv.block({first})"), Value::text("")),
-            "keyOrDefault" => (format!("kv.get({first})"), Value::text(arg(args, 1))),
-            "keyExists" => (format!("kv.exists({first})"), Value::Bool(false)),
-            "ls" | "safeLs" | "tree" | "safeTree" => (format!("kv.list({first})"), Value::list(Vec::new())),
-            "service" => (health("health.service", first), Value::list(Vec::new())),
-            "connect" => (health("health.connect", first), Value::list(Vec::new())),
-            "services" => (named("catalog.services"), Value::list(Vec::new())),
-            "node" => (named("catalog.node"), Value::Missing),
-            "nodes" => (named("catalog.nodes"), Value::list(Vec::new())),
-            "datacenters" => ("catalog.datacenters".to_owned(), Value::list(Vec::new())),
-            "caRoots" => ("connect.caroots".to_owned(), Value::list(Vec::new())),
-            _ => (format!("connect.caleaf({first})"), Value::Missing),
+            "key" if first.is_empty() => return Ok(Value::text("")),
+            "key" => (ConsulQuestion::key(first, true)?, Value::text("")),
+            "keyOrDefault" => return self.key_or_default(first, arg(args, 1)),
+            "keyExists" if first.is_empty() => return Ok(Value::Bool(false)),
+            "keyExists" => (ConsulQuestion::key_exists(first)?, Value::Bool(false)),
+            "ls" | "safeLs" | "tree" | "safeTree" => return self.keys(name, first),
+            "service" | "connect" if first.is_empty() => return Ok(list()),
+            "service" => (ConsulQuestion::health(&joined("|"), false)?, list()),
+            "connect" => (ConsulQuestion::health(&joined("|"), true)?, list()),
+            "services" => (ConsulQuestion::services(&joined(""))?, list()),
+            "node" => (ConsulQuestion::node(&joined(""))?, Value::Missing),
+            "nodes" => (ConsulQuestion::nodes(&joined(""))?, list()),
+            "datacenters" => match args {
+                [] => (ConsulQuestion::Datacenters { reachable: false }, list()),
+                [Value::Bool(reachable)] => (ConsulQuestion::Datacenters { reachable: *reachable }, list()),
+                _ => {
+                    let given = args.len();
+                    return Err(format!("datacenters: wrong number of arguments, expected 0 or 1, but got {given}"));
+                }
+            },
+            "caRoots" => (ConsulQuestion::Mesh("connect.caroots".to_owned()), list()),
+            _ => (ConsulQuestion::Mesh(format!("connect.caleaf({first})")), Value::Missing),
         };
         Ok(self.ask(Question::Consul(question)).unwrap_or(otherwise))
     }
+
+    /// The value of a key; the default for a key that is empty or absent, and while there is no answer.
+    fn key_or_default(&self, key: &str, default: &str) -> Result<Value, String> {
+        let answer = match key {
+            "" => None,
+            key => self.ask(Question::Consul(ConsulQuestion::key(key, false)?)),
+        };
+        Ok(answer.filter(|value| value.as_text().is_some_and(|text| !text.is_empty())).unwrap_or(Value::text(default)))
+    }
+
+    /// Keys below a prefix: those of the first level for `ls`, all for `tree`. Folders are left out. A list without
+    /// elements is no answer for the functions that are safe.
+    fn keys(&self, name: &str, prefix: &str) -> Result<Value, String> {
+        if prefix.is_empty() {
+            return Ok(Value::list(Vec::new()));
+        }
+        let question = Question::Consul(ConsulQuestion::keys(prefix)?);
+        let levels = matches!(name, "tree" | "safeTree");
+        let wanted = |pair: &&Value| {
+            let key = field(pair, "Key");
+            !key.is_empty() && !key.ends_with('/') && (levels || !key.contains('/'))
+        };
+        let all = self.ask(question.clone()).and_then(|answer| answer.items()).unwrap_or_default();
+        let found: Vec<Value> = all.items.iter().filter(wanted).cloned().collect();
+        if found.is_empty() && matches!(name, "safeLs" | "safeTree") {
+            self.noted.borrow_mut().missing.insert(question);
+        }
+        Ok(Value::list(found))
+    }
 }
 
-fn health(what: &str, name: &str) -> String {
-    if name.contains('|') { format!("{what}({name})") } else { format!("{what}({name}|passing)") }
+/// A field of a structure, as text.
+fn field(of: &Value, name: &str) -> String {
+    let Value::Record(record) = of else { return String::new() };
+    let found = record.fields.iter().find(|(known, _)| *known == name);
+    found.and_then(|(_, value)| value.as_text()).unwrap_or_default().to_owned()
 }

@@ -192,7 +192,8 @@ pub fn service_name<'a>(name: &str, all: impl IntoIterator<Item = &'a str>) -> V
     Value::record("*dependency.NomadServicesSnippet", vec![("Name", Value::text(name)), ("Tags", tags(all))])
 }
 
-fn tags<'a>(all: impl IntoIterator<Item = &'a str>) -> Value {
+/// Tags of a service, as a list with the method `Contains`.
+pub(super) fn tags<'a>(all: impl IntoIterator<Item = &'a str>) -> Value {
     Value::Object(Arc::new(Tags(all.into_iter().map(str::to_owned).collect())))
 }
 

@@ -175,3 +175,45 @@ fn endless_templates_end_with_an_error() {
         template: t:1:3: executing "t" at <printf "%999999d" 1>: the template makes too much text"#]]
     .assert_eq(&texts.map(error).join("\n"));
 }
+
+#[test]
+fn questions_to_consul_are_named_as_the_reference_names_them() {
+    story(
+        &[
+            "{{ key \"a/b@dc1\" }}{{ keyExists \"/a\" }}{{ keyOrDefault \"a?ns=x@dc1\" \"d\" }}{{ len (ls \"a\") }}",
+            "{{ len (service \"v1.db@dc1~_agent|warning,any\") }}{{ len (service \"db\" \"any\") }}{{ len (connect \"db\") }}",
+            "{{ len (services) }}{{ len (services \"@dc2\") }}{{ with node \"n1@dc1\" }}{{ end }}{{ with node }}{{ end }}",
+            "{{ len (nodes \"@dc1~n1\") }}{{ len (nodes) }}{{ len (datacenters) }}{{ len (datacenters true) }}",
+            "{{ key \"\" }}{{ keyExists \"\" }}{{ keyOrDefault \"\" \"d\" }}{{ len (ls \"\") }}{{ len (service \"\") }}",
+            "{{ len (tree \"a\") }}{{ len (safeTree \"a\") }}",
+        ],
+        MissingKey::Zero,
+        expect![[r#"
+            = "falsed0" kv.block(a/b@dc1) kv.exists(a) kv.get(a?ns=x@dc1) kv.list(a)
+            = "000" health.connect(db|passing) health.service(db|any) health.service(v1.db@dc1~_agent|any,warning)
+            = "00" catalog.node catalog.node(n1@dc1) catalog.services catalog.services(@dc2)
+            = "0000" catalog.datacenters catalog.datacenters catalog.nodes catalog.nodes(@dc1~n1)
+            = "falsed00"
+            = "00" kv.list(a)"#]],
+    );
+    story(
+        &[
+            "{{ key \"a@b@c\" }}",
+            "{{ service \"db|odd\" }}",
+            "{{ service \"a b\" }}",
+            "{{ services \"dc1\" }}",
+            "{{ node \"@dc1\" }}",
+            "{{ datacenters true false }}",
+            "{{ service 1 }}",
+        ],
+        MissingKey::Zero,
+        expect![[r#"
+            ! "template: :1:3: executing \"\" at <key \"a@b@c\">: error calling key: kv.get: invalid format: \"a@b@c\""
+            ! "template: :1:3: executing \"\" at <service \"db|odd\">: error calling service: health.service: invalid filter: \"odd\" in \"db|odd\""
+            ! "template: :1:3: executing \"\" at <service \"a b\">: error calling service: health.service: invalid format: \"a b\""
+            ! "template: :1:3: executing \"\" at <services \"dc1\">: error calling services: catalog.services: invalid format: \"dc1\""
+            ! "template: :1:3: executing \"\" at <node \"@dc1\">: error calling node: catalog.node: invalid format: \"@dc1\""
+            ! "template: :1:3: executing \"\" at <datacenters true false>: error calling datacenters: datacenters: wrong number of arguments, expected 0 or 1, but got 2"
+            ! "template: :1:11: executing \"\" at <1>: expected string; found 1""#]],
+    );
+}
