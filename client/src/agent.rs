@@ -6,6 +6,7 @@
 
 mod allocs;
 mod consul_agent;
+mod counts;
 mod disconnect;
 mod drain;
 mod gc;
@@ -19,6 +20,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::counts::Counts;
 use parking_lot::Mutex;
 use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Node, NodeEvent, NodeId, NodeStatus, Secret, Time};
 use songline_rpc::{AllocReport, Gauge, NodeAuth, NodeMeta, RpcError, Servers};
@@ -33,7 +35,7 @@ use crate::core::{AllocSync, Heartbeats, Input, NextCall};
 use crate::csi;
 use crate::meta::{Dynamic, Layers};
 use crate::network::Networks;
-use crate::runner::{News, Runner, Shared};
+use crate::runner::{News, Runner, Shared, Waits};
 use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
 use crate::{consul, driver, fingerprint, meta, options, previous};
@@ -180,6 +182,8 @@ impl<S: Servers> Client<S> {
             checks: checks::Runs::default(),
             networks,
             sessions: Arc::new(tokio::sync::Semaphore::new(crate::serve::SESSIONS_MAX)),
+            counts: Counts::new(clock.now()),
+            waits: Waits::default(),
         });
         let inner = Arc::new(Inner {
             servers,

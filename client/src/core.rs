@@ -6,6 +6,7 @@
 mod alloc;
 mod checks;
 mod coordinator;
+mod counted;
 pub mod event;
 mod health;
 mod heartbeat;
@@ -20,6 +21,7 @@ mod watch;
 pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, NOMAD_PROVIDER, Workload, signalled};
 pub use checks::{CheckMode, CheckOutcome, CheckPlan, CheckRequest, CheckVerdict};
 pub use coordinator::{Coordinator, Stage};
+pub use counted::{Counted, counted};
 pub use health::{HealthWatcher, Verdict};
 pub use heartbeat::{Heartbeats, NextCall};
 pub use jitter::Jitter;

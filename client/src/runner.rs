@@ -3,6 +3,7 @@
 
 mod announce;
 mod processes;
+mod report;
 mod setup;
 mod start;
 mod storage;
@@ -24,7 +25,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use self::processes::Processes;
+pub(crate) use self::report::Waits;
 use self::start::Templates;
+use crate::agent::Counts;
 use crate::allocdir::AllocDir;
 use crate::beneath::Dir;
 use crate::checks;
@@ -77,6 +80,10 @@ pub(crate) struct Shared {
     pub networks: Networks,
     /// Permits for exec sessions.
     pub sessions: Arc<Semaphore>,
+    /// Ends and restarts of tasks.
+    pub counts: Counts,
+    /// Allocations that do not start yet because of an earlier one.
+    pub waits: Waits,
 }
 
 /// A runner's message to the agent.
@@ -263,7 +270,11 @@ impl Shell {
             Begin::Restore(restored) => {
                 let Restored { tasks, health, checks, network, volumes: _ } = *restored;
                 self.machine.restore_network(network);
-                self.machine.restore(tasks, health, checks, now)
+                let effects = self.machine.restore(tasks, health, checks, now);
+                // What an earlier agent counted is not counted again.
+                let update = self.machine.update();
+                self.show.send_modify(|view| view.update = update);
+                effects
             }
         };
         self.perform(effects).await;
@@ -415,24 +426,6 @@ impl Shell {
 
     fn run_id(&self, task: &Str, run: u64) -> RunId {
         RunId { alloc: self.id(), task: task.clone(), run }
-    }
-
-    /// Publishes the newest copy, whether or not it changed anything: its index shows that it need not be fetched
-    /// again.
-    fn show_alloc(&self) {
-        let alloc = self.machine.alloc();
-        self.show.send_if_modified(|view| {
-            let newer = !Arc::ptr_eq(&view.alloc, alloc);
-            view.alloc = Arc::clone(alloc);
-            newer
-        });
-    }
-
-    fn report(&self) {
-        let update = self.machine.update();
-        self.show_alloc();
-        self.show.send_modify(|view| view.update = update.clone());
-        let _ = self.shared.news.send(News::Update(Box::new(update)));
     }
 
     fn set_up(&mut self) {

@@ -9,7 +9,7 @@ use songline_log::NodeId as ServerId;
 use songline_model::NodeId;
 use songline_rpc::net::{Dispatch, Pool, PoolLimits};
 use songline_rpc::port::{Dialer, ServerTrust};
-use songline_rpc::{Gauge, Gauges, NodeAgent};
+use songline_rpc::{Count, Gauge, Gauges, NodeAgent};
 
 use super::cluster::Cluster;
 use super::forward::Forward;
@@ -88,6 +88,11 @@ impl Connections {
     /// Gauges of the node in this process, as they were last read.
     pub(super) fn gauges(&self) -> Arc<Vec<Gauge>> {
         self.gauges.get().and_then(Weak::upgrade).map(|node| node.gauges()).unwrap_or_default()
+    }
+
+    /// Counts of the node in this process.
+    pub(super) fn counts(&self) -> Vec<Count> {
+        self.gauges.get().and_then(Weak::upgrade).map(|node| node.counts()).unwrap_or_default()
     }
 
     pub(super) fn set_own_node(&self, id: NodeId) {

@@ -452,6 +452,7 @@ impl Core {
         self.gauges(leads, &mut out);
         process::tell(&mut out);
         node::tell(&self.connections.gauges(), &mut out);
+        node::tell_counts(&self.connections.counts(), &mut out);
         out.sort_by(|a, b| a.name.cmp(&b.name));
         self.metrics.at.scrape.since(started);
         out

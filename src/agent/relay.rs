@@ -141,14 +141,19 @@ impl Relay {
 
     /// The metrics of the node, which everybody may read, as on servers.
     fn metrics(&self, uri: &Uri) -> Response {
-        let gauges = self.shared.client_only.client.gauges();
+        let client = &self.shared.client_only.client;
+        let (gauges, counts) = (client.gauges(), client.counts());
         let is_text = values(uri, "format").first().is_some_and(|format| format == "prometheus");
         if is_text && !self.shared.prometheus_metrics {
             return text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Prometheus is not enabled".into());
         }
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let text =
-            metrics_of_node(&gauges, is_text, Time::from_secs(i64::try_from(since.as_secs()).unwrap_or(i64::MAX)));
+        let text = metrics_of_node(
+            &gauges,
+            &counts,
+            is_text,
+            Time::from_secs(i64::try_from(since.as_secs()).unwrap_or(i64::MAX)),
+        );
         let media = if is_text { "text/plain; version=0.0.4; charset=utf-8" } else { "application/json" };
         let mut response = Response::new(Body::from(text));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));

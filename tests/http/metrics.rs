@@ -168,6 +168,46 @@ fn node_without_a_server_reports_its_machine_and_its_tasks() -> Result<()> {
 }
 
 #[test]
+fn ends_and_restarts_of_tasks_are_counted() -> Result<()> {
+    let story = Story::begin()?;
+    for (id, script) in [("ends", "exit 0"), ("fails", "exit 3")] {
+        let job = json!({"Job": {
+            "ID": id, "Type": "batch", "Datacenters": ["*"],
+            "TaskGroups": [{
+                "Name": "g",
+                "RestartPolicy": {"Attempts": 2, "Interval": 600_000_000_000_u64, "Delay": 1_000_000, "Mode": "fail"},
+                "ReschedulePolicy": {"Attempts": 0, "Interval": 0, "Unlimited": false},
+                "Tasks": [{
+                    "Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/sh", "args": ["-c", script]},
+                    "Resources": {"CPU": 20, "MemoryMB": 20},
+                }],
+            }],
+        }});
+        story.put("/v1/jobs", &job)?;
+    }
+    for (id, status) in [("ends", "complete"), ("fails", "failed")] {
+        story.wait(&format!("/v1/job/{id}/allocations"), |allocs| allocs[0]["ClientStatus"] == status)?;
+    }
+    let told = scrape(&story)?;
+    let of = |name: &str, job: &str| -> f64 {
+        let of_job =
+            |labels: &std::collections::BTreeMap<String, String>| labels.get("job").is_some_and(|of| of == job);
+        let all = told.samples.iter().filter(|((of, labels), _)| of == name && of_job(labels));
+        all.map(|(_, value)| value).sum()
+    };
+    let counts = |job: &str| {
+        ["complete", "failed", "restart", "oom_killed"].map(|what| of(&format!("nomad_client_allocs_{what}"), job))
+    };
+    assert_eq!(counts("ends"), [1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(counts("fails"), [0.0, 1.0, 2.0, 0.0]);
+    let shown =
+        wait_for_json(&story, "the restarts", |told| row(told, "Counters", "nomad.client.allocs.restart").is_some())?;
+    let restarts = row(&shown, "Counters", "nomad.client.allocs.restart").context("it is there")?;
+    assert_eq!((&restarts["Count"], &restarts["Labels"]["task"]), (&json!(2), &json!("t")));
+    Ok(())
+}
+
+#[test]
 fn metrics_json_shows_the_last_interval_only() -> Result<()> {
     let story = Story::begin()?;
     for _ in 0..7 {

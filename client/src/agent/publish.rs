@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_model::{AllocId, Allocation, Amount, Node, Str, TaskRunState, Time};
-use songline_rpc::{Gauge, Gauges, Servers};
+use songline_rpc::{Count, Gauge, Gauges, Servers};
 
 use super::{Client, Inner};
 use crate::config::PublishSettings;
 use crate::fingerprint::mhz_per_core;
+use crate::runner::Waits;
 use crate::stats::gauges::{of_host, of_task};
 use crate::stats::{CpuTimes, Interval, TaskUsage};
 
@@ -16,7 +17,7 @@ use crate::stats::{CpuTimes, Interval, TaskUsage};
 const MIB: f64 = 1_048_576.0;
 
 /// Labels of a gauge: names and values.
-type Labels = Arc<[(&'static str, String)]>;
+pub(super) type Labels = Arc<[(&'static str, String)]>;
 
 /// Usage as it was read at one time.
 struct Reading {
@@ -28,6 +29,14 @@ struct Reading {
 impl<S: Servers> Gauges for Client<S> {
     fn gauges(&self) -> Arc<Vec<Gauge>> {
         Arc::clone(&self.inner.gauges.lock())
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        let shared = &self.inner.shared;
+        if !shared.config.publish.allocs {
+            return Vec::new();
+        }
+        shared.counts.read(&self.inner.all().into_keys().collect(), self.inner.now())
     }
 }
 
@@ -79,6 +88,7 @@ impl<S: Servers> Inner<S> {
         if settings.node {
             out.extend(of_host(&before.cpu, &after.cpu, mhz_per_core, &labels));
             out.extend(of_allocated(&node, allocs.values(), &labels));
+            out.extend(of_waits(&self.shared.waits, &labels));
         }
         let secs = after.at.since(before.at).to_std().as_secs_f64();
         for ((id, name), usage) in &after.tasks {
@@ -102,7 +112,7 @@ fn labels_of_node(node: &Node) -> Labels {
     ])
 }
 
-fn labels_of_task(alloc: &Allocation, task: &Str) -> Labels {
+pub(super) fn labels_of_task(alloc: &Allocation, task: &Str) -> Labels {
     Arc::new([
         ("alloc_id", alloc.id.to_string()),
         ("namespace", alloc.namespace.to_string()),
@@ -124,6 +134,18 @@ fn of_allocated<'a>(node: &Node, allocs: impl Iterator<Item = &'a Arc<Allocation
         ("nomad.client.unallocated.cpu", "CPU shares for further allocations, in MHz.", free.cpu),
         ("nomad.client.unallocated.memory", "Memory for further allocations, in MiB.", free.memory),
         ("nomad.client.unallocated.disk", "Disk for further allocations, in MiB.", free.disk),
+    ]
+    .map(|(name, help, value)| Gauge { name, help, labels: Arc::clone(labels), value: value as f64 })
+    .into()
+}
+
+/// Allocations that do not start yet because of an earlier one.
+fn of_waits(waits: &Waits, labels: &Labels) -> Vec<Gauge> {
+    let blocked = "Allocations that wait for the end of an earlier one.";
+    let migrating = "Allocations that take the data of an earlier one over.";
+    [
+        ("nomad.client.allocations.blocked", blocked, waits.blocked()),
+        ("nomad.client.allocations.migrating", migrating, waits.migrating()),
     ]
     .map(|(name, help, value)| Gauge { name, help, labels: Arc::clone(labels), value: value as f64 })
     .into()

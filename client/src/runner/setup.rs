@@ -38,12 +38,14 @@ pub(super) async fn set_up_alloc(
     awaited: Vec<AllocId>,
 ) -> Result<(), String> {
     let mut previous = Ended::Gone;
+    let blocked = (!awaited.is_empty()).then(|| shared.waits.block());
     for id in awaited {
         let ended = shared.earlier.ended(id).await;
         if alloc.previous_allocation == Some(id) {
             previous = ended;
         }
     }
+    drop(blocked);
     let group = alloc.group().cloned().unwrap_or_default();
     let disk = group.ephemeral_disk.clone().unwrap_or_default();
     let tasks: Vec<Str> = group.tasks.iter().flatten().map(|task| task.name.clone()).collect();
@@ -52,10 +54,12 @@ pub(super) async fn set_up_alloc(
     let taken = match (previous, alloc.previous_allocation) {
         (Ended::Here(previous), _) if disk.sticky || disk.migrate => {
             let to = dir.clone();
+            let _migrating = shared.waits.migrate();
             let adopt = move || to.adopt(&previous, &tasks.iter().map(Str::as_str).collect::<Vec<_>>());
             blocking(adopt).await
         }
         (Ended::Away(node), Some(previous)) if disk.migrate => {
+            let _migrating = shared.waits.migrate();
             let wanted = Wanted { successor: alloc.id, previous, node, tasks, to: dir.clone() };
             shared.earlier.fetch(wanted).await.map_err(|error| with_sources(&error))
         }

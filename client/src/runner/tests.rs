@@ -74,6 +74,8 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         checks: crate::checks::Runs::default(),
         networks: Networks::new(&ClientConfig::default(), &BTreeMap::new()),
         sessions: Arc::new(Semaphore::new(1)),
+        counts: Counts::new(clock.now()),
+        waits: Waits::default(),
     });
     let config = AllocRunnerConfig { kill_timeout_max: Dur::from_secs(1), seed: 1 };
     let machine = AllocRunner::new(Arc::clone(&alloc), config, shared.clock.now()).expect("a machine");

@@ -1,8 +1,9 @@
 //! Allocations that follow one of another node: they wait for its end, and take its data over.
 
 use bytes::Bytes;
-use songline_model::{AllocClientStatus, AllocId, Allocation, EphemeralDisk, JobType, Node, NodeId};
-use songline_rpc::{NodeAgent, Origin};
+use songline_client::PublishSettings;
+use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, EphemeralDisk, JobType, Node, NodeId};
+use songline_rpc::{Gauges, NodeAgent, Origin};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -42,6 +43,12 @@ fn with_disk(mut placed: Allocation, disk: EphemeralDisk) -> Allocation {
     placed
 }
 
+/// Number of allocations that wait, as the metrics have it.
+fn blocked(stage: &Stage) -> Option<f64> {
+    let gauges = stage.client.gauges();
+    gauges.iter().find(|gauge| gauge.name == "nomad.client.allocations.blocked").map(|gauge| gauge.value)
+}
+
 /// Output of an allocation whose predecessor left data on another node.
 async fn found_after(migrate: bool, token: &str) -> String {
     let before = Stage::new().await;
@@ -55,7 +62,10 @@ async fn found_after(migrate: bool, token: &str) -> String {
     }
     let node = serve(id, data).await;
 
-    let after = Stage::new().await;
+    let after = Stage::with(|config| {
+        config.publish = PublishSettings { node: true, interval: Dur::from_millis(50), ..PublishSettings::default() };
+    })
+    .await;
     let first = Allocation { id, client_status: AllocClientStatus::Running, ..Allocation::default() };
     let script = "cat $NOMAD_ALLOC_DIR/data/f $NOMAD_TASK_DIR/f $NOMAD_SECRETS_DIR/f 2>/dev/null; true";
     let disk = EphemeralDisk { sticky: true, migrate, ..EphemeralDisk::default() };
@@ -65,8 +75,10 @@ async fn found_after(migrate: bool, token: &str) -> String {
     // The second query tells that the answer to the first did not end the wait.
     until("asked again", || (after.servers.asked_elsewhere() > 1).then_some(())).await;
     assert!(!after.alloc_dir(next).exists(), "it waits for the end of its predecessor");
+    until("the gauge says so", || (blocked(&after) == Some(1.0)).then_some(())).await;
     after.servers.end_elsewhere(id);
     after.until_status(next, AllocClientStatus::Complete).await;
+    until("the gauge says that it is over", || (blocked(&after) == Some(0.0)).then_some(())).await;
     let leftover = after.alloc_dir(id).exists();
     assert!(!leftover, "nothing of the predecessor stays beside it");
     after.logs(next, "stdout", 0, Origin::Start).await.expect("has logs")

@@ -105,12 +105,7 @@ impl Marks {
             Shown::Current => total.saturating_sub(self.begun.load(Ordering::Relaxed)),
             Shown::Finished => self.finished.load(Ordering::Relaxed),
         };
-        Measurement {
-            count: total,
-            sum: total as f64,
-            window: Window::ones(during),
-            quantiles: [f64::NAN; QUANTILES.len()],
-        }
+        Measurement::counted(total, during)
     }
 }
 
@@ -276,6 +271,11 @@ impl Timer {
 }
 
 impl Measurement {
+    /// A total of events that are counted elsewhere, and those of the shown interval.
+    pub(crate) fn counted(total: u64, during: u64) -> Self {
+        Self { count: total, sum: total as f64, window: Window::ones(during), quantiles: [f64::NAN; QUANTILES.len()] }
+    }
+
     /// A total without intervals.
     pub(crate) fn total(sum: f64) -> Self {
         Self { count: 0, sum, window: Window::default(), quantiles: [f64::NAN; QUANTILES.len()] }
