@@ -3,7 +3,8 @@
 //! Each round starts the agent on the same data, lets 64 connections write, and kills it (SIGKILL) once a random
 //! number of writes was acknowledged. After that every acknowledged write must be there; the event stream must
 //! continue after the last index seen without a gap or a repeat; and the process of a running task must be the same
-//! one, neither lost nor duplicated. `container` has the same for tasks in containers, and their output.
+//! one, neither lost nor duplicated. `container` has the same for tasks in containers, and their output; `nodes` kills
+//! a node under jobs of all kinds, and looks for what is left of them.
 //! `SONGLINE_KILL_ROUNDS` is the number of rounds (5), `SONGLINE_KILL_SEED` repeats a run as far as timing permits.
 //! Not here: damage to the files themselves, which `log` tests.
 
@@ -11,6 +12,9 @@
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
 mod container;
+#[path = "../conformance/csi.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod csi;
 #[path = "../support/engine.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod engine;
@@ -18,9 +22,13 @@ mod follower;
 #[path = "../support/http.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod http;
+mod nodes;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
+#[path = "../http/story.rs"]
+#[allow(dead_code, reason = "each test of the whole uses its part")]
+mod story;
 mod task;
 mod writers;
 

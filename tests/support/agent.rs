@@ -126,49 +126,7 @@ impl Agent {
     }
 
     fn start_wholly(setup: &Setup, content: &Value, env: &[(&str, &str)]) -> Result<Agent> {
-        // Short, because sockets of CSI plugins are deep below it, and gRPC takes paths of about 100 bytes.
-        let dir = tempfile::Builder::new().prefix("sl").rand_bytes(4).tempdir();
-        let dir = dir.context("making a folder for an agent")?;
-        let config = dir.path().join("agent.json");
-        std::fs::write(&config, content.to_string()).context("writing its configuration")?;
-        let stderr = File::create(dir.path().join("stderr")).context("creating its log")?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_songline"));
-        command.arg("agent");
-        if setup.data_dir.is_none() {
-            command.arg("-dev");
-        }
-        let mut child = command
-            .arg("-config")
-            .arg(&config)
-            .env("TMPDIR", dir.path())
-            .envs(env.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .context("starting the agent")?;
-        let lines = BufReader::new(child.stdout.take().context("its output is a pipe")?).lines();
-        let (tell, told) = mpsc::channel();
-        // Keep reading after the address: otherwise the agent would block on a full pipe.
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if let Some(address) = line.strip_prefix(READY) {
-                    let _gone = tell.send(address.trim_end_matches('/').to_string());
-                }
-            }
-        });
-        let told = told.recv_timeout(START_WITHIN);
-        let http = told
-            .map_err(|_| anyhow!("the agent never said `{READY}..`"))
-            .and_then(|address| Ok(address.parse::<SocketAddr>()?));
-        match http {
-            Ok(http) => Ok(Agent { child, http, dir }),
-            Err(error) => {
-                let _dead = child.kill();
-                let _status = child.wait();
-                Err(error.context(last_lines(&dir.path().join("stderr"))))
-            }
-        }
+        Starting::begin(setup, content, env)?.ready()
     }
 
     pub fn pid(&self) -> i32 {
@@ -227,6 +185,78 @@ impl Agent {
     }
 }
 
+/// An agent that was started and has not printed its address yet. Dropping it kills the agent.
+pub struct Starting {
+    /// The process and its folder; `None` once the agent is ready.
+    begun: Option<(Child, tempfile::TempDir)>,
+    told: mpsc::Receiver<String>,
+}
+
+impl Starting {
+    /// Like [`Agent::start_as`], without waiting for anything.
+    pub fn begin_as(content: &Value) -> Result<Starting> {
+        let data_dir = content["data_dir"].as_str().map(PathBuf::from);
+        Self::begin(&Setup { data_dir, ..Setup::dev() }, content, &[])
+    }
+
+    fn begin(setup: &Setup, content: &Value, env: &[(&str, &str)]) -> Result<Starting> {
+        // Short, because sockets of CSI plugins are deep below it, and gRPC takes paths of about 100 bytes.
+        let dir = tempfile::Builder::new().prefix("sl").rand_bytes(4).tempdir();
+        let dir = dir.context("making a folder for an agent")?;
+        let config = dir.path().join("agent.json");
+        std::fs::write(&config, content.to_string()).context("writing its configuration")?;
+        let stderr = File::create(dir.path().join("stderr")).context("creating its log")?;
+        let mut command = Command::new(program());
+        command.arg("agent");
+        if setup.data_dir.is_none() {
+            command.arg("-dev");
+        }
+        let mut child = command
+            .arg("-config")
+            .arg(&config)
+            .env("TMPDIR", dir.path())
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .context("starting the agent")?;
+        let lines = BufReader::new(child.stdout.take().context("its output is a pipe")?).lines();
+        let (tell, told) = mpsc::channel();
+        // Keep reading after the address: otherwise the agent would block on a full pipe.
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some(address) = line.strip_prefix(READY) {
+                    let _gone = tell.send(address.trim_end_matches('/').to_string());
+                }
+            }
+        });
+        Ok(Starting { begun: Some((child, dir)), told })
+    }
+
+    /// Waits until the agent prints its address.
+    pub fn ready(mut self) -> Result<Agent> {
+        let told = self.told.recv_timeout(START_WITHIN);
+        let http = told
+            .map_err(|_| anyhow!("the agent never said `{READY}..`"))
+            .and_then(|address| Ok(address.parse::<SocketAddr>()?));
+        let http = http.with_context(|| {
+            self.begun.as_ref().map(|(_, dir)| last_lines(&dir.path().join("stderr"))).unwrap_or_default()
+        })?;
+        let (child, dir) = self.begun.take().context("it is begun once")?;
+        Ok(Agent { child, http, dir })
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some((child, _)) = &mut self.begun {
+            let _dead = child.kill();
+            let _status = child.wait();
+        }
+    }
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
         if !self.is_running() {
@@ -242,6 +272,11 @@ impl Drop for Agent {
             process.kill();
         }
     }
+}
+
+/// The program under test: the one that was built with the tests, or another build that `SONGLINE_PROGRAM` names.
+fn program() -> PathBuf {
+    std::env::var_os("SONGLINE_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_songline").into(), PathBuf::from)
 }
 
 /// The last lines of a file, as one text.

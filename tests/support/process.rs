@@ -24,6 +24,11 @@ impl Process {
         (!zombie).then_some(Process { pid, started })
     }
 
+    /// Id of the parent; `None` when the process has ended.
+    pub fn parent(&self) -> Option<i32> {
+        stat(self.pid).map(|(parent, ..)| parent)
+    }
+
     pub fn is_running(&self) -> bool {
         Process::find(self.pid).as_ref() == Some(self)
     }
@@ -57,6 +62,16 @@ pub fn running(program: &str, argument: &str) -> Vec<Process> {
         .collect();
     found.sort();
     found
+}
+
+/// All processes with one of these texts in their command line.
+pub fn mentioning(texts: &[String]) -> Vec<Process> {
+    let mentions = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        texts.iter().any(|text| line.contains(text.as_str()))
+    };
+    all().filter(mentions).filter_map(Process::find).collect()
 }
 
 /// All descendants of `pid`.
@@ -104,7 +119,8 @@ pub fn wait_for_end(pid: i32, deadline: Instant) -> bool {
     matches!(ready, Ok(1..))
 }
 
-fn all() -> impl Iterator<Item = i32> {
+/// Ids of all processes.
+pub fn all() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
