@@ -18,7 +18,8 @@ use songline_rpc::port::Dialer;
 use songline_rpc::servers_wire::{RemoteServers, RpcClient, call};
 use songline_rpc::world::World;
 use songline_rpc::{
-    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers,
+    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NoVaultToken, NodeAuth, NodeUpdateResponse, RpcError,
+    Servers, WrappedTokens,
 };
 use tokio::time::Instant;
 
@@ -245,6 +246,15 @@ impl Servers for NetServers {
         meta: BTreeMap<Str, Str>,
     ) -> Result<u64, RpcError> {
         self.calls.node_update_drain(from, strategy, meta).await
+    }
+
+    async fn node_derive_vault_token(
+        &self,
+        from: &NodeAuth,
+        alloc: AllocId,
+        tasks: Vec<Str>,
+    ) -> Result<Result<WrappedTokens, NoVaultToken>, RpcError> {
+        self.calls.node_derive_vault_token(from, alloc, tasks).await
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -100,6 +100,15 @@ pub trait Servers: Send + Sync + 'static {
         meta: BTreeMap<Str, Str>,
     ) -> impl Future<Output = Result<u64, RpcError>> + Send;
 
+    /// `Node.DeriveVaultToken`: new tokens of Vault for tasks of an allocation of the node, each in a wrapping of its
+    /// own, by task. The inner error is the answer of servers that have no token to give.
+    fn node_derive_vault_token(
+        &self,
+        from: &NodeAuth,
+        alloc: AllocId,
+        tasks: Vec<Str>,
+    ) -> impl Future<Output = Result<Result<WrappedTokens, NoVaultToken>, RpcError>> + Send;
+
     /// `Node.EmitEvents`: reports events on the node.
     fn node_emit_events(
         &self,
@@ -115,6 +124,19 @@ pub struct NodeAuth {
     pub id: NodeId,
     /// Secret of the node, which the node made itself and registered with.
     pub secret: Secret,
+}
+
+/// Tokens of Vault by task. Each is the token of a wrapping, out of which the task's token can be taken once.
+pub type WrappedTokens = BTreeMap<Str, Secret>;
+
+/// Reason why servers give no token of Vault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct NoVaultToken {
+    /// The reason.
+    pub why: Str,
+    /// Whether a later attempt may succeed.
+    pub recoverable: bool,
 }
 
 /// A volume with its secrets, and what a node needs to mount it.

@@ -13,13 +13,14 @@ use songline_model::{
 };
 use songline_projections::{State, Table};
 use songline_rpc::{
-    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers,
+    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NoVaultToken, NodeAuth, NodeUpdateResponse, RpcError,
+    Servers, WrappedTokens,
 };
 use songline_scheduler::leader::{nodes, reports};
 use tokio::time::Instant;
 
 use super::leadership::LeadershipTerm;
-use super::{Core, csi, services};
+use super::{Core, csi, services, vault};
 
 impl Servers for Core {
     async fn node_register(&self, node: Node) -> Result<NodeUpdateResponse, RpcError> {
@@ -181,6 +182,18 @@ impl Servers for Core {
         self.authenticate(from)?;
         let command = self.drain_command(from.id, Some(strategy), false, Some(meta))?;
         self.propose_as(Actor::Node(from.id), None, command).await
+    }
+
+    async fn node_derive_vault_token(
+        &self,
+        from: &NodeAuth,
+        alloc: AllocId,
+        tasks: Vec<Str>,
+    ) -> Result<Result<WrappedTokens, NoVaultToken>, RpcError> {
+        let _call = self.node_call("Node.DeriveVaultToken", from.id, &from.secret);
+        self.must_lead()?;
+        let (view, _) = self.authenticate(from)?;
+        Ok(vault::derive(self.facts.config.vault.as_deref(), &view, from.id, alloc, &tasks).await)
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

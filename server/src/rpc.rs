@@ -14,8 +14,7 @@ mod remote;
 mod route;
 mod sessions;
 #[cfg(test)]
-mod tests;
-mod vault;
+pub(crate) mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

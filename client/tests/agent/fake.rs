@@ -16,8 +16,8 @@ use songline_model::{
     TaskGroup, TaskRunState, TaskState,
 };
 use songline_rpc::{
-    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAgent, NodeAuth, NodeUpdateResponse, Origin, ReadLogs,
-    RpcError, Servers,
+    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NoVaultToken, NodeAgent, NodeAuth, NodeUpdateResponse,
+    Origin, ReadLogs, RpcError, Servers, WrappedTokens,
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -280,6 +280,15 @@ impl Servers for Fake {
         _meta: BTreeMap<Str, Str>,
     ) -> Result<u64, RpcError> {
         Err(RpcError::remote("these servers drain no nodes"))
+    }
+
+    async fn node_derive_vault_token(
+        &self,
+        _from: &NodeAuth,
+        _alloc: AllocId,
+        _tasks: Vec<Str>,
+    ) -> Result<Result<WrappedTokens, NoVaultToken>, RpcError> {
+        Ok(Err(NoVaultToken { why: "Vault is not enabled".into(), recoverable: false }))
     }
 
     async fn node_emit_events(&self, _from: &NodeAuth, _events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -12,10 +12,13 @@ use songline_model::{
 use super::RpcClient;
 use crate::message::{
     AllocGetAlloc, AllocGetAllocs, AllocReport, Call, Caller, CsiVolumeClaimRequest, CsiVolumeUnpublish,
-    NodeEmitEvents, NodeGetClientAllocs, NodeGetNode, NodeRegister, NodeUpdate, NodeUpdateAlloc, NodeUpdateDrain,
-    NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
+    NodeDeriveVaultToken, NodeEmitEvents, NodeGetClientAllocs, NodeGetNode, NodeRegister, NodeUpdate, NodeUpdateAlloc,
+    NodeUpdateDrain, NodeUpdateStatus, ServiceDelete, ServiceUpsert, Signed,
 };
-use crate::{BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
+use crate::{
+    BlockingQuery, ClaimedVolume, ClientAllocs, NoVaultToken, NodeAuth, NodeUpdateResponse, RpcError, Servers,
+    WrappedTokens, msgpack,
+};
 
 /// Servers at the other end of a transport, as one node sees them.
 #[derive(Debug)]
@@ -188,6 +191,26 @@ impl<C: RpcClient> Servers for RemoteServers<C> {
         let (node_id, drain_strategy) = (from.id, Some(strategy));
         let request = NodeUpdateDrain { node_id, drain_strategy, meta: Some(meta), ..NodeUpdateDrain::default() };
         Ok(self.ask(from, request).await?.index)
+    }
+
+    async fn node_derive_vault_token(
+        &self,
+        from: &NodeAuth,
+        alloc: AllocId,
+        tasks: Vec<Str>,
+    ) -> Result<Result<WrappedTokens, NoVaultToken>, RpcError> {
+        let request = NodeDeriveVaultToken {
+            node_id: from.id,
+            secret_id: from.secret.clone(),
+            alloc_id: alloc,
+            tasks: Some(tasks),
+            ..NodeDeriveVaultToken::default()
+        };
+        let answer = self.ask(from, request).await?;
+        Ok(match answer.error {
+            Some(error) => Err(NoVaultToken { why: error.err, recoverable: error.recoverable }),
+            None => Ok(answer.tasks.unwrap_or_default()),
+        })
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {

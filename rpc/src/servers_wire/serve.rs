@@ -8,14 +8,14 @@ use songline_model::{NodeId, NodeStatus, Secret};
 
 use super::{ServeError, ServerContext};
 use crate::message::{
-    AllocGetAllocs, AllocGetAllocsAnswer, AllocReport, Call, NodeClientAllocs, NodeEmitEvents, NodeGetClientAllocs,
-    NodeRegister, NodeServerInfo, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus, ServiceDelete, ServiceUpsert,
-    WireAlloc, Written,
+    AllocGetAllocs, AllocGetAllocsAnswer, AllocReport, Call, NodeClientAllocs, NodeDeriveVaultToken, NodeEmitEvents,
+    NodeGetClientAllocs, NodeRegister, NodeServerInfo, NodeUpdate, NodeUpdateAlloc, NodeUpdateStatus, RecoverableError,
+    ServiceDelete, ServiceUpsert, VaultTokens, WireAlloc, Written,
 };
 use crate::{BlockingQuery, NodeAuth, NodeUpdateResponse, RpcError, Servers, msgpack};
 
 /// The methods that [`serve_servers`] answers.
-pub const SERVED: [&str; 8] = [
+pub const SERVED: [&str; 9] = [
     NodeRegister::METHOD,
     NodeUpdateStatus::METHOD,
     NodeGetClientAllocs::METHOD,
@@ -23,6 +23,7 @@ pub const SERVED: [&str; 8] = [
     NodeUpdateAlloc::METHOD,
     ServiceUpsert::METHOD,
     ServiceDelete::METHOD,
+    NodeDeriveVaultToken::METHOD,
     NodeEmitEvents::METHOD,
 ];
 
@@ -42,6 +43,7 @@ pub async fn serve_servers<S: Servers>(
         NodeUpdateAlloc::METHOD => encode(update_alloc(servers, decode(body)?).await?),
         ServiceUpsert::METHOD => encode(upsert_services(servers, context, decode(body)?).await?),
         ServiceDelete::METHOD => encode(delete_service(servers, context, decode(body)?).await?),
+        NodeDeriveVaultToken::METHOD => encode(derive_vault_token(servers, decode(body)?).await?),
         NodeEmitEvents::METHOD => encode(emit_events(servers, decode(body)?).await?),
         other => Err(ServeError::Unknown(other.to_owned())),
     }
@@ -151,6 +153,20 @@ async fn delete_service<S: Servers>(
     let from = by_secret(context, request.auth_token)?;
     let index = servers.service_registration_delete_by_id(&from, request.namespace, request.id).await?;
     Ok(Written { index })
+}
+
+async fn derive_vault_token<S: Servers>(servers: &S, request: NodeDeriveVaultToken) -> Result<VaultTokens, RpcError> {
+    if request.secret_id.is_empty() {
+        return Err(RpcError::remote("missing node secret ID"));
+    }
+    let from = NodeAuth { id: request.node_id, secret: request.secret_id };
+    let derived = servers.node_derive_vault_token(&from, request.alloc_id, request.tasks.unwrap_or_default()).await?;
+    // What keeps tasks from having a token is part of the answer, so that the node knows whether to ask again.
+    let (tasks, error) = match derived {
+        Ok(tasks) => (Some(tasks), None),
+        Err(error) => (None, Some(RecoverableError { err: error.why, recoverable: error.recoverable })),
+    };
+    Ok(VaultTokens { tasks, error, known_leader: true, ..VaultTokens::default() })
 }
 
 async fn emit_events<S: Servers>(servers: &S, request: NodeEmitEvents) -> Result<Written, RpcError> {

@@ -12,7 +12,10 @@ use songline_model::{
 };
 
 use super::*;
-use crate::{AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NodeAuth, NodeUpdateResponse, Servers};
+use crate::{
+    AllocReport, BlockingQuery, ClaimedVolume, ClientAllocs, NoVaultToken, NodeAuth, NodeUpdateResponse, Servers,
+    WrappedTokens,
+};
 
 const SECRET: &str = "5ec2e75e-c2e7-5ec2-e75e-c2e75ec2e75e";
 
@@ -27,6 +30,7 @@ fn from() -> NodeAuth {
 /// Records requests; returns prepared answers.
 #[derive(Default)]
 struct Recorder {
+    no_vault: Option<NoVaultToken>,
     asked: Mutex<Vec<String>>,
     allocs: Vec<Arc<Allocation>>,
     refusal: Option<RpcError>,
@@ -138,6 +142,17 @@ impl Servers for Recorder {
         meta: BTreeMap<Str, Str>,
     ) -> Result<u64, RpcError> {
         self.note(format!("{} is to be drained within {} because {meta:?}", who(from), strategy.deadline), 304)
+    }
+
+    async fn node_derive_vault_token(
+        &self,
+        from: &NodeAuth,
+        alloc: AllocId,
+        tasks: Vec<Str>,
+    ) -> Result<Result<WrappedTokens, NoVaultToken>, RpcError> {
+        let wrapped = tasks.iter().map(|task| (task.clone(), Secret::new("wrapped"))).collect();
+        let answer = self.no_vault.clone().map_or(Ok(wrapped), Err);
+        self.note(format!("{} wants tokens of Vault for {tasks:?} of {alloc:?}", who(from)), answer)
     }
 
     async fn node_emit_events(&self, from: &NodeAuth, events: Vec<NodeEvent>) -> Result<u64, RpcError> {
@@ -270,6 +285,27 @@ async fn alloc_updates_services_and_node_events_reach_the_server() {
         format!("{from} tells {:?}", [event]),
     ];
     assert_eq!(*recorder.asked.lock(), said);
+}
+
+#[tokio::test]
+async fn tokens_of_vault_arrive_or_the_reason_why_there_are_none() {
+    let (servers, recorder) = remote(Recorder::default());
+    let tasks = vec!["web".into(), "log".into()];
+    let tokens = servers.node_derive_vault_token(&from(), alloc().id, tasks).await.unwrap().unwrap();
+    let told: Vec<String> = tokens.iter().map(|(task, token)| format!("{task} {}", token.reveal())).collect();
+    assert_eq!(told, ["log wrapped", "web wrapped"]);
+    check(
+        &recorder,
+        &expect![[
+            r#"node NodeId(07070707-0707-0707-0707-070707070707) wants tokens of Vault for ["web", "log"] of AllocId(01010101-0101-0101-0101-010101010101)"#
+        ]],
+    );
+    for recoverable in [true, false] {
+        let none = NoVaultToken { why: "sealed".into(), recoverable };
+        let (servers, _) = remote(Recorder { no_vault: Some(none.clone()), ..Recorder::default() });
+        let told = servers.node_derive_vault_token(&from(), alloc().id, vec!["web".into()]).await;
+        assert_eq!(told, Ok(Err(none)));
+    }
 }
 
 #[tokio::test]

@@ -342,6 +342,7 @@ fn is_read(method: &str) -> bool {
             "Node.Register"
                 | "Node.UpdateStatus"
                 | "Node.UpdateAlloc"
+                | "Node.DeriveVaultToken"
                 | "Node.EmitEvents"
                 | "ServiceRegistration.Upsert"
                 | "ServiceRegistration.DeleteByID"

@@ -28,14 +28,8 @@ use super::dispatch::NodeRpc;
 use super::reads::{encode, escape, read};
 
 /// Methods that write.
-pub(super) const WRITES: [&str; 6] = [
-    "Node.UpdateDrain",
-    "Node.DeriveVaultToken",
-    "Job.Register",
-    "Variables.Apply",
-    CsiVolumeClaimRequest::METHOD,
-    CsiVolumeUnpublish::METHOD,
-];
+pub(super) const WRITES: [&str; 5] =
+    ["Node.UpdateDrain", "Job.Register", "Variables.Apply", CsiVolumeClaimRequest::METHOD, CsiVolumeUnpublish::METHOD];
 
 /// Longest HTTP answer to a write, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -110,7 +104,6 @@ impl NodeRpc {
     pub(super) async fn write(&self, method: &str, body: &[u8], meta: &RequestMeta) -> Result<Bytes, Refusal> {
         match method {
             "Node.UpdateDrain" => self.drain(from_slice(body)?).await,
-            "Node.DeriveVaultToken" => self.derive_vault_token(from_slice(body)?).await,
             "Job.Register" => self.register_job(from_slice(body)?, meta).await,
             CsiVolumeClaimRequest::METHOD => self.claim(from_slice(body)?, meta).await,
             CsiVolumeUnpublish::METHOD => self.unpublish(from_slice(body)?, meta).await,

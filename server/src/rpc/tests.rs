@@ -37,7 +37,7 @@ pub(super) async fn start_with_key(dir: &Path) -> TestServer {
     TestServer::start(Settings { server, ..settings(dir, true) }).await.unwrap()
 }
 
-pub(super) fn pool() -> Pool {
+pub(crate) fn pool() -> Pool {
     Pool::new(Dialer::plain(), PoolLimits::default(), None)
 }
 

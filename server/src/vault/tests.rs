@@ -5,14 +5,16 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use songline_commands::{Actor, ApplyPlan, ClientAlloc, Command, RegisterNode, UpdateAllocsFromClient};
-use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Job, Node, NodeId, Secret, Task, TaskGroup};
+use songline_model::{
+    AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, Job, Node, NodeId, Secret, Task, TaskGroup,
+};
 use songline_rpc::msgpack::{from_slice, to_vec};
 use songline_scheduler::leader::heartbeats::HeartbeatLimits;
 
-use super::super::tests::pool;
+use super::{Created, TaskToken, Vault, VaultError};
 use crate::config::ServerConfig;
+use crate::rpc::tests::pool;
 use crate::testing::{Settings, TestServer, http_client};
-use crate::vault::{Created, TaskToken, Vault, VaultError};
 
 const NODE: NodeId = NodeId::from_bytes([1; 16]);
 const SECRET: &str = "5d1e0000-0000-0000-0000-00000000000a";
@@ -136,6 +138,17 @@ async fn answer_says_why_there_is_no_token_and_whether_to_ask_again() {
     *vault.fails.lock() = Some(VaultError::Away { address: "a".into(), reason: "sealed".into() });
     let told = ask(&server, SECRET, ALLOC, &["web"]).await;
     assert_eq!(told, r#"[null,{"Err":"Vault at a: sealed","Recoverable":true}]"#);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_of_a_stopped_alloc_get_tokens_until_the_last_of_them_has_ended() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = begin(dir.path(), Some(Arc::default())).await;
+    let stopped = Allocation { desired_status: AllocDesiredStatus::Stop, ..alloc(ALLOC, AllocClientStatus::Running) };
+    let (job, updated) = (stopped.job.clone(), vec![stopped.into()]);
+    write(&server, ApplyPlan { job, updated, ..ApplyPlan::default() }).await;
+    let told = ask(&server, SECRET, ALLOC, &["web"]).await;
+    assert_eq!(told, format!(r#"[{{"web":"for {ALLOC}-web"}},null]"#), "a task of the hook poststop may need one");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
