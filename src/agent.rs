@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use songline_api::AgentInfo;
 use songline_api::{Limits, Secure};
 use songline_client::reverse::NodeCalls;
-use songline_client::{Client, ClientConfig, ServerReads};
+use songline_client::{Client, ClientConfig, ServerReads, VaultSettings};
 use songline_log::{Disk, RealDisk};
 use songline_rpc::Gauges;
 use songline_rpc::port::Dialer;
@@ -287,6 +287,11 @@ fn told(
         http_addr: advertised(config.advertise.http.as_deref(), http).into(),
         http_tls: config.tls.http,
         consul: Some(config.consul.clone()),
+        vault: config.vault.enabled.then(|| VaultSettings {
+            address: config.vault.address.as_str().into(),
+            namespace: config.vault.namespace.as_str().into(),
+            trust: config.vault.trust.clone(),
+        }),
         publish: config.publish,
         // A file that cannot be read has kept the agent from starting before.
         http_ca_pem: config.tls.ca_file.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect(),

@@ -13,6 +13,7 @@ mod gc;
 mod machine;
 mod plugins;
 mod publish;
+mod vault;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -38,7 +39,7 @@ use crate::network::Networks;
 use crate::runner::{News, Runner, Shared, Waits};
 use crate::services::AtServers;
 use crate::state::{Contents, StateDb, StateError};
-use crate::{consul, driver, fingerprint, meta, options, previous};
+use crate::{consul, driver, fingerprint, meta, options, previous, vault as of_vault};
 
 /// Time for which one call is retried while there is no leader.
 const RPC_HOLD: Duration = Duration::from_secs(5);
@@ -145,6 +146,12 @@ impl<S: Servers> Client<S> {
         {
             fingerprint::apply_consul(&mut node, &print);
         }
+        let tokens = of_vault::AtServers { servers: Arc::clone(&servers), auth: auth.clone() };
+        let vault = config.vault.as_ref().map(|settings| of_vault::Access::new(settings, Arc::new(tokens)));
+        let vault = vault.transpose().map_err(StartError::Setting)?;
+        if let Some(access) = vault.as_ref().filter(|_| vault::is_wanted(&config)) {
+            vault::first_look(&access.vault, &mut node).await;
+        }
         let layers = Layers::new(node.meta.take().unwrap_or_default(), meta);
         node.meta = Some(layers.merged());
         let (news, inbox) = mpsc::unbounded_channel();
@@ -174,6 +181,7 @@ impl<S: Servers> Client<S> {
             earlier: Arc::new(earlier),
             registrar: Arc::new(AtServers { servers: Arc::clone(&servers), auth: auth.clone() }),
             consul: consul_agent.map(|agent| Arc::new(consul::Registrations::new(agent, auth.id))),
+            vault,
             volumes: Arc::new(csi::Volumes::new(Arc::default(), clock.clone(), move |event| {
                 // Fails only when the agent is gone.
                 let _ = node_events.send(News::NodeEvent(Box::new(event)));
@@ -224,6 +232,9 @@ impl<S: Servers> Client<S> {
         if let Some(consul) = shared.consul.clone() {
             until_stopped(Box::pin(Arc::clone(&inner).look_at_consul(Arc::clone(&consul))));
             until_stopped(Box::pin(async move { consul.run().await }));
+        }
+        if let Some(access) = shared.vault.clone().filter(|_| vault::is_wanted(&shared.config)) {
+            until_stopped(Box::pin(Arc::clone(&inner).look_at_vault(access.vault)));
         }
         until_stopped(Box::pin(Arc::clone(&inner).look_at_cgroups()));
         until_stopped(Box::pin(Arc::clone(&inner).look_at_clouds()));

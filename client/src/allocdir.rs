@@ -16,6 +16,7 @@
 //! them does not change the logs that the agent serves. Tasks with a root of their own see the agent's directory there,
 //! read-only.
 
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -108,6 +109,16 @@ impl AllocDir {
     /// Writes a file into a task's secrets that only its owner can read. Any entry in its place is replaced, links too.
     pub fn write_secret(&self, task: &str, name: &str, content: &[u8], owner: Option<Owner>) -> io::Result<()> {
         self.open_task(task)?.dir(SECRETS)?.write(name, content, 0o600, owner)
+    }
+
+    /// Writes a file that only the agent can read. Any entry in its place is replaced.
+    pub fn write_private(&self, task: &str, name: &str, content: &[u8]) -> io::Result<()> {
+        self.open_task(task)?.dir(PRIVATE)?.write(name, content, 0o600, None)
+    }
+
+    /// Opens a file that only the agent can read.
+    pub fn read_private(&self, task: &str, name: &str) -> io::Result<File> {
+        self.open_task(task)?.dir(PRIVATE)?.read(name)
     }
 
     /// Writes a file below a task's `local` directory. Any entry in its place is replaced; a link among its parent

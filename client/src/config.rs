@@ -13,6 +13,7 @@ use crate::consul::ConsulSettings;
 use crate::network::NetworkSettings;
 use crate::task_api::TaskApi;
 use crate::template::{ServerReads, TemplateSettings};
+use crate::vault::VaultSettings;
 
 /// Configuration of a node agent.
 #[derive(Debug, Clone)]
@@ -110,6 +111,8 @@ pub struct ClientConfig {
     pub template: TemplateSettings,
     /// The node's Consul agent. `None`: the node has none.
     pub consul: Option<ConsulSettings>,
+    /// Vault, for tasks with a `vault` block. `None`: the node has none.
+    pub vault: Option<VaultSettings>,
     /// Reads of the servers' API for templates. `None`: templates wait for answers that do not come.
     pub server_reads: Option<Arc<dyn ServerReads>>,
     /// Answers servers' requests about the agent. `None`: such requests are refused.
@@ -202,6 +205,7 @@ impl Default for ClientConfig {
             task_api: None,
             template: TemplateSettings::default(),
             consul: None,
+            vault: None,
             server_reads: None,
             about: None,
             publish: PublishSettings::default(),

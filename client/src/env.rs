@@ -37,6 +37,8 @@ pub struct Sources<'a> {
     pub host: &'a BTreeMap<String, String>,
     /// The task's workload identity token, if it has one.
     pub token: Option<&'a Secret>,
+    /// The task's token of Vault and Vault's namespace, if they are in its environment.
+    pub vault: Option<(&'a Secret, &'a str)>,
 }
 
 /// A task's environment, and the values for interpolation.
@@ -63,6 +65,10 @@ impl TaskEnv {
         }
         if let Some(token) = from.token {
             env.set("NOMAD_TOKEN", token.reveal());
+        }
+        if let Some((token, namespace)) = from.vault {
+            env.set("VAULT_TOKEN", token.reveal());
+            env.set("VAULT_NAMESPACE", namespace);
         }
         for (key, value) in from.host {
             env.vars.entry(key.clone()).or_insert_with(|| value.clone());

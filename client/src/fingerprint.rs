@@ -38,6 +38,7 @@ const EVERYWHERE: &[&str] = &[
     "sticky",
     "task_network",
     "template",
+    "vault",
     "volume",
     "volume_mount",
 ];
@@ -56,6 +57,7 @@ pub const ABILITIES: &[&str] = &[
     "sticky",
     "task_network",
     "template",
+    "vault",
     "volume",
     "volume_mount",
 ];

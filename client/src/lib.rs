@@ -36,6 +36,7 @@ mod stats;
 mod task_api;
 mod template;
 pub mod tls;
+mod vault;
 mod volumes;
 
 pub use about::AboutAgent;
@@ -51,3 +52,4 @@ pub use state::{StateError, read_state};
 pub use stats::TaskUsage;
 pub use task_api::TaskApi;
 pub use template::{ReadAnswer, Retry, ServerReads, TemplateSettings};
+pub use vault::VaultSettings;

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use self::processes::Processes;
 pub(crate) use self::report::Waits;
-use self::start::Templates;
+use self::start::{Templates, VaultTokens};
 use crate::agent::Counts;
 use crate::allocdir::AllocDir;
 use crate::beneath::Dir;
@@ -43,6 +43,7 @@ use crate::services::{Announcer, Located, Registrar};
 use crate::state::{NotWritten, StateDb};
 use crate::stats::TaskUsage;
 use crate::task_api;
+use crate::vault::{self, Holding};
 
 /// Number of attempts to stop a task before the task counts as gone.
 const KILL_TRIES: u32 = 5;
@@ -70,6 +71,8 @@ pub(crate) struct Shared {
     pub registrar: Arc<dyn Registrar>,
     /// Services of this node at its Consul agent. `None`: the node has none.
     pub consul: Option<Arc<consul::Registrations>>,
+    /// Vault. `None`: the node has none.
+    pub vault: Option<vault::Access>,
     /// CSI volumes on this node.
     pub volumes: Arc<csi::Volumes>,
     /// Takes and releases claims on CSI volumes.
@@ -167,6 +170,7 @@ impl Runner {
             network: Arc::default(),
             volumes,
             templates: Arc::default(),
+            vault_tokens: Arc::default(),
             setup: None,
             announcer: None,
             scripts: consul::Scripts::default(),
@@ -244,6 +248,8 @@ struct Shell {
     volumes: csi::AllocVolumes,
     /// Templates of tasks, from their first set-up until they have ended for good.
     templates: Arc<Templates>,
+    /// Tokens of Vault of tasks, as long as the templates.
+    vault_tokens: Arc<VaultTokens>,
     setup: Option<AbortHandle>,
     /// Created when there is something to announce or to withdraw: most allocations have no services.
     announcer: Option<Announcer>,
@@ -355,7 +361,10 @@ impl Shell {
                 Effect::AbortSetUp => drop(self.setup.take().map(|setup| setup.abort())),
                 Effect::RecoverTask { task, run, handle } => self.recover(task, run, handle),
                 Effect::SetUpTask { task } => self.set_up_task(task),
-                Effect::AbortTaskSetUp { task } => self.templates.abort(&task),
+                Effect::AbortTaskSetUp { task } => {
+                    self.vault_tokens.abort(&task).into_iter().for_each(Holding::finish);
+                    self.templates.abort(&task);
+                }
                 Effect::StartTask { task, run } if unrecorded => {
                     let outcome = Err(StartFailure { error: NotWritten::Disk.to_string().into(), recoverable: true });
                     send(&self.back, Input::Started { task, run, outcome });
@@ -381,6 +390,7 @@ impl Shell {
                 Effect::TaskDone { task } => {
                     self.prepared.lock().remove(&task);
                     self.templates.remove(&task);
+                    self.vault_tokens.remove(&task).into_iter().for_each(Holding::finish);
                 }
                 Effect::Announce { of, begins } => self.announce(of, begins),
                 Effect::Withdraw { of } => self.withdraw(of),

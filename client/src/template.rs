@@ -1,8 +1,8 @@
 //! Templates of tasks: files that are rendered before a task starts, and again whenever an answer of the servers changes.
 //!
-//! One worker for each task renders ([`render`]), asks the servers ([`answers`]) with the task's own identity and the
-//! node's Consul agent ([`consul`]) with the agent's token, writes files ([`plan`] says where), and tells the task's
-//! state machine what has changed. The language is `songline_lang::template`.
+//! One worker for each task renders ([`render`]), asks the servers ([`answers`]) with the task's own identity, the node's
+//! Consul agent ([`consul`]) with the agent's token and Vault ([`secrets`]) with the task's token, writes files ([`plan`]
+//! says where), and tells the task's state machine what has changed. The language is `songline_lang::template`.
 
 mod answers;
 mod change;
@@ -11,6 +11,7 @@ mod env_file;
 mod plan;
 mod reads;
 mod render;
+mod secrets;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use reads::{ReadAnswer, ServerReads};
 pub use settings::{Retry, TemplateSettings};
 
 pub(crate) use plan::{Dirs, Plan, plan};
+pub(crate) use secrets::ReadsVault;
 pub(crate) use worker::{Hooks, Rendering, Task as TaskTemplates, rendered, start};
 
 use std::sync::Arc;

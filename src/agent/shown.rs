@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use songline_api::{SCHEDULERS, UiSettings};
-use songline_client::{ClientConfig, ConsulSettings, DrainOnShutdown};
+use songline_client::{ClientConfig, ConsulSettings, DrainOnShutdown, Retry};
 use songline_model::{Dur, Secret, Str};
 use songline_server::config::{JoinConfig, ServerConfig};
 
@@ -272,13 +272,13 @@ fn template(client: &ClientConfig) -> Value {
         "FunctionDenylist": settings.denied,
         "MaxStale": null,
         "MaxStaleHCL": "",
-        "NomadRetry": {
-            "Attempts": settings.nomad_retry.attempts,
-            "Backoff": settings.nomad_retry.backoff.0,
-            "MaxBackoff": settings.nomad_retry.backoff_max.0,
-        },
-        "VaultRetry": null,
+        "NomadRetry": retry(settings.nomad_retry),
+        "VaultRetry": retry(settings.vault_retry),
     })
+}
+
+fn retry(retry: Retry) -> Value {
+    json!({ "Attempts": retry.attempts, "Backoff": retry.backoff.0, "MaxBackoff": retry.backoff_max.0 })
 }
 
 // ---- the server

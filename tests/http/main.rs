@@ -48,3 +48,7 @@ mod story;
 mod task_api;
 mod tls;
 mod trust;
+mod vault;
+#[path = "../support/vault.rs"]
+#[allow(dead_code, reason = "each test uses its part")]
+mod vault_api;

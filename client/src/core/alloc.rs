@@ -26,7 +26,7 @@ use announce::Announced;
 use kill::Killing;
 
 pub use announce::{NOMAD_PROVIDER, Workload};
-pub use effect::{Effect, Input};
+pub use effect::{Effect, Input, Reaction};
 pub(super) use observe::has_checks;
 
 /// Outcome of signals to the task `asked`, or to all tasks if it is empty. For one task the error alone is told, for
@@ -218,6 +218,9 @@ impl AllocRunner {
                 self.with_task(&task, now, |task, around| {
                     task.on_templates_changed(restart, &signals, around, &mut fx)
                 });
+            }
+            Input::VaultTokenChanged { task, reaction } => {
+                self.with_task(&task, now, |task, around| task.on_vault_token_changed(reaction, around, &mut fx));
             }
             Input::TaskSetUp { task, outcome } => {
                 self.with_task(&task, now, |task, around| task.on_set_up(outcome, around, &mut fx))

@@ -66,6 +66,9 @@ pub const FAILED_ARTIFACT_DOWNLOAD: &str = "Failed Artifact Download";
 /// `Alloc Unhealthy`
 pub const ALLOC_UNHEALTHY: &str = "Alloc Unhealthy";
 
+/// Reason of a restart or a signal.
+pub const NEW_VAULT_TOKEN: &str = "Vault: new Vault token acquired";
+
 /// An event of a type without details.
 pub fn new(kind: &'static str, now: Time) -> TaskEvent {
     TaskEvent { kind: kind.into(), time: now, details: Some(FlatMap::new()), ..TaskEvent::default() }
@@ -93,9 +96,9 @@ pub fn killing_because(now: Time, reason: &str) -> TaskEvent {
     event
 }
 
-/// A template was rendered again, and its task is sent this signal.
-pub fn template_signaling(now: Time, signal: &str) -> TaskEvent {
-    let mut event = shown(SIGNALING, now, "Template re-rendered");
+/// A template or a token of the task has changed, and the task is sent this signal.
+pub fn signaling_because(now: Time, signal: &str, reason: &str) -> TaskEvent {
+    let mut event = shown(SIGNALING, now, reason);
     event.task_signal = signal.into();
     detail(&mut event, "task_signal", signal);
     event

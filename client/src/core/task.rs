@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use songline_model::{Blob, Dur, Job, RestartPolicy, Str, Task, TaskEvent, TaskGroup, TaskRunState, TaskState, Time};
 
-use super::alloc::Effect;
+use super::alloc::{Effect, Reaction};
 use super::coordinator::{Coordinator, Stage};
 use super::event;
 use super::jitter::Jitter;
@@ -94,6 +94,8 @@ pub(super) struct TaskRunner {
     has_process: bool,
     /// End of a restored process, seen before the machine waits for it.
     early_exit: Option<ExitResult>,
+    /// Reaction to another token of Vault of a restored process, once that process is waited for.
+    restored_with_old_token: Option<Reaction>,
     /// Whether the allocation has to check the task's state.
     pub changed: bool,
     /// Whether the record has to be persisted.
@@ -127,6 +129,7 @@ impl TaskRunner {
             closing: false,
             has_process: false,
             early_exit: None,
+            restored_with_old_token: None,
             changed: false,
             dirty: true,
         }
@@ -404,8 +407,28 @@ impl TaskRunner {
             return drop(self.restart(event, false, false, around, fx));
         }
         for signal in signals {
-            self.emit(event::template_signaling(around.now, crate::signal::description(signal)));
+            let shown = crate::signal::description(signal);
+            self.emit(event::signaling_because(around.now, shown, "Template re-rendered"));
             fx.push(Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal: signal.clone() });
+        }
+    }
+
+    /// The task has another token of Vault. A run that starts later has the new one from the start.
+    pub fn on_vault_token_changed(&mut self, reaction: Reaction, around: &Surroundings<'_>, fx: &mut Vec<Effect>) {
+        match (&self.phase, reaction) {
+            (Phase::Running, Reaction::Restart) => {
+                let event = event::shown(event::RESTART_SIGNALED, around.now, event::NEW_VAULT_TOKEN);
+                // The only refusal is that the task does not run.
+                drop(self.restart(event, false, false, around, fx));
+            }
+            (Phase::Running, Reaction::Signal(signal)) => {
+                let shown = crate::signal::description(&signal);
+                self.emit(event::signaling_because(around.now, shown, event::NEW_VAULT_TOKEN));
+                fx.push(Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal });
+            }
+            // A process that an earlier agent left has the old token, and is not waited for yet.
+            (Phase::SettingUp, reaction) if self.has_process => self.restored_with_old_token = Some(reaction),
+            _ => {}
         }
     }
 
@@ -447,7 +470,10 @@ impl TaskRunner {
             return self.on_exit(self.local.run, exit, around, fx);
         }
         if self.killed {
-            self.stop_gently(around, fx);
+            return self.stop_gently(around, fx);
+        }
+        if let Some(reaction) = self.restored_with_old_token.take() {
+            self.on_vault_token_changed(reaction, around, fx);
         }
     }
 

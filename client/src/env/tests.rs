@@ -46,6 +46,7 @@ fn env(task: Task, label: &str) -> TaskEnv {
         paths: &paths,
         host: &[("PATH".to_owned(), "/bin".to_owned())].into(),
         token: None,
+        vault: None,
     })
 }
 

@@ -25,6 +25,7 @@ use crate::executor::user;
 use crate::network::{self, Made};
 use crate::previous::{Ended, Wanted};
 use crate::services::{self, Located};
+use crate::vault::Account;
 use crate::volumes::{self, Known};
 
 /// File in a task's secrets directory with its identity token.
@@ -125,7 +126,7 @@ pub(super) async fn prepare(
     if let (Some(wanted), Some(payload), 1) =
         (&task.dispatch_payload, alloc.job.as_ref().and_then(|job| job.payload.clone()), run)
     {
-        let env = task_environment(shared, alloc, task, dir, driver);
+        let env = task_environment(shared, alloc, task, dir, driver, None);
         let (dir, task, path) = (dir.clone(), name.clone(), PathBuf::from(env.replace(&wanted.file)));
         let write = move || dir.write_local(&task, &path, &payload.0);
         blocking(write).await.map_err(|error| fail_hook("dispatch_payload", error))?;
@@ -135,6 +136,8 @@ pub(super) async fn prepare(
 
 /// Results of earlier steps that the configuration of a task uses.
 pub(super) struct Ready {
+    /// Token of Vault.
+    pub vault: Option<Account>,
     /// Variables that environment templates set.
     pub vars: BTreeMap<String, String>,
     /// Places of the allocation's CSI volumes, by their names in the group.
@@ -159,7 +162,7 @@ pub(super) async fn configure(
         tell(event::message(event::HOOK_FAILED, now(), &format!("{hook}: {error}")));
         format!("prestart hook {hook:?} failed: {error}")
     };
-    let mut env = task_environment(shared, alloc, task, dir, driver);
+    let mut env = task_environment(shared, alloc, task, dir, driver, ready.vault.as_ref());
     env.vars.extend(ready.vars);
     let known = Known { host: &shared.config.host_volumes, csi: &ready.volumes };
     let mut mounts = volumes::mounts(known, alloc, task, driver.has_own_root(), &env)
@@ -249,10 +252,19 @@ pub(super) fn task_environment(
     task: &Task,
     dir: &AllocDir,
     driver: &dyn Driver,
+    vault: Option<&Account>,
 ) -> TaskEnv {
     let wanted = task.identity.clone().unwrap_or_default();
-    let token = alloc.identity_token(&task.name).filter(|_| wanted.env);
-    environment(shared, alloc, task, dir, driver.has_own_root(), token.as_ref())
+    let identity = alloc.identity_token(&task.name).filter(|_| wanted.env);
+    let vault = vault.filter(|_| task.vault.as_ref().is_some_and(|block| block.env));
+    environment(shared, alloc, task, dir, driver.has_own_root(), Shown { identity: identity.as_ref(), vault })
+}
+
+/// Tokens that are in a task's environment.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Shown<'a> {
+    identity: Option<&'a Secret>,
+    vault: Option<&'a Account>,
 }
 
 /// Refuses a user, named `name`, that the task must not run as. The lookup of users runs on a thread that may block.
@@ -296,7 +308,7 @@ pub(super) async fn fetch_artifacts(
     let Some(artifacts) = task.artifacts.as_ref().filter(|artifacts| !artifacts.is_empty()) else { return Ok(()) };
     let tell = |event| send(back, Input::TaskEvent { task: name.clone(), event: Box::new(event) });
     // Destinations are directories of this node, regardless of the paths that the task sees.
-    let env = environment(shared, alloc, task, dir, false, None);
+    let env = environment(shared, alloc, task, dir, false, Shown::default());
     let replaced = |text: &Str| Str::from(env.replace(text));
     let all = |map: &Option<BTreeMap<Str, Str>>| {
         map.as_ref().map(|map| map.iter().map(|(key, value)| (key.clone(), replaced(value))).collect())
@@ -336,7 +348,7 @@ pub(super) fn environment(
     task: &Task,
     dir: &AllocDir,
     own_root: bool,
-    token: Option<&Secret>,
+    shown: Shown<'_>,
 ) -> TaskEnv {
     let paths = if own_root {
         TaskPaths { alloc: "/alloc".into(), local: "/local".into(), secrets: "/secrets".into() }
@@ -353,7 +365,8 @@ pub(super) fn environment(
         region: &shared.config.region,
         paths: &paths,
         host: &host,
-        token,
+        token: shown.identity,
+        vault: shown.vault.map(|account| (&account.token, account.namespace.as_str())),
     })
 }
 
@@ -421,10 +434,10 @@ fn environment_of(shared: &Shared, alloc: &Allocation, dir: &AllocDir, of: &Work
         Workload::Group => &nobody,
         Workload::Task(name) => alloc.group().and_then(|group| group.task(name)).unwrap_or(&nobody),
     };
-    environment(shared, alloc, task, dir, false, None)
+    environment(shared, alloc, task, dir, false, Shown::default())
 }
 
 /// The environment that all tasks of the allocation share.
 fn group_environment(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> TaskEnv {
-    environment(shared, alloc, &Task::default(), dir, false, None)
+    environment(shared, alloc, &Task::default(), dir, false, Shown::default())
 }

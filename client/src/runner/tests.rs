@@ -59,6 +59,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     let (news, _inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared {
         consul: None,
+        vault: None,
         config: ClientConfig::dev(dir.path().to_owned()),
         clock: clock.clone(),
         drivers: BTreeMap::new(),

@@ -24,7 +24,9 @@ pub(super) const EARLY_WAIT: Duration = Duration::from_secs(1);
 pub(super) enum Heard {
     /// An answer, with the texts that errors must not show. Without a value there is none yet.
     Answer { question: Question, value: Option<Value>, secrets: Vec<String> },
-    /// The servers could not be asked, too often.
+    /// The task's token of Vault has changed, and is in its environment.
+    Token(Secret),
+    /// The servers, or Vault, could not be asked, too often.
     Failed(String),
 }
 

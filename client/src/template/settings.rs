@@ -19,6 +19,8 @@ pub struct TemplateSettings {
     pub consul_retry: Retry,
     /// Retries of questions to the servers.
     pub nomad_retry: Retry,
+    /// Retries of questions to Vault.
+    pub vault_retry: Retry,
 }
 
 /// Retries of failed questions.
@@ -47,6 +49,7 @@ impl Default for TemplateSettings {
             wait_bounds: WaitConfig::default(),
             consul_retry: Retry::default(),
             nomad_retry: Retry::default(),
+            vault_retry: Retry::default(),
         }
     }
 }

@@ -134,6 +134,7 @@ impl Story {
             region: "global".to_owned(),
             token: Secret::new("of the task"),
             consul: None,
+            vault: None,
             restored: false,
         };
         let clock = Clock::start(Arc::new(Machine::default()));

@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::answers::{Asker, Heard};
 use super::change::{self, Change};
 use super::render::{Known, redacted, render};
+use super::secrets::{ReadsVault, VaultAsker};
 use super::settings::TemplateSettings;
 use super::{Dirs, Plan, Reads, env_file};
 use crate::beneath::Dir;
@@ -55,6 +56,8 @@ pub(crate) struct Task {
     pub token: Secret,
     /// The node's Consul agent, if it has one.
     pub consul: Option<Agent>,
+    /// Vault, with the task's token. `None`: the task has no `vault` block.
+    pub vault: Option<ReadsVault>,
     /// Whether a process of the task runs already.
     pub restored: bool,
 }
@@ -89,6 +92,12 @@ pub(crate) fn start(
     let (vars, receiver) = watch::channel(None);
     let stop = CancellationToken::new();
     let (heard, inbox) = mpsc::unbounded_channel();
+    let vault = task.vault.clone().map(|reads| VaultAsker {
+        reads,
+        settings: settings.clone(),
+        clock: clock.clone(),
+        heard: heard.clone(),
+    });
     let asker = Asker {
         reads,
         consul: task.consul.clone(),
@@ -104,6 +113,7 @@ pub(crate) fn start(
         task,
         settings,
         asker,
+        vault,
         clock,
         hooks,
         vars,
@@ -125,6 +135,7 @@ struct Worker {
     env: Arc<Vars>,
     settings: TemplateSettings,
     asker: Asker,
+    vault: Option<VaultAsker>,
     clock: Clock,
     hooks: Hooks,
     vars: watch::Sender<Option<Vars>>,
@@ -152,6 +163,9 @@ impl Worker {
     }
 
     async fn work(&mut self) -> Result<(), String> {
+        if let Some(vault) = self.vault.clone() {
+            self.asking.spawn(vault.follow_token());
+        }
         let changed = self.first().await?;
         if self.task.restored && !changed.is_empty() {
             tokio::time::sleep(AFTER_RESTORE).await;
@@ -268,9 +282,24 @@ impl Worker {
     }
 
     fn ask(&mut self, question: Question) {
-        if self.asked.insert(question.clone()) {
-            self.asking.spawn(self.asker.clone().follow(question));
+        if self.asked.contains(&question) {
+            return;
         }
+        match &question {
+            Question::Vault(asked) => {
+                let Some(vault) = self.vault.clone() else { return };
+                self.asking.spawn(vault.follow(asked.clone()));
+            }
+            Question::Consul(_)
+            | Question::Variable(_)
+            | Question::VariableExists(_)
+            | Question::VariableList(_)
+            | Question::Service { .. }
+            | Question::Services => {
+                self.asking.spawn(self.asker.clone().follow(question.clone()));
+            }
+        }
+        self.asked.insert(question);
     }
 
     /// Takes an answer, and all others that have come meanwhile.
@@ -279,6 +308,10 @@ impl Worker {
         while let Some(one) = heard {
             match one {
                 Heard::Failed(error) => return Err(format!("Template failed: {error}")),
+                Heard::Token(token) => {
+                    Arc::make_mut(&mut self.env).insert("VAULT_TOKEN".to_owned(), token.reveal().to_owned());
+                    self.secrets.insert(token.reveal().to_owned());
+                }
                 // A variable that is deleted keeps its last value.
                 Heard::Answer { question, value, secrets } => {
                     self.secrets.extend(secrets);

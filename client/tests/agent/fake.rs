@@ -12,7 +12,7 @@ use songline_client::{Client, ClientConfig};
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, AllocatedCpuResources, AllocatedMemoryResources,
     AllocatedResources, AllocatedTaskResources, Allocation, CsiVolumeClaim, CsiVolumeKey, DrainStrategy, Dur, Job,
-    JobType, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RestartPolicy, ServiceRegistration, Str, Task,
+    JobType, NamespaceName, Node, NodeEvent, NodeId, NodeStatus, RestartPolicy, Secret, ServiceRegistration, Str, Task,
     TaskGroup, TaskRunState, TaskState,
 };
 use songline_rpc::{
@@ -21,6 +21,8 @@ use songline_rpc::{
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
+
+use crate::vault_api::VaultApi;
 
 /// Timeout of a test's conditions.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,6 +45,7 @@ struct Known {
     migrate_tokens: BTreeMap<AllocId, Str>,
     /// Number of queries for allocations of other nodes.
     asked_elsewhere: usize,
+    vault: Option<VaultApi>,
 }
 
 /// Fake servers.
@@ -138,6 +141,11 @@ impl Fake {
             let alloc = known.elsewhere.get_mut(&id).expect("is placed");
             Arc::make_mut(alloc).client_status = AllocClientStatus::Complete;
         });
+    }
+
+    /// The Vault in which the servers create tokens.
+    pub fn use_vault(&self, vault: &VaultApi) {
+        self.known.lock().vault = Some(vault.clone());
     }
 
     /// Number of queries for allocations of other nodes.
@@ -285,10 +293,20 @@ impl Servers for Fake {
     async fn node_derive_vault_token(
         &self,
         _from: &NodeAuth,
-        _alloc: AllocId,
-        _tasks: Vec<Str>,
+        alloc: AllocId,
+        tasks: Vec<Str>,
     ) -> Result<Result<WrappedTokens, NoVaultToken>, RpcError> {
-        Ok(Err(NoVaultToken { why: "Vault is not enabled".into(), recoverable: false }))
+        let (vault, alloc) = self.look(|known| (known.vault.clone(), known.allocs.get(&alloc).cloned()));
+        let no = |why: &str| Ok(Err(NoVaultToken { why: why.into(), recoverable: false }));
+        let Some(vault) = vault else { return no("Vault is not enabled") };
+        let Some(alloc) = alloc else { return no("the allocation is not on this node") };
+        let wrapped = tasks.into_iter().map(|task| {
+            let policies = alloc.group().and_then(|group| group.task(&task)?.vault.as_ref()?.policies.clone());
+            let policies = policies.iter().flatten().map(ToString::to_string).collect();
+            let away = || NoVaultToken { why: "Vault: status 503: Vault is sealed".into(), recoverable: true };
+            Ok((task, Secret::new(vault.wrap(policies).ok_or_else(away)?)))
+        });
+        Ok(wrapped.collect())
     }
 
     async fn node_emit_events(&self, _from: &NodeAuth, _events: Vec<NodeEvent>) -> Result<u64, RpcError> {

@@ -24,4 +24,8 @@ mod reattach;
 mod services;
 mod session;
 mod storm;
+mod vault;
+#[path = "../../../tests/support/vault.rs"]
+#[allow(dead_code, reason = "each test uses its part")]
+mod vault_api;
 mod volumes;

@@ -16,10 +16,11 @@ mod scratch;
 mod sprig;
 mod text;
 mod toml;
+pub mod vault;
 mod yaml;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,8 +75,24 @@ pub enum Question {
     Services,
     /// A question to Consul.
     Consul(ConsulQuestion),
-    /// A question to Vault, as the reference names it.
-    Vault(String),
+    /// A question to Vault.
+    Vault(VaultQuestion),
+}
+
+/// A question to Vault, whose path may have a query such as `?version=2`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VaultQuestion {
+    /// Names below a path.
+    List(String),
+    /// The secret at a path.
+    Read(String),
+    /// The answer to a write, such as a new certificate.
+    Write {
+        /// Its path.
+        path: String,
+        /// What is written.
+        data: BTreeMap<String, String>,
+    },
 }
 
 /// Name of a variable in a template.
@@ -105,7 +122,9 @@ impl fmt::Display for Question {
             Self::Service { name, choose: Some(choose) } => write!(f, "nomad.service({name}:{choose})"),
             Self::Services => f.write_str("nomad.services"),
             Self::Consul(question) => question.fmt(f),
-            Self::Vault(name) => f.write_str(name),
+            Self::Vault(VaultQuestion::Read(path)) => write!(f, "vault.read({path})"),
+            Self::Vault(VaultQuestion::Write { path, .. }) => write!(f, "vault.write({path})"),
+            Self::Vault(VaultQuestion::List(path)) => write!(f, "vault.list({path})"),
         }
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn block(value: &Value, told: &mut TemplateSettings, seen: &mut Seen)
             "wait_bounds" => told.wait_bounds = wait("client.template.wait_bounds", value)?,
             "nomad_retry" => told.nomad_retry = retry("client.template.nomad_retry", value, told.nomad_retry)?,
             "consul_retry" => told.consul_retry = retry("client.template.consul_retry", value, told.consul_retry)?,
-            "max_stale" | "vault_retry" => seen.without_effect(&format!("{BLOCK}.{key}"), value),
+            "vault_retry" => told.vault_retry = retry("client.template.vault_retry", value, told.vault_retry)?,
+            "max_stale" => seen.without_effect(&format!("{BLOCK}.{key}"), value),
             other => bail!("{BLOCK} unexpected keys {other}"),
         }
         Ok(())

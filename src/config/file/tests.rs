@@ -304,6 +304,17 @@ fn consul_agent_is_read_and_a_wrong_value_named() {
 }
 
 #[test]
+fn retries_of_templates_are_read() {
+    let retries = json!({ "nomad_retry": { "attempts": 3 }, "vault_retry": { "attempts": 0, "max_backoff": "2s" } });
+    let (config, warnings) =
+        agent(json!({ "client": { "enabled": true, "template": retries } })).expect("is a configuration");
+    let template = config.client.expect("is enabled").template;
+    assert_eq!((template.nomad_retry.attempts, template.vault_retry.attempts), (3, 0));
+    assert_eq!(template.vault_retry.backoff_max, Dur::from_secs(2));
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
 fn vault_is_read_and_what_it_cannot_do_is_refused() {
     let (config, warnings) = agent(json!({ "vault": {
         "enabled": true, "address": "https://vault:8200", "token": "s.own", "create_from_role": "tasks",

@@ -63,6 +63,15 @@ pub enum Effect {
     Destroy,
 }
 
+/// The way in which a task learns of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reaction {
+    /// It restarts.
+    Restart,
+    /// It gets this signal.
+    Signal(Str),
+}
+
 /// An event for the state machine.
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -79,6 +88,8 @@ pub enum Input {
     TaskFailed { task: Str, event: Box<TaskEvent> },
     /// Templates of the task were rendered again: restart it, or send it these signals.
     TemplatesChanged { task: Str, restart: bool, signals: Vec<Str> },
+    /// The task has another token of Vault, which it has to be told of.
+    VaultTokenChanged { task: Str, reaction: Reaction },
     /// Answer to [`Effect::SetUpTask`].
     TaskSetUp { task: Str, outcome: Result<(), StartFailure> },
     /// Answer to [`Effect::StartTask`].

@@ -13,7 +13,7 @@ use songline_model::{
 use crate::core::event;
 use crate::core::{
     AllocRunner, AllocRunnerConfig, CheckMode, CheckOutcome, CheckPlan, CheckRequest, CheckVerdict, Effect, ExitResult,
-    Input, LocalState, StartFailure, TaskRecord, Workload,
+    Input, LocalState, Reaction, StartFailure, TaskRecord, Workload,
 };
 
 /// Runs a script and compares its output.
@@ -154,6 +154,10 @@ impl Stage {
                 task: (*task).into(),
                 restart: words.contains(&"restart"),
                 signals: words.iter().filter(|word| word.starts_with("SIG")).map(|word| (*word).into()).collect(),
+            },
+            ["vault", task, word] => Input::VaultTokenChanged {
+                task: (*task).into(),
+                reaction: if *word == "restart" { Reaction::Restart } else { Reaction::Signal((*word).into()) },
             },
             ["contact"] => Input::ServersContacted,
             ["plan", checks @ ..] => Input::ChecksPlanned(checks.iter().map(|text| check_plan(text)).collect()),

@@ -116,3 +116,63 @@ fn changed_templates_restart_or_signal_a_task_only_while_it_runs() {
         "#]],
     );
 }
+
+#[test]
+fn another_vault_token_restarts_or_signals_a_task_only_while_it_runs() {
+    check(
+        group(JobType::Service, "a"),
+        "start
+         set-up
+         vault a restart
+         ready a
+         vault a SIGHUP
+         started a
+         vault a SIGUSR1
+         vault a restart
+         vault a SIGHUP
+         exit a 130
+         wait 1
+         events a",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare a] pending
+            vault a restart: [] pending
+            ready a: [sync, start a#1] pending
+            vault a SIGHUP: [] pending
+            started a: [] running
+            vault a SIGUSR1: [signal a SIGUSR1] running
+            vault a restart: [kill a#1 in 5s] running
+            vault a SIGHUP: [] running
+            exit a 130: [sync, clear a#1, prepare a] pending
+            wait 1: [] pending
+            events a: 
+                Received: Task received by client
+                Started: Task started by client
+                Signaling: Vault: new Vault token acquired
+                Restart Signaled: Vault: new Vault token acquired
+                Terminated: Exit Code: 130
+                Restarting: Task restarting in 0s
+        "#]],
+    );
+}
+
+#[test]
+fn restored_task_learns_of_another_vault_token_once_it_is_waited_for() {
+    check(
+        group(JobType::Service, "a"),
+        "restore a=running#3+handle
+         found a
+         set-up
+         vault a restart
+         ready a
+         exit a 130",
+        expect![[r#"
+            restore a=running#3+handle: [recover a#3] running
+            found a: [set up] running
+            set-up: [prepare a] running
+            vault a restart: [] running
+            ready a: [kill a#3 in 5s] running
+            exit a 130: [sync, clear a#3, prepare a] pending
+        "#]],
+    );
+}

@@ -1,8 +1,9 @@
 //! Functions that ask the world.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ConsulQuestion, Functions, Question, VariableName, arg, moment};
+use super::{ConsulQuestion, Functions, Question, VariableName, VaultQuestion, arg, moment};
 use crate::template::value::text_of_bytes;
 use crate::template::{Signature, Type, Value};
 
@@ -58,13 +59,15 @@ impl Functions<'_> {
             "nomadService" => self.service(args),
             "nomadServices" => Ok(self.ask(Question::Services).unwrap_or_else(empty)),
             "plugin" | "writeToFile" | "sockaddr" => Err("function is disabled".to_owned()),
-            "secret" | "secrets" | "pkiCert" => {
-                let path = first.trim_matches('/');
+            "secret" if first.is_empty() => Ok(Value::Nil),
+            "secrets" if first.is_empty() => Ok(empty()),
+            "pkiCert" => Err("function is not offered, secret issues certificates too".to_owned()),
+            "secret" | "secrets" => {
+                let path = first.trim_matches('/').to_owned();
                 let question = match (name, args.len()) {
-                    ("secrets", _) => format!("vault.list({path})"),
-                    ("pkiCert", _) => format!("vault.pki({path})"),
-                    (_, 1) => format!("vault.read({path})"),
-                    _ => format!("vault.write({path})"),
+                    ("secrets", _) => VaultQuestion::List(path),
+                    (_, 1) => VaultQuestion::Read(path),
+                    _ => VaultQuestion::Write { path, data: pairs(args.get(1..).unwrap_or_default())? },
                 };
                 let otherwise = if name == "secrets" { empty() } else { Value::Missing };
                 Ok(self.ask(Question::Vault(question)).unwrap_or(otherwise))
@@ -162,4 +165,14 @@ fn field(of: &Value, name: &str) -> String {
     let Value::Record(record) = of else { return String::new() };
     let found = record.fields.iter().find(|(known, _)| *known == name);
     found.and_then(|(_, value)| value.as_text()).unwrap_or_default().to_owned()
+}
+
+/// Arguments `KEY=VALUE`.
+fn pairs(args: &[Value]) -> Result<BTreeMap<String, String>, String> {
+    let pair = |arg: &Value| {
+        let text = arg.as_text().unwrap_or_default();
+        let (key, value) = text.split_once('=').ok_or_else(|| format!("not k=v pair {text:?}"))?;
+        Ok((key.trim().to_owned(), value.trim().to_owned()))
+    };
+    args.iter().map(pair).collect()
 }
