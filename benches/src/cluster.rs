@@ -186,7 +186,7 @@ impl Drop for Server {
 }
 
 /// Ports that are currently free.
-fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
+pub fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
     let listeners = (0..count)
         .map(|_| TcpListener::bind(("127.0.0.1", 0)))
         .collect::<Result<Vec<_>, _>>()

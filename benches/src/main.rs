@@ -3,7 +3,7 @@
 //! `commit`, `place`, `fanout`, `catchup`, `blocking` and `variables` run against any agent by `--addr`; `place` and
 //! `variables` without one start a server in their own process, as `evals`, `lists`, `metrics`, `archive` and `c2m`
 //! always do; `nodes` joins simulated nodes to any server by `--server`; `commit3`, `place3` and `failover` start three
-//! processes; `memory` needs no server. Nothing is asserted: the output is for readers.
+//! processes, `rest` a server and a node; `memory` needs no server. Nothing is asserted: the output is for readers.
 
 mod archive;
 mod blocking;
@@ -24,6 +24,7 @@ mod nodes;
 mod place;
 mod place3;
 mod report;
+mod rest;
 mod variables;
 
 use clap::{Parser, Subcommand};
@@ -51,6 +52,8 @@ enum Load {
     Place(place::Options),
     /// The same on three servers with one processor each: the leader's schedulers alone, then those of all.
     Place3(place3::Options),
+    /// One real node with sleeping tasks: time until they run, and what the agent takes while nothing happens.
+    Rest(rest::Options),
     /// Simulated nodes of this process against a running server, until they are stopped.
     Nodes(Box<nodes::Options>),
     /// Two million allocations on 6,100 simulated nodes with a reader of the event stream, or a part of that.
@@ -83,6 +86,7 @@ async fn main() -> anyhow::Result<()> {
         Load::Failover(options) => failover::run(options).await,
         Load::Place(options) => place::run(options).await,
         Load::Place3(options) => place3::run(options).await,
+        Load::Rest(options) => rest::run(options).await,
         Load::Nodes(options) => nodes::run(*options).await,
         Load::C2m(options) => c2m::run(options).await,
         Load::Evals(options) => evals::run(options).await,
