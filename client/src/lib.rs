@@ -16,6 +16,7 @@ pub mod core;
 pub mod csi;
 pub mod driver;
 pub mod env;
+mod escape;
 pub mod executor;
 mod fingerprint;
 mod meta;

@@ -156,19 +156,6 @@ impl Task<'_> {
     }
 }
 
-/// Percent-encodes a text as both services want it. Slashes stay.
-fn encoded(text: &str, slash: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            b'/' if slash => out.push('/'),
-            _ => out += &format!("%{byte:02X}"),
-        }
-    }
-    out
-}
-
 /// Decodes a percent-encoded path of an address.
 fn decoded(path: &str) -> String {
     let (mut out, mut rest) = (Vec::with_capacity(path.len()), path.as_bytes());

@@ -11,6 +11,7 @@ use songline_model::{Dur, Secret, Str, with_sources};
 
 use super::definition::{CheckDefinition, ServiceDefinition, TaggedAddress};
 use super::settings::ConsulSettings;
+use crate::escape;
 
 /// Largest text of a refusal that is kept, in bytes.
 const REFUSAL_BYTES_MAX: usize = 512;
@@ -111,7 +112,7 @@ impl Agent {
 
     /// Removes a service with its checks. A service that is gone is no error.
     pub async fn deregister_service(&self, id: &str) -> Result<(), CallError> {
-        gone(self.write(&format!("/v1/agent/service/deregister/{}", escaped(id)), None).await)
+        gone(self.write(&format!("/v1/agent/service/deregister/{}", escape::segment(id)), None).await)
     }
 
     /// Registers one check of a service.
@@ -121,12 +122,12 @@ impl Agent {
 
     /// Removes a check. A check that is gone is no error.
     pub async fn deregister_check(&self, id: &str) -> Result<(), CallError> {
-        gone(self.write(&format!("/v1/agent/check/deregister/{}", escaped(id)), None).await)
+        gone(self.write(&format!("/v1/agent/check/deregister/{}", escape::segment(id)), None).await)
     }
 
     /// Sets the status of a check that others run.
     pub async fn update_check(&self, id: &str, status: &str, output: &str) -> Result<(), CallError> {
-        let path = format!("/v1/agent/check/update/{}", escaped(id));
+        let path = format!("/v1/agent/check/update/{}", escape::segment(id));
         self.write(&path, Some(json!({ "Status": status, "Output": output }))).await
     }
 
@@ -201,16 +202,4 @@ fn gone(outcome: Result<(), CallError>) -> Result<(), CallError> {
         Err(CallError::Refused { text, .. }) if text.starts_with("Unknown ") => Ok(()),
         outcome => outcome,
     }
-}
-
-/// An id as one segment of a path.
-fn escaped(id: &str) -> String {
-    let mut out = String::with_capacity(id.len());
-    for byte in id.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }

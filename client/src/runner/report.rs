@@ -39,9 +39,9 @@ impl Shell {
 
     /// Counts what has happened to the tasks since the last report.
     fn count(&self, update: &AllocReport) {
-        let before = self.show.borrow().update.clone();
+        let before = self.show.borrow();
         for (task, state) in update.tasks() {
-            let counted = counted(before.task(task), state);
+            let counted = counted(before.update.task(task), state);
             if !counted.is_empty() {
                 self.shared.counts.add(self.machine.alloc(), task, &counted, self.shared.clock.now());
             }

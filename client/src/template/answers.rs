@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 
 use super::consul;
 use super::reads::{ReadAnswer, ServerReads};
-use super::settings::TemplateSettings;
+use super::settings::{Retry, TemplateSettings};
 use crate::consul::Agent;
+use crate::escape;
 
 /// Delay after an answer that came without a change: a server that does not block must not be asked in a tight loop.
 pub(super) const EARLY_WAIT: Duration = Duration::from_secs(1);
@@ -70,15 +71,9 @@ impl Asker {
                     }
                 }
                 Err(error) => {
-                    failures += 1;
-                    let retry = self.settings.nomad_retry;
-                    if retry.attempts != 0 && failures > retry.attempts {
-                        // The worker may be gone.
-                        let _ = self.heard.send(Heard::Failed(format!("{question}: {error}")));
+                    if !again(&self.heard, &question, &error, self.settings.nomad_retry, &mut failures).await {
                         return;
                     }
-                    tracing::debug!(%question, error, "asking for a template");
-                    tokio::time::sleep(backoff(retry.backoff, retry.backoff_max, failures)).await;
                 }
             }
         }
@@ -87,41 +82,52 @@ impl Asker {
     /// Path and query of a question; `None` if it is not for the servers.
     fn path(&self, question: &Question) -> Option<String> {
         let place = |name: &VariableName| {
-            let region =
-                if name.region == self.region { String::new() } else { format!("&region={}", escaped(&name.region)) };
-            format!("namespace={}{region}", escaped(&name.namespace))
+            let region = if name.region == self.region {
+                String::new()
+            } else {
+                format!("&region={}", escape::path(&name.region))
+            };
+            format!("namespace={}{region}", escape::path(&name.namespace))
         };
         Some(match question {
             Question::Variable(name) | Question::VariableExists(name) => {
-                format!("/v1/var/{}?{}", escaped(&name.path), place(name))
+                format!("/v1/var/{}?{}", escape::path(&name.path), place(name))
             }
-            Question::VariableList(name) => format!("/v1/vars?prefix={}&{}", escaped(&name.path), place(name)),
+            Question::VariableList(name) => format!("/v1/vars?prefix={}&{}", escape::path(&name.path), place(name)),
             Question::Service { name, choose } => {
-                let choose = choose.as_ref().map(|choose| format!("&choose={}", escaped(choose))).unwrap_or_default();
-                format!("/v1/service/{}?namespace={}{choose}", escaped(name), escaped(&self.namespace))
+                let choose =
+                    choose.as_ref().map(|choose| format!("&choose={}", escape::path(choose))).unwrap_or_default();
+                format!("/v1/service/{}?namespace={}{choose}", escape::path(name), escape::path(&self.namespace))
             }
-            Question::Services => format!("/v1/services?namespace={}", escaped(&self.namespace)),
+            Question::Services => format!("/v1/services?namespace={}", escape::path(&self.namespace)),
             Question::Consul(_) | Question::Vault(_) => return None,
         })
     }
+}
+
+/// Waits after a failed question. Returns whether it is asked again; otherwise the worker is told of the failure.
+pub(super) async fn again(
+    heard: &mpsc::UnboundedSender<Heard>,
+    question: &Question,
+    error: &str,
+    retry: Retry,
+    failures: &mut u32,
+) -> bool {
+    *failures += 1;
+    if retry.attempts != 0 && *failures > retry.attempts {
+        // The worker may be gone.
+        let _ = heard.send(Heard::Failed(format!("{question}: {error}")));
+        return false;
+    }
+    tracing::debug!(%question, error, "asking for a template");
+    tokio::time::sleep(backoff(retry.backoff, retry.backoff_max, *failures)).await;
+    true
 }
 
 /// Delay after this many failures.
 pub(super) fn backoff(first: Dur, most: Dur, failures: u32) -> Duration {
     let factor = 1u32 << failures.saturating_sub(1).min(16);
     (first.to_std() * factor).min(most.to_std())
-}
-
-/// A text in a path or a query. Slashes stay.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 /// An answer as a value.

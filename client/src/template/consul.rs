@@ -10,8 +10,9 @@ use songline_lang::template::consul::catalog::{self, Instance, Node, NodeService
 use songline_lang::template::consul::{ConsulQuestion, Place, Question};
 use songline_model::Dur;
 
-use super::answers::{Asker, EARLY_WAIT, Heard, backoff, escaped, parsed};
+use super::answers::{Asker, EARLY_WAIT, Heard, again, parsed};
 use crate::consul::{Agent, Found};
+use crate::escape;
 
 /// Interval at which datacenters are asked for, which Consul has no blocking query for.
 const DATACENTERS_EVERY: Duration = Duration::from_secs(15);
@@ -46,15 +47,9 @@ pub(super) async fn follow(asker: Asker, agent: Agent, question: ConsulQuestion)
                 tokio::time::sleep(pause).await;
             }
             Err(error) => {
-                failures += 1;
-                let retry = asker.settings.consul_retry;
-                if retry.attempts != 0 && failures > retry.attempts {
-                    // The worker may be gone.
-                    let _ = asker.heard.send(Heard::Failed(format!("{name}: {error}")));
+                if !again(&asker.heard, &name, &error, asker.settings.consul_retry, &mut failures).await {
                     return;
                 }
-                tracing::debug!(question = %name, error, "asking Consul for a template");
-                tokio::time::sleep(backoff(retry.backoff, retry.backoff_max, failures)).await;
             }
         }
     }
@@ -67,18 +62,18 @@ async fn read(agent: &Agent, question: &ConsulQuestion, index: u64, wait: Dur) -
     };
     let (found, value, secrets) = match question {
         ConsulQuestion::Key { key, place, must_exist } => {
-            let found = get(&format!("/v1/kv/{}", escaped(key)), place, "").await?;
+            let found = get(&format!("/v1/kv/{}", escape::path(key)), place, "").await?;
             let text = body::<Vec<Pair>>(&found)?.unwrap_or_default().first().map(Pair::text).transpose()?;
             let absent = (!must_exist).then_some(Value::Nil);
             (found, text.as_ref().map(Value::text).or(absent), text.into_iter().collect())
         }
         ConsulQuestion::KeyExists { key, place } => {
-            let found = get(&format!("/v1/kv/{}", escaped(key)), place, "").await?;
+            let found = get(&format!("/v1/kv/{}", escape::path(key)), place, "").await?;
             let exists = Value::Bool(body::<Vec<Pair>>(&found)?.is_some());
             (found, Some(exists), Vec::new())
         }
         ConsulQuestion::Keys { prefix, place } => {
-            let found = get(&format!("/v1/kv/{}", escaped(prefix)), place, "recurse=true").await?;
+            let found = get(&format!("/v1/kv/{}", escape::path(prefix)), place, "recurse=true").await?;
             let pairs = body::<Vec<Pair>>(&found)?.unwrap_or_default();
             let values = pairs.iter().map(|pair| pair.value(prefix)).collect::<Result<_, _>>()?;
             let secrets = pairs.iter().map(Pair::text).collect::<Result<_, _>>()?;
@@ -86,11 +81,11 @@ async fn read(agent: &Agent, question: &ConsulQuestion, index: u64, wait: Dur) -
         }
         ConsulQuestion::Health { name, tag, place, filters, connect } => {
             let of = if *connect { "connect" } else { "service" };
-            let mut more = if tag.is_empty() { String::new() } else { format!("tag={}", escaped(tag)) };
+            let mut more = if tag.is_empty() { String::new() } else { format!("tag={}", escape::path(tag)) };
             if filters.as_slice() == ["passing"] {
                 more.push_str("&passing=1");
             }
-            let found = get(&format!("/v1/health/{of}/{}", escaped(name)), place, &more).await?;
+            let found = get(&format!("/v1/health/{of}/{}", escape::path(name)), place, &more).await?;
             let instances = body::<Vec<Instance>>(&found)?.unwrap_or_default();
             let value = catalog::instances(instances, filters, !place.near.is_empty());
             (found, Some(value), Vec::new())
@@ -109,7 +104,7 @@ async fn read(agent: &Agent, question: &ConsulQuestion, index: u64, wait: Dur) -
                 }
                 name => name,
             };
-            let found = get(&format!("/v1/catalog/node/{}", escaped(name)), place, "").await?;
+            let found = get(&format!("/v1/catalog/node/{}", escape::path(name)), place, "").await?;
             let node = body::<Option<NodeServices>>(&found)?.flatten();
             let value = node.map_or_else(NodeServices::none, |node| node.value());
             (found, Some(value), Vec::new())
@@ -138,7 +133,7 @@ async fn read(agent: &Agent, question: &ConsulQuestion, index: u64, wait: Dur) -
 /// The query of a question. Any server of Consul may answer, as the reference lets it.
 fn query(place: &Place, more: &str, index: u64, wait: Dur) -> String {
     let named = |name: &str, value: &str| {
-        if value.is_empty() { String::new() } else { format!("{name}={}", escaped(value)) }
+        if value.is_empty() { String::new() } else { format!("{name}={}", escape::path(value)) }
     };
     let blocking = if index == 0 { String::new() } else { format!("index={index}&wait={}s", wait.to_std().as_secs()) };
     let parts = [
@@ -176,7 +171,7 @@ async fn own_name(agent: &Agent) -> Result<String, String> {
 async fn reachable_of(agent: &Agent, names: Vec<String>) -> Result<Vec<String>, String> {
     let mut reachable = Vec::new();
     for name in names {
-        let path = format!("/v1/catalog/nodes?stale=&dc={}", escaped(&name));
+        let path = format!("/v1/catalog/nodes?stale=&dc={}", escape::path(&name));
         let found = agent.get(&path, Dur::ZERO).await.map_err(|error| error.to_string())?;
         if !String::from_utf8_lossy(&found.body).contains(NO_PATH) || found.status == 200 {
             reachable.push(name);

@@ -9,7 +9,7 @@ use songline_lang::template::consul::vault::Secret;
 use songline_lang::template::consul::{Question, VaultQuestion};
 use tokio::sync::mpsc;
 
-use super::answers::{Heard, backoff};
+use super::answers::{Heard, again, backoff};
 use super::settings::TemplateSettings;
 use crate::clock::Clock;
 use crate::vault::{self, Account, Accounts, CallError, Lease, Next, Secrets, Vault};
@@ -67,15 +67,9 @@ impl VaultAsker {
                     }
                 }
                 Err(error) => {
-                    failures += 1;
-                    let retry = self.settings.vault_retry;
-                    if retry.attempts != 0 && failures > retry.attempts {
-                        // The worker may be gone.
-                        let _ = self.heard.send(Heard::Failed(format!("{question}: {error}")));
+                    if !again(&self.heard, &question, &error, self.settings.vault_retry, &mut failures).await {
                         return;
                     }
-                    tracing::debug!(%question, error, "asking Vault for a template");
-                    tokio::time::sleep(backoff(retry.backoff, retry.backoff_max, failures)).await;
                 }
             }
         }

@@ -11,6 +11,7 @@ use songline_model::{Secret, Str, with_sources};
 
 use super::lease::Lease;
 use super::{Account, VaultSettings};
+use crate::escape;
 
 /// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -126,8 +127,8 @@ impl Vault {
         let place = mount.versioned.then(|| within(bare, &mount.path, "data")).flatten();
         let place = place.unwrap_or_else(|| bare.to_owned());
         let found = match query {
-            Some(query) => self.get(account, &format!("{}?{query}", escaped(&place))).await,
-            None => self.get(account, &escaped(&place)).await,
+            Some(query) => self.get(account, &format!("{}?{query}", escape::path(&place))).await,
+            None => self.get(account, &escape::path(&place)).await,
         };
         // A version that was deleted is answered with its metadata and without data.
         let gone = |found: &Secrets| {
@@ -140,7 +141,7 @@ impl Vault {
     pub async fn list(&self, account: &Account, path: &str) -> Result<Vec<String>, CallError> {
         let mount = self.mount(account, path).await?;
         let place = mount.versioned.then(|| within(path, &mount.path, "metadata")).flatten();
-        let place = escaped(place.as_deref().unwrap_or(path));
+        let place = escape::path(place.as_deref().unwrap_or(path));
         let found = present(self.get(account, &format!("{place}?list=true")).await)?;
         let keys = found.and_then(|found| found.data?.remove("keys"));
         let keys = keys.as_ref().and_then(Value::as_array).into_iter().flatten();
@@ -154,7 +155,7 @@ impl Vault {
         path: &str,
         data: &BTreeMap<String, String>,
     ) -> Result<Option<Secrets>, CallError> {
-        let found = self.write(account, &escaped(path), &json!(data)).await?;
+        let found = self.write(account, &escape::path(path), &json!(data)).await?;
         Ok(Some(found).filter(|found| found.data.is_some()))
     }
 
@@ -167,7 +168,7 @@ impl Vault {
     /// The mount that a path is in. A caller that may not see it, or a Vault that does not tell, has the path taken as it
     /// is.
     async fn mount(&self, account: &Account, path: &str) -> Result<Mount, CallError> {
-        let told = match self.get(account, &format!("sys/internal/ui/mounts/{}", escaped(path))).await {
+        let told = match self.get(account, &format!("sys/internal/ui/mounts/{}", escape::path(path))).await {
             Ok(told) => told.data.map(Value::Object).unwrap_or_default(),
             Err(CallError::Refused { .. }) => return Ok(Mount::default()),
             Err(error) => return Err(error),
@@ -271,18 +272,6 @@ fn within(path: &str, mount: &str, part: &str) -> Option<String> {
         ("metadata", _) if itself("data") => Some(format!("{mount}/metadata{}", &rest["data".len()..])),
         _ => Some(format!("{mount}/{part}/{rest}")),
     }
-}
-
-/// A path. Slashes stay.
-fn escaped(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => out.push(char::from(byte)),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub enum VaultQuestion {
     Write {
         /// Its path.
         path: String,
-        /// What is written.
+        /// Members of the request's body.
         data: BTreeMap<String, String>,
     },
 }

@@ -3,8 +3,9 @@
 use reqwest::{Client, RequestBuilder, Url};
 use serde::Deserialize;
 
-use super::{Page, decoded, encoded};
+use super::{Page, decoded};
 use crate::artifact::source::Source;
+use crate::escape;
 
 /// The service.
 const SERVICE: &str = "https://storage.googleapis.com";
@@ -58,14 +59,14 @@ impl Bucket {
     }
 
     fn path(&self) -> String {
-        format!("/storage/v1/b/{}/o", encoded(&self.name, false))
+        format!("/storage/v1/b/{}/o", escape::segment(&self.name))
     }
 
     /// Reads an object.
     pub fn object(&self, client: &Client, key: &str) -> RequestBuilder {
         let mut query = vec![("alt", "media")];
         query.extend(self.generation.as_deref().map(|generation| ("generation", generation)));
-        self.get(client, &format!("{}/{}", self.path(), encoded(key, false)), &query)
+        self.get(client, &format!("{}/{}", self.path(), escape::segment(key)), &query)
     }
 
     /// Lists objects whose names begin with `prefix`.

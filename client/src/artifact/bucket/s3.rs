@@ -9,9 +9,10 @@ use sha2::{Digest, Sha256};
 use songline_model::Time;
 use songline_rpc::world::{Machine, World};
 
-use super::{Page, decoded, encoded};
+use super::{Page, decoded};
 use crate::artifact::hex;
 use crate::artifact::source::Source;
+use crate::escape;
 
 /// Domain of the service.
 const AWS: &str = ".amazonaws.com";
@@ -100,10 +101,10 @@ impl Bucket {
 
     fn get(&self, client: &Client, key: &str, query: &[(&str, &str)]) -> RequestBuilder {
         let mut url = self.endpoint.clone();
-        let bucket = self.in_path.as_ref().map(|bucket| format!("/{}", encoded(bucket, false))).unwrap_or_default();
-        url.set_path(&format!("{bucket}/{}", encoded(key, true)));
+        let bucket = self.in_path.as_ref().map(|bucket| format!("/{}", escape::segment(bucket))).unwrap_or_default();
+        url.set_path(&format!("{bucket}/{}", escape::path(key)));
         let mut query: Vec<String> =
-            query.iter().map(|(name, value)| format!("{}={}", encoded(name, false), encoded(value, false))).collect();
+            query.iter().map(|(name, value)| format!("{}={}", escape::segment(name), escape::segment(value))).collect();
         query.sort();
         url.set_query(Some(&query.join("&")).filter(|query| !query.is_empty()).map(|query| &**query));
         let mut request = client.get(url.clone());
