@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub drivers: BTreeMap<Str, Arc<dyn Driver>>,
     pub state: StateDb,
-    pub node: Mutex<Arc<Node>>,
+    pub node: Arc<Mutex<Arc<Node>>>,
     pub cancel: CancellationToken,
     pub tracker: TaskTracker,
     /// Receives the runners' messages.

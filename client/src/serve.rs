@@ -46,12 +46,12 @@ type Frames = mpsc::Receiver<Result<StreamFrame, RpcError>>;
 impl<S: Servers> Client<S> {
     /// The servers' last copy of an allocation on this node.
     pub fn alloc(&self, id: AllocId) -> Option<Arc<Allocation>> {
-        self.inner.all().get(&id).map(|runner| runner.view().alloc)
+        self.inner.loops.all().get(&id).map(|runner| runner.view().alloc)
     }
 
     /// Whether a token is the migration token of an allocation on this node.
     pub fn is_migrate_token(&self, token: &str, alloc: AllocId) -> bool {
-        migrate_token::is_of(token, alloc, &self.inner.auth.secret)
+        migrate_token::is_of(token, alloc, &self.inner.loops.auth().secret)
     }
 
     fn about(&self) -> Result<&dyn AboutAgent, RpcError> {
@@ -60,7 +60,7 @@ impl<S: Servers> Client<S> {
     }
 
     fn runner(&self, id: AllocId) -> Result<Arc<Runner>, RpcError> {
-        let runner = self.inner.all().remove(&id);
+        let runner = self.inner.loops.all().remove(&id);
         runner.ok_or_else(|| RpcError::Coded { code: 404, text: format!("Unknown allocation \"{id}\"") })
     }
 
@@ -156,15 +156,15 @@ impl<S: Servers> NodeAgent for Client<S> {
     }
 
     async fn alloc_gc(&self, alloc: AllocId) -> Result<(), RpcError> {
-        let collected = self.inner.all().get(&alloc).is_some_and(|runner| runner.view().destroyed);
-        if collected || self.inner.collect_one(&alloc).await {
+        let collected = self.inner.loops.all().get(&alloc).is_some_and(|runner| runner.view().destroyed);
+        if collected || self.inner.collector.collect_one(&alloc).await {
             return Ok(());
         }
         Err(RpcError::remote("No such allocation on client, or allocation not eligible for GC"))
     }
 
     async fn gc_all(&self) -> Result<(), RpcError> {
-        self.inner.collect_all();
+        self.inner.collector.collect_all();
         Ok(())
     }
 

@@ -20,8 +20,8 @@ impl<S: Servers> Inner<S> {
                     continue;
                 }
             };
-            if self.change_node(|node| fingerprint::apply_consul(node, &print)) {
-                self.node_changed.notify_one();
+            if self.loops.change_node(|node| fingerprint::apply_consul(node, &print)) {
+                self.loops.node_changed();
             }
         }
     }

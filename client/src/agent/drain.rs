@@ -25,14 +25,17 @@ impl<S: Servers> Client<S> {
         let strategy =
             DrainStrategy { deadline, ignore_system_jobs: wanted.ignore_system_jobs, ..DrainStrategy::default() };
         let meta: BTreeMap<Str, Str> = [("message".into(), "shutting down".into())].into();
-        let begun = inner.call(|| inner.servers.node_update_drain(&inner.auth, strategy.clone(), meta.clone())).await;
+        let begun = inner
+            .loops
+            .call(|| inner.loops.servers().node_update_drain(inner.loops.auth(), strategy.clone(), meta.clone()))
+            .await;
         if let Err(error) = begun {
             return tracing::error!(%error, "draining the node before the agent stops");
         }
         tracing::info!(deadline = %wanted.deadline, "the node is drained before the agent stops");
         let drained = async {
             loop {
-                match inner.servers.node_get_node(&inner.auth, inner.auth.id).await {
+                match inner.loops.servers().node_get_node(inner.loops.auth(), inner.loops.auth().id).await {
                     Ok(Some(node)) if node.drain_strategy.is_some() => {}
                     Ok(_) => return,
                     Err(error) => tracing::debug!(%error, "asking for the node"),

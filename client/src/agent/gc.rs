@@ -3,20 +3,36 @@
 use std::sync::Arc;
 
 use songline_model::{AllocId, Allocation, Time};
-use songline_rpc::Servers;
+use tokio::sync::Notify;
 
-use super::Inner;
 use crate::core::Input;
-use crate::runner::Runner;
+use crate::loops::Runners;
+use crate::runner::{Runner, Shared};
 use crate::stats::disk_of;
 
-impl<S: Servers> Inner<S> {
-    /// Checks at intervals, and whenever an allocation has ended.
-    pub(super) async fn collect_garbage(self: Arc<Self>) {
+/// Collects the terminal allocations of a node.
+pub(crate) struct Collector {
+    shared: Arc<Shared>,
+    runners: Runners<Runner>,
+    wake: Notify,
+}
+
+impl Collector {
+    pub fn new(shared: Arc<Shared>, runners: Runners<Runner>) -> Arc<Self> {
+        Arc::new(Self { shared, runners, wake: Notify::new() })
+    }
+
+    /// Looks now whether there is anything to collect: an allocation has ended, or there are others.
+    pub fn look(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Looks at intervals, and whenever it is told.
+    pub async fn run(self: Arc<Self>) {
         let interval = self.shared.config.gc_interval.to_std();
         loop {
             tokio::select! {
-                () = self.collect.notified() => {}
+                () = self.wake.notified() => {}
                 () = tokio::time::sleep(interval) => {}
             }
             self.collect_surplus().await;
@@ -63,19 +79,15 @@ impl<S: Servers> Inner<S> {
 
     /// Number of allocations whose directory is not removed.
     fn count(&self) -> usize {
-        self.all().values().filter(|runner| !runner.view().destroyed).count()
+        self.runners.lock().values().filter(|runner| !runner.view().destroyed).count()
     }
 
     /// Makes room for new allocations: for their number, then for the disk that they ask for. The bounds are soft, so
     /// nothing is waited for.
-    pub(super) fn make_room<'a>(&self, coming: impl Iterator<Item = &'a Allocation>) {
+    pub fn make_room(&self, coming: &[Arc<Allocation>]) {
         let config = &self.shared.config;
-        let (mut added, mut wanted_mb) = (0, 0);
-        for alloc in coming {
-            added += 1;
-            wanted_mb += disk_mb(alloc);
-        }
-        let surplus = (self.count() + added).saturating_sub(config.gc_allocs_max);
+        let wanted_mb: i64 = coming.iter().map(|alloc| disk_mb(alloc)).sum();
+        let surplus = (self.count() + coming.len()).saturating_sub(config.gc_allocs_max);
         let mut ended = self.ended().into_iter();
         ended.by_ref().take(surplus).for_each(|(_, runner)| runner.tell(Input::Destroy));
         let available = disk_of(&config.alloc_dir()).map_or(i64::MAX, |disk| (disk.available >> 20).cast_signed());
@@ -90,7 +102,7 @@ impl<S: Servers> Inner<S> {
     }
 
     /// Collects one allocation. Returns whether it existed and was terminal.
-    pub(crate) async fn collect_one(&self, id: &AllocId) -> bool {
+    pub async fn collect_one(&self, id: &AllocId) -> bool {
         let Some((_, runner)) = self.ended().into_iter().find(|(ended, _)| ended == id) else { return false };
         runner.tell(Input::Destroy);
         runner.wait_for(|view| view.destroyed).await;
@@ -98,18 +110,19 @@ impl<S: Servers> Inner<S> {
     }
 
     /// Collects all terminal allocations.
-    pub(crate) fn collect_all(&self) {
+    pub fn collect_all(&self) {
         self.ended().into_iter().for_each(|(_, runner)| runner.tell(Input::Destroy));
     }
 
     /// Terminal allocations that still have a directory, oldest first.
     fn ended(&self) -> Vec<(AllocId, Arc<Runner>)> {
         let mut ended: Vec<(Time, AllocId, Arc<Runner>)> = self
-            .all()
-            .into_iter()
+            .runners
+            .lock()
+            .iter()
             .filter_map(|(id, runner)| {
                 let view = runner.view();
-                Some((view.done_at.filter(|_| !view.destroyed)?, id, runner))
+                Some((view.done_at.filter(|_| !view.destroyed)?, *id, Arc::clone(runner)))
             })
             .collect();
         ended.sort_by_key(|(at, id, _)| (*at, *id));

@@ -46,12 +46,12 @@ impl<S: Servers> Client<S> {
         };
         let mut layers = inner.meta.lock().await;
         layers.replace_fixed(fingerprint::with_default_meta(meta));
-        inner.change_node(|node| {
+        inner.loops.change_node(|node| {
             node.meta = Some(layers.merged());
             fingerprint::apply_networks(node, &print);
             true
         });
-        inner.node_changed.notify_one();
+        inner.loops.node_changed();
     }
 }
 
@@ -67,8 +67,8 @@ impl<S: Servers> Inner<S> {
             let found = Hierarchy::find(&config.cgroup_parent);
             let found = fingerprint::cgroup_attributes(found.as_ref());
             let found = found.map(|(key, value)| (Str::new_static(key), Str::from(value)));
-            if self.change_node(|node| fingerprint::apply_attributes(node, found)) {
-                self.node_changed.notify_one();
+            if self.loops.change_node(|node| fingerprint::apply_attributes(node, found)) {
+                self.loops.node_changed();
             }
         }
     }
@@ -80,12 +80,12 @@ impl<S: Servers> Inner<S> {
         let asked = wanted.map(|cloud| cloud.look(std::env::var(cloud.variable()).ok()));
         for found in futures_util::future::join_all(asked).await.into_iter().flatten() {
             tracing::info!(link = ?found.link, "this machine is part of a cloud");
-            let changed = self.change_node(|node| {
+            let changed = self.loops.change_node(|node| {
                 let link = found.link.map(|(name, value)| node.links.get_or_insert_default().insert(name, value));
                 fingerprint::apply_attributes(node, found.attributes) || link.is_some()
             });
             if changed {
-                self.node_changed.notify_one();
+                self.loops.node_changed();
             }
         }
     }

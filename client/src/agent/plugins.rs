@@ -34,8 +34,8 @@ impl<S: Servers> Inner<S> {
                 plugins.insert(row.plugin_id.clone(), row);
             }
         }
-        events.into_iter().for_each(|event| self.emit(event));
-        self.node_changed.notify_one();
+        events.into_iter().for_each(|event| self.loops.emit(event));
+        self.loops.node_changed();
     }
 }
 

@@ -36,7 +36,7 @@ impl<S: Servers> Gauges for Client<S> {
         if !shared.config.publish.allocs {
             return Vec::new();
         }
-        shared.counts.read(&self.inner.all().into_keys().collect(), self.inner.now())
+        shared.counts.read(&self.inner.loops.all().into_keys().collect(), self.inner.now())
     }
 }
 
@@ -60,7 +60,7 @@ impl<S: Servers> Inner<S> {
     async fn read_usage(&self, settings: PublishSettings) -> Reading {
         let mut tasks = BTreeMap::new();
         if settings.allocs {
-            for (id, runner) in self.all() {
+            for (id, runner) in self.loops.all() {
                 let view = runner.view();
                 let running = view.update.tasks().filter(|(_, state)| state.state == TaskRunState::Running);
                 for name in running.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
@@ -80,10 +80,10 @@ impl<S: Servers> Inner<S> {
         before: &Reading,
         after: &Reading,
     ) -> Vec<Gauge> {
-        let node = self.node();
+        let node = self.loops.node();
         let labels = labels_of_node(&node);
         let allocs: BTreeMap<AllocId, Arc<Allocation>> =
-            self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc)).collect();
+            self.loops.all().into_iter().map(|(id, runner)| (id, runner.view().alloc)).collect();
         let mut out = Vec::new();
         if settings.node {
             out.extend(of_host(&before.cpu, &after.cpu, mhz_per_core, &labels));

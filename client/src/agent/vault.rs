@@ -30,7 +30,7 @@ pub(super) async fn first_look(vault: &Vault, node: &mut Node) {
 impl<S: Servers> Inner<S> {
     /// Asks Vault about itself, again and again.
     pub(super) async fn look_at_vault(self: Arc<Self>, vault: Arc<Vault>) {
-        let mut found = self.node().attribute("vault.accessible").is_some();
+        let mut found = self.loops.node().attribute("vault.accessible").is_some();
         loop {
             let spread = self.shared.clock.jitter().below(PERIOD_FOUND_SPREAD);
             tokio::time::sleep(if found { PERIOD_FOUND.to_std() + spread.to_std() } else { PERIOD }).await;
@@ -41,8 +41,8 @@ impl<S: Servers> Inner<S> {
                 Ok(()) | Err(_) => {}
             }
             found = outcome.is_ok();
-            if self.change_node(|node| fingerprint::apply_attributes(node, attributes)) {
-                self.node_changed.notify_one();
+            if self.loops.change_node(|node| fingerprint::apply_attributes(node, attributes)) {
+                self.loops.node_changed();
             }
         }
     }

@@ -64,7 +64,7 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
         clock: clock.clone(),
         drivers: BTreeMap::new(),
         state: state.clone(),
-        node: Mutex::default(),
+        node: Arc::default(),
         cancel: CancellationToken::new(),
         tracker: TaskTracker::new(),
         news,

@@ -1,27 +1,29 @@
-//! A simulated node: a machine with simulated processes, and on it a node agent with the real agent's state machines
-//! (`songline_client::core`). It registers, sends heartbeats, fetches its allocations, runs them, and reports their
-//! status. The real agent's drivers, directories and API are left out.
+//! A simulated node: a machine with simulated processes, and on it a node agent with the real agent's loops
+//! (`songline_client::loops`) and state machines (`songline_client::core`). Its runners have simulated processes in place
+//! of drivers, and no directories; it has no API.
 
-mod allocs;
+mod host;
 mod processes;
 mod runner;
 mod script;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use songline_client::NetServers;
-use songline_client::core::{AllocSync, Heartbeats, Jitter, NextCall, TaskRecord};
+use songline_client::loops::{Beginning, Loops, Runners};
+use songline_client::{Clock as AgentClock, NetServers};
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, DriverInfo, Dur, Node, NodeDevice,
-    NodeDeviceResource, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus, Secret, Str, Time,
+    AllocId, DriverInfo, Node, NodeDevice, NodeDeviceResource, NodeId, NodeNetworkAddress, NodeNetworkResource,
+    NodeResources, NodeStatus, Secret, Str,
 };
+use songline_rpc::NodeAuth;
 use songline_rpc::port::Dialer;
-use songline_rpc::{AllocReport, NodeAuth, RpcError, Servers};
-use tokio::sync::{Notify, mpsc};
+use songline_rpc::world::World;
+use tokio::sync::mpsc;
 
 use super::clock::Clock;
 use super::ending::Ending;
@@ -30,26 +32,15 @@ use super::network::{Network, Tcp, number_of};
 use super::plan::Sabotage;
 use super::record::Record;
 use super::world::SimWorld;
+use host::{SimHost, Site, Stored};
 use processes::Processes;
-use runner::Runner;
 
-/// Time for which one call is retried while there is no leader.
-const RPC_HOLD: Dur = Dur::from_secs(5);
 /// Capacity of a node in MHz, for tasks of 100 to 250 MHz.
 const CPU_SHARES: i64 = 1200;
 /// Number of its cores.
 const CORES: u64 = 4;
 /// Number of devices of a node that has any.
 const DEVICES: usize = 2;
-
-/// An agent's durable state of an allocation. It counts as written when the write is reported.
-#[derive(Clone)]
-struct Left {
-    alloc: Arc<Allocation>,
-    tasks: BTreeMap<Str, TaskRecord>,
-    health: Option<AllocDeploymentStatus>,
-    acknowledged: Option<AllocReport>,
-}
 
 /// The machine, which outlives its agents.
 pub struct NodeMachine {
@@ -63,8 +54,12 @@ pub struct NodeMachine {
     rng: Mutex<SmallRng>,
     /// Processes of the machine.
     pub processes: Processes,
-    left: Mutex<BTreeMap<AllocId, Left>>,
-    agent: Mutex<Option<Arc<Agent>>>,
+    /// Durable state of the agents. It counts as written when the write is reported.
+    stored: Mutex<BTreeMap<AllocId, Stored>>,
+    /// Durable mark that the servers know the node.
+    registered: AtomicBool,
+    /// Life of the agent that runs.
+    agent: Mutex<Option<Arc<Ending>>>,
     /// Region and addresses of the servers.
     servers: (&'static str, Vec<Str>),
     /// Description of the node as it registers.
@@ -122,7 +117,8 @@ impl NodeMachine {
             record: Arc::clone(record),
             processes: Processes::new(rng.random(), record.is_sabotaged(Sabotage::ProcessesThatStay)),
             rng: Mutex::new(rng),
-            left: Mutex::default(),
+            stored: Mutex::default(),
+            registered: AtomicBool::new(false),
             agent: Mutex::default(),
             servers,
             description,
@@ -137,16 +133,43 @@ impl NodeMachine {
 
     /// Starts a new agent on the machine, which restores the previous agent's state.
     pub fn start_agent(self: &Arc<Self>) {
-        let agent = Agent::start(self);
-        if let Some(before) = self.agent.lock().replace(agent) {
-            before.life.end();
+        let life = Ending::new();
+        let tcp = Tcp::new(number_of(self.number), &life, &self.network, &self.record);
+        let world: Arc<dyn World> = Arc::new(SimWorld::new(self.clock.clone(), self.draw()));
+        let clock = AgentClock::start(Arc::clone(&world));
+        let (region, servers) = self.servers.clone();
+        let servers = NetServers::new(servers, region.into(), world, Dialer::over(Arc::new(tcp)), None);
+        let servers = Arc::new(servers);
+        let (news, mut inbox) = mpsc::unbounded_channel();
+        let beginning = Beginning {
+            auth: self.auth.clone(),
+            clock: clock.clone(),
+            dev: false,
+            node: Arc::new(Mutex::new(Arc::new(self.description.clone()))),
+            runners: Runners::default(),
+            registered: self.registered.load(Ordering::Relaxed),
+        };
+        let runners = Arc::clone(&beginning.runners);
+        let site = Site { machine: Arc::clone(self), life: Arc::clone(&life), clock, runners, news };
+        let loops = Loops::new(beginning, Arc::clone(&servers), SimHost(Arc::new(site)));
+        let stored = self.stored.lock().clone();
+        loops.restore(stored.into_values().map(Stored::left));
+        loops.all_loops().into_iter().for_each(|work| life.spawn(work));
+        life.spawn(async move {
+            while let Some(report) = inbox.recv().await {
+                loops.report(report);
+            }
+        });
+        life.spawn(async move { servers.rebalance().await });
+        if let Some(before) = self.agent.lock().replace(life) {
+            before.end();
         }
     }
 
     /// Kills the agent; the processes keep running.
     pub fn stop_agent(&self) {
-        if let Some(agent) = self.agent.lock().take() {
-            agent.life.end();
+        if let Some(life) = self.agent.lock().take() {
+            life.end();
         }
     }
 
@@ -158,18 +181,6 @@ impl NodeMachine {
 
     fn draw(&self) -> u64 {
         self.rng.lock().random()
-    }
-
-    fn jitter(&self) -> Jitter {
-        Jitter::new(self.draw())
-    }
-
-    fn now(&self) -> Time {
-        self.clock.wall()
-    }
-
-    async fn until(&self, at: Option<Time>) {
-        self.clock.count(at.map(|at| at.since(self.now()))).await;
     }
 }
 
@@ -210,163 +221,5 @@ fn device() -> NodeDeviceResource {
         name: "g1".into(),
         instances: Some((0..DEVICES).map(instance).collect()),
         ..NodeDeviceResource::default()
-    }
-}
-
-/// One life of an agent.
-struct Agent {
-    machine: Arc<NodeMachine>,
-    life: Arc<Ending>,
-    servers: Arc<NetServers>,
-    runners: Mutex<BTreeMap<AllocId, Arc<Runner>>>,
-    invalid: Mutex<BTreeSet<AllocId>>,
-    sync: Mutex<AllocSync>,
-    sync_wake: Notify,
-    registered: Ending,
-    register_again: Notify,
-    news: mpsc::UnboundedSender<AllocReport>,
-}
-
-impl Agent {
-    fn start(machine: &Arc<NodeMachine>) -> Arc<Self> {
-        let (news, inbox) = mpsc::unbounded_channel();
-        let life = Ending::new();
-        let tcp = Tcp::new(number_of(machine.number), &life, &machine.network, &machine.record);
-        let world = Arc::new(SimWorld::new(machine.clock.clone(), machine.draw()));
-        let dialer = Dialer::over(Arc::new(tcp));
-        let (region, servers) = machine.servers.clone();
-        let servers = Arc::new(NetServers::new(servers, region.into(), world, dialer, None));
-        let agent = Arc::new(Self {
-            machine: Arc::clone(machine),
-            life,
-            servers: Arc::clone(&servers),
-            runners: Mutex::default(),
-            invalid: Mutex::default(),
-            sync: Mutex::new(AllocSync::new(machine.now(), machine.jitter())),
-            sync_wake: Notify::new(),
-            registered: Ending::default(),
-            register_again: Notify::new(),
-            news,
-        });
-        agent.restore();
-        agent.life.spawn(Arc::clone(&agent).keep_registered());
-        agent.life.spawn(Arc::clone(&agent).gather(inbox));
-        agent.life.spawn(Arc::clone(&agent).send_updates());
-        agent.life.spawn(Arc::clone(&agent).watch());
-        agent.life.spawn(async move { servers.rebalance().await });
-        agent
-    }
-
-    fn now(&self) -> Time {
-        self.machine.now()
-    }
-
-    /// Waits for `span` by this machine's clock.
-    async fn rest(&self, span: Dur) {
-        self.machine.clock.count(Some(span)).await;
-    }
-
-    /// Makes a call, and repeats it while there is no leader, for at most `RPC_HOLD`.
-    async fn call<T, F: Future<Output = Result<T, RpcError>>>(
-        &self,
-        mut make: impl FnMut() -> F,
-    ) -> Result<T, RpcError> {
-        let until = self.now().plus(RPC_HOLD);
-        loop {
-            match make().await {
-                Err(RpcError::NoLeader) if self.now() < until => {
-                    let wait = self.machine.jitter().below(Dur(RPC_HOLD.nanos() / 16));
-                    self.rest(wait).await;
-                }
-                answer => return answer,
-            }
-        }
-    }
-
-    async fn keep_registered(self: Arc<Self>) {
-        let mut beats = Heartbeats::new(self.now(), false, self.machine.jitter());
-        loop {
-            let (call, at) = beats.next();
-            tokio::select! {
-                biased;
-                () = self.register_again.notified() => { beats.register_again(self.now()); continue }
-                () = self.machine.until(Some(at)) => {}
-            }
-            match call {
-                NextCall::Register => self.register(&mut beats).await,
-                NextCall::Heartbeat => self.heartbeat(&mut beats).await,
-            }
-        }
-    }
-
-    async fn register(&self, beats: &mut Heartbeats) {
-        let node = self.machine.description.clone();
-        match self.call(|| self.servers.node_register(node.clone())).await {
-            Ok(answer) => {
-                beats.on_registered(self.now(), answer.heartbeat_ttl);
-                self.registered.end();
-                self.machine.record.note(&format!("{} is registered", self.machine.name()));
-            }
-            Err(error) => {
-                let away =
-                    matches!(error, RpcError::NoLeader | RpcError::Lost(_)) || error.to_string().contains("no servers");
-                beats.on_register_failed(self.now(), away);
-            }
-        }
-    }
-
-    async fn heartbeat(&self, beats: &mut Heartbeats) {
-        match self.call(|| self.servers.node_update_status(&self.machine.auth, NodeStatus::Ready)).await {
-            Ok(answer) => {
-                if answer.index != 0 {
-                    self.machine.record.note(&format!("{} is back", self.machine.name()));
-                    self.machine.record.count(|counts| counts.reconnects += 1);
-                    self.say_again();
-                }
-                beats.on_heartbeat(self.now(), answer.heartbeat_ttl);
-            }
-            Err(error) if error.to_string().contains("node not found") => beats.register_again(self.now()),
-            Err(error) => beats.on_heartbeat_failed(self.now(), error == RpcError::NoLeader),
-        }
-    }
-
-    /// Reports all running allocations again: the servers may know their status, but requested it.
-    fn say_again(&self) {
-        let runs = |update: &AllocReport| update.client_status == AllocClientStatus::Running;
-        let known: Vec<AllocReport> =
-            self.runners.lock().values().map(|runner| runner.view().update).filter(runs).collect();
-        self.sync.lock().say_again(self.now(), known);
-        self.sync_wake.notify_one();
-    }
-
-    /// Collects the runners' messages.
-    async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<AllocReport>) {
-        while let Some(update) = inbox.recv().await {
-            // An allocation that the servers have dropped has nothing to report.
-            if self.runners.lock().contains_key(&update.id) {
-                self.sync.lock().put(self.now(), update);
-                self.sync_wake.notify_one();
-            }
-        }
-    }
-
-    async fn send_updates(self: Arc<Self>) {
-        self.registered.over().await;
-        loop {
-            let deadline = self.sync.lock().next_deadline(self.now());
-            tokio::select! {
-                biased;
-                () = self.sync_wake.notified() => continue,
-                () = self.machine.until(deadline) => {}
-            }
-            let Some(batch) = self.sync.lock().on_time(self.now()) else { continue };
-            let sent = self.call(|| self.servers.node_update_alloc(&self.machine.auth, batch.clone())).await;
-            let acknowledged = self.sync.lock().on_sent(self.now(), sent.is_ok());
-            for update in acknowledged {
-                if let Some(left) = self.machine.left.lock().get_mut(&update.id) {
-                    left.acknowledged = Some(update);
-                }
-            }
-        }
     }
 }

@@ -1,5 +1,6 @@
-//! The clocks of one machine: virtual, the wall clock with an offset, and both a little too fast or too slow. tokio's
-//! clock is the same for all machines: a wait by a machine's clock is converted to tokio's time.
+//! The clocks of one machine: virtual, the wall clock with an offset, and both a little too fast or too slow. Waits end by
+//! tokio's clock, which is the same for all machines: the shipped code notices by its own clock that one was too short or
+//! too long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -52,15 +53,6 @@ impl Clock {
         let begin = Time::from_nanos((BEGIN_MS + self.skew_ms.load(Ordering::Relaxed)) * 1_000_000);
         begin.plus(Dur::from(self.steady()))
     }
-
-    /// Waits until this much is counted; `None` waits for ever.
-    pub async fn count(&self, span: Option<Dur>) {
-        match span {
-            Some(span) if span > Dur::ZERO => tokio::time::sleep(self.really(span.to_std())).await,
-            Some(_) => {}
-            None => std::future::pending().await,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -68,11 +60,10 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn fast_clock_counts_more_time_and_ends_waits_sooner() {
+    async fn fast_clock_counts_more_time() {
         let started = Instant::now();
         let clock = Clock::new(started, 2_000, 1100);
-        clock.count(Some(Dur::from_secs(11))).await;
-        assert_eq!(started.elapsed(), Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(clock.steady(), Duration::from_secs(11));
         assert_eq!(clock.now_ms(), 1_800_000_013_000);
         assert_eq!(clock.wall(), Time::from_secs(1_800_000_013));

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_client::core::{AllocRunner, Effect, Input};
+use songline_client::loops;
 use songline_model::{AllocId, Allocation, Blob, Str};
 use songline_rpc::AllocReport;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use super::host::{Site, Stored, StoredRunner};
 use super::processes::RunKey;
 use super::script::Script;
-use super::{Agent, Left};
 
 /// Interval at which the end of an earlier allocation is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -22,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const SET_UP: Duration = Duration::from_millis(30);
 
 /// An order to a runner.
-pub enum Order {
+enum Order {
     /// An input for the state machine.
     Input(Input),
     /// The servers reconnected to this node.
@@ -30,58 +31,69 @@ pub enum Order {
 }
 
 /// Public state of a runner.
-#[derive(Clone)]
-pub struct View {
+struct View {
     /// The servers' copy.
-    pub alloc: Arc<Allocation>,
+    alloc: Arc<Allocation>,
     /// Client status as reported to the servers.
-    pub update: AllocReport,
-    /// Whether its directory and records are gone.
-    pub destroyed: bool,
+    report: AllocReport,
+    /// Whether its records are gone.
+    destroyed: bool,
 }
 
-/// The agent's handle of a runner.
+/// The handle of a runner.
 pub struct Runner {
     orders: mpsc::UnboundedSender<Order>,
     view: Arc<Mutex<View>>,
 }
 
-impl Runner {
-    /// Sends an input to the state machine.
-    pub fn tell(&self, input: Input) {
+impl loops::Runner for Runner {
+    fn tell(&self, input: Input) {
         let _ = self.orders.send(Order::Input(input));
     }
 
-    /// Records that the servers reconnected to this node.
-    pub fn reconnect(&self, update: Arc<Allocation>) {
+    fn reconnect(&self, update: Arc<Allocation>) {
         let _ = self.orders.send(Order::Reconnect(update));
     }
 
-    /// Current state.
-    pub fn view(&self) -> View {
-        self.view.lock().clone()
+    fn alloc(&self) -> Arc<Allocation> {
+        Arc::clone(&self.view.lock().alloc)
     }
 
+    fn report(&self) -> AllocReport {
+        self.view.lock().report.clone()
+    }
+
+    fn is_destroyed(&self) -> bool {
+        self.view.lock().destroyed
+    }
+}
+
+impl Runner {
     /// Spawns a runner for a state machine: a new one, or one restored from an earlier agent's state.
-    pub fn spawn(agent: &Arc<Agent>, machine: AllocRunner, left: Option<Left>) -> Arc<Self> {
+    pub fn spawn(site: &Arc<Site>, machine: AllocRunner, restored: Option<StoredRunner>) -> Arc<Self> {
         let (orders, queue) = mpsc::unbounded_channel();
-        let view = View { alloc: Arc::clone(machine.alloc()), update: machine.update(), destroyed: false };
+        let view = View { alloc: Arc::clone(machine.alloc()), report: machine.update(), destroyed: false };
         let view = Arc::new(Mutex::new(view));
         let shell = Shell {
-            agent: Arc::clone(agent),
+            site: Arc::clone(site),
             orders: orders.clone(),
             view: Arc::clone(&view),
             machine,
             setup: None,
-            restored: left.is_some(),
+            restored: restored.is_some(),
         };
-        agent.life.spawn(shell.run(left, queue));
+        site.life.spawn(shell.run(restored, queue));
         Arc::new(Self { orders, view })
+    }
+
+    fn has_ended(&self) -> bool {
+        let view = self.view.lock();
+        view.report.client_status.is_terminal() || view.destroyed
     }
 }
 
 struct Shell {
-    agent: Arc<Agent>,
+    site: Arc<Site>,
     orders: mpsc::UnboundedSender<Order>,
     view: Arc<Mutex<View>>,
     machine: AllocRunner,
@@ -90,26 +102,26 @@ struct Shell {
 }
 
 impl Shell {
-    async fn run(mut self, left: Option<Left>, mut queue: mpsc::UnboundedReceiver<Order>) {
-        let now = self.agent.now();
-        let effects = match left {
+    async fn run(mut self, restored: Option<StoredRunner>, mut queue: mpsc::UnboundedReceiver<Order>) {
+        let now = self.site.clock.now();
+        let effects = match restored {
             None => self.machine.start(now),
-            Some(left) => self.machine.restore(left.tasks, left.health, BTreeMap::new(), now),
+            Some(StoredRunner { tasks, health }) => self.machine.restore(tasks, health, BTreeMap::new(), now),
         };
         self.perform(effects);
         loop {
             let order = tokio::select! {
                 biased;
                 order = queue.recv() => order,
-                () = self.agent.machine.until(self.machine.next_deadline()) => Some(Order::Input(Input::Tick)),
+                () = self.site.clock.until(self.machine.next_deadline()) => Some(Order::Input(Input::Tick)),
             };
             let Some(order) = order else { return };
-            let now = self.agent.now();
+            let now = self.site.clock.now();
             let effects = match order {
                 Order::Input(input) => self.machine.on(input, now),
                 Order::Reconnect(update) => {
                     let effects = self.machine.reconnect(&update, now);
-                    self.keep(|left, machine| left.alloc = Arc::clone(machine.alloc()));
+                    self.keep(|stored, machine| stored.alloc = Arc::clone(machine.alloc()));
                     effects
                 }
             };
@@ -126,20 +138,22 @@ impl Shell {
     }
 
     /// Changes the durable state that a restart would find.
-    fn keep(&self, change: impl FnOnce(&mut Left, &AllocRunner)) {
-        if let Some(left) = self.agent.machine.left.lock().get_mut(&self.id()) {
-            change(left, &self.machine);
-        }
+    fn keep(&self, change: impl FnOnce(&mut Stored, &AllocRunner)) {
+        self.site.keep(&self.id(), |stored| change(stored, &self.machine));
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Persist { tasks, .. } => self.keep(|left, machine| {
-                    left.tasks
+                Effect::Persist { tasks, .. } => self.keep(|stored, machine| {
+                    stored
+                        .runner
+                        .tasks
                         .extend(tasks.into_iter().filter_map(|task| Some((task.clone(), machine.record(&task)?))));
                 }),
-                Effect::PersistHealth => self.keep(|left, machine| left.health = machine.deployment_status().cloned()),
+                Effect::PersistHealth => self.keep(|stored, machine| {
+                    stored.runner.health = machine.deployment_status().cloned();
+                }),
                 Effect::SetUp => self.set_up(),
                 Effect::AbortSetUp => drop(self.setup.take().map(|setup| setup.abort())),
                 Effect::RecoverTask { task, run, handle } => self.recover(task, run, handle.is_some()),
@@ -159,19 +173,19 @@ impl Shell {
                 | Effect::PlanChecks
                 | Effect::RunCheck { .. }
                 | Effect::ShowChecks { .. } => {}
-                Effect::DestroyTask { task, run } => self.agent.machine.processes.destroy(&(self.id(), task, run)),
+                Effect::DestroyTask { task, run } => self.site.machine.processes.destroy(&(self.id(), task, run)),
                 Effect::Report => {
-                    let update = self.machine.update();
+                    let report = self.machine.update();
                     {
                         let mut view = self.view.lock();
                         view.alloc = Arc::clone(self.machine.alloc());
-                        view.update = update.clone();
+                        view.report = report.clone();
                     }
-                    let _ = self.agent.news.send(update);
+                    let _ = self.site.news.send(report);
                 }
                 Effect::TearDown => {}
                 Effect::Destroy => {
-                    self.agent.machine.left.lock().remove(&self.id());
+                    self.site.machine.stored.lock().remove(&self.id());
                     self.view.lock().destroyed = true;
                 }
             }
@@ -181,7 +195,7 @@ impl Shell {
     /// Spawns work that is aborted with the agent, and sends its result to the state machine.
     fn answer(&self, work: impl Future<Output = Input> + Send + 'static) {
         let orders = self.orders.clone();
-        self.agent.life.spawn(async move {
+        self.site.life.spawn(async move {
             let _ = orders.send(Order::Input(work.await));
         });
     }
@@ -189,17 +203,12 @@ impl Shell {
     fn set_up(&mut self) {
         // After an agent's restart the earlier allocations were already waited for.
         let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
-        let (agent, orders) = (Arc::clone(&self.agent), self.orders.clone());
-        let life = Arc::clone(&agent.life);
+        let (site, orders) = (Arc::clone(&self.site), self.orders.clone());
+        let life = Arc::clone(&site.life);
         let work = async move {
             for id in awaited {
-                let ends = |agent: &Agent| {
-                    let runner = agent.runners.lock().get(&id).cloned();
-                    runner.is_none_or(|runner| {
-                        runner.view().update.client_status.is_terminal() || runner.view().destroyed
-                    })
-                };
-                while !ends(&agent) {
+                let ended = |site: &Site| site.runners.lock().get(&id).is_none_or(|runner| runner.has_ended());
+                while !ended(&site) {
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
             }
@@ -222,9 +231,9 @@ impl Shell {
 
     fn recover(&self, task: Str, run: u64, had_handle: bool) {
         let key = self.key(&task, run);
-        let (agent, orders) = (Arc::clone(&self.agent), self.orders.clone());
-        self.agent.life.spawn(async move {
-            let processes = &agent.machine.processes;
+        let (site, orders) = (Arc::clone(&self.site), self.orders.clone());
+        self.site.life.spawn(async move {
+            let processes = &site.machine.processes;
             let found = match (processes.knows(&key), had_handle) {
                 (true, _) => Ok(Some(Blob::default())),
                 (false, true) => Err("the process is gone".into()),
@@ -242,10 +251,10 @@ impl Shell {
     fn start_task(&self, task: Str, run: u64) {
         let key = self.key(&task, run);
         let script = Script::of(self.machine.alloc(), &task);
-        let (agent, orders) = (Arc::clone(&self.agent), self.orders.clone());
-        self.agent.life.spawn(async move {
-            let processes = &agent.machine.processes;
-            let outcome = match agent.machine.scripted {
+        let (site, orders) = (Arc::clone(&self.site), self.orders.clone());
+        self.site.life.spawn(async move {
+            let processes = &site.machine.processes;
+            let outcome = match site.machine.scripted {
                 false => processes.start(key.clone(), script).await,
                 true => processes.start_scripted(key.clone(), script).await,
             };
@@ -261,12 +270,12 @@ impl Shell {
 
     fn kill_task(&self, task: Str, run: u64) {
         let key = self.key(&task, run);
-        if !self.agent.machine.processes.knows(&key) {
+        if !self.site.machine.processes.knows(&key) {
             let failed = Input::KillFailed { task, run, error: "task not found for given id".into() };
             let _ = self.orders.send(Order::Input(failed));
             return;
         }
-        let agent = Arc::clone(&self.agent);
-        self.agent.life.spawn(async move { agent.machine.processes.stop(&key).await });
+        let site = Arc::clone(&self.site);
+        self.site.life.spawn(async move { site.machine.processes.stop(&key).await });
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use songline_model::{Dur, Time};
 use songline_rpc::Servers;
 
-use super::Inner;
+use super::{Host, Loops, Runner};
 use crate::core::Input;
 
 /// Interval of the check.
@@ -14,12 +14,12 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// Grace period of a node that has had no contact since its start.
 const STARTUP_GRACE: Dur = Dur::from_secs(50);
 
-impl<S: Servers> Inner<S> {
+impl<S: Servers, H: Host> Loops<S, H> {
     pub(super) async fn stop_when_cut_off(self: Arc<Self>) {
         let started = self.now();
         loop {
             let limits = self.all().into_values().filter_map(|runner| {
-                let limit = runner.view().alloc.group()?.stop_after_client_disconnect?;
+                let limit = runner.alloc().group()?.stop_after_client_disconnect?;
                 Some((runner, limit))
             });
             let mut period = PERIOD;

@@ -8,18 +8,25 @@ use std::time::Duration;
 use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, TaskRunState, Time};
 use songline_rpc::{AllocReport, BlockingQuery, Servers};
 
-use super::{DEV_RETRY, Inner};
+use super::{DEV_RETRY, Host, Loops, Runner};
 use crate::core::{
     AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted,
 };
-use crate::network;
-use crate::runner::{Begin, Restored, Runner};
-use crate::state::Left;
 
 /// Delay before the next round.
 struct Pause(Duration);
 
-impl<S: Servers> Inner<S> {
+/// An allocation that an earlier agent left.
+pub struct Left<R> {
+    /// The servers' copy.
+    pub alloc: Arc<Allocation>,
+    /// The newest report that the servers acknowledged.
+    pub acknowledged: Option<AllocReport>,
+    /// State of the runner. `None`: the allocation never began here.
+    pub restored: Option<R>,
+}
+
+impl<S: Servers, H: Host> Loops<S, H> {
     /// Follows the servers' allocations for this node, for ever.
     pub(super) async fn watch(self: Arc<Self>) {
         self.until_registered().await;
@@ -45,7 +52,7 @@ impl<S: Servers> Inner<S> {
             Pause(self.retry_wait(retry_after(&error)))
         })?;
         let here: BTreeMap<AllocId, u64> =
-            self.all().into_iter().map(|(id, runner)| (id, runner.view().alloc.alloc_modify_index)).collect();
+            self.all().into_iter().map(|(id, runner)| (id, runner.alloc().alloc_modify_index)).collect();
         let invalid = self.invalid.lock().clone();
         let Some(wanted) = wanted(&here, &invalid, min_index, answer.index, &answer.allocs) else {
             // The answer is stale or a timeout. A server that keeps answering early must not make this node poll in a
@@ -53,7 +60,7 @@ impl<S: Servers> Inner<S> {
             let early = asked.elapsed() < DEV_RETRY;
             return Err(Pause(if early { DEV_RETRY } else { Duration::ZERO }));
         };
-        *self.tokens.lock() = answer.migrate_tokens;
+        self.host.take_migrate_tokens(answer.migrate_tokens);
         let mut pulled = BTreeMap::new();
         if !wanted.pull.is_empty() {
             let fetched = self.call(|| self.servers.alloc_get_allocs(&self.auth, wanted.pull.clone())).await.map_err(
@@ -91,100 +98,87 @@ impl<S: Servers> Inner<S> {
                 self.update_alloc(runner, alloc);
             }
         }
-        self.make_room(todo.added.iter().filter_map(|id| pulled.get(id)).map(|alloc| &**alloc));
-        for id in todo.added {
-            if let Some(alloc) = pulled.remove(&id) {
-                self.add_alloc(alloc);
-            }
-        }
+        let added: Vec<Arc<Allocation>> = todo.added.iter().filter_map(|id| pulled.remove(id)).collect();
+        self.host.make_room(&added);
+        added.into_iter().for_each(|alloc| self.add_alloc(alloc));
         self.sync.lock().on_contact();
         self.sync_wake.notify_one();
         for runner in self.all().into_values() {
             runner.tell(Input::ServersContacted);
         }
-        self.collect.notify_one();
+        self.host.on_synced();
     }
 
-    fn update_alloc(&self, runner: &Runner, alloc: Arc<Allocation>) {
-        let view = runner.view();
-        if view.destroyed {
+    fn update_alloc(&self, runner: &H::Runner, alloc: Arc<Allocation>) {
+        if runner.is_destroyed() {
             return;
         }
-        if is_reconnect(view.alloc.alloc_modify_index, &alloc) {
+        if is_reconnect(runner.alloc().alloc_modify_index, &alloc) {
             return runner.reconnect(alloc);
         }
-        self.shared.state.put_alloc(&alloc);
+        self.host.put_alloc(&alloc);
         runner.tell(Input::Update(alloc));
     }
 
-    fn add_alloc(self: &Arc<Self>, alloc: Arc<Allocation>) {
-        let id = alloc.id;
-        self.shared.state.put_alloc(&alloc);
+    fn add_alloc(&self, alloc: Arc<Allocation>) {
+        self.host.put_alloc(&alloc);
         match self.machine(&alloc) {
-            Ok(machine) => {
-                let runner = Runner::spawn(Arc::clone(&self.shared), machine, Begin::Start);
-                self.runners.lock().insert(id, runner);
-            }
+            Ok(machine) => self.begin(alloc.id, machine, None),
             Err(error) => {
-                tracing::error!(alloc = %id, error, "adding an allocation");
-                self.invalid.lock().insert(id);
-                if !alloc.client_terminal() {
-                    let update = not_added(&alloc, &error, self.now());
-                    self.sync.lock().put(self.now(), update);
-                    self.sync_wake.notify_one();
-                }
+                tracing::error!(alloc = %alloc.id, error, "adding an allocation");
+                self.refuse(&alloc, &error);
             }
+        }
+    }
+
+    fn begin(&self, id: AllocId, machine: AllocRunner, restored: Option<H::Restored>) {
+        let runner = self.host.start(machine, restored);
+        self.runners.lock().insert(id, runner);
+    }
+
+    /// Reports an allocation as failed that cannot be set up.
+    fn refuse(&self, alloc: &Allocation, error: &str) {
+        self.invalid.lock().insert(alloc.id);
+        if !alloc.client_terminal() {
+            self.sync.lock().put(self.now(), not_added(alloc, error, self.now()));
+            self.sync_wake.notify_one();
         }
     }
 
     /// The state machine of an allocation; an error if its tasks could not run here.
     fn machine(&self, alloc: &Arc<Allocation>) -> Result<AllocRunner, String> {
-        if let Some(error) = network::refusal(alloc, &self.shared.drivers) {
+        if let Some(error) = self.host.refusal(alloc) {
             return Err(error);
         }
-        let config = AllocRunnerConfig {
-            kill_timeout_max: self.shared.config.kill_timeout_max,
-            seed: self.shared.clock.world().number(),
-        };
+        let config =
+            AllocRunnerConfig { kill_timeout_max: self.host.kill_timeout_max(), seed: self.clock.world().number() };
         AllocRunner::new(Arc::clone(alloc), config, self.now())
     }
 
     /// Restores the allocations that an earlier agent left.
-    pub(super) fn restore(self: &Arc<Self>, left: BTreeMap<AllocId, Left>) {
+    pub fn restore(&self, left: impl IntoIterator<Item = Left<H::Restored>>) {
         let mut machines = Vec::new();
-        for (id, left) in left {
-            if left.tasks.is_empty() {
-                // The allocation never began here; the servers send it again. An allocation that ended long ago must
-                // not begin anew. The rows are removed before those of the servers' copy are written: a later removal
-                // would delete the record of its first run as well.
-                self.shared.state.forget_later(&id);
+        for Left { alloc, acknowledged, restored } in left {
+            let Some(restored) = restored else {
+                // The servers send it again. An allocation that ended long ago must not begin anew. The rows are
+                // removed before those of the servers' copy are written: a later removal would delete the record of
+                // its first run as well.
+                self.host.forget(&alloc.id);
                 continue;
-            }
-            let alloc = Arc::new(left.alloc);
-            if let Some(acknowledged) = left.acknowledged {
+            };
+            if let Some(acknowledged) = acknowledged {
                 self.sync.lock().restore_acknowledged(acknowledged);
             }
             match self.machine(&alloc) {
-                Ok(machine) => {
-                    let begin = Begin::Restore(Box::new(Restored {
-                        tasks: left.tasks,
-                        health: left.health,
-                        checks: left.checks,
-                        network: left.network,
-                        volumes: left.volumes,
-                    }));
-                    machines.push((id, machine, begin));
-                }
+                Ok(machine) => machines.push((alloc.id, machine, restored)),
                 Err(error) => {
-                    tracing::error!(alloc = %id, error, "restoring an allocation");
-                    self.invalid.lock().insert(id);
-                    self.sync.lock().put(self.now(), not_added(&alloc, &error, self.now()));
+                    tracing::error!(alloc = %alloc.id, error, "restoring an allocation");
+                    self.refuse(&alloc, &error);
                 }
             }
         }
-        for (id, machine, begin) in machines {
-            let runner = Runner::spawn(Arc::clone(&self.shared), machine, begin);
-            self.runners.lock().insert(id, runner);
+        for (id, machine, restored) in machines {
+            self.begin(id, machine, Some(restored));
         }
     }
 }
