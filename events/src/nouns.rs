@@ -66,6 +66,12 @@ pub(crate) trait Announce: Noun {
         Self::view(row)
     }
 
+    /// Copies of two versions of a row without large parts that are the same in both, which are compared faster: their
+    /// views differ in the same fields as those of the whole rows. `None`: the rows are compared as they are.
+    fn without_equal_parts(_before: &Self::Row, _after: &Self::Row) -> Option<(Self::Row, Self::Row)> {
+        None
+    }
+
     /// Number of the frame that contains the event: the reference writes some entries in several steps.
     fn step(_kind: Kind, _before: Option<&Self::Row>, _after: Option<&Self::Row>) -> u8 {
         0
@@ -101,6 +107,15 @@ fn text(id: impl std::fmt::Display) -> Str {
 /// The text of an id that may be absent; filters take an empty text for no key.
 fn text_or_empty(id: Option<impl std::fmt::Display>) -> Str {
     id.map(text).unwrap_or_default()
+}
+
+/// Drops a part of a row that is the same in both versions. Versions of a row mostly share it.
+fn drop_if_equal<T: PartialEq + ?Sized>(before: &mut Option<Arc<T>>, after: &mut Option<Arc<T>>) {
+    if let (Some(old), Some(new)) = (&before, &after)
+        && (Arc::ptr_eq(old, new) || old == new)
+    {
+        (*before, *after) = (None, None);
+    }
 }
 
 /// Payload of a deleted evaluation or allocation. It is short, because thousands are deleted at once and earlier

@@ -7,7 +7,7 @@ use songline_model::{Allocation, Str};
 use songline_projections::tables;
 use songline_wire::alloc::EventAlloc;
 
-use super::{Announce, Dropped, text, text_or_empty};
+use super::{Announce, Dropped, drop_if_equal, text, text_or_empty};
 use crate::event::{Right, Topic};
 use crate::object_history::{Object, ObjectKind};
 use crate::watch::WatchKey;
@@ -33,6 +33,15 @@ impl Announce for tables::Allocs {
 
     fn deleted_view(row: &Allocation) -> impl Serialize {
         Dropped { id: text(row.id), job_id: &row.job_id, namespace: &row.namespace }
+    }
+
+    fn without_equal_parts(before: &Allocation, after: &Allocation) -> Option<(Allocation, Allocation)> {
+        let (mut before, mut after) = (before.clone(), after.clone());
+        drop_if_equal(&mut before.allocated_resources, &mut after.allocated_resources);
+        drop_if_equal(&mut before.metrics, &mut after.metrics);
+        drop_if_equal(&mut before.task_states, &mut after.task_states);
+        drop_if_equal(&mut before.reschedule_tracker, &mut after.reschedule_tracker);
+        Some((before, after))
     }
 
     fn object(row: &Allocation) -> Option<Object> {

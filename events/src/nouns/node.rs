@@ -5,7 +5,7 @@ use songline_model::{Node, Str};
 use songline_projections::tables;
 use songline_wire::node::NodeView;
 
-use super::{Announce, text};
+use super::{Announce, drop_if_equal, text};
 use crate::event::{Right, Topic};
 use crate::object_history::{Object, ObjectKind};
 use crate::watch::WatchKey;
@@ -19,6 +19,13 @@ impl Announce for tables::Nodes {
 
     fn view(row: &Node) -> impl Serialize {
         NodeView::new(row)
+    }
+
+    fn without_equal_parts(before: &Node, after: &Node) -> Option<(Node, Node)> {
+        let (mut before, mut after) = (before.clone(), after.clone());
+        drop_if_equal(&mut before.attributes, &mut after.attributes);
+        drop_if_equal(&mut before.node_resources, &mut after.node_resources);
+        Some((before, after))
     }
 
     fn object(row: &Node) -> Option<Object> {

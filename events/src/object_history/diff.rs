@@ -8,8 +8,6 @@ use super::fields::{self, Field};
 /// Fields that every change sets. Answers show the index of the change anyway.
 const IMPLIED: [&str; 1] = ["ModifyIndex"];
 const NULL: &str = "null";
-/// Texts of empty values, which a new object is not told to have.
-const EMPTY: [&str; 8] = [NULL, "false", "0", "0.0", "-0.0", "\"\"", "[]", "{}"];
 
 /// One field of an object, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,23 +64,23 @@ fn parsed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, Malformed> {
     serde_json::from_str(text).map_err(|_| Malformed)
 }
 
-/// Appends the fields of a new object without the empty ones, as the JSON of a list of [`FieldChange`].
-pub(super) fn of_new(object: &str, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    out.push(b'[');
-    let mut first = true;
-    for (name, value) in fields::of_object(object)? {
-        if EMPTY.contains(&value) || IMPLIED.contains(&name) {
-            continue;
-        }
-        if !std::mem::take(&mut first) {
-            out.push(b',');
-        }
-        for part in ["{\"Path\":\"", name, "\",\"Old\":null,\"New\":", value, "}"] {
-            out.extend_from_slice(part.as_bytes());
-        }
+/// The fields of a new object without the empty ones, from its JSON text.
+pub(super) fn of_new(row: &[u8]) -> Result<Vec<FieldChange>, serde_json::Error> {
+    let fields: Map<String, Value> = serde_json::from_slice(row)?;
+    let shown = fields.into_iter().filter(|(name, value)| !IMPLIED.contains(&name.as_str()) && !is_empty(value));
+    Ok(shown.map(|(path, new)| FieldChange { path, old: Value::Null, new }).collect())
+}
+
+/// Whether a new object is not told to have the value.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(is) => !is,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
     }
-    out.push(b']');
-    Ok(())
 }
 
 fn compare(path: &mut String, before: &Value, after: &Value, out: &mut Vec<FieldChange>) {

@@ -64,8 +64,18 @@ impl Object {
     }
 }
 
-/// JSON text of a row; `None` when the row does not exist.
-pub(super) type Form = Option<Result<String, serde_json::Error>>;
+/// JSON text of a row, or of the parts of it that are compared.
+pub(super) type Text = Result<String, serde_json::Error>;
+
+/// What happened to an object.
+pub(super) enum Step {
+    /// It is new: the whole row.
+    Created(Text),
+    /// It changed: what is compared of the row before, and of the row after.
+    Updated(Text, Text),
+    /// It was dropped.
+    Deleted,
+}
 
 /// A change of one object.
 pub(super) struct ChangeOf {
@@ -73,13 +83,10 @@ pub(super) struct ChangeOf {
     pub(super) object: Object,
     /// Namespace of the object; empty when it has none.
     pub(super) namespace: Str,
-    /// Row before the change; `None` for a new object, and for a dropped one.
-    pub(super) before: Form,
-    pub(super) after: Form,
+    pub(super) step: Step,
 }
 
-/// The object of a change, and its row before and after. `None`: the change belongs to another object's history, or to
-/// none.
+/// The object of a change, and what happened to it. `None`: the change belongs to another object's history, or to none.
 pub(super) fn of(change: &Change) -> Option<ChangeOf> {
     change.visit(OfObject)
 }
@@ -98,9 +105,15 @@ impl<T: Announce> Visits<T> for OfObject {
     fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) -> Option<ChangeOf> {
         let row = after.or(before)?;
         let object = T::object(row)?;
-        let form = |row: &Arc<T::Row>| serde_json::to_string(&T::view(row));
-        // The fields of a dropped object are not shown.
-        let before = before.filter(|_| after.is_some());
-        Some(ChangeOf { object, namespace: T::namespace(row), before: before.map(form), after: after.map(form) })
+        let text = |row: &T::Row| serde_json::to_string(&T::view(row));
+        let step = match (before, after) {
+            (_, None) => Step::Deleted,
+            (None, Some(after)) => Step::Created(text(after)),
+            (Some(before), Some(after)) => match T::without_equal_parts(before, after) {
+                Some((before, after)) => Step::Updated(text(&before), text(&after)),
+                None => Step::Updated(text(before), text(after)),
+            },
+        };
+        Some(ChangeOf { object, namespace: T::namespace(row), step })
     }
 }

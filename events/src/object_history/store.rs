@@ -19,7 +19,7 @@ use crate::entry::{AppliedEntry, Ending};
 use crate::keys::{self, Folder, Keys, Pair};
 use crate::sweep::Sweep;
 use form::{
-    CREATED, SWEEP, change_key, change_value, index_at, mark, mark_value, object_change, push_bytes, stored_entry,
+    SWEEP, change_key, change_value, index_at, is_of_new, mark, mark_value, object_change, push_bytes, stored_entry,
     sweep_key, sweep_of_key,
 };
 
@@ -345,7 +345,7 @@ impl Store {
         // Entries below the oldest one may be only partly filled in.
         for pair in self.changes.range(change_key(object, self.oldest())..=change_key(object, u64::MAX)) {
             let (key, value) = pair.map_err(fail("reading"))?;
-            let is_birth = value.first() == Some(&CREATED);
+            let is_birth = is_of_new(&value);
             if !is_birth && births.is_empty() {
                 return Ok(None);
             }
@@ -443,8 +443,8 @@ impl Store {
             push_bytes(&mut mark, &[&[SWEEP], &sweep.encode()[..]].concat());
         }
         for change in others {
-            let Some(ChangeOf { object, namespace, before, after }) = object::of(change) else { continue };
-            let Some(value) = change_value(entry.kind, &namespace, before, after).map_err(content)? else { continue };
+            let Some(ChangeOf { object, namespace, step }) = object::of(change) else { continue };
+            let Some(value) = change_value(entry.kind, &namespace, step).map_err(content)? else { continue };
             let key = change_key(&object, entry.index);
             push_bytes(&mut mark, &key);
             write.insert(&self.changes, key, value);

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use serde_json::json;
 use songline_commands::Kind;
-use songline_model::{Job, JobId, Namespace, Time};
-use songline_projections::Change;
+use songline_model::{
+    AllocClientStatus, AllocatedResources, Allocation, Job, JobId, JobStatus, Namespace, Node, NodeStatus, Time,
+};
+use songline_projections::{Change, tables};
 
 use super::store::Store;
 use super::{FieldChange, Object, ObjectDiff, ObjectHistory, ObjectKind, Order, diff};
 use crate::entry::{AppliedEntry, Ending};
+use crate::nouns::Announce;
 
 fn job(count: i64, modify_index: u64) -> Arc<Job> {
     let group = songline_model::TaskGroup { name: "g".into(), count, ..Default::default() };
@@ -191,6 +194,41 @@ fn replay_of_recorded_entries_does_not_wait_for_the_queue() {
         object_history.write_through().unwrap();
         assert_eq!(object_history.entry(3).unwrap().unwrap().ending, Ending::Done);
     }
+}
+
+/// Checks that leaving equal parts out of the comparison hides and invents no difference.
+fn check_parts<T: Announce>(before: &T::Row, after: &T::Row) {
+    let text = |row: &T::Row| serde_json::to_string(&T::view(row)).unwrap();
+    let (part_before, part_after) = T::without_equal_parts(before, after).expect("some part is equal");
+    let (mut whole, mut part) = (Vec::new(), Vec::new());
+    assert!(diff::between(&text(before), &text(after), &mut whole).unwrap());
+    assert!(diff::between(&text(&part_before), &text(&part_after), &mut part).unwrap());
+    assert_eq!(String::from_utf8(part), String::from_utf8(whole));
+    assert!(text(&part_after).len() < text(after).len(), "nothing was left out");
+}
+
+#[test]
+fn comparison_without_equal_parts_finds_the_same_differences() {
+    let [mut before, mut after] = [(); 2].map(|()| Allocation {
+        allocated_resources: Some(Arc::default()),
+        metrics: Some(Arc::default()),
+        ..Allocation::default()
+    });
+    after.client_status = AllocClientStatus::Running;
+    check_parts::<tables::Allocs>(&before, &after);
+    // The old form of resources is computed from the new one.
+    let mut resources = AllocatedResources::default();
+    resources.shared.disk_mb = 7;
+    after.allocated_resources = Some(Arc::new(resources));
+    check_parts::<tables::Allocs>(&before, &after);
+    (before.metrics, before.allocated_resources) = (None, after.allocated_resources.clone());
+    check_parts::<tables::Allocs>(&before, &after);
+
+    let dead = Job { status: JobStatus::Dead, ..Job::clone(&job(3, 4)) };
+    check_parts::<tables::Jobs>(&job(3, 4), &dead);
+
+    let node = Node { attributes: Some(Arc::new([("kernel.name".into(), "linux".into())].into())), ..Node::default() };
+    check_parts::<tables::Nodes>(&node, &Node { status: NodeStatus::Ready, ..node.clone() });
 }
 
 #[test]

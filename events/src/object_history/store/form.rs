@@ -8,12 +8,15 @@ use super::{EntryMark, ObjectChange, ObjectDiff};
 use crate::entry::{AppliedEntry, Ending};
 use crate::object_history::diff;
 use crate::object_history::error::ObjectHistoryError;
-use crate::object_history::object::{Form, Object};
+use crate::object_history::object::{Object, Step};
 use crate::sweep::Sweep;
 
-pub(super) const CREATED: u8 = 1;
+/// A new object with its fields as a list of changes: the form of version 0.1.0, which is read only.
+const CREATED_FIELDS: u8 = 1;
 const UPDATED: u8 = 2;
 const DELETED: u8 = 3;
+/// A new object with its whole row.
+const CREATED: u8 = 4;
 
 /// First byte of a sweep among the keys in an entry's mark. No key begins with it.
 pub(super) const SWEEP: u8 = 0;
@@ -104,12 +107,7 @@ pub(super) fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
 }
 
 /// Value of a change. `None`: no field that is shown has changed.
-pub(super) fn change_value(
-    kind: Kind,
-    namespace: &str,
-    before: Form,
-    after: Form,
-) -> Result<Option<Vec<u8>>, serde_json::Error> {
+pub(super) fn change_value(kind: Kind, namespace: &str, step: Step) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let head = |tag: u8| {
         let mut value = vec![tag];
         value.extend_from_slice(&kind.number().to_be_bytes());
@@ -117,19 +115,20 @@ pub(super) fn change_value(
         value.push(0);
         value
     };
-    match (before, after) {
-        (None, Some(after)) => {
-            let mut value = head(CREATED);
-            diff::of_new(&after?, &mut value).map_err(serde_json::Error::custom)?;
-            Ok(Some(value))
-        }
-        (Some(before), Some(after)) => {
+    match step {
+        Step::Created(row) => Ok(Some([&head(CREATED)[..], row?.as_bytes()].concat())),
+        Step::Updated(before, after) => {
             let mut value = head(UPDATED);
             let differ = diff::between(&before?, &after?, &mut value).map_err(serde_json::Error::custom)?;
             Ok(differ.then_some(value))
         }
-        (_, None) => Ok(Some(head(DELETED))),
+        Step::Deleted => Ok(Some(head(DELETED))),
     }
+}
+
+/// Whether the value is that of a new object.
+pub(super) fn is_of_new(value: &[u8]) -> bool {
+    matches!(value.first(), Some(&(CREATED | CREATED_FIELDS)))
 }
 
 pub(super) fn object_change(key: &[u8], value: &[u8]) -> Result<ObjectChange, ObjectHistoryError> {
@@ -141,7 +140,10 @@ pub(super) fn object_change(key: &[u8], value: &[u8]) -> Result<ObjectChange, Ob
     let kind = Kind::from_number(u16::from_be_bytes([head[1], head[2]])).ok_or_else(damaged)?;
     let fields = || serde_json::from_slice(json).map_err(|source| ObjectHistoryError::Content { index, source });
     let diff = match head[0] {
-        CREATED => ObjectDiff::Created(fields()?),
+        CREATED => {
+            ObjectDiff::Created(diff::of_new(json).map_err(|source| ObjectHistoryError::Content { index, source })?)
+        }
+        CREATED_FIELDS => ObjectDiff::Created(fields()?),
         UPDATED => ObjectDiff::Updated(fields()?),
         DELETED => ObjectDiff::Deleted,
         _ => return Err(damaged()),
@@ -179,4 +181,24 @@ pub(super) fn change_key(object: &Object, index: u64) -> Vec<u8> {
     }
     key.extend_from_slice(&index.to_be_bytes());
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::object_history::FieldChange;
+
+    #[test]
+    fn created_object_of_the_first_release_is_read() {
+        let key = change_key(&Object::job("default", "web"), 2);
+        let fields = r#"[{"Path":"Count","Old":null,"New":3}]"#;
+        let kind = Kind::JobRegister.number().to_be_bytes();
+        let value = [&[CREATED_FIELDS][..], &kind, b"default\0", fields.as_bytes()].concat();
+        assert!(is_of_new(&value));
+        let change = object_change(&key, &value).unwrap();
+        let field = FieldChange { path: "Count".to_owned(), old: json!(null), new: json!(3) };
+        assert_eq!((change.index, change.diff), (2, ObjectDiff::Created(vec![field])));
+    }
 }
