@@ -12,6 +12,10 @@ use fjall::{KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
 pub use memory::MemoryFolder;
 use memory::{MemoryBatch, MemoryKeys, Space};
 
+/// Size in bytes at which the newest writes of a map go from memory to a file. A burst of writes keeps two or three such
+/// pieces in memory; reads of the newest entries do not need them, because those are in the tail of the event hub.
+const MEMTABLE_BYTES: u64 = 16 << 20;
+
 /// Place of a store.
 #[derive(Debug, Clone)]
 pub enum Folder {
@@ -76,9 +80,12 @@ impl Store {
 
     /// Opens a map of the store. `block_bytes` is the size of one read from a disk, if it is not the default.
     pub(crate) fn keys(&self, name: &'static str, block_bytes: Option<u32>) -> fjall::Result<Keys> {
-        let options = || match block_bytes {
-            Some(bytes) => KeyspaceCreateOptions::default().data_block_size_policy(BlockSizePolicy::all(bytes)),
-            None => KeyspaceCreateOptions::default(),
+        let options = || {
+            let options = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+            match block_bytes {
+                Some(bytes) => options.data_block_size_policy(BlockSizePolicy::all(bytes)),
+                None => options,
+            }
         };
         Ok(match self {
             Self::Disk(db) => Keys::Disk(db.keyspace(name, options)?),

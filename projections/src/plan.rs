@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use songline_commands::ApplyPlan;
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, Allocation, Job, JobKey, PreemptAlloc, StopAlloc,
-    Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocDesiredStatus, AllocatedResources, Allocation, Job, JobKey,
+    PreemptAlloc, StopAlloc, Time,
 };
 
 use crate::job::status::{self, After};
@@ -38,7 +38,7 @@ pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
     for stop in &cmd.stopped {
         jobs.insert(stop_alloc(tx, stop)?);
     }
-    let mut shared = SharedJob { plan: cmd.job.as_ref(), known: None };
+    let mut shared = SharedParts { plan: cmd.job.as_ref(), job: None, resources: None };
     for placed in &cmd.updated {
         jobs.insert(upsert_alloc(tx, placed, &mut shared)?);
     }
@@ -118,30 +118,40 @@ fn rewrite(tx: &mut Tx<'_>, mut row: Allocation, stored: &Allocation) -> Result<
     Ok(key)
 }
 
-/// The plan's job version as stored in its own row, so that all allocs share one copy.
-struct SharedJob<'a> {
+/// Parts of which the allocations of a plan share one copy: millions of them are kept.
+struct SharedParts<'a> {
     plan: Option<&'a Arc<Job>>,
-    known: Option<Arc<Job>>,
+    /// The plan's job version as stored in its own row.
+    job: Option<Arc<Job>>,
+    /// Resources of the allocation before. Those of a group are mostly equal.
+    resources: Option<Arc<AllocatedResources>>,
 }
 
-impl SharedJob<'_> {
-    fn share(&mut self, tx: &Tx<'_>, job: &Arc<Job>) -> Arc<Job> {
+impl SharedParts<'_> {
+    fn share_resources(&mut self, row: &mut Allocation) {
+        match (&self.resources, &row.allocated_resources) {
+            (Some(known), Some(own)) if known == own => row.allocated_resources = Some(Arc::clone(known)),
+            _ => self.resources.clone_from(&row.allocated_resources),
+        }
+    }
+
+    fn share_job(&mut self, tx: &Tx<'_>, job: &Arc<Job>) -> Arc<Job> {
         let same = |row: &&Arc<Job>| {
             (row.create_index, row.job_modify_index, row.version)
                 == (job.create_index, job.job_modify_index, job.version)
         };
         if let Some(known) =
-            self.known.as_ref().filter(|known| same(known) && known.id == job.id && known.namespace == job.namespace)
+            self.job.as_ref().filter(|known| same(known) && known.id == job.id && known.namespace == job.namespace)
         {
             return Arc::clone(known);
         }
         let row = tx.tables.job_version.get(&(job.key(), job.version)).filter(same).unwrap_or(job);
-        self.known = Some(Arc::clone(row));
+        self.job = Some(Arc::clone(row));
         Arc::clone(row)
     }
 }
 
-fn upsert_alloc(tx: &mut Tx<'_>, placed: &Allocation, shared: &mut SharedJob<'_>) -> Result<JobKey, Rejected> {
+fn upsert_alloc(tx: &mut Tx<'_>, placed: &Allocation, shared: &mut SharedParts<'_>) -> Result<JobKey, Rejected> {
     let mut row = placed.clone();
     if row.job.is_none() && !row.terminal() {
         row.job = shared.plan.cloned();
@@ -151,7 +161,8 @@ fn upsert_alloc(tx: &mut Tx<'_>, placed: &Allocation, shared: &mut SharedJob<'_>
         row.job = stored.as_ref().and_then(|stored| stored.job.clone());
     }
     let job = row.job.take().ok_or(Rejected::AllocWithoutJob(row.id))?;
-    row.job = Some(shared.share(tx, &job));
+    row.job = Some(shared.share_job(tx, &job));
+    shared.share_resources(&mut row);
     row.modify_index = tx.index();
     row.alloc_modify_index = tx.index();
     match &stored {

@@ -34,6 +34,16 @@ fn plan_places_and_stops_allocs() {
 }
 
 #[test]
+fn allocations_of_a_plan_share_equal_resources() {
+    let state = state_after(
+        "job register web groups=g
+         plan job=web create=2 place=a1@n1:g,a2@n1:g cpu=100",
+    );
+    let resources = |name| state.alloc(AllocId::from_bytes(id(name))).unwrap().allocated_resources.clone().unwrap();
+    assert!(Arc::ptr_eq(&resources("a1"), &resources("a2")));
+}
+
+#[test]
 fn a_refused_plan_changes_nothing() {
     check(
         "job register web groups=g
