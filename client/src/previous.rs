@@ -21,6 +21,7 @@ use crate::runner::{Runner, View};
 pub(crate) use fetch::FetchError;
 
 /// An allocation that has ended.
+#[derive(Clone)]
 pub(crate) enum Ended {
     /// Its directory is on this node.
     Here(AllocDir),

@@ -2,6 +2,7 @@
 //! out with drivers, directories and the database. It decides nothing.
 
 mod announce;
+mod hooks;
 mod processes;
 mod report;
 mod setup;
@@ -24,20 +25,21 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use self::hooks::alloc::{AllocContext, AllocHooks};
+use self::hooks::resources::AllocResources;
 use self::processes::Processes;
 pub(crate) use self::report::Waits;
 use self::start::{Templates, VaultTokens};
 use crate::agent::Counts;
 use crate::allocdir::AllocDir;
-use crate::beneath::Dir;
 use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::consul;
-use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, Workload, signalled};
+use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, signalled};
 use crate::csi;
 use crate::driver::{Driver, Process, RunId, TaskConfig};
-use crate::network::{Made, Networks};
+use crate::network::Networks;
 use crate::previous::Earlier;
 use crate::services::{Announcer, Located, Registrar};
 use crate::state::{NotWritten, StateDb};
@@ -162,13 +164,19 @@ impl Runner {
             watch::channel(View { alloc, update, checks: Arc::default(), done_at: None, destroyed: false });
         let processes = Arc::new(Processes::default());
         let volumes = storage::volumes(&shared, machine.alloc().id, &begin);
+        let awaited = match begin {
+            Begin::Start => machine.awaits(),
+            Begin::Restore(_) => Vec::new(),
+        };
+        let resources = Arc::<AllocResources>::default();
+        let hooks = Arc::new(AllocHooks::new(awaited, volumes, &resources));
         let shell = Shell {
             back: orders.downgrade(),
             dir: dir.clone(),
             processes: Arc::clone(&processes),
             prepared: Arc::default(),
-            network: Arc::default(),
-            volumes,
+            hooks,
+            resources,
             templates: Arc::default(),
             vault_tokens: Arc::default(),
             setup: None,
@@ -178,7 +186,6 @@ impl Runner {
             show,
             machine,
             shared,
-            restored: matches!(begin, Begin::Restore(_)),
         };
         let tracker = shell.shared.tracker.clone();
         // The async task holds a sender from the start: when the runner is dropped before its first step, orders that
@@ -243,9 +250,8 @@ struct Shell {
     processes: Arc<Processes>,
     /// Prepared driver configuration of each task, for its start.
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
-    /// The allocation's network, once it is set up.
-    network: Arc<Mutex<Made>>,
-    volumes: csi::AllocVolumes,
+    hooks: Arc<AllocHooks>,
+    resources: Arc<AllocResources>,
     /// Templates of tasks, from their first set-up until they have ended for good.
     templates: Arc<Templates>,
     /// Tokens of Vault of tasks, as long as the templates.
@@ -258,7 +264,6 @@ struct Shell {
     /// Withdrawals that may still be pending.
     withdrawing: Vec<oneshot::Receiver<()>>,
     show: watch::Sender<View>,
-    restored: bool,
 }
 
 impl Shell {
@@ -408,9 +413,7 @@ impl Shell {
                 Effect::ShowChecks { persist } => self.show_checks(persist),
                 Effect::Report => self.report(),
                 Effect::TearDown => {
-                    // Before the allocation counts as done: the next one on this node may get its ports.
-                    self.shared.networks.destroy(&self.id()).await;
-                    self.release_volumes().await;
+                    self.hooks.postrun(&self.context()).await;
                     let now = self.shared.clock.now();
                     self.show.send_modify(|view| view.done_at = Some(now));
                     let _ = self.shared.news.send(News::Ended);
@@ -438,32 +441,16 @@ impl Shell {
         RunId { alloc: self.id(), task: task.clone(), run }
     }
 
+    /// The allocation as its hooks see it now.
+    fn context(&self) -> AllocContext {
+        let (shared, alloc) = (Arc::clone(&self.shared), Arc::clone(self.machine.alloc()));
+        AllocContext::new(shared, alloc, self.dir.clone(), Arc::clone(&self.resources), self.back.clone())
+    }
+
     fn set_up(&mut self) {
-        let (shared, dir, back) = (Arc::clone(&self.shared), self.dir.clone(), self.back.clone());
-        let alloc = Arc::clone(self.machine.alloc());
-        // After an agent's restart the earlier allocations were already waited for.
-        let awaited = if self.restored { Vec::new() } else { self.machine.awaits() };
-        let (network, volumes) = (Arc::clone(&self.network), self.volumes.clone());
-        let mounts = self.driver_mounts();
+        let (hooks, context, back) = (Arc::clone(&self.hooks), self.context(), self.back.clone());
         let handle = self.spawn(async move {
-            let hooks = async {
-                let failed = |hook: &'static str| move |error| format!("pre-run hook {hook:?} failed: {error}");
-                setup::set_up_alloc(&shared, &alloc, &dir, awaited).await.map_err(failed("alloc_dir"))?;
-                let made = setup::network(&shared, &alloc, &dir).await.map_err(failed("network"))?;
-                if let Some(status) = &made.status {
-                    shared.state.put_network(&alloc.id, status);
-                    send(&back, Input::Networked(status.clone()));
-                }
-                // A group with services that cannot be registered does not start.
-                let (located, of) =
-                    (Located { alloc: &alloc, network: made.status.as_ref(), driver: None }, Workload::Group);
-                setup::registrations(&shared, located, &dir, &of).map_err(failed("group_services"))?;
-                setup::definitions(&shared, located, &dir, &of).map_err(failed("group_services"))?;
-                *network.lock() = made;
-                volumes.publish(&alloc, mounts).await.map_err(failed("csi_hook"))?;
-                Ok::<(), String>(())
-            };
-            let outcome = hooks.await;
+            let outcome = hooks.prerun(&context).await;
             send(&back, Input::SetUp(outcome.map_err(Str::from)));
         });
         self.setup = Some(handle);
@@ -527,19 +514,7 @@ impl Shell {
     }
 
     async fn destroy(&mut self) {
-        let id = self.id();
-        self.shared.networks.destroy(&id).await;
-        self.shared.state.forget(&id).await;
-        let (dir, runs) = (self.dir.clone(), self.shared.config.runs_dir());
-        let removed = tokio::task::spawn_blocking(move || {
-            // The directory of runs does not exist before a task has run.
-            let _ = Dir::open(&runs).and_then(|runs| runs.remove_all(id.to_string()));
-            dir.remove()
-        })
-        .await;
-        if let Ok(Err(error)) = removed {
-            tracing::warn!(alloc = %id, %error, "removing the directory of an allocation");
-        }
+        self.hooks.destroy(&self.context()).await;
         self.show.send_modify(|view| view.destroyed = true);
         let _ = self.shared.news.send(News::Ended);
     }

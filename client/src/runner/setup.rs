@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Map;
 use songline_model::{
-    AllocId, AllocatedPortMapping, Allocation, NetworkResource, Node, Port, Secret, ServiceRegistration, Str, Task,
-    TaskArtifact, with_sources,
+    AllocatedPortMapping, Allocation, NetworkResource, Node, Port, Secret, ServiceRegistration, Str, Task, TaskArtifact,
 };
 use tokio::sync::mpsc;
 
+use super::hooks::blocking;
 use super::{Order, Shared, send, validate};
 use crate::allocdir::AllocDir;
 use crate::artifact::{self, Dirs, Fetcher};
@@ -22,69 +22,12 @@ use crate::csi::Place;
 use crate::driver::{Driver, DriverNetwork, Listener, RunId, TaskConfig};
 use crate::env::{Sources, TaskEnv, TaskPaths, host};
 use crate::executor::user;
-use crate::network::{self, Made};
-use crate::previous::{Ended, Wanted};
 use crate::services::{self, Located};
 use crate::vault::Account;
 use crate::volumes::{self, Known};
 
 /// File in a task's secrets directory with its identity token.
 const TOKEN_FILE: &str = "nomad_token";
-
-/// Waits for the end of earlier allocations, and creates the directories.
-pub(super) async fn set_up_alloc(
-    shared: &Shared,
-    alloc: &Allocation,
-    dir: &AllocDir,
-    awaited: Vec<AllocId>,
-) -> Result<(), String> {
-    let mut previous = Ended::Gone;
-    let blocked = (!awaited.is_empty()).then(|| shared.waits.block());
-    for id in awaited {
-        let ended = shared.earlier.ended(id).await;
-        if alloc.previous_allocation == Some(id) {
-            previous = ended;
-        }
-    }
-    drop(blocked);
-    let group = alloc.group().cloned().unwrap_or_default();
-    let disk = group.ephemeral_disk.clone().unwrap_or_default();
-    let tasks: Vec<Str> = group.tasks.iter().flatten().map(|task| task.name.clone()).collect();
-    let building = dir.clone();
-    blocking(move || building.build()).await?;
-    let taken = match (previous, alloc.previous_allocation) {
-        (Ended::Here(previous), _) if disk.sticky || disk.migrate => {
-            let to = dir.clone();
-            let _migrating = shared.waits.migrate();
-            let adopt = move || to.adopt(&previous, &tasks.iter().map(Str::as_str).collect::<Vec<_>>());
-            blocking(adopt).await
-        }
-        (Ended::Away(node), Some(previous)) if disk.migrate => {
-            let _migrating = shared.waits.migrate();
-            let wanted = Wanted { successor: alloc.id, previous, node, tasks, to: dir.clone() };
-            shared.earlier.fetch(wanted).await.map_err(|error| with_sources(&error))
-        }
-        (Ended::Here(_) | Ended::Away(_) | Ended::Gone, _) => Ok(()),
-    };
-    let Err(error) = taken else { return Ok(()) };
-    // An allocation without its predecessor's data is better than none.
-    tracing::warn!(alloc = %alloc.id, error, "taking over the data of the allocation before");
-    let dir = dir.clone();
-    let again = move || {
-        dir.remove()?;
-        dir.build()
-    };
-    blocking(again).await
-}
-
-/// Makes the network that the tasks of the allocation share, or finds it again.
-pub(super) async fn network(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> Result<Made, String> {
-    if !network::is_wanted(alloc) {
-        return Ok(Made::default());
-    }
-    let wanted = network::of(alloc, &group_environment(shared, alloc, dir), &shared.drivers)?;
-    shared.networks.create(&alloc.id, &wanted).await
-}
 
 /// Creates a task's directories and what is in them before artifacts and templates come.
 pub(super) async fn prepare(
@@ -273,14 +216,6 @@ async fn check_user(shared: &Shared, task: &Task, name: &str) -> Result<(), Stri
     blocking(move || validate::user(&config, &driver, &name)).await
 }
 
-/// Runs `work` on a thread that may block. A panic of `work` is an error, too.
-pub(super) async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> Result<T, String> {
-    let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
-    done.map_err(|error| error.to_string())
-}
-
 /// Name of the user that a task runs as, before interpolation; empty is the agent's own user.
 fn user_name<'a>(task: &'a Task, driver: &dyn Driver) -> &'a str {
     if task.user.is_empty() { driver.default_user() } else { task.user.as_str() }
@@ -438,6 +373,6 @@ fn environment_of(shared: &Shared, alloc: &Allocation, dir: &AllocDir, of: &Work
 }
 
 /// The environment that all tasks of the allocation share.
-fn group_environment(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> TaskEnv {
+pub(super) fn group_environment(shared: &Shared, alloc: &Allocation, dir: &AllocDir) -> TaskEnv {
     environment(shared, alloc, &Task::default(), dir, false, Shown::default())
 }

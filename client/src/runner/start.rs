@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use songline_model::{Allocation, Str, Task};
 use tokio::sync::{mpsc, watch};
 
+use super::hooks::blocking;
 use super::processes::Processes;
 use super::setup::{Ready, Shown};
 use super::{Order, Shared, Shell, send, setup, socket, storage};
@@ -93,8 +94,8 @@ impl Shell {
             processes: Arc::clone(&self.processes),
             templates: Arc::clone(&self.templates),
             vault_tokens: Arc::clone(&self.vault_tokens),
-            network: self.network.lock().clone(),
-            volumes: self.volumes.places(),
+            network: self.resources.network(),
+            volumes: self.resources.csi_mounts(),
             driver: self.driver(&task),
             task: task.clone(),
         };
@@ -194,7 +195,7 @@ impl Place {
         };
         let driver = self.driver.clone().ok_or("the task's driver is not there any more")?;
         let of = task.clone();
-        let owner = setup::blocking(move || Ok::<_, String>(setup::owner(&of, &*driver))).await?;
+        let owner = blocking(move || Ok::<_, String>(setup::owner(&of, &*driver))).await?;
         let reaction = match block.change_mode.as_str() {
             "noop" => None,
             "signal" => Some(Reaction::Signal(block.change_signal.clone())),
@@ -247,7 +248,7 @@ impl Place {
         let of_node = setup::environment(shared, alloc, task, dir, false, Shown::default());
         let (planned, beneath, settings) = (task.clone(), dirs.clone(), shared.config.template.clone());
         let plan = move || template::plan(&planned, &beneath, &of_node, &settings);
-        let plans = setup::blocking(plan).await.map_err(|error| {
+        let plans = blocking(plan).await.map_err(|error| {
             let event = event::message(event::HOOK_FAILED, shared.clock.now(), &format!("template: {error}"));
             self.tell(Input::TaskEvent { task: self.task.clone(), event: Box::new(event) });
             format!("prestart hook \"template\" failed: {error}")

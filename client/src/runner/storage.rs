@@ -1,7 +1,6 @@
 //! CSI in an allocation: tasks that are plugins, and volumes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use songline_model::{AllocId, Str};
 
@@ -9,9 +8,6 @@ use super::{Begin, News, Shared, Shell, send};
 use crate::core::{ExitResult, Input};
 use crate::csi::{AllocVolumes, HeldVolumes, Place, Supervision, Told};
 use crate::driver::Process;
-
-/// Longest wait for the CSI volumes of an allocation that has ended.
-const RELEASE_WAIT: Duration = Duration::from_secs(10);
 
 /// The CSI volumes of an allocation, with those that an earlier agent mounted.
 pub(super) fn volumes(shared: &Shared, alloc: AllocId, begin: &Begin) -> AllocVolumes {
@@ -23,25 +19,6 @@ pub(super) fn volumes(shared: &Shared, alloc: AllocId, begin: &Begin) -> AllocVo
 }
 
 impl Shell {
-    /// Whether the driver of any task can mount volumes.
-    pub(super) fn driver_mounts(&self) -> bool {
-        self.machine.alloc().group().is_some_and(|group| {
-            let tasks = group.tasks.iter().flatten();
-            tasks.filter_map(|task| self.driver(&task.name)).any(|driver| driver.has_own_root())
-        })
-    }
-
-    /// Unmounts the allocation's CSI volumes. Does not wait for a plugin that hangs: the attempts continue.
-    pub(super) async fn release_volumes(&self) {
-        let volumes = self.volumes.clone();
-        let cancel = self.shared.cancel.clone();
-        let release = self.shared.tracker.spawn(async move {
-            tokio::select! { () = cancel.cancelled() => {}, () = volumes.release() => {} }
-        });
-        // An error would be a timeout, or a panic that was reported.
-        let _ = tokio::time::timeout(RELEASE_WAIT, release).await;
-    }
-
     /// Supervision of a task, if it is a plugin.
     pub(super) fn plugin(&self, name: &Str) -> Option<Supervision> {
         let alloc = self.machine.alloc();

@@ -1,0 +1,16 @@
+//! Hooks: what the set-up of an allocation does, and what its end undoes. Each hook is a small object that does one
+//! thing, in the phases that concern it. The state machine decides when a phase comes.
+//!
+//! [`alloc`] has the list, in order, and the rules of the phases. What a hook makes for later ones goes through
+//! [`resources`].
+
+pub(super) mod alloc;
+pub(super) mod resources;
+
+/// Runs `work` on a thread that may block. A panic of `work` is an error, too.
+pub(super) async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+    done.map_err(|error| error.to_string())
+}
