@@ -2,13 +2,12 @@
 //! out with drivers, directories and the database. It decides nothing.
 
 mod announce;
+mod configure;
+mod environment;
 mod hooks;
 mod processes;
 mod report;
-mod setup;
 mod start;
-mod storage;
-pub(crate) mod validate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,20 +15,21 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{
-    AllocClientStatus, AllocId, AllocNetworkStatus, Allocation, Blob, Dur, Node, NodeEvent, Str, TaskRunState, Time,
+    AllocClientStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Node, NodeEvent, Str, TaskRunState, Time,
 };
 use songline_rpc::AllocReport;
 use songline_rpc::message::CheckResult;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::hooks::alloc::{AllocContext, AllocHooks};
 use self::hooks::resources::AllocResources;
+use self::hooks::task::TaskHooks;
+pub(crate) use self::hooks::task::validate;
 use self::processes::Processes;
 pub(crate) use self::report::Waits;
-use self::start::{Templates, VaultTokens};
 use crate::agent::Counts;
 use crate::allocdir::AllocDir;
 use crate::checks;
@@ -41,11 +41,10 @@ use crate::csi;
 use crate::driver::{Driver, Process, RunId, TaskConfig};
 use crate::network::Networks;
 use crate::previous::Earlier;
-use crate::services::{Announcer, Located, Registrar};
+use crate::services::{Announcer, Registrar};
 use crate::state::{NotWritten, StateDb};
 use crate::stats::TaskUsage;
-use crate::task_api;
-use crate::vault::{self, Holding};
+use crate::vault;
 
 /// Number of attempts to stop a task before the task counts as gone.
 const KILL_TRIES: u32 = 5;
@@ -163,13 +162,15 @@ impl Runner {
         let (show, view) =
             watch::channel(View { alloc, update, checks: Arc::default(), done_at: None, destroyed: false });
         let processes = Arc::new(Processes::default());
-        let volumes = storage::volumes(&shared, machine.alloc().id, &begin);
-        let awaited = match begin {
-            Begin::Start => machine.awaits(),
-            Begin::Restore(_) => Vec::new(),
+        let (awaited, held) = match &begin {
+            Begin::Start => (machine.awaits(), csi::HeldVolumes::new()),
+            // The earlier agent has waited.
+            Begin::Restore(restored) => (Vec::new(), restored.volumes.clone()),
         };
         let resources = Arc::<AllocResources>::default();
-        let hooks = Arc::new(AllocHooks::new(awaited, volumes, &resources));
+        let hooks = Arc::new(AllocHooks::new(&shared, machine.alloc().id, awaited, held, &resources));
+        let of_task = |task: &Str| Arc::new(TaskHooks::new(task.clone(), shared.clock.clone(), orders.downgrade()));
+        let task_hooks = machine.task_states().keys().map(|task| (task.clone(), of_task(task))).collect();
         let shell = Shell {
             back: orders.downgrade(),
             dir: dir.clone(),
@@ -177,8 +178,7 @@ impl Runner {
             prepared: Arc::default(),
             hooks,
             resources,
-            templates: Arc::default(),
-            vault_tokens: Arc::default(),
+            task_hooks,
             setup: None,
             announcer: None,
             scripts: consul::Scripts::default(),
@@ -252,10 +252,8 @@ struct Shell {
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
     hooks: Arc<AllocHooks>,
     resources: Arc<AllocResources>,
-    /// Templates of tasks, from their first set-up until they have ended for good.
-    templates: Arc<Templates>,
-    /// Tokens of Vault of tasks, as long as the templates.
-    vault_tokens: Arc<VaultTokens>,
+    /// Hooks of the tasks that have not ended for good.
+    task_hooks: BTreeMap<Str, Arc<TaskHooks>>,
     setup: Option<AbortHandle>,
     /// Created when there is something to announce or to withdraw: most allocations have no services.
     announcer: Option<Announcer>,
@@ -367,8 +365,7 @@ impl Shell {
                 Effect::RecoverTask { task, run, handle } => self.recover(task, run, handle),
                 Effect::SetUpTask { task } => self.set_up_task(task),
                 Effect::AbortTaskSetUp { task } => {
-                    self.vault_tokens.abort(&task).into_iter().for_each(Holding::finish);
-                    self.templates.abort(&task);
+                    self.task_hooks.get(&task).into_iter().for_each(|hooks| hooks.abort())
                 }
                 Effect::StartTask { task, run } if unrecorded => {
                     let outcome = Err(StartFailure { error: NotWritten::Disk.to_string().into(), recoverable: true });
@@ -394,18 +391,13 @@ impl Shell {
                 Effect::DestroyTask { task, run } => self.destroy_task(task, run).await,
                 Effect::TaskDone { task } => {
                     self.prepared.lock().remove(&task);
-                    self.templates.remove(&task);
-                    self.vault_tokens.remove(&task).into_iter().for_each(Holding::finish);
+                    if let Some(hooks) = self.task_hooks.remove(&task) {
+                        hooks.stop().await;
+                    }
                 }
                 Effect::Announce { of, begins } => self.announce(of, begins),
                 Effect::Withdraw { of } => self.withdraw(of),
-                Effect::PlanChecks => {
-                    let of_task = |task: &str| self.processes.get(task)?.network();
-                    let located =
-                        Located { alloc: self.machine.alloc(), network: self.machine.network(), driver: None };
-                    let plans = setup::check_plans(&self.shared, located, &self.dir, &of_task);
-                    send(&self.back, Input::ChecksPlanned(plans));
-                }
+                Effect::PlanChecks => self.plan_checks(),
                 Effect::RunCheck { run, plan } => {
                     self.run_check(run, plan, CHECK_SPACING * checks_begun);
                     checks_begun += 1;
@@ -456,32 +448,6 @@ impl Shell {
         self.setup = Some(handle);
     }
 
-    fn recover(&self, task: Str, run: u64, handle: Option<Blob>) {
-        let (back, processes) = (self.back.clone(), Arc::clone(&self.processes));
-        let id = self.run_id(&task, run);
-        let Some(driver) = self.driver(&task) else {
-            return send(
-                &back,
-                Input::Recovered { task, found: Err("the task's driver is not there any more".into()) },
-            );
-        };
-        let (shared, dir, owner) = (Arc::clone(&self.shared), self.dir.clone(), self.owner(&task));
-        let plugin = self.plugin(&task);
-        self.spawn(async move {
-            match driver.recover(id, handle).await {
-                Ok(Some(process)) => {
-                    let _socket = socket(&shared, &dir, &task, owner);
-                    processes.put(&task, Arc::clone(&process));
-                    send(&back, Input::Recovered { task: task.clone(), found: Ok(Some(process.handle())) });
-                    let exit = storage::attend(&*process, plugin).await;
-                    send(&back, Input::Exited { task, run, exit });
-                }
-                Ok(None) => send(&back, Input::Recovered { task, found: Ok(None) }),
-                Err(error) => send(&back, Input::Recovered { task, found: Err(error.into()) }),
-            }
-        });
-    }
-
     fn kill_task(&self, task: Str, run: u64, signal: Str, timeout: Dur) {
         let back = self.back.clone();
         let Some(process) = self.processes.get(&task) else {
@@ -519,23 +485,10 @@ impl Shell {
         let _ = self.shared.news.send(News::Ended);
     }
 
-    /// Owner of a task's secrets directory; `None` if the task runs as the agent's own user.
-    fn owner(&self, task: &str) -> Option<(u32, u32)> {
-        setup::owner(self.machine.alloc().group()?.task(task)?, &*self.driver(task)?)
-    }
-
     fn driver(&self, task: &str) -> Option<Arc<dyn Driver>> {
         let driver = &self.machine.alloc().group()?.task(task)?.driver;
         self.shared.drivers.get(driver).cloned()
     }
-}
-
-/// Opens the socket on which a task reaches the API. A failure is no error of the task.
-fn socket(shared: &Shared, dir: &AllocDir, task: &str, owner: Option<(u32, u32)>) -> Option<DropGuard> {
-    let api = shared.config.task_api.as_deref()?;
-    task_api::serve(api, dir, task, owner)
-        .inspect_err(|error| tracing::warn!(dir = %dir.root().display(), task, error = error as &dyn std::error::Error, "opening a task's socket of the API"))
-        .ok()
 }
 
 /// Sends the result of spawned work; the runner may be gone.

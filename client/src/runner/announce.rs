@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use songline_model::ServiceRegistration;
 
-use super::{Shell, send, setup};
-use crate::consul::{FindProcess, ServiceDefinition};
-use crate::core::{CheckPlan, CheckRequest, Input, Workload, event};
+use super::hooks::task::hook_failed;
+use super::{Shared, Shell, environment, send};
+use crate::allocdir::AllocDir;
+use crate::checks;
+use crate::consul::{self, FindProcess, ServiceDefinition};
+use crate::core::{CheckPlan, CheckRequest, Input, NOMAD_PROVIDER, Workload};
+use crate::driver::DriverNetwork;
 use crate::services::{self, Announcer, Located};
 
 /// Registrations of a workload, of which one provider has all.
@@ -37,8 +41,8 @@ impl Shell {
         let (shared, dir) = (&self.shared, &self.dir);
         let (alloc, network) = (self.machine.alloc(), self.machine.network());
         let located = Located { alloc, network, driver: driver.as_ref() };
-        let both = setup::registrations(shared, located, dir, of).and_then(|at_servers| {
-            let at_consul = setup::definitions(shared, located, dir, of)?;
+        let both = registrations(shared, located, dir, of).and_then(|at_servers| {
+            let at_consul = definitions(shared, located, dir, of)?;
             Ok(Registered { at_servers, at_consul })
         });
         both.inspect_err(|error| tracing::warn!(alloc = %self.id(), error, "announcing services"))
@@ -47,9 +51,9 @@ impl Shell {
     pub(super) fn announce(&mut self, of: Workload, begins: bool) {
         let found = self.registrations(&of);
         if let (Workload::Task(task), Err(error), true) = (&of, &found, begins) {
-            let text = format!("task_services: 1 error occurred:\n\t* {error}\n\n");
-            let event = event::message(event::HOOK_FAILED, self.shared.clock.now(), &text);
-            send(&self.back, Input::TaskEvent { task: task.clone(), event: Box::new(event) });
+            let error = format!("1 error occurred:\n\t* {error}\n\n");
+            let event = Box::new(hook_failed(self.shared.clock.now(), "task_services", &error));
+            send(&self.back, Input::TaskEvent { task: task.clone(), event });
         }
         let Registered { at_servers, at_consul } = found.unwrap_or_default();
         self.announce_at_consul(&of, at_consul);
@@ -70,6 +74,12 @@ impl Shell {
         scripts.set(of, &services, &consul, &find, |work| self.spawn(work));
         self.scripts = scripts;
         consul.announce(id, of.clone(), services);
+    }
+
+    pub(super) fn plan_checks(&self) {
+        let of_task = |task: &str| self.processes.get(task)?.network();
+        let located = Located { alloc: self.machine.alloc(), network: self.machine.network(), driver: None };
+        send(&self.back, Input::ChecksPlanned(check_plans(&self.shared, located, &self.dir, &of_task)));
     }
 
     pub(super) fn run_check(&self, run: u64, plan: Arc<CheckPlan>, delay: Duration) {
@@ -118,4 +128,61 @@ impl Shell {
             () = self.shared.cancel.cancelled() => {}
         }
     }
+}
+
+/// Registrations of a workload's services at the servers.
+pub(super) fn registrations(
+    shared: &Shared,
+    located: Located<'_>,
+    dir: &AllocDir,
+    of: &Workload,
+) -> Result<Vec<ServiceRegistration>, String> {
+    let alloc = located.alloc;
+    if of.services_of(alloc, NOMAD_PROVIDER).next().is_none() {
+        return Ok(Vec::new());
+    }
+    let env = environment::of_workload(shared, alloc, dir, of);
+    let node = Arc::clone(&shared.node.lock());
+    services::registrations(located, &node, &env, of)
+}
+
+/// Definitions of a workload's services for the node's Consul agent.
+pub(super) fn definitions(
+    shared: &Shared,
+    located: Located<'_>,
+    dir: &AllocDir,
+    of: &Workload,
+) -> Result<Vec<ServiceDefinition>, String> {
+    let alloc = located.alloc;
+    if of.services_of(alloc, consul::PROVIDER).next().is_none() {
+        return Ok(Vec::new());
+    }
+    let consul = shared.consul.as_ref().ok_or("this node has no Consul agent")?;
+    let env = environment::of_workload(shared, alloc, dir, of);
+    consul::definitions(consul::Of { located, env: &env, workload: of, mark: consul.mark() })
+}
+
+/// Checks of all services of an allocation.
+fn check_plans(
+    shared: &Shared,
+    located: Located<'_>,
+    dir: &AllocDir,
+    of_task: &dyn Fn(&str) -> Option<DriverNetwork>,
+) -> Vec<CheckPlan> {
+    let alloc = located.alloc;
+    let mut plans = checks::plans(located, &environment::of_group(shared, alloc, dir), of_task);
+    for workload in Workload::all(alloc) {
+        let Some(consul) = &shared.consul else { break };
+        if workload.services_of(alloc, consul::PROVIDER).next().is_some() {
+            let env = environment::of_workload(shared, alloc, dir, &workload);
+            let driver = match &workload {
+                Workload::Group => None,
+                Workload::Task(task) => of_task(task),
+            };
+            let located = Located { driver: driver.as_ref(), ..located };
+            let of = consul::Of { located, env: &env, workload: &workload, mark: consul.mark() };
+            plans.extend(consul::check_plans(of));
+        }
+    }
+    plans
 }

@@ -1,11 +1,12 @@
-//! Hooks: what the set-up of an allocation does, and what its end undoes. Each hook is a small object that does one
-//! thing, in the phases that concern it. The state machine decides when a phase comes.
+//! Hooks: what the set-up of an allocation and of a task does, and what their end undoes. Each hook is a small object
+//! that does one thing, in the phases that concern it. The state machine decides when a phase comes.
 //!
-//! [`alloc`] has the list, in order, and the rules of the phases. What a hook makes for later ones goes through
-//! [`resources`].
+//! [`alloc`] and [`task`] each have a list, in order, and the rules of its phases. What a hook makes for later ones
+//! goes through [`resources`].
 
 pub(super) mod alloc;
 pub(super) mod resources;
+pub(super) mod task;
 
 /// Runs `work` on a thread that may block. A panic of `work` is an error, too.
 pub(super) async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(

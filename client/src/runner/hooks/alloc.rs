@@ -15,18 +15,25 @@ use tokio::sync::mpsc;
 use super::resources::AllocResources;
 use crate::allocdir::AllocDir;
 use crate::core::Input;
-use crate::csi::AllocVolumes;
+use crate::csi::HeldVolumes;
 use crate::driver::Boxed;
 use crate::runner::{Order, Shared, send};
 
-/// The hooks, in order. `awaited`: earlier allocations that have to end first.
-fn list(awaited: Vec<AllocId>, volumes: AllocVolumes, resources: &AllocResources) -> Vec<Arc<dyn AllocHook>> {
+/// The hooks, in order. `awaited`: earlier allocations that have to end first; `held`: volumes that an earlier agent
+/// mounted.
+fn list(
+    shared: &Shared,
+    alloc: AllocId,
+    awaited: Vec<AllocId>,
+    held: HeldVolumes,
+    resources: &AllocResources,
+) -> Vec<Arc<dyn AllocHook>> {
     vec![
         Arc::new(await_previous::AwaitPrevious(awaited)),
         Arc::new(alloc_dir::Dirs),
         Arc::new(network::Network),
         Arc::new(group_services::GroupServices),
-        Arc::new(csi::Csi::new(volumes, resources)),
+        Arc::new(csi::Csi::new(shared, alloc, held, resources)),
     ]
 }
 
@@ -84,8 +91,15 @@ pub(in crate::runner) struct AllocHooks {
 }
 
 impl AllocHooks {
-    pub fn new(awaited: Vec<AllocId>, volumes: AllocVolumes, resources: &AllocResources) -> Self {
-        Self { list: list(awaited, volumes, resources) }
+    /// `awaited`: earlier allocations that have to end first; `held`: volumes that an earlier agent mounted.
+    pub fn new(
+        shared: &Shared,
+        alloc: AllocId,
+        awaited: Vec<AllocId>,
+        held: HeldVolumes,
+        resources: &AllocResources,
+    ) -> Self {
+        Self { list: list(shared, alloc, awaited, held, resources) }
     }
 
     /// The first error ends the phase.

@@ -1,10 +1,14 @@
 //! The CSI volumes of the group: claimed and mounted before the tasks, released after them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use songline_model::AllocId;
+
 use super::{AllocContext, AllocHook};
-use crate::csi::AllocVolumes;
+use crate::csi::{AllocVolumes, HeldVolumes};
 use crate::driver::Boxed;
+use crate::runner::Shared;
 use crate::runner::hooks::resources::AllocResources;
 
 /// Longest wait for the CSI volumes of an allocation that has ended.
@@ -13,8 +17,10 @@ const RELEASE_WAIT: Duration = Duration::from_secs(10);
 pub(super) struct Csi(AllocVolumes);
 
 impl Csi {
-    /// Also volumes that an earlier agent mounted are there for tasks from the beginning.
-    pub fn new(volumes: AllocVolumes, resources: &AllocResources) -> Self {
+    /// `held`: volumes that an earlier agent mounted. Tasks have them from the beginning.
+    pub fn new(shared: &Shared, alloc: AllocId, held: HeldVolumes, resources: &AllocResources) -> Self {
+        let (volumes, claims) = (Arc::clone(&shared.volumes), Arc::clone(&shared.claims));
+        let volumes = AllocVolumes::new(alloc, held, volumes, claims, shared.state.clone());
         resources.set_csi_volumes(volumes.clone());
         Self(volumes)
     }

@@ -6,7 +6,7 @@ use std::future::ready;
 use super::{AllocContext, AllocHook};
 use crate::core::Workload;
 use crate::driver::Boxed;
-use crate::runner::setup;
+use crate::runner::announce;
 use crate::services::Located;
 
 pub(super) struct GroupServices;
@@ -25,7 +25,7 @@ fn check(context: &AllocContext) -> Result<(), String> {
     let AllocContext { shared, alloc, dir, resources, .. } = context;
     let network = resources.network();
     let located = Located { alloc, network: network.status.as_ref(), driver: None };
-    setup::registrations(shared, located, dir, &Workload::Group)?;
-    setup::definitions(shared, located, dir, &Workload::Group)?;
+    announce::registrations(shared, located, dir, &Workload::Group)?;
+    announce::definitions(shared, located, dir, &Workload::Group)?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::{AllocContext, AllocHook};
 use crate::core::Input;
 use crate::driver::Boxed;
 use crate::network;
-use crate::runner::setup;
+use crate::runner::environment;
 
 pub(super) struct Network;
 
@@ -20,7 +20,7 @@ impl AllocHook for Network {
             if !network::is_wanted(alloc) {
                 return Ok(());
             }
-            let wanted = network::of(alloc, &setup::group_environment(shared, alloc, dir), &shared.drivers)?;
+            let wanted = network::of(alloc, &environment::of_group(shared, alloc, dir), &shared.drivers)?;
             let made = shared.networks.create(&alloc.id, &wanted).await?;
             if let Some(status) = &made.status {
                 shared.state.put_network(&alloc.id, status);

@@ -1,9 +1,56 @@
-//! Checks of a task before anything is made for it: the users that tasks of a driver must not run as.
+//! Checks of a task before anything is made for it, and of what is known only later: its driver, and the users that
+//! tasks of a driver must not run as.
 
 use songline_model::Str;
 
+use super::{Stopped, TaskContext, TaskHook};
 use crate::config::ClientConfig;
+use crate::driver::Boxed;
 use crate::executor::user::{self, User};
+use crate::runner::hooks::blocking;
+use crate::runner::hooks::resources::TaskResources;
+
+const NAME: &str = "validate";
+
+/// Checks before anything is made.
+pub(super) struct Validate;
+
+impl TaskHook for Validate {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn prestart<'a>(&'a self, context: &'a TaskContext, _: &'a mut TaskResources) -> Boxed<'a, Result<(), Stopped>> {
+        Box::pin(async move {
+            context.driver()?;
+            Ok(check_user(context, &context.task.user).await?)
+        })
+    }
+}
+
+/// Checks the user again once its name is interpolated, and hands it on.
+pub(super) struct InterpolatedUser;
+
+impl TaskHook for InterpolatedUser {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn prestart<'a>(&'a self, context: &'a TaskContext, made: &'a mut TaskResources) -> Boxed<'a, Result<(), Stopped>> {
+        Box::pin(async move {
+            let user = made.env().replace(context.user_name()?);
+            check_user(context, &user).await?;
+            made.set_user(user);
+            Ok(())
+        })
+    }
+}
+
+/// Refuses a user that the task must not run as. The lookup of users runs on a thread that may block.
+async fn check_user(context: &TaskContext, name: &str) -> Result<(), String> {
+    let (config, driver, name) = (context.shared.config.clone(), context.task.driver.clone(), name.to_owned());
+    blocking(move || user(&config, &driver, &name)).await
+}
 
 /// The option that lists the users that tasks must not run as, and its default.
 pub(crate) const DENYLIST: (&str, &str) = ("user.denylist", "root,Administrator");
@@ -12,7 +59,7 @@ pub(crate) const CHECKED_DRIVERS: (&str, &str) = ("user.checked_drivers", "exec,
 
 /// Refuses a denied user for tasks of a checked driver, whether the user is given by one of its names or by number.
 /// Blocks while users are looked up.
-pub(super) fn user(config: &ClientConfig, driver: &str, user: &str) -> Result<(), String> {
+fn user(config: &ClientConfig, driver: &str, user: &str) -> Result<(), String> {
     if user.is_empty() || !option(config, CHECKED_DRIVERS).any(|checked| checked == driver) {
         return Ok(());
     }
