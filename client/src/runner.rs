@@ -24,6 +24,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::hooks::ExtraHooks;
 use self::hooks::alloc::{AllocContext, AllocHooks};
 use self::hooks::resources::AllocResources;
 use self::hooks::task::TaskHooks;
@@ -155,6 +156,10 @@ pub(crate) struct Restored {
 impl Runner {
     /// Spawns a runner for a state machine.
     pub fn spawn(shared: Arc<Shared>, machine: AllocRunner, begin: Begin) -> Arc<Self> {
+        Self::spawn_with(shared, machine, begin, ExtraHooks::default())
+    }
+
+    fn spawn_with(shared: Arc<Shared>, machine: AllocRunner, begin: Begin, extra: ExtraHooks) -> Arc<Self> {
         let (orders, queue) = mpsc::unbounded_channel();
         let alloc = Arc::clone(machine.alloc());
         let dir = AllocDir::new(&shared.config.alloc_dir(), &alloc.id);
@@ -168,15 +173,18 @@ impl Runner {
             Begin::Restore(restored) => (Vec::new(), restored.volumes.clone()),
         };
         let resources = Arc::<AllocResources>::default();
-        let hooks = Arc::new(AllocHooks::new(&shared, machine.alloc().id, awaited, held, &resources));
-        let of_task = |task: &Str| Arc::new(TaskHooks::new(task.clone(), shared.clock.clone(), orders.downgrade()));
+        let hooks = AllocHooks::new(&shared, machine.alloc().id, awaited, held, &resources).with(extra.alloc);
+        let of_task = |task: &Str| {
+            let hooks = TaskHooks::new(task.clone(), shared.clock.clone(), orders.downgrade());
+            Arc::new(hooks.with(&extra.task))
+        };
         let task_hooks = machine.task_states().keys().map(|task| (task.clone(), of_task(task))).collect();
         let shell = Shell {
             back: orders.downgrade(),
             dir: dir.clone(),
             processes: Arc::clone(&processes),
             prepared: Arc::default(),
-            hooks,
+            hooks: Arc::new(hooks),
             resources,
             task_hooks,
             setup: None,

@@ -8,6 +8,20 @@ pub(super) mod alloc;
 pub(super) mod resources;
 pub(super) mod task;
 
+use std::sync::Arc;
+
+use self::alloc::AllocHook;
+use self::task::TaskHook;
+
+/// Hooks after the agent's own. An agent has none; tests have hooks that fail.
+#[derive(Default)]
+pub(super) struct ExtraHooks {
+    /// For the allocation.
+    pub alloc: Vec<Arc<dyn AllocHook>>,
+    /// For each of its tasks.
+    pub task: Vec<Arc<dyn TaskHook>>,
+}
+
 /// Runs `work` on a thread that may block. A panic of `work` is an error, too.
 pub(super) async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,

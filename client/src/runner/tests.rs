@@ -1,14 +1,17 @@
-//! A runner on its own: orders that arrive before its first step.
+//! A runner on its own: orders that arrive before its first step, and the rules of hooks.
+
+mod hooks;
 
 use songline_model::{
-    CsiVolumeClaim, CsiVolumeKey, Job, JobType, NamespaceName, NodeId, ServiceRegistration, TaskGroup,
+    AllocatedResources, AllocatedTaskResources, CsiVolumeClaim, CsiVolumeKey, Job, JobType, NamespaceName, NodeId,
+    RestartPolicy, ServiceRegistration, Task, TaskGroup,
 };
 use songline_rpc::world::Machine;
 use songline_rpc::{ClaimedVolume, RpcError};
 
 use super::*;
 use crate::core::AllocRunnerConfig;
-use crate::driver::Boxed;
+use crate::driver::{self, Boxed};
 use crate::previous::{Ended, FetchError, Wanted};
 
 /// A registrar without servers, and without earlier allocations.
@@ -48,49 +51,104 @@ impl csi::Claims for Nowhere {
     }
 }
 
+/// An agent without servers, for runners.
+struct Agent {
+    shared: Arc<Shared>,
+    dir: tempfile::TempDir,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Agent {
+    fn new() -> Agent {
+        Agent::at(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn at(dir: tempfile::TempDir) -> Agent {
+        let (state, _, thread) = StateDb::open(&dir.path().join("state")).expect("it opens");
+        let config = ClientConfig::dev(dir.path().to_owned());
+        let clock = Clock::start(Arc::new(Machine::default()));
+        let shared = Shared {
+            consul: None,
+            vault: None,
+            drivers: driver::all(&config),
+            clock: clock.clone(),
+            state,
+            node: Arc::default(),
+            cancel: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            // Nobody reads the messages.
+            news: mpsc::unbounded_channel().0,
+            earlier: Arc::new(Nowhere),
+            registrar: Arc::new(Nowhere),
+            volumes: Arc::new(csi::Volumes::new(Arc::default(), clock.clone(), drop)),
+            claims: Arc::new(Nowhere),
+            checks: crate::checks::Runs::default(),
+            networks: Networks::new(&config, &BTreeMap::new()),
+            sessions: Arc::new(Semaphore::new(1)),
+            counts: Counts::new(clock.now()),
+            waits: Waits::default(),
+            config,
+        };
+        Agent { shared: Arc::new(shared), dir, thread }
+    }
+
+    /// The next agent, after this one has stopped.
+    async fn again(self) -> Agent {
+        self.shared.cancel.cancel();
+        self.shared.tracker.close();
+        self.shared.tracker.wait().await;
+        Agent::at(self.end())
+    }
+
+    /// Ends the agent; its directory stays.
+    fn end(self) -> tempfile::TempDir {
+        self.shared.state.close();
+        self.thread.join().expect("it ends");
+        self.dir
+    }
+}
+
+/// A task of the mock driver that runs for this time.
+fn task(name: &str, run_for: &str) -> Task {
+    let config = BTreeMap::from([("run_for".into(), run_for.into())]);
+    Task { name: name.into(), driver: "mock_driver".into(), config: Some(config), ..Task::default() }
+}
+
+/// An allocation of a batch job whose tasks may restart once.
+fn alloc(tasks: Vec<Task>) -> Arc<Allocation> {
+    let resources = tasks.iter().map(|task| (task.name.clone(), AllocatedTaskResources::default())).collect();
+    let policy =
+        RestartPolicy { attempts: 1, interval: Dur::from_mins(30), mode: "fail".into(), ..RestartPolicy::default() };
+    let group =
+        TaskGroup { name: "group".into(), tasks: Some(tasks), restart_policy: Some(policy), ..TaskGroup::default() };
+    let job = Job { kind: JobType::Batch, task_groups: Some(vec![group]), ..Job::default() };
+    let resources = AllocatedResources { tasks: Some(resources), ..AllocatedResources::default() };
+    Arc::new(Allocation {
+        task_group: "group".into(),
+        job: Some(Arc::new(job)),
+        allocated_resources: Some(Arc::new(resources)),
+        ..Allocation::default()
+    })
+}
+
+fn machine(shared: &Shared, alloc: &Arc<Allocation>) -> AllocRunner {
+    let config = AllocRunnerConfig { kill_timeout_max: Dur::from_secs(1), seed: 1 };
+    AllocRunner::new(Arc::clone(alloc), config, shared.clock.now()).expect("a machine")
+}
+
 #[tokio::test]
 async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (state, _, thread) = StateDb::open(&dir.path().join("state")).expect("it opens");
-    let group = TaskGroup { name: "group".into(), tasks: Some(Vec::new()), ..TaskGroup::default() };
-    let job = Job { kind: JobType::Batch, task_groups: Some(vec![group]), ..Job::default() };
-    let alloc = Arc::new(Allocation { task_group: "group".into(), job: Some(Arc::new(job)), ..Allocation::default() });
-    let clock = Clock::start(Arc::new(Machine::default()));
-    let (news, _inbox) = mpsc::unbounded_channel();
-    let shared = Arc::new(Shared {
-        consul: None,
-        vault: None,
-        config: ClientConfig::dev(dir.path().to_owned()),
-        clock: clock.clone(),
-        drivers: BTreeMap::new(),
-        state: state.clone(),
-        node: Arc::default(),
-        cancel: CancellationToken::new(),
-        tracker: TaskTracker::new(),
-        news,
-        earlier: Arc::new(Nowhere),
-        registrar: Arc::new(Nowhere),
-        volumes: Arc::new(csi::Volumes::new(Arc::default(), clock.clone(), drop)),
-        claims: Arc::new(Nowhere),
-        checks: crate::checks::Runs::default(),
-        networks: Networks::new(&ClientConfig::default(), &BTreeMap::new()),
-        sessions: Arc::new(Semaphore::new(1)),
-        counts: Counts::new(clock.now()),
-        waits: Waits::default(),
-    });
-    let config = AllocRunnerConfig { kill_timeout_max: Dur::from_secs(1), seed: 1 };
-    let machine = AllocRunner::new(Arc::clone(&alloc), config, shared.clock.now()).expect("a machine");
-    let left = AllocDir::new(&shared.config.alloc_dir(), &alloc.id);
+    let (agent, alloc) = (Agent::new(), alloc(Vec::new()));
+    let left = AllocDir::new(&agent.shared.config.alloc_dir(), &alloc.id);
     left.build().expect("builds");
 
     // No other task runs on this thread before the first await.
     let begin = Begin::Restore(Box::default());
-    let runner = Runner::spawn(shared, machine, begin);
+    let runner = Runner::spawn(Arc::clone(&agent.shared), machine(&agent.shared, &alloc), begin);
     runner.tell(Input::Destroy);
     let mut view = runner.view.clone();
     drop(runner);
     assert!(view.wait_for(|view| view.destroyed).await.is_ok(), "it ended without having heard the order");
     assert!(!left.root().exists());
-    state.close();
-    thread.join().expect("it ends");
+    agent.end();
 }

@@ -102,6 +102,12 @@ impl AllocHooks {
         Self { list: list(shared, alloc, awaited, held, resources) }
     }
 
+    /// Adds hooks after the others.
+    pub fn with(mut self, more: Vec<Arc<dyn AllocHook>>) -> Self {
+        self.list.extend(more);
+        self
+    }
+
     /// The first error ends the phase.
     pub async fn prerun(&self, alloc: &AllocContext) -> Result<(), String> {
         for hook in &self.list {

@@ -117,6 +117,12 @@ impl TaskHooks {
         Self { list: list(), task, clock, back }
     }
 
+    /// Adds hooks after the others.
+    pub fn with(mut self, more: &[Arc<dyn TaskHook>]) -> Self {
+        self.list.extend_from_slice(more);
+        self
+    }
+
     /// Sets the task up. The first hook that fails ends the set-up, with an event. Returns nothing if nobody waits for
     /// the set-up any more: then the task is being stopped.
     pub async fn prestart(&self, task: &TaskContext) -> Result<Option<TaskResources>, StartFailure> {

@@ -89,3 +89,30 @@ impl<T> OfRun<T> {
         *self.0.lock() = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_end_of_a_lost_run_leaves_what_the_next_run_has() {
+        let kept = OfRun::default();
+        kept.put(1, "first");
+        kept.put(2, "second");
+        assert_eq!(kept.take(1), None);
+        assert!(kept.has(2));
+        assert_eq!(kept.take(2), Some("second"));
+        assert_eq!(kept.take(2), None);
+    }
+
+    #[test]
+    fn worker_of_an_aborted_task_ends_as_soon_as_it_is_there() {
+        let kept = Worker::default();
+        kept.put("first");
+        assert_eq!(kept.of(|worker| *worker), Some("first"));
+        assert_eq!(kept.abort(), Some("first"));
+        kept.put("second");
+        assert_eq!(kept.of(|worker| *worker), None);
+        assert_eq!(kept.take(), None);
+    }
+}
