@@ -1,7 +1,7 @@
 //! The loops of a node agent that speak with its servers: registration and heartbeats, the allocations of the node,
 //! reports of them, and events of the node.
 //!
-//! [`crate::core`] decides when. What surrounds the loops is the trait [`Host`]: the factory of the runners of allocations,
+//! [`crate::core`] decides when. The surroundings of the loops are the trait [`Host`]: the factory of the runners of allocations,
 //! and the stored state. The agent of a machine has one host (`agent/host.rs`), a simulated node another.
 
 mod allocs;
@@ -48,7 +48,7 @@ pub trait Runner: Send + Sync + 'static {
     fn is_destroyed(&self) -> bool;
 }
 
-/// What surrounds the loops of a node: the factory of runners, and the state that outlives the agent.
+/// Surroundings of the loops of a node: the factory of runners, and the state that outlives the agent.
 pub trait Host: Send + Sync + 'static {
     /// Runners of allocations.
     type Runner: Runner;

@@ -1,4 +1,4 @@
-//! What surrounds the loops of a real node: runners with drivers and directories, and the agent's database.
+//! Surroundings of the loops of a real node: runners with drivers and directories, and the agent's database.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

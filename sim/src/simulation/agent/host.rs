@@ -1,4 +1,4 @@
-//! What surrounds the loops of a simulated node: runners with simulated processes, and the durable state in memory.
+//! Surroundings of the loops of a simulated node: runners with simulated processes, and the durable state in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
