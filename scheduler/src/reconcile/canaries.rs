@@ -14,6 +14,14 @@ pub(super) fn is_canarying(state: &DeploymentState) -> bool {
     state.desired_canaries != 0 && !state.promoted
 }
 
+/// Whether the changes of the group wait for the promotion of its canaries. Without a canary, and with nothing left to
+/// replace, there is nothing to promote: no node had room for the canary, and the allocations that were to be replaced
+/// have ended since, or can be updated in place now.
+pub(super) fn waits_for_promotion(state: &DeploymentState, destructive: &Set) -> bool {
+    let has_canaries = state.placed_canaries.iter().flatten().next().is_some();
+    is_canarying(state) && (has_canaries || !destructive.is_empty())
+}
+
 impl Run<'_, '_> {
     /// Stops canaries that are not needed any more or whose node is gone. Returns (canaries that go on, all remaining
     /// allocations of the group, number of canaries that were not needed).

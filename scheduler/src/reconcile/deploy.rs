@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use songline_model::{Deployment, DeploymentState, DeploymentStatus, DeploymentStatusUpdate, Job, TaskGroup};
 
 use super::Run;
+use super::canaries::waits_for_promotion;
 use super::set::Set;
 
 const CANCELLED_BY_STOP: &str = "Cancelled because job is stopped";
@@ -103,12 +104,13 @@ impl Run<'_, '_> {
     }
 
     /// Whether the group has as many healthy allocations as its deployment wants, and its canaries are promoted.
-    pub(super) fn group_is_healthy(&self, group: &str) -> bool {
+    /// `destructive`: allocations that are still to be replaced.
+    pub(super) fn group_is_healthy(&self, group: &str, destructive: &Set) -> bool {
         let Some(deployment) = &self.deployment else { return false };
         let state = deployment.task_groups.as_ref().and_then(|groups| groups.get(group));
         state.is_none_or(|state| {
             state.healthy_allocs >= state.desired_total.max(state.desired_canaries)
-                && (state.desired_canaries == 0 || state.promoted)
+                && !waits_for_promotion(state, destructive)
         })
     }
 

@@ -7,7 +7,7 @@ use songline_model::{
     AllocClientStatus, AllocId, Allocation, DeploymentState, DesiredUpdates, EvalId, Job, Str, TaskGroup,
 };
 
-use super::canaries::is_canarying;
+use super::canaries::{is_canarying, waits_for_promotion};
 use super::set::{ByReschedule, Later, Set};
 use super::{NameIndex, Placement, Run, Update, reconnect, why};
 
@@ -68,7 +68,7 @@ impl Run<'_, '_> {
         self.out.names.insert(group.name.clone(), names);
         self.out.desired.insert(group.name.clone(), work.desired);
         self.create_deployment(job, group, work.existing, work.state, &work.all, !changed.destructive.is_empty());
-        is_settled && self.group_is_healthy(&group.name)
+        is_settled && self.group_is_healthy(&group.name, &changed.destructive)
     }
 
     /// Sorts the group's allocations by the state of their nodes, and stops canaries that are not needed any more.
@@ -181,7 +181,7 @@ impl Run<'_, '_> {
 
     /// Places new allocations and replaces changed ones, as far as the deployment allows both now.
     fn change(&mut self, work: &mut Work<'_>, place: Vec<Placement>, destructive: &Set) {
-        let canarying = is_canarying(&work.state);
+        let canarying = waits_for_promotion(&work.state, destructive);
         let ready = !self.paused && !self.failed && !canarying;
         let mut at_once = if canarying { 0 } else { self.under_provisioned(work, destructive) };
         let (placed, rescheduled) = self.replacements(place, ready, &mut at_once);

@@ -90,3 +90,38 @@ fn failed_allocs_above_the_count_are_stopped_before_live_ones_and_not_replaced()
         "#]],
     );
 }
+
+#[test]
+fn deployment_whose_canary_found_no_node_ends_when_nothing_is_left_to_replace() {
+    // The allocation did not fit in place at first, so a canary was to come before its replacement. Then it did fit.
+    check(
+        "job count=1 parallel=1 canary=1 version=1
+         alloc 0 deployed=healthy
+         deployment total=1 healthy=1 canaries=1",
+        expect![[r#"
+            deployment becomes successful: Deployment completed successfully
+            web: ignore 1
+        "#]],
+    );
+    // A missing allocation need not wait for a promotion.
+    check(
+        "job count=2 parallel=1 canary=1 version=1
+         alloc 0 deployed=healthy
+         deployment total=2 healthy=1 canaries=1",
+        expect![[r#"
+            place: 1
+            web: ignore 1, place 1
+        "#]],
+    );
+    // One is left to replace: the canary comes first.
+    check(
+        "job count=2 parallel=1 canary=1 version=1
+         alloc 0 deployed=healthy
+         alloc 1 change=old version=0
+         deployment total=2 healthy=1 canaries=1",
+        expect![[r#"
+            place canary: 1
+            web: ignore 2, canary 1
+        "#]],
+    );
+}
