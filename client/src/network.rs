@@ -7,7 +7,7 @@
 mod admin;
 mod files;
 mod list;
-mod namespace;
+pub(crate) mod namespace;
 mod outcome;
 mod plugins;
 mod print;

@@ -12,6 +12,7 @@ mod infra;
 mod logs;
 mod mounts;
 mod options;
+mod podman;
 mod ports;
 mod print;
 mod progress;
@@ -123,8 +124,8 @@ impl Inner {
     async fn remove(&self, container: &str) -> Result<(), Failure> {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         match self.engine.client().await?.remove_container(container, Some(options)).await.map_err(Failure::from) {
-            // 409: it is being removed.
-            Err(failure) if !matches!(failure.status, Some(404 | 409)) => Err(failure),
+            // A conflict: it is being removed.
+            Err(failure) if !failure.is_not_found() && !failure.is_conflict() => Err(failure),
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -276,8 +277,10 @@ impl Driver for Docker {
     }
 
     fn destroy_network(&self, alloc: &AllocId, network: &AllocNetwork) -> Boxed<'_, Result<(), String>> {
-        let name = network.container.clone().unwrap_or_else(|| format!("{}{alloc}", infra::PREFIX));
-        Box::pin(async move { self.inner.remove(&name).await.map_err(|failure| failure.to_string()) })
+        let (alloc, network) = (*alloc, network.clone());
+        Box::pin(
+            async move { infra::destroy(&self.inner, &alloc, &network).await.map_err(|failure| failure.to_string()) },
+        )
     }
 }
 

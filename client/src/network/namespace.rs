@@ -19,12 +19,12 @@ const DIR: &str = "/var/run/netns";
 const NAMESPACES: u64 = 0x6e73_6673;
 
 /// Path of the namespace of an allocation.
-pub(super) fn path(alloc: &songline_model::AllocId) -> PathBuf {
+pub(crate) fn path(alloc: &songline_model::AllocId) -> PathBuf {
     Path::new(DIR).join(alloc.to_string())
 }
 
 /// Creates a namespace with a loopback interface that is up. Blocks. A namespace that is there is an error.
-pub(super) fn create(path: &Path) -> io::Result<()> {
+pub(crate) fn create(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(DIR)))?;
     OpenOptions::new().create_new(true).write(true).mode(0o444).open(path)?;
     let at = path.to_owned();
@@ -48,7 +48,7 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
 }
 
 /// Removes a namespace's name. The namespace ends with its last process. A name that is gone is no error. Blocks.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match unmount(path, UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
@@ -60,7 +60,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Whether a namespace is mounted at the path. After a reboot only an empty file may be left.
-pub(super) fn exists(path: &Path) -> bool {
+pub(crate) fn exists(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|stat| u64::try_from(stat.f_type).is_ok_and(|kind| kind == NAMESPACES))
 }
 

@@ -122,7 +122,7 @@ impl Container {
         match self.kill(signal).await {
             Ok(()) => {}
             // It has ended meanwhile, or is gone.
-            Err(failure) if matches!(failure.status, Some(404 | 409)) => {}
+            Err(failure) if failure.is_not_found() || failure.is_conflict() => {}
             Err(failure) => return Err(failure),
         }
         Ok(tokio::time::timeout(timeout, self.ended()).await.is_ok())

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::mounts;
+use super::podman;
 use super::ports;
 use super::resolver::Resolver;
 use super::settings::Settings;
 use crate::driver::block::{self, Block};
 use crate::driver::rights;
-use crate::driver::{TaskConfig, text, texts};
+use crate::driver::{AllocNetwork, TaskConfig, text, texts};
 use crate::executor::capabilities::Set;
 
 /// Label with the id of a container's allocation.
@@ -33,6 +34,8 @@ pub(super) struct Prepared {
     pub security_opt: Vec<String>,
     /// Files of the host in place of files in the container, by path in the container.
     pub files: BTreeMap<String, PathBuf>,
+    /// Whether the engine is Podman's service.
+    pub is_podman: bool,
     /// Number of processors of this machine.
     pub cores: usize,
 }
@@ -45,7 +48,10 @@ pub(super) fn name(task: &TaskConfig) -> String {
 /// The body of the engine's request to create a container.
 pub(super) fn body(task: &TaskConfig, settings: &Settings, prepared: &Prepared) -> Result<Value, String> {
     let config = &task.config;
-    let shares_network = task.network.as_ref().is_some_and(|network| network.container.is_some());
+    if prepared.is_podman {
+        podman::check_volumes(config)?;
+    }
+    let shares_network = task.network.is_some();
     let network_mode = network_mode(task);
     let published = ports::published(task)?;
     let mut body = Map::new();
@@ -62,15 +68,19 @@ pub(super) fn body(task: &TaskConfig, settings: &Settings, prepared: &Prepared) 
         put(&mut body, "ExposedPorts", published.exposed());
         put(&mut body, "NetworkingConfig", endpoint(config, &network_mode));
     }
+    // Docker's containers have the name of the one whose namespace they share.
+    if let Some(network) = task.network.as_ref().filter(|network| network.container.is_none()) {
+        put(&mut body, "Hostname", network.hostname.clone());
+    }
     put(&mut body, "Tty", block::flag(config, "tty"));
     put(&mut body, "OpenStdin", block::flag(config, "interactive"));
     let unchecked = block::block(config, "healthchecks").and_then(|checks| block::flag(&checks, "disable"));
     put(&mut body, "Healthcheck", unchecked.filter(|off| *off).map(|_| json!({"Test": ["NONE"]})));
     let mut host = Map::new();
     limits(&mut host, task, settings, prepared.cores)?;
-    isolation(&mut host, config, settings)?;
+    isolation(&mut host, config, settings, prepared.is_podman)?;
     put(&mut host, "SecurityOpt", prepared.security_opt.clone());
-    put(&mut host, "LogConfig", logging(task, settings));
+    put(&mut host, "LogConfig", logging(task, settings, prepared.is_podman));
     host.insert("NetworkMode".into(), network_mode.into());
     if !shares_network {
         put(&mut host, "PortBindings", published.bindings());
@@ -147,9 +157,10 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// The engine's network of the container.
 fn network_mode(task: &TaskConfig) -> String {
     let told = text(&task.config, "network_mode");
-    match task.network.as_ref().and_then(|network| network.container.as_deref()) {
+    match &task.network {
         _ if !told.is_empty() => told,
-        Some(container) => format!("container:{container}"),
+        Some(AllocNetwork { container: Some(container), .. }) => format!("container:{container}"),
+        Some(AllocNetwork { path, .. }) => podman::network_mode(path),
         None => "default".to_owned(),
     }
 }
@@ -215,7 +226,12 @@ fn ulimits(config: &Block) -> Result<Vec<Value>, String> {
 }
 
 /// Privileges, capabilities, devices and namespaces.
-fn isolation(host: &mut Map<String, Value>, config: &Block, settings: &Settings) -> Result<(), String> {
+fn isolation(
+    host: &mut Map<String, Value>,
+    config: &Block,
+    settings: &Settings,
+    is_podman: bool,
+) -> Result<(), String> {
     let privileged = block::flag(config, "privileged").unwrap_or(false);
     if privileged && !settings.allow_privileged {
         return Err("Docker privileged mode is disabled on this Nomad agent".to_owned());
@@ -227,10 +243,14 @@ fn isolation(host: &mut Map<String, Value>, config: &Block, settings: &Settings)
     }
     put(host, "Runtime", runtime);
     let wanted = rights::wanted(config, Set::DEFAULT, settings.allowed_caps.clone()?)?.bounding;
-    // Engines start from a set of their own.
-    let of_engine = Set::DEFAULT.or(Set::named("net_raw").unwrap_or_default());
-    put(host, "CapAdd", wanted.without(of_engine).names());
-    put(host, "CapDrop", of_engine.without(wanted).names());
+    if is_podman {
+        podman::capabilities(host, wanted);
+    } else {
+        // Docker starts from a set of its own.
+        let of_engine = Set::DEFAULT.or(Set::named("net_raw").unwrap_or_default());
+        put(host, "CapAdd", wanted.without(of_engine).names());
+        put(host, "CapDrop", of_engine.without(wanted).names());
+    }
     put(host, "Devices", devices(config)?);
     put(host, "GroupAdd", texts(config, "group_add"));
     put(host, "Init", block::flag(config, "init"));
@@ -263,11 +283,16 @@ fn devices(config: &Block) -> Result<Vec<Value>, String> {
 
 /// The engine's log driver. By default the engine keeps as much of the output as the task's own log files do, so that
 /// an agent that was away finds all that would not have been rotated away.
-fn logging(task: &TaskConfig, settings: &Settings) -> Value {
+fn logging(task: &TaskConfig, settings: &Settings, is_podman: bool) -> Value {
     let told = block::block(&task.config, "logging").or_else(|| settings.logging.clone());
     let Some(told) = told else {
-        let (files, bytes) = (task.log_files_max.to_string(), task.log_file_bytes_max.to_string());
-        return json!({"Type": "json-file", "Config": {"max-file": files, "max-size": bytes}});
+        let (files, bytes) = (task.log_files_max, task.log_file_bytes_max);
+        let config = if is_podman {
+            json!({"max-size": podman::log_bytes_max(files, bytes).to_string()})
+        } else {
+            json!({"max-file": files.to_string(), "max-size": bytes.to_string()})
+        };
+        return json!({"Type": "json-file", "Config": config});
     };
     let kinds = ["type", "driver"].map(|key| text(&told, key));
     let kind = kinds.into_iter().find(|kind| !kind.is_empty()).unwrap_or_else(|| "json-file".to_owned());

@@ -5,18 +5,27 @@ use std::time::Duration;
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use parking_lot::Mutex;
 
+use super::podman;
+
 /// Header with the credentials of a pull.
 const REGISTRY_AUTH: &str = "x-registry-auth";
 /// Timeout of the beginning of an answer, in seconds.
 const ANSWER_MAX_SECS: u64 = 120;
-/// Timeout of the first request on a connection.
+/// Timeout of the first requests on a connection.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 
 /// The engine at an endpoint. Connections are made when they are needed.
 #[derive(Debug)]
 pub(super) struct Engine {
     endpoint: String,
-    client: Mutex<Option<Docker>>,
+    connected: Mutex<Option<Connected>>,
+}
+
+/// A client, and what answers it.
+#[derive(Debug, Clone)]
+struct Connected {
+    client: Docker,
+    is_podman: bool,
 }
 
 /// A refusal by the engine, or a failure to reach it.
@@ -44,6 +53,11 @@ impl Failure {
         self.status == Some(404)
     }
 
+    /// Whether the engine refuses because of the object's state: it has ended, or its name is taken.
+    pub fn is_conflict(&self) -> bool {
+        self.status == Some(409) || podman::is_conflict(self.status, &self.text)
+    }
+
     /// Whether the same request may succeed later.
     pub fn may_pass(&self) -> bool {
         self.status.is_none_or(|status| status >= 500)
@@ -65,7 +79,7 @@ impl From<bollard::errors::Error> for Failure {
 impl Engine {
     /// Creates the engine of an endpoint, without a connection.
     pub fn new(endpoint: &str) -> Self {
-        Self { endpoint: endpoint.to_owned(), client: Mutex::default() }
+        Self { endpoint: endpoint.to_owned(), connected: Mutex::default() }
     }
 
     /// Whether the engine's processes are processes of this machine.
@@ -75,20 +89,34 @@ impl Engine {
 
     /// The client, with a version of the API that both sides know.
     pub async fn client(&self) -> Result<Docker, Failure> {
-        if let Some(client) = self.client.lock().clone() {
-            return Ok(client);
+        Ok(self.connected().await?.client)
+    }
+
+    /// Whether Podman's service answers in place of Docker's engine.
+    pub async fn is_podman(&self) -> Result<bool, Failure> {
+        Ok(self.connected().await?.is_podman)
+    }
+
+    async fn connected(&self) -> Result<Connected, Failure> {
+        if let Some(connected) = self.connected.lock().clone() {
+            return Ok(connected);
         }
-        let greeting = connect(&self.endpoint)?.negotiate_version();
-        let client = tokio::time::timeout(GREETING_MAX, greeting)
+        let client = connect(&self.endpoint)?;
+        let greeting = async {
+            let client = client.negotiate_version().await?;
+            let is_podman = podman::is_podman(&client.version().await?);
+            Ok::<_, Failure>(Connected { client, is_podman })
+        };
+        let connected = tokio::time::timeout(GREETING_MAX, greeting)
             .await
             .map_err(|_| Failure::new(format!("the container engine at {} does not answer", self.endpoint)))??;
-        *self.client.lock() = Some(client.clone());
-        Ok(client)
+        *self.connected.lock() = Some(connected.clone());
+        Ok(connected)
     }
 
     /// Drops the negotiated version: the next engine at the endpoint may be another one.
     pub fn forget(&self) {
-        *self.client.lock() = None;
+        *self.connected.lock() = None;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Containers that hold the network namespace of an allocation, with no process but one that sleeps.
+//! Containers that hold the network namespace of an allocation, with no process but one that sleeps. Podman needs none.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use songline_model::AllocId;
 
 use super::create::ALLOC_LABEL;
 use super::engine::Failure;
-use super::{Inner, container, engine};
+use super::{Inner, container, engine, podman};
 use crate::driver::{AllocNetwork, Listener};
 
 /// Prefix of the containers' names; the allocation's id follows.
@@ -19,6 +19,9 @@ pub(super) const OWNER_LABEL: &str = "dev.songline.alloc_dir";
 
 /// Creates the namespace of an allocation, or finds it again.
 pub(super) async fn create(inner: &Inner, alloc: &AllocId, hostname: &str) -> Result<AllocNetwork, Failure> {
+    if inner.engine.is_podman().await? {
+        return podman::create_network(alloc, hostname).await;
+    }
     let name = format!("{PREFIX}{alloc}");
     match container::state(&inner.engine, &name).await? {
         Some(state) if state.running => return found(&inner.engine, &name, hostname).await,
@@ -49,6 +52,16 @@ pub(super) async fn create(inner: &Inner, alloc: &AllocId, hostname: &str) -> Re
         inner.remove(&made.id).await?;
     }
     network
+}
+
+/// Removes the namespace of an allocation. One without a path may be that of either engine: the agent died before it
+/// knew what was made.
+pub(super) async fn destroy(inner: &Inner, alloc: &AllocId, network: &AllocNetwork) -> Result<(), Failure> {
+    if let Some(container) = &network.container {
+        return inner.remove(container).await;
+    }
+    podman::destroy_network(alloc).await?;
+    if network.path.as_os_str().is_empty() { inner.remove(&format!("{PREFIX}{alloc}")).await } else { Ok(()) }
 }
 
 async fn found(engine: &engine::Engine, name: &str, hostname: &str) -> Result<AllocNetwork, Failure> {

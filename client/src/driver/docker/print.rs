@@ -39,6 +39,8 @@ async fn attributes(inner: &Inner) -> Result<BTreeMap<Str, Str>, Failure> {
         }
     };
     put("version", version.version.unwrap_or_default());
+    // The versions of Podman are others than Docker's, which constraints of jobs may mean.
+    put("engine", if inner.engine.is_podman().await? { "podman".to_owned() } else { String::new() });
     put("os_type", info.os_type.unwrap_or_default());
     let mut runtimes: Vec<String> = info.runtimes.into_iter().flatten().map(|(name, _)| name).collect();
     runtimes.sort_unstable();

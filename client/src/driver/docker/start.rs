@@ -37,7 +37,8 @@ pub(super) async fn start(inner: &Inner, task: TaskConfig) -> Result<Arc<Contain
         return Err(for_good("image name required for docker driver"));
     }
     let image = image(inner, &task, &named).await?;
-    let configured = configure(inner, &task, &image).await;
+    let is_podman = inner.engine.is_podman().await.map_err(|failure| failed(failure, ""))?;
+    let configured = configure(inner, &task, &image, is_podman).await;
     let body = configured.map_err(|error| {
         for_good(format!("Failed to create container configuration for image {named:?} ({image:?}): {error}"))
     })?;
@@ -89,13 +90,14 @@ async fn load_archive(inner: &Inner, task_dir: &Path, name: &str) -> Result<(), 
 }
 
 /// The request to create the container. Writes the files that it sees.
-async fn configure(inner: &Inner, task: &TaskConfig, image: &str) -> Result<Value, String> {
+async fn configure(inner: &Inner, task: &TaskConfig, image: &str, is_podman: bool) -> Result<Value, String> {
     let prepared = Prepared {
         image: image.to_owned(),
         security_opt: security_options(&task.config).await?,
         files: files(task, &inner.run_dir(&task.id))
             .await
             .map_err(|error| format!("failed to write files: {error}"))?,
+        is_podman,
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
     let body = create::body(task, &inner.settings, &prepared)?;
@@ -242,7 +244,7 @@ async fn made(inner: &Inner, handle: &Handle, body: Value) -> Result<String, Fai
     for _ in 1..CREATE_TRIES {
         match client.create_container(Some(options.clone()), body.clone()).await.map_err(Failure::from) {
             Ok(made) => return Ok(made.id),
-            Err(failure) if failure.status == Some(409) => {
+            Err(failure) if failure.is_conflict() => {
                 inner.remove(&handle.name).await?;
                 tokio::time::sleep(CREATE_PAUSE).await;
             }

@@ -17,13 +17,15 @@ pub(super) fn usage(stats: &ContainerStatsResponse) -> Option<TaskUsage> {
         let stats = memory.stats.as_ref();
         names.iter().find_map(|name| stats?.get(*name)).copied().unwrap_or(0)
     };
+    // Podman passes on the sum alone.
+    let rss_bytes = if memory.stats.is_some() { of(["anon", "rss"]) } else { usage_bytes };
     let spent = cpu.cpu_usage.clone().unwrap_or_default();
     let ticks = |nanos: u64| nanos * TICKS_PER_SECOND / NANOS_PER_SEC;
     let (total, kernel) = (spent.total_usage.unwrap_or(0), spent.usage_in_kernelmode.unwrap_or(0));
     let throttled = cpu.throttling_data.clone().unwrap_or_default();
     Some(TaskUsage::of_engine(&CgroupUsage {
         per_controller: memory.max_usage.is_some(),
-        rss_bytes: of(["anon", "rss"]),
+        rss_bytes,
         cache_bytes: of(["file", "cache"]),
         swap_bytes: of(["swap", "swap"]),
         mapped_bytes: of(["file_mapped", "mapped_file"]),
@@ -49,6 +51,7 @@ mod tests {
         let story = [
             json!({"cpu_stats": cpu, "memory_stats": {"usage": 9, "max_usage": 12, "stats": {"rss": 3, "cache": 4, "swap": 1}}}),
             json!({"cpu_stats": cpu, "memory_stats": {"usage": 9, "stats": {"anon": 3, "file": 4, "file_mapped": 2}}}),
+            json!({"cpu_stats": cpu, "memory_stats": {"usage": 9, "limit": 30}}),
             json!({"cpu_stats": {}, "memory_stats": {}}),
         ]
         .map(|stats| {
@@ -58,6 +61,6 @@ mod tests {
             let ticks = (counted.user_ticks, counted.system_ticks);
             format!("{per_controller} {rss_bytes} {cache_bytes} {usage_bytes} {usage_max_bytes} {ticks:?}")
         });
-        assert_eq!(story, ["true 3 4 9 12 (200, 50)", "false 3 4 9 0 (200, 50)", "nothing"]);
+        assert_eq!(story, ["true 3 4 9 12 (200, 50)", "false 3 4 9 0 (200, 50)", "false 9 0 9 0 (200, 50)", "nothing"]);
     }
 }

@@ -53,8 +53,12 @@ fn settings(options: Value) -> Settings {
 }
 
 fn told(task: &TaskConfig, options: Value) -> Result<Value, String> {
+    told_to(false, task, options)
+}
+
+fn told_to(is_podman: bool, task: &TaskConfig, options: Value) -> Result<Value, String> {
     let security_opt = crate::driver::texts(&task.config, "security_opt");
-    let prepared = Prepared { image: "sha256:aa".into(), security_opt, files: BTreeMap::new(), cores: 4 };
+    let prepared = Prepared { image: "sha256:aa".into(), security_opt, files: BTreeMap::new(), is_podman, cores: 4 };
     create::body(task, &settings(options), &prepared)
 }
 
@@ -340,6 +344,48 @@ fn network_of_the_allocation_takes_the_place_of_the_engines() {
     let of_both = TaskConfig { dns: Some(dns), ..task(own) };
     assert_eq!(Resolver::of(&of_both).lines(), "nameserver 1.1.1.1\nsearch x y\noptions rotate\n");
     assert_eq!(Resolver::of(&task(json!({}))).lines(), "");
+}
+
+#[test]
+fn podman_is_told_every_capability_the_size_of_its_log_and_the_path_of_a_namespace() {
+    let check = |task: TaskConfig, options: Value| {
+        let bodies = [false, true].map(|podman| told_to(podman, &task, options.clone()).expect("fine"));
+        let mut lines = Vec::new();
+        differences("", &bodies[0], &bodies[1], &mut lines);
+        lines.join("\n")
+    };
+    let mut shared = task(json!({"cap_drop": ["all"], "cap_add": ["chown"], "hostname": "h"}));
+    let path = PathBuf::from("/var/run/netns/1b5a");
+    shared.network = Some(AllocNetwork { path, hostname: "of-group".to_owned(), ..AllocNetwork::default() });
+    let body = told_to(true, &shared, json!({})).expect("fine");
+    let refusal = |config: Value| {
+        let enabled = json!({"volumes": {"enabled": true}});
+        told_to(true, &task(config), enabled).expect_err("Podman would use another volume")
+    };
+    let of_driver = json!({"volume_options": [{"driver_config": [{"name": "nfs"}]}], "source": "data", "target": "/x"});
+    let story = [
+        refusal(json!({"volumes": ["x:/x"], "volume_driver": "odd"})),
+        refusal(json!({"mount": [of_driver]})),
+        check(task(json!({})), json!({})),
+        check(shared, json!({})),
+        format!("{} {}", body["HostConfig"]["NetworkMode"], body["Hostname"]),
+    ];
+    expect_test::expect![[r#"
+        Podman's service has no volume drivers; cannot use "odd"
+
+        Podman's service has no volume drivers; cannot use "nfs"
+
+        HostConfig.CapAdd ["audit_write","chown","dac_override","fowner","fsetid","kill","mknod","net_bind_service","setfcap","setgid","setpcap","setuid","sys_chroot"]
+        HostConfig.CapDrop ["all"]
+        HostConfig.LogConfig.Config.max-file null
+        HostConfig.LogConfig.Config.max-size "3145728"
+
+        HostConfig.CapAdd ["chown"]
+        HostConfig.CapDrop ["all"]
+        HostConfig.LogConfig.Config.max-file null
+        HostConfig.LogConfig.Config.max-size "3145728"
+
+        "ns:/var/run/netns/1b5a" "of-group""#]].assert_eq(&story.join("\n\n"));
 }
 
 #[test]
