@@ -46,7 +46,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use case::{Case, Profile};
 use csi::Plugin;
-use engine::Engine;
+use engine::{Engine, Kind};
 use files::Files;
 use fleet::{Parts, Plan, Verdict};
 use lists::Reasons;
@@ -89,7 +89,7 @@ fn files_of(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<Option<Files>>
 /// Starts the engine for the cases that run containers. On a machine without one they are left out.
 fn engine_of(cases: &mut Vec<Case>, known: &mut Reasons) -> Result<Option<Engine>> {
     let begun = Instant::now();
-    let engine = part_of(cases, known, Case::needs_engine, Engine::available)?;
+    let engine = part_of(cases, known, Case::needs_engine, || Engine::available(Kind::Docker))?;
     if engine.is_some() {
         say(&format!("a container engine with its images is there after {:.0} s", begun.elapsed().as_secs_f64()));
     }

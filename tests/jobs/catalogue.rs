@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Kind};
 use crate::http::{self, Request};
 use crate::scene::{Scene, example, no_exec, skipped};
 use crate::story::WITHIN;
@@ -18,7 +18,7 @@ fn web_rolls_out_in_containers_behind_checks() -> Result<()> {
     if !std::path::Path::new("/usr/lib/cni/bridge").exists() {
         return skipped("web.nomad.hcl", "the CNI plugins are not installed");
     }
-    let engine = match Engine::available()? {
+    let engine = match Engine::available(Kind::Docker)? {
         Ok(engine) => engine,
         Err(reason) => return skipped("web.nomad.hcl", &reason),
     };

@@ -1,6 +1,7 @@
 //! A task in a container that runs on while the agent is killed, again and again: the same container is found, and no
 //! line of its output is lost or written twice. A container that was removed while no agent ran is replaced. When the
-//! job is gone, no container is left. The network of an allocation is found again, too.
+//! job is gone, no container is left. The network of an allocation is found again, too. All of it with Docker's engine
+//! and with Podman's.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -8,12 +9,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use songline_client::ClientConfig;
-use songline_client::driver::Driver;
 use songline_client::driver::docker::Docker;
+use songline_client::driver::{AllocNetwork, Driver};
 use songline_model::AllocId;
 
 use crate::agent::{Agent, Setup};
-use crate::engine::Engine;
+use crate::engine::{Engine, Kind};
 use crate::http::{self, Request};
 use crate::{Chance, WITHIN, from_env, get, say, seed_of_now};
 
@@ -27,7 +28,16 @@ const SCRIPT: &str = "i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); echo line $i
 
 #[test]
 fn killed_agent_finds_its_containers_and_their_output_again() -> Result<()> {
-    let Some(engine) = engine()? else { return Ok(()) };
+    kill_again_and_again(Kind::Docker)
+}
+
+#[test]
+fn killed_agent_finds_its_containers_of_podman_and_their_output_again() -> Result<()> {
+    kill_again_and_again(Kind::Podman)
+}
+
+fn kill_again_and_again(kind: Kind) -> Result<()> {
+    let Some(engine) = engine(kind)? else { return Ok(()) };
     let begun = Instant::now();
     let seed = from_env("SONGLINE_KILL_SEED").unwrap_or_else(seed_of_now);
     let mut chance = Chance(seed | 1);
@@ -74,17 +84,16 @@ fn killed_agent_finds_its_containers_and_their_output_again() -> Result<()> {
     wait_for("no container", || Ok(engine.docker(&["ps", "-aq"])?.is_empty()))?;
     let took = begun.elapsed().as_secs_f64();
     say(&format!(
-        "containers: seed {seed}, {ROUNDS} kills, {lines} lines, none lost or twice; nothing is left; {took:.0} s"
+        "containers: {kind:?}: seed {seed}, {ROUNDS} kills, {lines} lines, none lost or twice; nothing is left; \
+         {took:.0} s"
     ));
     agent.interrupt()
 }
 
 #[test]
 fn network_of_an_allocation_is_made_once_and_removed() -> Result<()> {
-    let Some(engine) = engine()? else { return Ok(()) };
-    let options = json!({"endpoint": engine.host(), "infra_image": "local/pause:1"});
-    let mut config = ClientConfig { data_dir: "/var/tmp/songline-none".into(), ..ClientConfig::default() };
-    config.plugins.insert("docker".into(), options.as_object().cloned().unwrap_or_default());
+    let Some(engine) = engine(Kind::Docker)? else { return Ok(()) };
+    let config = config(&engine);
     let alloc: AllocId = "1b5a6a5e-0000-0000-0000-000000000001".parse().context("an id")?;
     let name = format!("nomad_init_{alloc}");
     tokio::runtime::Runtime::new()?.block_on(async {
@@ -104,13 +113,42 @@ fn network_of_an_allocation_is_made_once_and_removed() -> Result<()> {
     })
 }
 
+#[test]
+fn network_of_an_allocation_with_podman_is_a_namespace_without_a_container() -> Result<()> {
+    let Some(engine) = engine(Kind::Podman)? else { return Ok(()) };
+    let config = config(&engine);
+    let alloc: AllocId = "1b5a6a5e-0000-0000-0000-000000000002".parse().context("an id")?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let driver = Docker::new(&config);
+        let made = driver.create_network(&alloc, "some-host").await.map_err(anyhow::Error::msg)?;
+        ensure!(made.path.exists() && made.hostname == "some-host" && made.container.is_none(), "{made:?}");
+        let found = Docker::new(&config).create_network(&alloc, "some-host").await.map_err(anyhow::Error::msg)?;
+        ensure!(found == made, "{found:?} is not {made:?}");
+        // As an agent does that was killed before it knew what was made; then once more.
+        for network in [&AllocNetwork::default(), &found] {
+            driver.destroy_network(&alloc, network).await.map_err(anyhow::Error::msg)?;
+            ensure!(!made.path.exists(), "{made:?} is left");
+        }
+        ensure!(engine.docker(&["ps", "-aq"])?.is_empty(), "there is a container");
+        Ok(())
+    })
+}
+
+/// Configuration of a driver that uses the engine.
+fn config(engine: &Engine) -> ClientConfig {
+    let options = json!({"endpoint": engine.host(), "infra_image": "local/pause:1"});
+    let mut config = ClientConfig { data_dir: "/var/tmp/songline-none".into(), ..ClientConfig::default() };
+    config.plugins.insert("docker".into(), options.as_object().cloned().unwrap_or_default());
+    config
+}
+
 /// An engine for a test; `None`, with a message, on a machine that cannot run one.
-fn engine() -> Result<Option<Engine>> {
-    let missing = match Engine::available()? {
+fn engine(kind: Kind) -> Result<Option<Engine>> {
+    let missing = match Engine::available(kind)? {
         Ok(engine) => return Ok(Some(engine)),
         Err(missing) => missing,
     };
-    say(&format!("containers: skipped: {missing}"));
+    say(&format!("containers: {kind:?}: skipped: {missing}"));
     Ok(None)
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::csi::Plugin;
-use crate::engine::Engine;
+use crate::engine::{Engine, Kind};
 use crate::nodes::instances;
 use crate::process;
 use crate::story::Story;
@@ -52,7 +52,7 @@ impl Machine {
             Ok(plugin) => plugin,
             Err(missing) => return Ok(Err(missing)),
         };
-        let engine = match Engine::available()? {
+        let engine = match Engine::available(Kind::Docker)? {
             Ok(engine) => engine,
             Err(missing) => return Ok(Err(missing)),
         };
