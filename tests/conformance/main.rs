@@ -28,6 +28,7 @@ mod http;
 mod lists;
 mod openapi;
 mod player;
+mod podman;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod process;
