@@ -44,6 +44,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use parking_lot::Mutex;
 
 use case::{Case, Profile};
 use csi::Plugin;
@@ -53,8 +54,12 @@ use fleet::{Parts, Plan, Verdict};
 use lists::Reasons;
 use player::Until;
 
+/// Held by a replay. Two at the same time would use the same static ports, and be slower than some cases allow.
+static REPLAY: Mutex<()> = Mutex::new(());
+
 #[test]
 fn recorded_conversations_are_answered_as_recorded() -> Result<()> {
+    let _alone = REPLAY.lock();
     let folder = folder();
     let mut known = lists::read(&folder.join("known.txt"))?;
     let masks = lists::read_masks(&folder.join("deliberate.txt"))?;

@@ -11,7 +11,7 @@ use crate::engine::{Engine, Kind};
 use crate::fleet::{self, Parts, Plan};
 use crate::lists::{self, Reasons};
 use crate::player::Until;
-use crate::{folder, part_of, say, sorted};
+use crate::{REPLAY, folder, part_of, say, sorted};
 
 /// Cases that are replayed each time: one of each thing that an engine does. The others take two minutes more, and of
 /// them docker/resources needs `catatonit` and a root that may raise limits.
@@ -29,6 +29,7 @@ const CASES: &[&str] = &[
 
 #[test]
 fn recorded_conversations_with_containers_are_answered_the_same_with_podman() -> Result<()> {
+    let _alone = REPLAY.lock();
     let folder = folder();
     let mut cases = case::load(&folder.join("cases"))?;
     let only = std::env::var("CONFORMANCE_ONLY").ok();
