@@ -53,8 +53,11 @@ fn running(runner: &Runner, task: &Str) -> Result<Arc<dyn Process>, RpcError> {
     if !view.was_started(task) {
         return Err(missing(format!("task \"{task}\" not started yet.")));
     }
-    let runs = view.update.task(task).is_some_and(|state| state.state == TaskRunState::Running);
-    runner.process(task).filter(|_| runs).ok_or_else(|| missing(format!("task \"{task}\" is not running.")))
+    if view.update.task(task).is_none_or(|state| state.state != TaskRunState::Running) {
+        return Err(missing(format!("task \"{task}\" is not running.")));
+    }
+    // A restarted agent knows that the task runs before it has found the process.
+    runner.process(task).ok_or_else(|| missing(format!("task \"{task}\" not started yet.")))
 }
 
 /// The session's last message; `None` when the caller is gone. Returning drops the command's future, which kills the
