@@ -60,6 +60,8 @@ pub struct Cluster {
     hearsay: watch::Sender<Option<ServerId>>,
     /// Cancelled when this server is about to leave: the server then stops looking for its cluster.
     leaving: CancellationToken,
+    /// Servers that an operator removed, and when. Kept by the leader.
+    removed: Mutex<BTreeMap<ServerId, Instant>>,
     /// Reasons why servers did not answer, by address. A reason is logged when it changes.
     silent: Mutex<BTreeMap<String, String>>,
     regions: Regions,
@@ -152,6 +154,7 @@ impl Cluster {
             promised: Mutex::default(),
             hearsay: watch::Sender::new(None),
             leaving: CancellationToken::new(),
+            removed: Mutex::default(),
             silent: Mutex::default(),
         }
     }
@@ -498,6 +501,11 @@ impl Core {
         }
         if !self.log().is_leader() {
             return self.leader_address().map(JoinAnswer::Ask).ok_or_else(|| "No cluster leader".into());
+        }
+        // A live server that was removed may come back, but not before others can see that it was removed. One that had not
+        // heard of its leader yet would ask at once.
+        if self.connections.cluster.removed.lock().get(&request.id).is_some_and(|at| at.elapsed() < LEADERLESS_MAX) {
+            return Err(format!("server {} was removed less than {LEADERLESS_MAX:?} ago", request.name));
         }
         let listed = self.log().members().borrow().addresses.clone();
         if let Some(listed) = listed.get(&request.id).filter(|address| **address != request.address) {

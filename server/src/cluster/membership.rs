@@ -8,9 +8,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use songline_api::{ClusterHealth, Member, MemberHealth, ProposeError};
 use songline_log::MemberError;
+use tokio::time::Instant;
 
 use super::peers::Topic;
-use super::{Core, GREET_EVERY, GREET_WITHIN, Greeting, JOIN_WITHIN, ServerSeen, decode, encode, id_of, id_text};
+use super::{
+    Core, GREET_EVERY, GREET_WITHIN, Greeting, JOIN_WITHIN, LEADERLESS_MAX, ServerSeen, decode, encode, id_of, id_text,
+};
 use crate::trust;
 
 /// Number of missed greetings after which this server reports another one as failed.
@@ -155,9 +158,14 @@ impl Core {
         }
     }
 
-    /// Removes a server from the cluster.
+    /// Removes a server from the cluster. A live one comes back, some seconds later.
     pub(crate) async fn remove_server(&self, id: &str) -> Result<(), ProposeError> {
         let id = id_of(id).ok_or_else(|| ProposeError::Unavailable(format!("{id:?} is no server's id")))?;
+        {
+            let mut removed = self.connections.cluster.removed.lock();
+            removed.retain(|_, at| at.elapsed() < LEADERLESS_MAX);
+            removed.insert(id, Instant::now());
+        }
         self.log().remove(id).await.map_err(member_error)
     }
 
