@@ -65,8 +65,9 @@ pub fn run(cases: &[Case], plan: &Plan<'_>) -> BTreeMap<String, Verdict> {
     let queue_of = |profile: Profile| queue(&|case: &Case| case.profile == profile && !case.needs_engine());
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
     let shares = [
-        // A replay mostly waits, so there may be more agents than processors.
-        (Profile::Dev, cores * 3, queue_of(Profile::Dev)),
+        // A replay mostly waits, so there may be more agents than processors. With three for each, cases about delays of a
+        // second needed a second try.
+        (Profile::Dev, cores * 2, queue_of(Profile::Dev)),
         // Its cases share directories of the machine, so they are replayed one after another. Those that run containers
         // use other ports and directories than the rest.
         (Profile::Agent, 1, queue_of(Profile::Agent)),
