@@ -1,4 +1,4 @@
-//! What a user of a container engine does with a task: Podman's service and Docker's engine do the same. Not here:
+//! Tasks in containers as users meet them: Podman's service and Docker's engine do the same. Not here:
 //! what recorded conversations show.
 
 use std::net::SocketAddr;

@@ -109,7 +109,7 @@ pub struct Engine {
     kind: Kind,
     child: Child,
     dir: tempfile::TempDir,
-    /// What Podman shares with all of the machine; dropped last.
+    /// State that Podman shares with all of the machine; dropped last.
     _shared: Option<Shared>,
 }
 
@@ -226,7 +226,7 @@ impl Drop for Engine {
     }
 }
 
-/// What Podman's service leaves on the machine beside its folder. What was not there before is removed.
+/// Remains of Podman's service on the machine beside its folder. Those that were not there before are removed.
 struct Shared {
     chains: bool,
     folders: Vec<&'static str>,

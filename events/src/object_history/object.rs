@@ -67,7 +67,7 @@ impl Object {
 /// JSON text of a row, or of the parts of it that are compared.
 pub(super) type Text = Result<String, serde_json::Error>;
 
-/// What happened to an object.
+/// Step in the life of an object.
 pub(super) enum Step {
     /// It is new: the whole row.
     Created(Text),

@@ -1,4 +1,4 @@
-//! What Podman's service does otherwise than Docker's engine behind the same API, and the driver does something about.
+//! Differences of Podman's service from Docker's engine behind the same API that the driver does something about.
 //! docs/docker.md has all that was seen to differ.
 
 use std::path::{Path, PathBuf};
