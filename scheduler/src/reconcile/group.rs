@@ -376,6 +376,7 @@ fn is_replaced(alloc: &Allocation, all: &Set) -> bool {
     alloc.next_allocation.is_some() && !reconnect::replacements(alloc, all).is_empty()
 }
 
-fn is_older(alloc: &Allocation, job: &Job) -> bool {
+/// Whether the allocation is of an older version than this job.
+pub(super) fn is_older(alloc: &Allocation, job: &Job) -> bool {
     alloc.job.as_ref().is_some_and(|own| own.version < job.version || own.create_index < job.create_index)
 }

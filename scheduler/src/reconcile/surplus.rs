@@ -1,12 +1,12 @@
 //! Allocations that a group has too many of: which ones stop.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use songline_model::{AllocClientStatus, Allocation, Str};
 
 use super::canaries::is_canarying;
-use super::group::Work;
+use super::group::{Work, is_older};
 use super::names::index_of;
 use super::set::Set;
 use super::{NameIndex, Run, Stop, why};
@@ -22,7 +22,14 @@ impl Run<'_, '_> {
         self.stop_lost(work);
         let known = work.untainted.iter().filter(|alloc| is_known(alloc)).count();
         let mut surplus = above_count(work, known + work.migrate.len());
-        for candidates in [replaced_by_canaries, migrating, namesakes] {
+        for alloc in replaced_by_canaries(work) {
+            if surplus > 0 || !is_older(&alloc, work.job) {
+                names.release(index_of(&alloc));
+                self.stop_one(work, &alloc);
+                surplus = surplus.saturating_sub(1);
+            }
+        }
+        for candidates in [migrating, namesakes] {
             for alloc in candidates(work, surplus).into_iter().take(surplus) {
                 names.release(index_of(&alloc));
                 self.stop_one(work, &alloc);
@@ -98,14 +105,19 @@ fn live(set: &Set) -> impl Iterator<Item = &Arc<Allocation>> {
     set.iter().filter(|alloc| !alloc.terminal())
 }
 
-/// First, allocations that share their name with a promoted canary: the canary replaces them.
-fn replaced_by_canaries(work: &Work<'_>, _surplus: usize) -> Vec<Arc<Allocation>> {
+/// First, allocations that share their name with a promoted canary, which replaces them. Those of the current version
+/// stop also when the group has no more allocations than its count, because another one ended while the canaries waited
+/// for their promotion: otherwise two allocations have one name, and another name is missing. Those of older versions are
+/// updated, and get another name then. Replacements of the canary itself are younger, and stay.
+fn replaced_by_canaries(work: &Work<'_>) -> Vec<Arc<Allocation>> {
     if is_canarying(&work.state) {
         return Vec::new();
     }
-    let taken: BTreeSet<&Str> = work.canaries.iter().map(|alloc| &alloc.name).collect();
+    let canaries = live(&work.canaries).filter(|alloc| is_known(alloc));
+    let canaries: BTreeMap<&Str, u64> = canaries.map(|alloc| (&alloc.name, alloc.create_index)).collect();
+    let precedes = |alloc: &Allocation| canaries.get(&alloc.name).is_some_and(|canary| alloc.create_index < *canary);
     let mut allocs = work.untainted.in_name_order();
-    allocs.retain(|alloc| taken.contains(&alloc.name) && !work.canaries.contains(alloc.id) && !alloc.terminal());
+    allocs.retain(|alloc| precedes(alloc) && !work.canaries.contains(alloc.id) && !alloc.terminal());
     allocs
 }
 

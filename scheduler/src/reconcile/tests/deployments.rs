@@ -125,3 +125,31 @@ fn deployment_whose_canary_found_no_node_ends_when_nothing_is_left_to_replace() 
         "#]],
     );
 }
+
+#[test]
+fn promoted_canaries_replace_their_namesakes_also_when_the_group_has_none_too_many() {
+    // The third allocation ended while the canary waited. The one that the canary was to replace was updated in place.
+    check(
+        "job count=3 parallel=1 canary=1 version=1
+         alloc 0-1 deployed=healthy
+         alloc 0 deployed=healthy canary
+         deployment total=3 healthy=3 canaries=1 promoted",
+        expect![[r#"
+            place: 2
+            stop, alloc not needed due to job update: 0
+            web: ignore 2, place 1, stop 1
+        "#]],
+    );
+    // The canary failed and has a replacement, which stays.
+    check(
+        "job count=2 parallel=1 canary=1 version=1
+         alloc 0 desired=stop client=failed deployed=unhealthy canary next=new as=old
+         alloc 1 deployed=healthy
+         alloc 0 deployed=healthy as=new
+         deployment total=2 healthy=2 canaries=1 promoted",
+        expect![[r#"
+            deployment becomes successful: Deployment completed successfully
+            web: ignore 2
+        "#]],
+    );
+}

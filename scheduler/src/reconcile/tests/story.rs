@@ -183,6 +183,7 @@ impl World {
             client_status: AllocClientStatus::from_word(client).unwrap(),
             desired_status: AllocDesiredStatus::from_word(words.text("desired").unwrap_or("run")).unwrap(),
             alloc_states: words.text("states").map(|states| states.split(',').map(state).collect()),
+            create_index: u64::from(number),
             modify_time: Time::from_nanos(1),
             ..Allocation::default()
         };
