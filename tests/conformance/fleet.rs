@@ -34,8 +34,8 @@ const ENGINE_TRIES: u32 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
-    /// Passed only on a new agent, after one failure.
-    PassedAtSecondTry,
+    /// Passed only on a new agent, after one failure with these differences.
+    PassedAtSecondTry(Vec<String>),
     Failed(Vec<String>),
 }
 
@@ -124,7 +124,7 @@ impl<'p> Seat<'p> {
             }
             self.agent = None;
             if self.play(case, plan.until).is_empty() {
-                return Verdict::PassedAtSecondTry;
+                return Verdict::PassedAtSecondTry(first);
             }
         }
         Verdict::Failed(first)

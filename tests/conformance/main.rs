@@ -164,9 +164,13 @@ fn play_all(cases: &[Case], known: &Reasons, masked: Masked, folder: &Path, part
         known.len(),
         begun.elapsed().as_secs_f64()
     ));
-    let second = verdicts.iter().filter(|(_, verdict)| **verdict == Verdict::PassedAtSecondTry);
-    let second: Vec<&str> = second.map(|(case, _)| case.as_str()).collect();
-    second.iter().for_each(|case| say(&format!("{case} passed only at the second try")));
+    let mut second: Vec<&str> = Vec::new();
+    for (case, verdict) in &verdicts {
+        if let Verdict::PassedAtSecondTry(first) = verdict {
+            say(&format!("{case} passed only at the second try, before:\n    {}", first.join("\n    ")));
+            second.push(case);
+        }
+    }
     if std::env::var_os("UPDATE_KNOWN").is_some() {
         let text = lists::updated(known, &failed);
         return std::fs::write(folder.join("known.txt"), text).context("writing known.txt");
@@ -198,7 +202,7 @@ fn sorted(verdicts: &BTreeMap<String, Verdict>) -> (Vec<String>, BTreeMap<String
     let (mut passed, mut failed) = (Vec::new(), BTreeMap::new());
     for (case, verdict) in verdicts {
         match verdict {
-            Verdict::Passed | Verdict::PassedAtSecondTry => passed.push(case.clone()),
+            Verdict::Passed | Verdict::PassedAtSecondTry(_) => passed.push(case.clone()),
             Verdict::Failed(differences) => {
                 failed.insert(case.clone(), differences.clone());
             }
