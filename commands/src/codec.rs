@@ -5,6 +5,9 @@ use songline_model::Time;
 
 use crate::{Actor, Cause, Command, Envelope, Idempotency, Kind};
 
+/// Bytes that an envelope usually takes beside its body.
+const FRAME_BYTES: usize = 256;
+
 /// An envelope could not be encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("encoding command {kind}")]
@@ -96,7 +99,10 @@ impl Envelope {
             idempotency: self.idempotency.as_ref(),
             body: &body,
         };
-        rmp_serde::to_vec_named(&frame).map_err(fail)
+        // The body takes nearly all of the entry, so that its buffer need not grow.
+        let mut out = Vec::with_capacity(body.len() + FRAME_BYTES);
+        rmp_serde::encode::write_named(&mut out, &frame).map_err(fail)?;
+        Ok(out)
     }
 
     /// Decodes an entry, migrating an older body.

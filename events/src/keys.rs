@@ -6,8 +6,8 @@ mod memory;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 
-use fjall::config::BlockSizePolicy;
-use fjall::{KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
+use fjall::config::{BlockSizePolicy, CompressionPolicy};
+use fjall::{CompressionType, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
 
 pub use memory::MemoryFolder;
 use memory::{MemoryBatch, MemoryKeys, Space};
@@ -73,20 +73,34 @@ impl Store {
     /// Opens the store in a folder, or creates an empty one.
     pub(crate) fn open(folder: &Folder) -> fjall::Result<Self> {
         Ok(match folder {
-            Folder::Disk(path) => Self::Disk(crate::background::open(|| fjall::Database::builder(path).open())?),
+            Folder::Disk(path) => Self::Disk(crate::background::open(|| {
+                fjall::Database::builder(path)
+                    // While one of two workers joins files, the other one keeps a processor busy without any work.
+                    .worker_threads(1)
+                    // The journal lives shortly, and the large values are compressed already.
+                    .journal_compression(CompressionType::None)
+                    .open()
+            })?),
             Folder::Memory(folder) => Self::Memory(folder.open()),
         })
     }
 
     /// Opens a map of the store. `block_bytes` is the size of one read from a disk, if it is not the default.
     pub(crate) fn keys(&self, name: &'static str, block_bytes: Option<u32>) -> fjall::Result<Keys> {
-        let options = || {
-            let options = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
-            match block_bytes {
-                Some(bytes) => options.data_block_size_policy(BlockSizePolicy::all(bytes)),
-                None => options,
-            }
-        };
+        self.open_keys(name, || match block_bytes {
+            Some(bytes) => options().data_block_size_policy(BlockSizePolicy::all(bytes)),
+            None => options(),
+        })
+    }
+
+    /// Same as [`Self::keys`], for values that are compressed already.
+    pub(crate) fn packed_keys(&self, name: &'static str, block_bytes: u32) -> fjall::Result<Keys> {
+        let block_size = BlockSizePolicy::all(block_bytes);
+        let compression = CompressionPolicy::disabled();
+        self.open_keys(name, || options().data_block_size_policy(block_size).data_block_compression_policy(compression))
+    }
+
+    fn open_keys(&self, name: &'static str, options: impl FnOnce() -> KeyspaceCreateOptions) -> fjall::Result<Keys> {
         Ok(match self {
             Self::Disk(db) => Keys::Disk(db.keyspace(name, options)?),
             Self::Memory(keys) => Keys::Memory(keys.space(name)),
@@ -162,6 +176,10 @@ impl Keys {
             }
         }
     }
+}
+
+fn options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES)
 }
 
 fn owned<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<UserKey> {

@@ -4,9 +4,9 @@
 //! Events are kept as msgpack, in memory and on disk. JSON is made from it on request.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -20,6 +20,8 @@ use crate::sweep::Sweep;
 
 /// Number of renderings for which an entry keeps shared frames.
 const SHARED_RENDERINGS_MAX: usize = 8;
+/// Bytes that are reserved for each event of an entry while it is encoded; an allocation's event takes about as many.
+const EVENT_BYTES: usize = 3 * 1024;
 
 /// Encoding of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,10 +78,19 @@ pub struct Batch {
     /// Rows that the entry swept, in stored form, for full streams. They become events when the first full stream
     /// reads them.
     swept: Option<Swept>,
+    /// Frames that subscribers share. `None`: the entry is no longer new.
+    shared: Mutex<Option<SharedFrames>>,
+    /// JSON of the events by their position, empty before the first use. `None`: the entry is no longer new.
+    json: Mutex<Option<Vec<Option<Bytes>>>>,
+}
+
+/// Frames of one entry, made once for all subscribers that want the same.
+#[derive(Debug, Default)]
+struct SharedFrames {
     /// Frames of all events that a dialect shows, by format and dialect.
-    frames: [OnceLock<Vec<Bytes>>; 6],
-    /// Filtered frames by rendering number, kept while the entry is new: subscribers with the same rendering share them.
-    shared: Mutex<Vec<(u64, Vec<Bytes>)>>,
+    whole: [Option<Vec<Bytes>>; 6],
+    /// Filtered frames by rendering number.
+    filtered: Vec<(u64, Vec<Bytes>)>,
 }
 
 /// A sweep in stored form, and, while the entry is new, the batch of the entry's events together with those of the
@@ -97,7 +108,6 @@ pub struct EncodedEvent {
     pub label: Label,
     /// The event as msgpack, a part of its entry's frame.
     msgpack: Bytes,
-    json: OnceLock<Bytes>,
 }
 
 /// The attributes by which an event is found.
@@ -120,12 +130,9 @@ pub struct Label {
 }
 
 impl EncodedEvent {
-    /// The event in this format.
-    pub fn encoded(&self, format: Format) -> &Bytes {
-        match format {
-            Format::Msgpack => &self.msgpack,
-            Format::Json => self.json.get_or_init(|| json_of(&self.msgpack)),
-        }
+    /// The event as msgpack.
+    pub fn msgpack(&self) -> &Bytes {
+        &self.msgpack
     }
 }
 
@@ -142,33 +149,30 @@ impl Batch {
 
     /// Encodes events of the entry at `index`.
     pub fn of(index: u64, kind: u16, events: Vec<Event>) -> Self {
-        let mut out = frame_head(Format::Msgpack, events.len(), 256 * events.len() + 32).to_vec();
+        let mut out = Vec::with_capacity(EVENT_BYTES * events.len() + 32);
+        frame_head(Format::Msgpack, events.len(), &mut out);
         let labels = events.into_iter().map(|event| push(event, index, &mut out)).collect();
         Self::ended(index, kind, out, labels)
     }
 
     /// Completes the frame in `out` and makes its batch.
-    fn ended(index: u64, kind: u16, out: Vec<u8>, labels: Vec<(Label, Range<usize>)>) -> Self {
-        let mut out = BytesMut::from(Bytes::from(out));
+    fn ended(index: u64, kind: u16, mut out: Vec<u8>, labels: Vec<(Label, Range<usize>)>) -> Self {
         frame_end(Format::Msgpack, index, &mut out);
-        Self::new(index, kind, out.freeze(), labels)
+        // A copy of the frame's length: it stays in memory for long, and `out` has room for more.
+        Self::new(index, kind, Bytes::copy_from_slice(&out), labels)
     }
 
     /// A batch of encoded events: their frame, and the position of each event in it.
     pub(super) fn new(index: u64, kind: u16, frame: Bytes, labels: Vec<(Label, Range<usize>)>) -> Self {
-        let events = labels.into_iter().map(|(label, at)| EncodedEvent {
-            label,
-            msgpack: frame.slice(at),
-            json: OnceLock::new(),
-        });
+        let events = labels.into_iter().map(|(label, at)| EncodedEvent { label, msgpack: frame.slice(at) });
         Self {
             index,
             kind,
             events: events.collect(),
             frame,
             swept: None,
-            frames: std::array::from_fn(|_| OnceLock::new()),
-            shared: Mutex::default(),
+            shared: Mutex::new(Some(SharedFrames::default())),
+            json: Mutex::new(Some(Vec::new())),
         }
     }
 
@@ -195,7 +199,8 @@ impl Batch {
             Sweep::decode(stored).expect("what was stored by this server is whole: who reads it from disk looks");
         let dropped: Vec<Event> = sweep.changes().flat_map(|change| event::events(kind, &[change])).collect();
         let count = dropped.len() + self.events.len();
-        let mut out = frame_head(Format::Msgpack, count, 256 * count + 32).to_vec();
+        let mut out = Vec::with_capacity(EVENT_BYTES * dropped.len() + self.frame.len() + 32);
+        frame_head(Format::Msgpack, count, &mut out);
         let mut labels: Vec<_> = dropped.into_iter().map(|event| push(event, self.index, &mut out)).collect();
         for event in &self.events {
             let start = out.len();
@@ -246,38 +251,61 @@ impl Batch {
     }
 
     /// Frames of all events that the dialect shows.
-    pub(super) fn frames(&self, format: Format, dialect: Dialect) -> &[Bytes] {
+    pub(super) fn frames(&self, format: Format, dialect: Dialect) -> Vec<Bytes> {
+        let mut shared = self.shared.lock();
+        let Some(known) = shared.as_mut() else {
+            drop(shared);
+            return self.whole_frames(format, dialect);
+        };
         let slot = usize::from(format == Format::Msgpack) * 3 + dialect as usize;
-        self.frames[slot].get_or_init(|| match dialect {
+        known.whole[slot].get_or_insert_with(|| self.whole_frames(format, dialect)).clone()
+    }
+
+    fn whole_frames(&self, format: Format, dialect: Dialect) -> Vec<Bytes> {
+        match dialect {
             Dialect::Ours | Dialect::Full if !self.is_mixed() => vec![match format {
                 Format::Msgpack => self.frame.clone(),
                 Format::Json => line_of(&self.frame),
             }],
             Dialect::Plain | Dialect::Ours | Dialect::Full => self.frames_of(format, dialect, |_| true),
-        })
+        }
     }
 
-    /// Frames of the rendering `rendering`, made by `make` once for all subscribers with that rendering.
+    /// Frames of the rendering `rendering`, made by `make` once for all subscribers with that rendering while the entry
+    /// is new.
     pub(super) fn shared_frames(&self, rendering: u64, make: impl FnOnce() -> Vec<Bytes>) -> Vec<Bytes> {
         let mut shared = self.shared.lock();
-        if let Some((_, frames)) = shared.iter().find(|(number, _)| *number == rendering) {
+        let frames = shared.as_ref().and_then(|known| known.filtered.iter().find(|(number, _)| *number == rendering));
+        if let Some((_, frames)) = frames {
             return frames.clone();
         }
-        if shared.len() == SHARED_RENDERINGS_MAX {
-            drop(shared);
-            return make();
+        match shared.as_mut().filter(|known| known.filtered.len() < SHARED_RENDERINGS_MAX) {
+            Some(known) => {
+                let frames = make();
+                known.filtered.push((rendering, frames.clone()));
+                frames
+            }
+            None => {
+                drop(shared);
+                make()
+            }
         }
-        let frames = make();
-        shared.push((rendering, frames.clone()));
-        frames
     }
 
-    /// Drops shared frames once the entry is no longer new: most subscribers have read it by then.
+    /// Drops everything that was made for subscribers once the entry is no longer new: most of them have read it by
+    /// then. For the others it is made again, for each of them.
     pub(super) fn forget_shared(&self) {
-        *self.shared.lock() = Vec::new();
+        *self.shared.lock() = None;
+        *self.json.lock() = None;
         if let Some(swept) = &self.swept {
             *swept.whole.lock() = None;
         }
+    }
+
+    /// Whether frames are kept for other subscribers.
+    #[cfg(test)]
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared.lock().is_some() && self.json.lock().is_some()
     }
 
     /// Frames of the events that the dialect shows and `wanted` accepts.
@@ -288,14 +316,31 @@ impl Batch {
         wanted: impl Fn(&EncodedEvent) -> bool,
     ) -> Vec<Bytes> {
         let mut out = Vec::new();
+        let mut start = 0;
         for chunk in self.events.chunk_by(|a, b| !dialect.splits() || a.label.step == b.label.step) {
-            let shown = chunk.iter().filter(|event| dialect.shows(event.label.audience) && wanted(event));
-            let events: Vec<&Bytes> = shown.map(|event| event.encoded(format)).collect();
+            let at = start..start + chunk.len();
+            start = at.end;
+            let shown = at.zip(chunk).filter(|(_, event)| dialect.shows(event.label.audience) && wanted(event));
+            let events: Vec<Bytes> = shown.map(|(at, event)| self.encoded(at, event, format)).collect();
             if !events.is_empty() {
                 out.push(frame(format, self.index, &events));
             }
         }
         out
+    }
+
+    /// The event at this position in this format.
+    fn encoded(&self, at: usize, event: &EncodedEvent, format: Format) -> Bytes {
+        if format == Format::Msgpack {
+            return event.msgpack.clone();
+        }
+        let mut json = self.json.lock();
+        let Some(known) = json.as_mut() else {
+            drop(json);
+            return json_of(&event.msgpack);
+        };
+        known.resize(self.events.len(), None);
+        known[at].get_or_insert_with(|| json_of(&event.msgpack)).clone()
     }
 }
 
@@ -339,13 +384,17 @@ fn line_of(frame: &[u8]) -> Bytes {
 
 /// A frame of events that belong to no batch.
 pub(super) fn frame_of(format: Format, index: u64, events: &[EncodedEvent]) -> Bytes {
-    let events: Vec<&Bytes> = events.iter().map(|event| event.encoded(format)).collect();
-    frame(format, index, &events)
+    let events = events.iter().map(|event| match format {
+        Format::Msgpack => event.msgpack.clone(),
+        Format::Json => json_of(&event.msgpack),
+    });
+    frame(format, index, &events.collect::<Vec<Bytes>>())
 }
 
-fn frame(format: Format, index: u64, events: &[&Bytes]) -> Bytes {
+fn frame(format: Format, index: u64, events: &[Bytes]) -> Bytes {
     let size: usize = events.iter().map(|event| event.len() + 1).sum();
-    let mut out = frame_head(format, events.len(), size + 48);
+    let mut out = Vec::with_capacity(size + 48);
+    frame_head(format, events.len(), &mut out);
     for (i, event) in events.iter().enumerate() {
         if i > 0 && format == Format::Json {
             out.put_u8(b',');
@@ -353,12 +402,11 @@ fn frame(format: Format, index: u64, events: &[&Bytes]) -> Bytes {
         out.put_slice(event);
     }
     frame_end(format, index, &mut out);
-    out.freeze()
+    out.into()
 }
 
-/// Beginning of a frame, up to its first event.
-fn frame_head(format: Format, events: usize, capacity: usize) -> BytesMut {
-    let mut out = BytesMut::with_capacity(capacity);
+/// Appends the beginning of a frame, up to its first event.
+fn frame_head(format: Format, events: usize, out: &mut Vec<u8>) {
     match format {
         Format::Json => out.put_slice(b"{\"Events\":["),
         Format::Msgpack => {
@@ -366,11 +414,10 @@ fn frame_head(format: Format, events: usize, capacity: usize) -> BytesMut {
             out.put_u32(u32::try_from(events).expect("an entry has fewer than 2^32 events"));
         }
     }
-    out
 }
 
-/// End of a frame, after its last event.
-fn frame_end(format: Format, index: u64, out: &mut BytesMut) {
+/// Appends the end of a frame, after its last event.
+fn frame_end(format: Format, index: u64, out: &mut Vec<u8>) {
     match format {
         Format::Json => {
             out.put_slice(b"],\"Index\":");

@@ -1,9 +1,13 @@
 //! Blocks of the history: the frames of several entries one after another, ready to be sent, followed by the labels
 //! of their events. A subscriber to all events in msgpack gets slices of a block without decoding.
+//!
+//! Blocks are compressed as a whole, because events repeat most of their bytes: the store writes them to its journal, its
+//! memory and its files, and files again when it joins them.
 
 use std::ops::Range;
 
 use bytes::Bytes;
+use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 use serde::{Deserialize, Serialize};
 use songline_commands::Kind;
 use songline_model::Str;
@@ -15,6 +19,12 @@ use crate::sweep::Sweep;
 
 /// Format version, the first byte of a block.
 const FORM: u8 = 1;
+/// First byte of a block that is stored as LZ4: the length of the plain block follows, then its compressed bytes.
+const PACKED: u8 = 2;
+/// Bytes of the head of a compressed block.
+const PACKED_HEAD_BYTES: usize = 5;
+/// Largest plain block that is read: an entry has fewer bytes.
+const PLAIN_BYTES_MAX: usize = 1 << 30;
 /// Bytes of the head: format version and number of entries.
 const HEAD_BYTES: usize = 5;
 /// Bytes of an entry's head: index, kind, flags, length of the frame, length of the labels.
@@ -39,23 +49,55 @@ struct Stored<'a> {
     end: usize,
 }
 
-/// Encodes batches as one block.
-pub(super) fn encode<'a>(batches: impl ExactSizeIterator<Item = &'a Batch> + Clone) -> Vec<u8> {
-    let frames: usize = batches.clone().map(|batch| batch.frame().len()).sum();
-    let mut out = Vec::with_capacity(frames + frames / 4 + 64);
-    out.push(FORM);
-    out.extend_from_slice(&length(batches.len()));
-    let labels: Vec<Vec<u8>> = batches.clone().map(labels_of).collect();
-    for (batch, labels) in batches.clone().zip(&labels) {
-        out.extend_from_slice(&batch.index.to_be_bytes());
-        out.extend_from_slice(&batch.kind.to_be_bytes());
-        out.push(if batch.is_mixed() { MIXED } else { 0 } | if batch.swept().is_some() { SWEPT } else { 0 });
-        out.extend_from_slice(&length(batch.frame().len()));
-        out.extend_from_slice(&length(labels.len()));
+/// Encodes blocks in buffers of its own, which are used for all of them.
+#[derive(Default)]
+pub(super) struct Encoder {
+    plain: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+impl Encoder {
+    /// Encodes batches as one block.
+    pub(super) fn encode<'a>(&mut self, batches: impl ExactSizeIterator<Item = &'a Batch> + Clone) -> &[u8] {
+        let plain = &mut self.plain;
+        plain.clear();
+        plain.push(FORM);
+        plain.extend_from_slice(&length(batches.len()));
+        let labels: Vec<Vec<u8>> = batches.clone().map(labels_of).collect();
+        for (batch, labels) in batches.clone().zip(&labels) {
+            plain.extend_from_slice(&batch.index.to_be_bytes());
+            plain.extend_from_slice(&batch.kind.to_be_bytes());
+            plain.push(if batch.is_mixed() { MIXED } else { 0 } | if batch.swept().is_some() { SWEPT } else { 0 });
+            plain.extend_from_slice(&length(batch.frame().len()));
+            plain.extend_from_slice(&length(labels.len()));
+        }
+        batches.for_each(|batch| plain.extend_from_slice(batch.frame()));
+        labels.iter().for_each(|labels| plain.extend_from_slice(labels));
+        self.pack()
     }
-    batches.for_each(|batch| out.extend_from_slice(batch.frame()));
-    labels.iter().for_each(|labels| out.extend_from_slice(labels));
-    out
+
+    /// Compresses the plain block.
+    fn pack(&mut self) -> &[u8] {
+        let (plain, packed) = (&self.plain, &mut self.packed);
+        packed.resize(PACKED_HEAD_BYTES + get_maximum_output_size(plain.len()), 0);
+        packed[0] = PACKED;
+        packed[1..PACKED_HEAD_BYTES].copy_from_slice(&length(plain.len()));
+        let size = compress_into(plain, &mut packed[PACKED_HEAD_BYTES..]).expect("the buffer has room for any output");
+        &packed[..PACKED_HEAD_BYTES + size]
+    }
+}
+
+/// The plain form of a stored block; `None` when it is damaged.
+fn unpacked(stored: Bytes) -> Option<Bytes> {
+    if stored.first() != Some(&PACKED) {
+        return Some(stored);
+    }
+    let (head, packed) = stored.split_first_chunk::<PACKED_HEAD_BYTES>()?;
+    let [_, length @ ..] = head;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok().filter(|length| *length <= PLAIN_BYTES_MAX)?;
+    let mut plain = vec![0; length];
+    let size = decompress_into(packed, &mut plain).ok()?;
+    (size == length).then(|| plain.into())
 }
 
 fn length(bytes: usize) -> [u8; 4] {
@@ -105,9 +147,14 @@ pub(super) struct Entry {
 }
 
 impl Block {
-    /// Decodes a block that [`encode`] wrote. `last` is the key of the block: the index of its last entry.
+    /// Decodes a block that an [`Encoder`] wrote. `last` is the key of the block: the index of its last entry.
     pub(super) fn parse(bytes: Bytes, last: u64) -> Result<Self, HistoryError> {
-        Self::parsed(bytes).ok_or(HistoryError::Damaged(last))
+        unpacked(bytes).and_then(Self::parsed).ok_or(HistoryError::Damaged(last))
+    }
+
+    /// Bytes of the block in memory.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     fn parsed(bytes: Bytes) -> Option<Self> {
@@ -198,5 +245,41 @@ impl Block {
     /// Indexes of the block's entries.
     pub fn indexes(&self) -> impl Iterator<Item = u64> {
         self.entries.iter().map(|entry| entry.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use songline_model::NodePool;
+    use songline_projections::Change;
+
+    use super::*;
+
+    fn batch(index: u64) -> Batch {
+        let pool = NodePool { name: "a".into(), description: "b".repeat(500).into(), ..NodePool::default() };
+        Batch::encode(index, Kind::NodePoolUpsert, &[Change::NodePool { before: None, after: Some(Arc::new(pool)) }])
+    }
+
+    #[test]
+    fn blocks_are_read_in_both_forms_and_damage_is_noticed() {
+        let batches = [batch(4), batch(7)];
+        let mut encoder = Encoder::default();
+        let packed = encoder.encode(batches.iter()).to_vec();
+        let plain = encoder.plain.clone();
+        assert!(packed.len() < plain.len() / 2, "{} of {} bytes", packed.len(), plain.len());
+        for stored in [&packed, &plain] {
+            let block = Block::parse(Bytes::copy_from_slice(stored), 7).expect("is whole");
+            assert_eq!(block.indexes().collect::<Vec<u64>>(), [4, 7]);
+            let entry = &block.after(4)[0];
+            assert_eq!(block.batch(entry).expect("is whole").frame(), batches[1].frame());
+        }
+        for cut in 0..packed.len() {
+            Block::parse(Bytes::copy_from_slice(&packed[..cut]), 7).expect_err("lacks its end");
+        }
+        let mut longer = packed;
+        longer[4] += 1;
+        Block::parse(longer.into(), 7).expect_err("has not the length that it says");
     }
 }

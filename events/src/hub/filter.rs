@@ -10,7 +10,7 @@ use songline_lang::acl::{Access, Acl, NamespaceCapability};
 use songline_lang::bexpr::{Filter, SyntaxError};
 use songline_model::Str;
 
-use super::batch::{EncodedEvent, Format};
+use super::batch::EncodedEvent;
 use crate::event::{Right, Topic};
 
 /// A topic that cannot be subscribed to.
@@ -209,7 +209,7 @@ impl Expression {
     fn matches(&self, index: u64, event: &EncodedEvent) -> bool {
         let label = &event.label;
         let payload = if self.reads_payload {
-            let read: Result<WithPayload, _> = rmp_serde::from_slice(event.encoded(Format::Msgpack));
+            let read: Result<WithPayload, _> = rmp_serde::from_slice(event.msgpack());
             read.map(|event| event.payload).unwrap_or_default()
         } else {
             Value::Null

@@ -13,7 +13,7 @@ use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
 use super::batch::Batch;
-use super::block::{self, Block};
+use super::block::{Block, Encoder};
 use super::error::HistoryError;
 use crate::entry::AppliedEntry;
 use crate::keys::{self, Folder, Keys};
@@ -111,7 +111,7 @@ impl Store {
     fn open(folder: &Folder) -> Result<(Self, Marks), HistoryError> {
         let db = keys::Store::open(folder).map_err(fail("opening"))?;
         let marks = db.keys("marks", None).map_err(fail("opening"))?;
-        let blocks = db.keys("blocks", Some(STORE_READ_BYTES)).map_err(fail("opening"))?;
+        let blocks = db.packed_keys("blocks", STORE_READ_BYTES).map_err(fail("opening"))?;
         let read = |name: &str| -> Result<Option<u64>, HistoryError> {
             let bytes = marks.get(name).map_err(fail("opening"))?;
             Ok(bytes.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))))
@@ -121,9 +121,10 @@ impl Store {
         Ok((Self { db, blocks, marks }, Marks { oldest, last, lost }))
     }
 
-    fn insert(&self, write: &mut keys::Batch, batches: &[Arc<Batch>]) {
+    fn insert(&self, write: &mut keys::Batch, batches: &[Arc<Batch>], encoder: &mut Encoder) {
         if let Some(last) = batches.last() {
-            write.insert(&self.blocks, last.index.to_be_bytes(), block::encode(batches.iter().map(|batch| &**batch)));
+            let block = encoder.encode(batches.iter().map(|batch| &**batch));
+            write.insert(&self.blocks, last.index.to_be_bytes(), block);
         }
     }
 
@@ -270,16 +271,17 @@ impl Refill for StoredHistory {
             return Ok(false);
         }
         let mut write = store.db.batch();
+        let mut encoder = Encoder::default();
         let mut small = Small::default();
         for batch in batches {
             small.bytes += batch.bytes();
             small.batches.push(batch);
             if small.bytes >= BLOCK_BYTES {
-                store.insert(&mut write, &small.batches);
+                store.insert(&mut write, &small.batches, &mut encoder);
                 small = Small::default();
             }
         }
-        store.insert(&mut write, &small.batches);
+        store.insert(&mut write, &small.batches, &mut encoder);
         (filling.through, filling.raft_through) = (next.index, next.raft_index);
         write.insert(&store.marks, FILLING, filling.to_bytes());
         write.commit().map_err(fail("filling"))?;
@@ -308,6 +310,7 @@ impl History for StoredHistory {
         let through = through.max(known);
         let store = self.store()?;
         let mut write = store.db.batch();
+        let mut encoder = Encoder::default();
         let mut kept = self.small.lock();
         let mut small = kept.clone();
         let mut fresh = small.batches.len();
@@ -316,14 +319,14 @@ impl History for StoredHistory {
             small.batches.push(Arc::clone(batch));
             if small.bytes >= BLOCK_BYTES {
                 small.keys.iter().for_each(|key| write.remove(&store.blocks, key.to_be_bytes()));
-                store.insert(&mut write, &small.batches);
+                store.insert(&mut write, &small.batches, &mut encoder);
                 (small, fresh) = (Small::default(), 0);
             }
         }
         if let Some(last) = small.batches.get(fresh..).and_then(|fresh| fresh.last()) {
             small.keys.push(last.index);
         }
-        store.insert(&mut write, &small.batches[fresh..]);
+        store.insert(&mut write, &small.batches[fresh..], &mut encoder);
         if through > known {
             write.insert(&store.marks, "last", through.to_be_bytes());
         }
@@ -337,11 +340,12 @@ impl History for StoredHistory {
         let (mut out, mut bytes) = (Vec::new(), 0);
         for pair in self.store()?.blocks.range((after + 1).to_be_bytes()..) {
             let (key, value) = pair.map_err(fail("reading"))?;
-            if !out.is_empty() && bytes + value.len() > bytes_max {
+            let block = Block::parse(Bytes::from_owner(value), index_of(&key))?;
+            if !out.is_empty() && bytes + block.len() > bytes_max {
                 break;
             }
-            bytes += value.len();
-            out.push(Block::parse(Bytes::from_owner(value), index_of(&key))?);
+            bytes += block.len();
+            out.push(block);
             if bytes >= bytes_max {
                 break;
             }

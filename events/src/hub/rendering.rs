@@ -79,7 +79,7 @@ impl Rendering {
         let whole = batch.whole(self.dialect);
         let batch = whole.as_deref().unwrap_or(batch);
         if self.everything {
-            return batch.frames(self.format, self.dialect).to_vec();
+            return batch.frames(self.format, self.dialect);
         }
         batch.frames_of(self.format, self.dialect, |event| self.interest.wants(batch.index, event))
     }

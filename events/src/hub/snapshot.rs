@@ -67,7 +67,7 @@ impl Snapshot {
             for row in wanted {
                 let batch = Batch::of(index, 0, vec![row]);
                 let wanted = batch.events.into_iter().filter(|event| interest.wants(index, event));
-                events.extend(wanted.inspect(|event| bytes += event.encoded(Format::Msgpack).len()));
+                events.extend(wanted.inspect(|event| bytes += event.msgpack().len()));
             }
             self.after = rows.into_iter().next_back();
         }

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use super::HubConfig;
 use super::batch::Batch;
 
-/// Number of the newest entries whose filtered frames are kept for sharing between subscribers.
-const SHARED_BATCHES: usize = 64;
+/// Bytes of msgpack of the newest entries, for which everything that was made for one subscriber is kept for others: JSON
+/// takes a quarter more than msgpack, once for each event and once for each frame.
+const NEW_BYTES: usize = 8 << 20;
 
 pub(super) struct Tail {
     batches: VecDeque<Arc<Batch>>,
     bytes: usize,
+    /// Number of the newest of `batches` that are new, and their bytes.
+    new: usize,
+    new_bytes: usize,
     /// All entries after this index are in memory.
     complete_after: u64,
     last_index: u64,
@@ -29,15 +33,20 @@ pub(super) enum Read {
 
 impl Tail {
     pub(super) fn new(applied: u64) -> Self {
-        Self { batches: VecDeque::new(), bytes: 0, complete_after: applied, last_index: applied }
+        Self { batches: VecDeque::new(), bytes: 0, new: 0, new_bytes: 0, complete_after: applied, last_index: applied }
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>, config: &HubConfig) {
         self.last_index = batch.index;
         self.bytes += batch.bytes();
+        self.new_bytes += batch.bytes();
+        self.new += 1;
         self.batches.push_back(batch);
-        if let Some(older) = self.batches.len().checked_sub(SHARED_BATCHES + 1).and_then(|at| self.batches.get(at)) {
+        while self.new_bytes > NEW_BYTES && self.new > 1 {
+            let Some(older) = self.batches.get(self.batches.len() - self.new) else { break };
             older.forget_shared();
+            self.new_bytes -= older.bytes();
+            self.new -= 1;
         }
         while self.batches.len() > config.tail_batches_max || self.bytes > config.tail_bytes_max {
             // A single entry larger than the bound stays: subscribers have to be able to read it.
@@ -46,6 +55,10 @@ impl Tail {
             }
             if let Some(dropped) = self.batches.pop_front() {
                 self.bytes -= dropped.bytes();
+                if self.new > self.batches.len() {
+                    self.new -= 1;
+                    self.new_bytes -= dropped.bytes();
+                }
                 self.complete_after = dropped.index;
             }
         }

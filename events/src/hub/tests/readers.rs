@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use songline_commands::Kind;
-use songline_model::{Job, JobStatus, Namespace, Node, NodeId};
+use songline_model::{Job, JobStatus, Namespace, Node, NodeId, NodePool};
 use songline_projections::{Change, State};
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{everything, open, pool, settled};
 use crate::entry::{AppliedEntry, Ending};
-use crate::hub::{Dialect, EventHub, Expression, Format, HubConfig, Interest, Permit, Start, Subscription};
+use crate::hub::tail::Tail;
+use crate::hub::{Batch, Dialect, EventHub, Expression, Format, HubConfig, Interest, Permit, Start, Subscription};
 use crate::refill::{Reached, Refill as _};
 
 fn namespace(name: &str, gone: bool) -> Arc<Vec<Change>> {
@@ -159,6 +160,38 @@ async fn history_gives_the_same_frames_as_the_tail() {
             assert_eq!(from_history, from_tail, "{format:?} {dialect:?}");
         }
     }
+}
+
+#[test]
+fn frames_of_an_entry_stay_the_same_once_they_are_no_longer_shared() {
+    let wide = NodePool { name: "a".into(), description: "b".repeat(3 << 20).into(), ..NodePool::default() };
+    let change = |index| {
+        let changes = [Change::NodePool { before: None, after: Some(Arc::new(wide.clone())) }];
+        Arc::new(Batch::encode(index, Kind::NodePoolUpsert, &changes))
+    };
+    let told = |batch: &Batch| {
+        let all = [Format::Json, Format::Msgpack].map(|format| batch.frames(format, Dialect::Ours));
+        let filtered = batch.shared_frames(1, || batch.frames_of(Format::Json, Dialect::Ours, |_| true));
+        (all, filtered)
+    };
+    let mut tail = Tail::new(0);
+    let oldest = change(1);
+    let before = told(&oldest);
+    tail.push(Arc::clone(&oldest), &HubConfig::default());
+    assert!(oldest.is_shared());
+    // With the third one the newest entries have more bytes than those for which frames are kept.
+    for index in 2..=3 {
+        tail.push(change(index), &HubConfig::default());
+    }
+    assert!(!oldest.is_shared());
+    assert_eq!(told(&oldest), before);
+    assert!(!oldest.is_shared());
+    // An entry that the tail drops while it is new.
+    let one = HubConfig { tail_batches_max: 1, ..HubConfig::default() };
+    for index in 4..=9 {
+        tail.push(change(index), &one);
+    }
+    assert_eq!(tail.complete_after(), 8);
 }
 
 /// The bytes of the entries 2 to 5.
