@@ -165,7 +165,7 @@ impl EventHub {
             return;
         }
         let queued = |inbox: &Inbox| inbox.take(Duration::ZERO).unwrap_or_default();
-        shared.encode(queued(&shared.inbox));
+        shared.encode(queued(&shared.inbox), &mut Vec::new());
         let settled = shared.settled();
         if let Some(history) = &shared.history {
             self.writer.lock().write(shared, &**history, queued(&shared.unwritten), settled);
@@ -356,14 +356,15 @@ impl Shared {
 
     /// Encodes queued entries until the hub is closed and the queue is empty.
     fn encode_loop(&self) {
+        let mut buffer = Vec::new();
         while let Some(items) = self.inbox.take(Duration::from_secs(3600)) {
-            self.encode(items);
+            self.encode(items, &mut buffer);
         }
         self.unwritten.close();
         self.news.send_modify(|news| news.closed = true);
     }
 
-    fn encode(&self, items: Vec<Item>) {
+    fn encode(&self, items: Vec<Item>, buffer: &mut Vec<u8>) {
         for item in items {
             match item {
                 Item::Reset { index } => {
@@ -379,7 +380,7 @@ impl Shared {
                 }
                 Item::Entry { index, .. } if self.config.skips.is_some_and(|skips| skips(index)) => {}
                 Item::Entry { index, kind, changes } => {
-                    let batch = Arc::new(Batch::encode(index, kind, &changes));
+                    let batch = Arc::new(Batch::encode_in(buffer, index, kind, &changes));
                     // The batch is queued for the history before it enters the tail: the history's thread takes the
                     // tail's newest entry as its mark, and writes only batches above its mark.
                     if self.history.is_some() {

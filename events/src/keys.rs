@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
-use fjall::{CompressionType, KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
+use fjall::{KeyspaceCreateOptions, PersistMode, UserKey, UserValue};
 
 pub use memory::MemoryFolder;
 use memory::{MemoryBatch, MemoryKeys, Space};
@@ -77,8 +77,6 @@ impl Store {
                 fjall::Database::builder(path)
                     // While one of two workers joins files, the other one keeps a processor busy without any work.
                     .worker_threads(1)
-                    // The journal lives shortly, and the large values are compressed already.
-                    .journal_compression(CompressionType::None)
                     .open()
             })?),
             Folder::Memory(folder) => Self::Memory(folder.open()),

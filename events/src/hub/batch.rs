@@ -23,6 +23,9 @@ const SHARED_RENDERINGS_MAX: usize = 8;
 /// Bytes that are reserved for each event of an entry while it is encoded; an allocation's event takes about as many.
 const EVENT_BYTES: usize = 3 * 1024;
 
+/// Largest buffer for the encoding of entries that is kept for the next entry.
+const BUFFER_BYTES_MAX: usize = 4 << 20;
+
 /// Encoding of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -139,27 +142,41 @@ impl EncodedEvent {
 impl Batch {
     /// Encodes the events of an entry.
     pub fn encode(index: u64, kind: Kind, changes: &[Change]) -> Self {
-        match Sweep::split(kind, changes) {
-            None => Self::of(index, kind.number(), event::events(kind, changes)),
-            Some((sweep, others)) => {
-                Self::of(index, kind.number(), event::events(kind, &others)).with_swept(sweep.encode().into())
-            }
+        Self::encode_in(&mut Vec::new(), index, kind, changes)
+    }
+
+    /// Same as [`Self::encode`], in a buffer that its caller keeps for further entries.
+    pub(super) fn encode_in(buffer: &mut Vec<u8>, index: u64, kind: Kind, changes: &[Change]) -> Self {
+        let (sweep, others) = Sweep::split(kind, changes).unzip();
+        let events = event::events(kind, others.as_deref().unwrap_or(changes));
+        let batch = Self::of_in(buffer, index, kind.number(), events);
+        if buffer.capacity() > BUFFER_BYTES_MAX {
+            *buffer = Vec::new();
+        }
+        match sweep {
+            None => batch,
+            Some(sweep) => batch.with_swept(sweep.encode().into()),
         }
     }
 
     /// Encodes events of the entry at `index`.
     pub fn of(index: u64, kind: u16, events: Vec<Event>) -> Self {
-        let mut out = Vec::with_capacity(EVENT_BYTES * events.len() + 32);
-        frame_head(Format::Msgpack, events.len(), &mut out);
-        let labels = events.into_iter().map(|event| push(event, index, &mut out)).collect();
-        Self::ended(index, kind, out, labels)
+        Self::of_in(&mut Vec::new(), index, kind, events)
     }
 
-    /// Completes the frame in `out` and makes its batch.
-    fn ended(index: u64, kind: u16, mut out: Vec<u8>, labels: Vec<(Label, Range<usize>)>) -> Self {
-        frame_end(Format::Msgpack, index, &mut out);
-        // A copy of the frame's length: it stays in memory for long, and `out` has room for more.
-        Self::new(index, kind, Bytes::copy_from_slice(&out), labels)
+    fn of_in(buffer: &mut Vec<u8>, index: u64, kind: u16, events: Vec<Event>) -> Self {
+        buffer.clear();
+        buffer.reserve(EVENT_BYTES * events.len() + 32);
+        frame_head(Format::Msgpack, events.len(), buffer);
+        let labels = events.into_iter().map(|event| push(event, index, buffer)).collect();
+        Self::ended(index, kind, buffer, labels)
+    }
+
+    /// Completes the frame in `buffer` and makes its batch.
+    fn ended(index: u64, kind: u16, buffer: &mut Vec<u8>, labels: Vec<(Label, Range<usize>)>) -> Self {
+        frame_end(Format::Msgpack, index, buffer);
+        // A copy of the frame's length: it stays in memory for long, and the buffer has room for more.
+        Self::new(index, kind, Bytes::copy_from_slice(buffer), labels)
     }
 
     /// A batch of encoded events: their frame, and the position of each event in it.
@@ -207,7 +224,7 @@ impl Batch {
             out.extend_from_slice(&event.msgpack);
             labels.push((event.label.clone(), start..out.len()));
         }
-        Self::ended(self.index, self.kind, out, labels)
+        Self::ended(self.index, self.kind, &mut out, labels)
     }
 
     /// Whether no stream shows any event of the entry.

@@ -23,6 +23,8 @@ const FORM: u8 = 1;
 const PACKED: u8 = 2;
 /// Bytes of the head of a compressed block.
 const PACKED_HEAD_BYTES: usize = 5;
+/// Largest buffer that is kept for the next block.
+const BUFFER_BYTES_MAX: usize = 4 << 20;
 /// Largest plain block that is read: an entry has fewer bytes.
 const PLAIN_BYTES_MAX: usize = 1 << 30;
 /// Bytes of the head: format version and number of entries.
@@ -59,6 +61,9 @@ pub(super) struct Encoder {
 impl Encoder {
     /// Encodes batches as one block.
     pub(super) fn encode<'a>(&mut self, batches: impl ExactSizeIterator<Item = &'a Batch> + Clone) -> &[u8] {
+        if self.packed.capacity() > BUFFER_BYTES_MAX {
+            *self = Self::default();
+        }
         let plain = &mut self.plain;
         plain.clear();
         plain.push(FORM);

@@ -82,6 +82,8 @@ pub struct StoredHistory {
     last: AtomicU64,
     lost: watch::Sender<bool>,
     small: Mutex<Small>,
+    /// Encoder of new blocks, kept for its buffers.
+    encoder: Mutex<Encoder>,
     /// Held while older entries are filled in or dropped, so that a refill never writes into a history that was
     /// replaced meanwhile.
     older: Mutex<()>,
@@ -170,6 +172,7 @@ impl StoredHistory {
             last: AtomicU64::new(marks.last),
             lost: watch::Sender::new(marks.lost),
             small: Mutex::default(),
+            encoder: Mutex::default(),
             older: Mutex::default(),
         })
     }
@@ -310,7 +313,7 @@ impl History for StoredHistory {
         let through = through.max(known);
         let store = self.store()?;
         let mut write = store.db.batch();
-        let mut encoder = Encoder::default();
+        let mut encoder = self.encoder.lock();
         let mut kept = self.small.lock();
         let mut small = kept.clone();
         let mut fresh = small.batches.len();
