@@ -33,6 +33,28 @@ pub(crate) struct Counts {
     pub(crate) evals_live: u64,
 }
 
+/// An allocation in the list of its node, with what is told to the node at every change of the list. The rows of a list
+/// are spread over the memory, and reading them all takes most of the time of telling it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The allocation.
+    pub row: Arc<Allocation>,
+    /// The row's `alloc_modify_index`: index of the last change by a server.
+    pub alloc_modify_index: u64,
+    /// Whether the allocation replaces another one.
+    pub has_previous: bool,
+}
+
+impl Listed {
+    fn of(row: &Arc<Allocation>) -> Self {
+        Self {
+            row: Arc::clone(row),
+            alloc_modify_index: row.alloc_modify_index,
+            has_previous: row.previous_allocation.is_some(),
+        }
+    }
+}
+
 /// Number of other allocs of its job that a new alloc is compared with, to share equal resources.
 const SIBLINGS_MAX: usize = 4;
 
@@ -94,14 +116,15 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
 
     fn reindex(state: &mut State, before: Option<&Arc<Allocation>>, after: Option<&Arc<Allocation>>) {
         let by = &mut state.by;
-        let nested = |map: &mut OrdMap<JobKey, OrdMap<AllocId, Arc<Allocation>>>| {
-            nest(map, before.map(|row| (row.job_key(), row.id)), after.map(|row| (row.job_key(), row)));
-        };
-        nested(&mut by.allocs_by_job);
+        nest(
+            &mut by.allocs_by_job,
+            before.map(|row| (row.job_key(), row.id)),
+            after.map(|row| (row.job_key(), row.id, Arc::clone(row))),
+        );
         nest(
             &mut by.allocs_by_node,
             before.and_then(|row| Some((row.node_id?, row.id))),
-            after.and_then(|row| Some((row.node_id?, row))),
+            after.and_then(|row| Some((row.node_id?, row.id, Listed::of(row)))),
         );
         node::usage::count(&mut by.usage_by_node, before, after);
         let created = |row: &Arc<Allocation>| (row.create_index, row.id);
@@ -142,13 +165,13 @@ pub(crate) fn without_job(row: &Allocation) -> Allocation {
 }
 
 /// Moves a row within a nested index.
-fn nest<K: Ord + Clone>(
-    map: &mut OrdMap<K, OrdMap<AllocId, Arc<Allocation>>>,
+fn nest<K: Ord + Clone, V: Clone>(
+    map: &mut OrdMap<K, OrdMap<AllocId, V>>,
     before: Option<(K, AllocId)>,
-    after: Option<(K, &Arc<Allocation>)>,
+    after: Option<(K, AllocId, V)>,
 ) {
     if let Some((key, id)) = before
-        && after.as_ref().is_none_or(|(to, row)| *to != key || row.id != id)
+        && after.as_ref().is_none_or(|(to, into, _)| *to != key || *into != id)
         && let Some(rows) = map.get_mut(&key)
     {
         rows.remove(&id);
@@ -156,13 +179,13 @@ fn nest<K: Ord + Clone>(
             map.remove(&key);
         }
     }
-    if let Some((key, row)) = after {
+    if let Some((key, id, row)) = after {
         match map.get_mut(&key) {
             Some(rows) => {
-                rows.insert(row.id, Arc::clone(row));
+                rows.insert(id, row);
             }
             None => {
-                map.insert(key, OrdMap::unit(row.id, Arc::clone(row)));
+                map.insert(key, OrdMap::unit(id, row));
             }
         }
     }
@@ -194,7 +217,12 @@ impl State {
 
     /// The allocations of a node, by id.
     pub fn allocs_of_node(&self, id: NodeId) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
-        self.by.allocs_by_node.get(&id).into_iter().flat_map(|rows| rows.values())
+        self.list_of_node(id).map(|(_, listed)| &listed.row)
+    }
+
+    /// The allocations of a node, by id, with what the node is told of each.
+    pub fn list_of_node(&self, id: NodeId) -> impl DoubleEndedIterator<Item = (AllocId, &Listed)> {
+        self.by.allocs_by_node.get(&id).into_iter().flat_map(|rows| rows.iter().map(|(id, listed)| (*id, listed)))
     }
 
     /// The allocations that an evaluation placed, by id.

@@ -128,8 +128,11 @@ fn indexes(state: &State) {
     }
     for (node, allocs) in &by.allocs_by_node {
         assert!(!allocs.is_empty());
-        allocs.iter().for_each(|(id, row)| {
+        allocs.iter().for_each(|(id, listed)| {
+            let row = &listed.row;
             assert!(row.node_id == Some(*node) && std::sync::Arc::ptr_eq(row, state.alloc(*id).expect("is there")));
+            assert_eq!(listed.alloc_modify_index, row.alloc_modify_index);
+            assert_eq!(listed.has_previous, row.previous_allocation.is_some());
         });
     }
     assert_eq!(by.allocs_by_job.values().map(imbl::OrdMap::len).sum::<usize>(), rows(Table::Allocs));

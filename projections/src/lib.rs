@@ -53,6 +53,7 @@ use songline_commands::{Command, Envelope, KeepAnswer};
 use songline_model::{Variable, VariableMetadata};
 
 pub use acl::{AclBootstrap, EXPIRED_TOKENS_MAX};
+pub use alloc::Listed;
 pub use change::{Change, Visitor, Visits};
 pub use checkpoint::{Ahead, CheckpointError, CheckpointSummary, Done, Piece};
 pub use csi::DenormalizedVolume;

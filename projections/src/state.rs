@@ -11,7 +11,7 @@ use songline_model::{
     NodePoolName, QuotaName, QuotaUsed, RootKeyId, ScalingTarget, Str, Time, VariableKey,
 };
 
-use crate::alloc::Counts;
+use crate::alloc::{Counts, Listed};
 use crate::digest::Digest;
 use crate::eval::PackedEval;
 use crate::key_set::KeySet;
@@ -62,7 +62,7 @@ pub(crate) struct Indexes {
     pub(crate) blocked_evals: OrdSet<(JobKey, EvalId)>,
     pub(crate) allocs_by_create: Runs<(u64, AllocId)>,
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
-    pub(crate) allocs_by_node: OrdMap<NodeId, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
+    pub(crate) allocs_by_node: OrdMap<NodeId, OrdMap<AllocId, Listed>>,
     pub(crate) usage_by_node: OrdMap<NodeId, NodeUsage>,
     pub(crate) allocs_by_eval: OrdSet<(EvalId, AllocId)>,
     pub(crate) allocs_by_deployment: OrdSet<(DeploymentId, AllocId)>,

@@ -355,13 +355,15 @@ pub(super) fn refused(error: ProposeError) -> RpcError {
 /// indexes. Reports of the node itself do not count: it knows them, and would fetch the list after each of them. An
 /// unknown node has no allocations; without any, the index is that of the table.
 fn client_allocs(view: &State, node: NodeId) -> ClientAllocs {
-    // One pass: the list is made for every placement on the node, and most of its rows are not in the cache.
+    // The list is made for every placement on the node, so it is made without the rows wherever that is possible.
     let mut migrate_tokens = BTreeMap::new();
-    let listed = view.allocs_of_node(node).map(|alloc| {
-        if let Some(token) = token_of_move(view, alloc) {
-            migrate_tokens.insert(alloc.id, token);
+    let listed = view.list_of_node(node).map(|(id, listed)| {
+        if listed.has_previous
+            && let Some(token) = token_of_move(view, &listed.row)
+        {
+            migrate_tokens.insert(id, token);
         }
-        (alloc.id, alloc.alloc_modify_index)
+        (id, listed.alloc_modify_index)
     });
     let allocs: FlatMap<_, _> = listed.collect();
     let newest = allocs.values().max().copied();

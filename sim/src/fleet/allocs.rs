@@ -75,15 +75,26 @@ impl Allocs {
 
     /// The allocations of the servers' list that have to be fetched. Allocations that are not in the list are dropped.
     pub(super) fn on_listed(&mut self, listed: &FlatMap<AllocId, u64>) -> Vec<AllocId> {
-        let gone: Vec<_> = self.held.keys().filter(|id| !listed.contains_key(id)).copied().collect();
+        // Both are ordered by id, and the list comes with every placement on the node: one pass over both.
+        let (mut gone, mut wanted) = (Vec::new(), Vec::new());
+        let mut held = self.held.iter().peekable();
+        for (id, index) in listed {
+            while let Some((lost, _)) = held.next_if(|(known, _)| *known < id) {
+                gone.push(*lost);
+            }
+            match held.next_if(|(known, _)| *known == id) {
+                Some((_, known)) if known.index >= *index => {}
+                Some(_) | None => wanted.push(*id),
+            }
+        }
+        gone.extend(held.map(|(id, _)| *id));
         for id in gone {
             self.enter(id, Phase::Dead);
             self.wait(id, None);
             self.held.remove(&id);
             self.updates.forget(id);
         }
-        let newer = |(id, index): &(&AllocId, &u64)| self.held.get(*id).is_none_or(|held| held.index < **index);
-        listed.iter().filter(newer).map(|(id, _)| *id).collect()
+        wanted
     }
 
     /// Fetched copies of allocations.
