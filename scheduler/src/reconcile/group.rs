@@ -53,6 +53,7 @@ impl Run<'_, '_> {
         self.create_followups(&mut work);
         let mut names = work.names_in_use(&self.input.eval.job_id);
         self.stop_surplus(&mut work, &mut names);
+        self.leave_disconnected_surplus(&mut work);
         let changed = self.find_changes(&mut work);
         let lacks_canaries = self.place_canaries(&mut work, &mut names, &changed.destructive);
         let place = self.placements(&mut work, &mut names);
@@ -240,7 +241,8 @@ impl Run<'_, '_> {
         let new = |name| Placement::new(work.group, name);
         place.extend(names.next(wanted.saturating_sub(existing)).into_iter().map(new));
         if !work.existing {
-            work.state.desired_total += place.len() as i64;
+            // Disconnected allocations that are changed may be more than the group has.
+            work.state.desired_total = work.group.count.min(work.state.desired_total + place.len() as i64);
         }
         place
     }

@@ -70,6 +70,23 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Leaves disconnected allocations as they are whose replacements would be more than the group's count, the highest
+    /// numbers first. When their nodes come back, they are stopped. Otherwise a deployment would wait for more healthy
+    /// allocations than the group has.
+    pub(super) fn leave_disconnected_surplus(&self, work: &mut Work<'_>) {
+        // Canaries that wait for their promotion come on top, and the untainted ones are left out by now.
+        let canarying = is_canarying(&work.state);
+        let counts = |alloc: &&Arc<Allocation>| !(canarying && alloc.is_canary());
+        let mut allocs: Vec<Arc<Allocation>> = work.reschedule_now.iter().filter(counts).cloned().collect();
+        let surplus = above_count(work, work.untainted.len() + work.migrate.len() + allocs.len());
+        allocs.retain(|alloc| !is_known(alloc) || self.out.disconnect_updates.contains_key(&alloc.id));
+        allocs.sort_by_key(|alloc| std::cmp::Reverse(index_of(alloc)));
+        for alloc in allocs.into_iter().take(surplus) {
+            work.reschedule_now.remove(alloc.id);
+            work.desired.ignore += 1;
+        }
+    }
+
     fn stop_lost(&mut self, work: &mut Work<'_>) {
         for alloc in work.lost.iter() {
             self.out.stop.push(Stop {

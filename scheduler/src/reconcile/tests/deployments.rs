@@ -153,3 +153,17 @@ fn promoted_canaries_replace_their_namesakes_also_when_the_group_has_none_too_ma
         "#]],
     );
 }
+
+#[test]
+fn deployment_waits_for_no_more_allocs_than_the_group_has() {
+    // Both nodes are disconnected, so that none of the allocations is stopped as one too many.
+    check(
+        "job count=1 parallel=1 version=1 disconnect=300
+         alloc 0-1 client=unknown states=unknown node=disconnected change=old version=0",
+        expect![[r#"
+            place again: 0
+            deployment running: web 1
+            web: ignore 1, place 1
+        "#]],
+    );
+}
