@@ -60,7 +60,8 @@ impl Drains {
             match change {
                 Change::Node { after: Some(node), .. } if node.drain_strategy.is_some() => {
                     self.draining.insert(node.id);
-                    self.look_at.get_or_insert(now);
+                    // A later check may be due already: that of another drain's deadline, or of one that was cancelled.
+                    self.look_again(now);
                 }
                 Change::Node { before: Some(node), .. } => {
                     self.draining.remove(&node.id);

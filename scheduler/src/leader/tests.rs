@@ -11,10 +11,11 @@ use songline_model::{
     AllocClientStatus, AllocDeploymentStatus, Allocation, Dur, EvalId, EvalStatus, Evaluation, Job, NodeId, Task,
     TaskCsiPluginConfig, TaskGroup, Time,
 };
+use songline_projections::Change;
 
 use super::digests::Digests;
 use super::evals::EvalQueues;
-use super::{deployments, gc, heartbeats};
+use super::{deployments, drains, gc, heartbeats};
 use crate::generic::tests::cluster::Cluster;
 
 /// Adds to the language of [`Cluster`]: `health NAME true|false`, `deployments SECS` (proposals at that time), `gc` (rows
@@ -177,6 +178,29 @@ fn drain_completes_when_no_alloc_runs_on_the_node() {
             drains 1: Node drain complete
         "#]],
     );
+}
+
+#[test]
+fn drain_is_checked_at_once_also_while_the_deadline_of_another_one_is_awaited() {
+    let mut cluster = Cluster::new();
+    for line in ["node n1", "job once batch", "run once", "node n2", "empty n1 3600"] {
+        let words: Vec<_> = line.split_whitespace().collect();
+        if let draining::Line::Other = draining::line(&mut cluster, &words) {
+            cluster.line(line);
+        }
+    }
+    let start = Time::from_secs(1_000_000);
+    let mut machine = drains::Drains::new();
+    machine.restore(&cluster.state, start);
+    assert_eq!(machine.on_time(&cluster.state, start), []);
+    assert_eq!(machine.next_deadline(), Some(start.plus(Dur::from_secs(3600))), "a batch job runs to the deadline");
+    let before = cluster.state.nodes().find(|node| node.name == *"n2").cloned();
+    draining::line(&mut cluster, &["empty", "n2", "7200"]);
+    let after = cluster.state.nodes().find(|node| node.name == *"n2").cloned();
+    let now = start.plus(Dur::from_secs(10));
+    machine.on_changes(&[Change::Node { before, after }], now);
+    assert_eq!(machine.next_deadline(), Some(now));
+    assert_eq!(machine.on_time(&cluster.state, now).len(), 1, "the drain of n2 is complete");
 }
 
 #[test]
