@@ -29,6 +29,10 @@ pub struct ApplyPlan {
     pub preemption_evals: Vec<Evaluation>,
     /// Nodes that rejected too many plans, to be made ineligible.
     pub ineligible_nodes: Vec<NodeId>,
+    /// Whether the desired transitions of `updated` stay as they are stored. They are set by other entries, some after the
+    /// scheduler has copied the rows. Plans of earlier versions replaced them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_transitions: bool,
     /// Time of the change.
     #[serde(with = "songline_model::unix_nanos")]
     pub updated_at: Time,

@@ -38,7 +38,8 @@ pub(crate) fn apply(tx: &mut Tx<'_>, cmd: &ApplyPlan) -> Result<(), Rejected> {
     for stop in &cmd.stopped {
         jobs.insert(stop_alloc(tx, stop)?);
     }
-    let mut shared = SharedParts { plan: cmd.job.as_ref(), job: None, resources: None };
+    let keeps_transitions = cmd.keeps_transitions;
+    let mut shared = SharedParts { plan: cmd.job.as_ref(), keeps_transitions, job: None, resources: None };
     for placed in &cmd.updated {
         jobs.insert(upsert_alloc(tx, placed, &mut shared)?);
     }
@@ -118,9 +119,10 @@ fn rewrite(tx: &mut Tx<'_>, mut row: Allocation, stored: &Allocation) -> Result<
     Ok(key)
 }
 
-/// Parts of which the allocations of a plan share one copy: millions of them are kept.
+/// What the allocations of a plan have in common. They share one copy of equal parts: millions of them are kept.
 struct SharedParts<'a> {
     plan: Option<&'a Arc<Job>>,
+    keeps_transitions: bool,
     /// The plan's job version as stored in its own row.
     job: Option<Arc<Job>>,
     /// Resources of the allocation before. Those of a group are mostly equal.
@@ -175,7 +177,12 @@ fn upsert_alloc(tx: &mut Tx<'_>, placed: &Allocation, shared: &mut SharedParts<'
                 });
             }
         }
-        Some(stored) => keep_what_others_own(&mut row, stored),
+        Some(stored) => {
+            keep_what_others_own(&mut row, stored);
+            if shared.keeps_transitions {
+                row.desired_transition = stored.desired_transition.clone();
+            }
+        }
     }
     let (key, id, previous) = (row.job_key(), row.id, row.previous_allocation);
     alloc::write(tx, row, stored.as_deref())?;

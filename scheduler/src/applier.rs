@@ -148,6 +148,7 @@ pub fn command(
         eval_id: plan.eval_id,
         preemption_evals,
         ineligible_nodes: result.ineligible_nodes.clone(),
+        keeps_transitions: true,
         updated_at: now,
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use songline_commands::{Actor, ApplyPlan, Envelope};
-use songline_model::{AllocId, AllocState, Allocation, StopAlloc, Time};
+use songline_commands::{Actor, ApplyPlan, Command, Envelope, SetDesiredTransitions};
+use songline_model::{AllocId, AllocState, Allocation, DesiredTransition, EvalId, StopAlloc, Time};
 
 use crate::story::{check, id, state_after};
 use crate::{State, apply};
@@ -213,6 +213,31 @@ fn alloc_state_history_only_grows() {
     assert_eq!(plan(Some(vec!["unknown"])), "unknown running", "an older copy");
     assert_eq!(plan(Some(vec!["unknown", "lost", "unknown"])), "unknown running", "a copy that knew otherwise");
     assert_eq!(plan(None), "unknown running", "a copy without any");
+}
+
+#[test]
+fn plan_keeps_a_transition_that_was_set_while_it_was_made() {
+    let transition_after = |keeps_transitions| {
+        let mut state = state_after(
+            "job register web groups=g
+             plan job=web create=2 place=a1@n1:g",
+        );
+        let a1 = AllocId::from_bytes(id("a1"));
+        let followup = Some(EvalId::from_bytes(id("e2")));
+        let row = Allocation { followup_eval_id: followup, ..Allocation::clone(state.alloc(a1).unwrap()) };
+        let transition = DesiredTransition { force_reschedule: Some(true), ..DesiredTransition::default() };
+        let forced = SetDesiredTransitions { allocs: [(a1, transition)].into(), ..SetDesiredTransitions::default() };
+        let plan = ApplyPlan { updated: vec![Arc::new(row)], keeps_transitions, ..ApplyPlan::default() };
+        for command in [Command::from(forced), Command::from(plan)] {
+            let index = state.raft_index() + 1;
+            apply(&mut state, index, &Envelope::new(Time::from_secs(9), Actor::Anonymous, command)).result.unwrap();
+        }
+        let row = state.alloc(a1).unwrap();
+        assert_eq!(row.followup_eval_id, followup);
+        row.desired_transition.force_reschedule
+    };
+    assert_eq!(transition_after(true), Some(true));
+    assert_eq!(transition_after(false), None, "of a server that does not keep them");
 }
 
 #[test]
