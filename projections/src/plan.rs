@@ -119,7 +119,7 @@ fn rewrite(tx: &mut Tx<'_>, mut row: Allocation, stored: &Allocation) -> Result<
     Ok(key)
 }
 
-/// What the allocations of a plan have in common. They share one copy of equal parts: millions of them are kept.
+/// Context of the allocations of a plan, and the parts of which they share one copy: millions of them are kept.
 struct SharedParts<'a> {
     plan: Option<&'a Arc<Job>>,
     keeps_transitions: bool,

@@ -27,7 +27,7 @@ impl Leniency<'_> {
 }
 
 /// Token values learned so far, and all differences found.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Judge {
     pub bindings: Bindings,
     pub differences: Vec<String>,

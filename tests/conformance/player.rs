@@ -17,9 +17,6 @@ use crate::text::shorten;
 
 /// Delay between two requests of `until`.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Longest time until an answer whose awaited values are there is the recorded one as a whole. Other values come a moment
-/// later: a failed allocation has its status before the evaluation that follows up on it, and so was it recorded.
-const SETTLES_WITHIN: Duration = Duration::from_secs(2);
 /// Default timeout of `until` and of reading a stream, in seconds.
 const UNTIL_WITHIN_S: f64 = 20.0;
 const STREAM_WITHIN_S: f64 = 10.0;
@@ -145,9 +142,7 @@ impl Player<'_> {
     fn ask(&mut self, step: &Step, wanted: &Wanted, request: &Request) -> Result<()> {
         let within = Duration::from_secs_f64(step.within.unwrap_or(UNTIL_WITHIN_S));
         let deadline = self.server.deadline.min(Instant::now() + within);
-        let waits = step.join.is_none() && !step.until.is_empty();
-        let mut settled_at = None;
-        loop {
+        let (head, data, content, took) = loop {
             let (answer, took) = self.answer_of(step, request)?;
             let data = answer::unpack(&answer.head, answer.body)?;
             let good = answer.head.status == 200;
@@ -158,45 +153,26 @@ impl Player<'_> {
             } else {
                 Content::decode(&data)
             };
-            self.changed_something |= answer.head.status < 300 && request.method != "GET";
-            if waits && Instant::now() <= deadline && !self.has_values(step, &content) {
-                thread::sleep(ASK_AGAIN_AFTER);
-                continue;
+            let last = step.join.is_some() || step.until.is_empty() || Instant::now() > deadline;
+            if last || self.has_values(step, &content) {
+                break (answer.head, data, content, took);
             }
-            let judge = self.judge.clone();
-            self.compare_answer(step, wanted, &answer.head, &data, &content, took);
-            let differs = self.judge.differences.len() > judge.differences.len();
-            let settled_at = settled_at.get_or_insert_with(|| deadline.min(Instant::now() + SETTLES_WITHIN));
-            if differs && waits && Instant::now() < *settled_at {
-                self.judge = judge;
-                thread::sleep(ASK_AGAIN_AFTER);
-                continue;
-            }
-            if let Some(name) = &step.save {
-                self.saved.insert(name.clone(), data);
-            }
-            return Ok(());
-        }
-    }
-
-    fn compare_answer(
-        &mut self,
-        step: &Step,
-        wanted: &Wanted,
-        head: &Head,
-        data: &[u8],
-        content: &Content,
-        took: Duration,
-    ) {
+            thread::sleep(ASK_AGAIN_AFTER);
+        };
+        self.changed_something |= head.status < 300 && request.method != "GET";
         if let Some((min, max)) = step.took {
             let took = took.as_secs_f64();
             if !(min..=max).contains(&took) {
                 self.judge.note(format!("$: expected an answer after {min} to {max} s, got it after {took:.2} s"));
             }
         }
-        self.compare_status(wanted, head.status, &String::from_utf8_lossy(data));
-        self.compare_headers(wanted, head);
-        self.compare_content(step, wanted, content);
+        self.compare_status(wanted, head.status, &String::from_utf8_lossy(&data));
+        self.compare_headers(wanted, &head);
+        self.compare_content(step, wanted, &content);
+        if let Some(name) = &step.save {
+            self.saved.insert(name.clone(), data);
+        }
+        Ok(())
     }
 
     fn answer_of(&mut self, step: &Step, request: &Request) -> Result<(Answer, Duration)> {

@@ -360,19 +360,6 @@ fn until_step_repeats_its_request_and_then_compares() {
 }
 
 #[test]
-fn until_step_gives_the_values_beside_the_awaited_ones_a_moment() {
-    let answer = |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    let [early, settled, wrong] = [r#"{"a":1,"id":""}"#, r#"{"a":1,"id":"x"}"#, r#"{"a":1,"id":"y"}"#].map(answer);
-    let steps = json!([{
-        "req": {"method": "GET", "path": "/v1/a"},
-        "until": [["$.a", 1]],
-        "res": {"status": 200, "body": {"a": 1, "id": "x"}},
-    }]);
-    check_play(steps.clone(), &[&early, &early, &settled], expect![""]);
-    check_play(steps, &[&early, &wrong], expect![[r#"step 0 GET /v1/a $.id: expected "x", got "y""#]]);
-}
-
-#[test]
 fn stream_step_counts_only_matching_frames_and_reads_the_tail() {
     let frames = concat!(
         "{}\n",
