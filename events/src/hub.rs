@@ -11,6 +11,7 @@ mod filter;
 mod history;
 mod inbox;
 mod json;
+mod payloads;
 mod permit;
 mod rendering;
 mod sink;
@@ -37,6 +38,7 @@ pub use block::Block;
 pub use error::HistoryError;
 pub use filter::{Expression, Interest, InvalidTopic};
 pub use history::{History, StoredHistory};
+pub use payloads::Payloads;
 pub use permit::Permit;
 pub use sink::UnusableSink;
 pub use subscription::{CLOSED, Start, Subscription};
@@ -219,6 +221,15 @@ impl EventHub {
         self.shared.settled()
     }
 
+    /// Returns once the events of all entries up to `index` can be read; false when that takes longer than `within`.
+    pub async fn reach(&self, index: u64, within: Duration) -> bool {
+        let mut news = self.shared.news.subscribe();
+        // Counted before it looks, as in `Subscription::caught_up`: entries without events wake only those counted.
+        let _ahead = Ahead::new(&self.shared.ahead);
+        let reached = tokio::time::timeout(within, news.wait_for(|_| self.settled() >= index)).await;
+        matches!(reached, Ok(Ok(_)))
+    }
+
     /// Index of the newest entry in the history: later entries have to be published again after a restart. 0 without
     /// a history.
     pub fn history_last(&self) -> u64 {
@@ -263,6 +274,22 @@ impl EventHub {
 impl Drop for EventHub {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+/// One waiter in the count of [`Shared::ahead`].
+struct Ahead<'a>(&'a AtomicUsize);
+
+impl<'a> Ahead<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Ahead<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

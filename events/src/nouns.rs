@@ -66,12 +66,6 @@ pub(crate) trait Announce: Noun {
         Self::view(row)
     }
 
-    /// Copies of two versions of a row without large parts that are the same in both, which are compared faster: their
-    /// views differ in the same fields as those of the whole rows. `None`: the rows are compared as they are.
-    fn without_equal_parts(_before: &Self::Row, _after: &Self::Row) -> Option<(Self::Row, Self::Row)> {
-        None
-    }
-
     /// Number of the frame that contains the event: the reference writes some entries in several steps.
     fn step(_kind: Kind, _before: Option<&Self::Row>, _after: Option<&Self::Row>) -> u8 {
         0
@@ -80,6 +74,12 @@ pub(crate) trait Announce: Noun {
     /// The object whose history contains the change; `None`: the history of another object does, or none.
     fn object(_row: &Self::Row) -> Option<Object> {
         None
+    }
+
+    /// Index of an entry that wrote the row, of the last one as a rule. The object history refers to that entry's event
+    /// for the row, and keeps the row itself when it does not cover the entry; so 0 is always right.
+    fn written_at(_row: &Self::Row) -> u64 {
+        0
     }
 
     /// Key of the readers that wait on the row with this name.
@@ -107,15 +107,6 @@ fn text(id: impl std::fmt::Display) -> Str {
 /// The text of an id that may be absent; filters take an empty text for no key.
 fn text_or_empty(id: Option<impl std::fmt::Display>) -> Str {
     id.map(text).unwrap_or_default()
-}
-
-/// Drops a part of a row that is the same in both versions. Versions of a row mostly share it.
-fn drop_if_equal<T: PartialEq + ?Sized>(before: &mut Option<Arc<T>>, after: &mut Option<Arc<T>>) {
-    if let (Some(old), Some(new)) = (&before, &after)
-        && (Arc::ptr_eq(old, new) || old == new)
-    {
-        (*before, *after) = (None, None);
-    }
 }
 
 /// Payload of a deleted evaluation or allocation. It is short, because thousands are deleted at once and earlier

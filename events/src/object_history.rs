@@ -1,17 +1,18 @@
 //! The record of what every entry of the log did to every object: derived from applied entries outside the commit
 //! path, kept in a folder.
 //!
-//! The apply thread only queues shared rows; a separate thread compares and writes them. When the folder was deleted,
-//! entries before the newest checkpoint are filled in again from the log. The actor and the cause of an entry are in
-//! the log itself.
+//! The apply thread only queues shared rows; a separate thread writes which objects an entry created, changed and
+//! dropped. Which fields it changed is found when a reader asks, by a comparison of two events. When the folder was
+//! deleted, entries before the newest checkpoint are filled in again from the log. The actor and the cause of an entry
+//! are in the log itself.
 
 mod diff;
 pub(crate) mod error;
-mod fields;
 mod object;
 mod store;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -24,12 +25,15 @@ use tokio::sync::watch;
 pub use diff::FieldChange;
 pub use error::ObjectHistoryError;
 pub use object::{Object, ObjectKind};
-pub use store::{EntryMark, ObjectChange, ObjectDiff, Order};
+pub use store::{EntryMark, Order};
+pub use versions::{ObjectChange, ObjectDiff};
 
 use crate::entry::AppliedEntry;
+use crate::hub::EventHub;
 use crate::keys::Folder;
 use crate::refill::{Filling, Reached, Refill, RefillError};
 use store::{Marked, Store};
+use versions::Versions;
 
 /// Largest number of entries that are written at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -158,15 +162,35 @@ impl ObjectHistory {
         self.shared.marked.floor()
     }
 
-    /// Changes of an object, at most `changes_max`, from the entry at `from` on in this order. Reads files.
+    /// Changes of an object, at most `changes_max`, from the entry at `from` on in this order. The rows come from
+    /// `events`, so changes that are older than the event history are left out. Reads files.
     pub fn of_object(
         &self,
+        events: &EventHub,
         object: &Object,
-        from: u64,
+        mut from: u64,
         order: Order,
         changes_max: usize,
     ) -> Result<Vec<ObjectChange>, ObjectHistoryError> {
-        self.shared.store()?.of_object(object, from, order, changes_max)
+        let mut versions = Versions::new(events, object);
+        let mut changes = Vec::new();
+        loop {
+            let wanted = changes_max - changes.len();
+            let touches = self.shared.store()?.of_object(object, from, order, wanted)?;
+            let (is_last, last) = (touches.len() < wanted, touches.last().map(|touch| touch.index));
+            for touch in touches {
+                changes.extend(versions.change(touch)?);
+            }
+            // Changes without a field that is shown were left out.
+            let next = last.and_then(|last| match order {
+                Order::OldestFirst => last.checked_add(1),
+                Order::NewestFirst => last.checked_sub(1),
+            });
+            match next {
+                Some(next) if !is_last && changes.len() < changes_max => from = next,
+                Some(_) | None => return Ok(changes),
+            }
+        }
     }
 
     /// Mark of an entry; `None` for entries that are not covered or hold no command. Reads files.
@@ -179,9 +203,14 @@ impl ObjectHistory {
         self.shared.store()?.first_after(at)
     }
 
-    /// Drops entries before `index`, because the log was truncated there.
-    pub fn forget_before(&self, index: u64) -> Result<(), ObjectHistoryError> {
-        self.shared.store()?.forget_before(index)
+    /// Drops entries before `index`, because the log was truncated there. `events` must have them still: rows that later
+    /// changes are compared with are copied from there.
+    pub fn forget_before(&self, index: u64, events: &EventHub) -> Result<(), ObjectHistoryError> {
+        self.shared.store()?.forget_before(index, |object, index| {
+            let row = Versions::new(events, object).row(index)?;
+            let json = row.map(|row| serde_json::to_vec(&row)).transpose();
+            json.map_err(|source| ObjectHistoryError::Content { index, source })
+        })
     }
 
     /// Writes the queued entries and ends the thread. Blocks until that is done.
@@ -361,6 +390,7 @@ impl Shared {
                 Err(
                     error @ (ObjectHistoryError::Store { .. }
                     | ObjectHistoryError::Closed
+                    | ObjectHistoryError::Events(_)
                     | ObjectHistoryError::Thread(_)),
                 ) => {
                     let kept = entries[done..].to_vec();

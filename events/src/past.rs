@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use songline_commands::Envelope;
 use songline_projections::State;
 
+use crate::hub::EventHub;
 use crate::object_history::ObjectHistory;
 
 /// An entry of the log that holds a command.
@@ -50,6 +51,9 @@ pub type PastFuture<'a, T> = BoxFuture<'a, Result<T, PastError>>;
 pub trait Past: Send + Sync {
     /// The record of what entries did to objects.
     fn object_history(&self) -> &Arc<ObjectHistory>;
+
+    /// The events of entries, which have the rows that the record refers to.
+    fn events(&self) -> &Arc<EventHub>;
 
     /// Index of the oldest readable entry.
     fn oldest_entry(&self) -> u64;

@@ -58,13 +58,14 @@ async fn run(core: Weak<Core>, keeping: Keeping) {
 /// Drops history below the oldest log entry, because it could not be rebuilt from the log.
 pub(super) fn forget_derived(core: &Core) {
     let oldest = core.log().oldest_index() + core.view().base();
-    if let Err(error) = core.events().forget_before(oldest) {
-        tracing::warn!(error = &error as &dyn std::error::Error, "old events could not be dropped");
-    }
-    if let Err(error) = core.object_history().forget_before(oldest) {
+    // First the object history, which copies the rows that it refers to and will not find any more.
+    if let Err(error) = core.object_history().forget_before(oldest, core.events()) {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
             "the record of what old entries did could not be dropped"
         );
+    }
+    if let Err(error) = core.events().forget_before(oldest) {
+        tracing::warn!(error = &error as &dyn std::error::Error, "old events could not be dropped");
     }
 }

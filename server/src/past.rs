@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_commands::Envelope;
+use songline_events::hub::EventHub;
 use songline_events::object_history::ObjectHistory;
 use songline_events::past::{LoggedCommand, Past, PastError, PastFuture};
 use songline_log::{Committed, Log, Payload};
@@ -157,6 +158,10 @@ impl PastStates {
 impl Past for Core {
     fn object_history(&self) -> &Arc<ObjectHistory> {
         Core::object_history(self)
+    }
+
+    fn events(&self) -> &Arc<EventHub> {
+        Core::events(self)
     }
 
     fn oldest_entry(&self) -> u64 {

@@ -18,7 +18,7 @@ use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::{namespace, quote};
-use crate::http::past::{recorded, say_complete_from};
+use crate::http::past::{changes_complete_from, recorded, say_complete_from};
 use crate::http::shown::Shown;
 use crate::server::Reads;
 use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability};
@@ -123,8 +123,9 @@ pub(super) async fn changes_of(
     order: Order,
     changes_max: usize,
 ) -> Result<Vec<ObjectChange>, PastError> {
-    let object_history = Arc::clone(past.object_history());
-    let read = tokio::task::spawn_blocking(move || object_history.of_object(&object, from, order, changes_max)).await;
+    let (object_history, events) = (Arc::clone(past.object_history()), Arc::clone(past.events()));
+    let work = move || object_history.of_object(&events, &object, from, order, changes_max);
+    let read = tokio::task::spawn_blocking(work).await;
     let read = read.map_err(|error| PastError::Failed(error.to_string()))?;
     read.map_err(|error| PastError::Failed(error.to_string()))
 }
@@ -144,7 +145,7 @@ async fn history<S: Reads>(call: Call<S>, kind: ObjectKind) -> Result<Response, 
     let params = call.read_params()?;
     let (past, now) = recorded(&call, &params).await?;
     // Taken before the record is read: entries that are filled in meanwhile only make the answer longer.
-    let complete_from = past.object_history().oldest();
+    let complete_from = changes_complete_from(past);
     let newest = now.applied_index();
     let page = IndexPage::of(&call, newest)?;
     let object = object(&call, kind)?;

@@ -82,6 +82,11 @@ pub(super) async fn recorded<'a, S: Reads>(
     Ok((past, view))
 }
 
+/// Index from which on the changes of objects are complete: the record names them, and the event history has their rows.
+pub(super) fn changes_complete_from(past: &dyn Past) -> u64 {
+    past.object_history().oldest().max(past.events().oldest())
+}
+
 /// Sets the header with the index from which on an answer is complete. While the record is being refilled, answers
 /// lack older entries.
 pub(super) fn say_complete_from(mut response: Response, index: u64) -> Response {
@@ -91,7 +96,7 @@ pub(super) fn say_complete_from(mut response: Response, index: u64) -> Response 
 
 /// Waits until the object history covers `index`.
 async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
-    if past.object_history().reach(index, RECORD_WAIT).await {
+    if past.object_history().reach(index, RECORD_WAIT).await && past.events().reach(index, RECORD_WAIT).await {
         return Ok(());
     }
     Err(ApiError::new(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use songline_commands::Envelope;
 use songline_events::entry::{AppliedEntry, Ending};
+use songline_events::hub::EventHub;
 use songline_events::object_history::ObjectHistory;
 use songline_events::past::{LoggedCommand, Past, PastFuture};
 use songline_projections::{Applied, State};
@@ -14,20 +15,21 @@ use songline_projections::{Applied, State};
 /// States, commands and object history of a server since its start.
 pub struct Record {
     object_history: Arc<ObjectHistory>,
+    events: Arc<EventHub>,
     states: Mutex<BTreeMap<u64, Arc<State>>>,
     log: Mutex<Vec<LoggedCommand>>,
     _dir: tempfile::TempDir,
 }
 
 impl Record {
-    /// A record that starts with this state.
-    pub fn from(state: Arc<State>) -> Arc<Self> {
+    /// A record that starts with this state. `events` gets the events of its entries.
+    pub fn from(state: Arc<State>, events: Arc<EventHub>) -> Arc<Self> {
         let dir = tempfile::tempdir().expect("a folder");
         let object_history = ObjectHistory::open(dir.path()).expect("opens");
         let index = state.applied_index();
         object_history.begin(index + 1).expect("begins");
         let states = Mutex::new(BTreeMap::from([(index, state)]));
-        Arc::new(Self { object_history, states, log: Mutex::default(), _dir: dir })
+        Arc::new(Self { object_history, events, states, log: Mutex::default(), _dir: dir })
     }
 
     /// Adds one entry, and the state after it.
@@ -54,6 +56,10 @@ impl Record {
 impl Past for Record {
     fn object_history(&self) -> &Arc<ObjectHistory> {
         &self.object_history
+    }
+
+    fn events(&self) -> &Arc<EventHub> {
+        &self.events
     }
 
     fn oldest_entry(&self) -> u64 {

@@ -183,7 +183,7 @@ impl Memory {
     /// The same server with a readable past from here on.
     pub fn remembering(self: Arc<Self>) -> Arc<Self> {
         let mut own = Arc::into_inner(self).expect("nobody else has it");
-        own.past = Some(Record::from(own.view()));
+        own.past = Some(Record::from(own.view(), Arc::clone(&own.events)));
         own.keeps_past = true;
         Arc::new(own)
     }

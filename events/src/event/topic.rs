@@ -10,7 +10,7 @@ pub struct Topic {
     /// Name of the topic on the wire.
     pub word: &'static str,
     /// Field of payloads that contains the row.
-    pub(super) field: &'static str,
+    pub(crate) field: &'static str,
     pub(super) streams: Streams,
     /// Right that a subscription to the topic requires.
     pub right: Right,

@@ -137,6 +137,11 @@ impl EncodedEvent {
     pub fn msgpack(&self) -> &Bytes {
         &self.msgpack
     }
+
+    /// The event as JSON.
+    pub(super) fn json(&self) -> Bytes {
+        json_of(&self.msgpack)
+    }
 }
 
 impl Batch {

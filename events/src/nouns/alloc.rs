@@ -7,7 +7,7 @@ use songline_model::{Allocation, Str};
 use songline_projections::tables;
 use songline_wire::alloc::EventAlloc;
 
-use super::{Announce, Dropped, drop_if_equal, text, text_or_empty};
+use super::{Announce, Dropped, text, text_or_empty};
 use crate::event::{Right, Topic};
 use crate::object_history::{Object, ObjectKind};
 use crate::watch::WatchKey;
@@ -35,17 +35,12 @@ impl Announce for tables::Allocs {
         Dropped { id: text(row.id), job_id: &row.job_id, namespace: &row.namespace }
     }
 
-    fn without_equal_parts(before: &Allocation, after: &Allocation) -> Option<(Allocation, Allocation)> {
-        let (mut before, mut after) = (before.clone(), after.clone());
-        drop_if_equal(&mut before.allocated_resources, &mut after.allocated_resources);
-        drop_if_equal(&mut before.metrics, &mut after.metrics);
-        drop_if_equal(&mut before.task_states, &mut after.task_states);
-        drop_if_equal(&mut before.reschedule_tracker, &mut after.reschedule_tracker);
-        Some((before, after))
-    }
-
     fn object(row: &Allocation) -> Option<Object> {
         Some(Object::new(ObjectKind::Allocation, row.id))
+    }
+
+    fn written_at(row: &Allocation) -> u64 {
+        row.modify_index
     }
 
     fn watch_keys(row: &Allocation, watch: &mut impl FnMut(WatchKey)) {

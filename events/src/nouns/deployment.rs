@@ -27,6 +27,10 @@ impl Announce for tables::Deployment {
         Some(Object::new(ObjectKind::Deployment, row.id))
     }
 
+    fn written_at(row: &Deployment) -> u64 {
+        row.modify_index
+    }
+
     fn watch_keys(row: &Deployment, watch: &mut impl FnMut(WatchKey)) {
         watch(WatchKey::Deployment(row.id));
         watch(WatchKey::JobDeployments(JobKey { namespace: row.namespace.clone(), id: row.job_id.clone() }));

@@ -39,6 +39,10 @@ impl Announce for tables::Evals {
         Some(Object::new(ObjectKind::Evaluation, row.id))
     }
 
+    fn written_at(row: &Evaluation) -> u64 {
+        row.modify_index
+    }
+
     fn watch_keys(row: &Evaluation, watch: &mut impl FnMut(WatchKey)) {
         watch(WatchKey::Eval(row.id));
         watch(WatchKey::JobEvals(JobKey { namespace: row.namespace.clone(), id: row.job_id.clone() }));

@@ -24,14 +24,12 @@ impl Announce for tables::Jobs {
         u8::from(before.zip(after).is_some_and(|(before, after)| is_revived(kind, before, after)))
     }
 
-    /// A change of the status leaves the groups as they are.
-    fn without_equal_parts(before: &Job, after: &Job) -> Option<(Job, Job)> {
-        let without = |row: &Job| Job { task_groups: None, ..row.clone() };
-        (before.task_groups == after.task_groups).then(|| (without(before), without(after)))
-    }
-
     fn object(row: &Job) -> Option<Object> {
         Some(Object::job(&row.namespace, &row.id))
+    }
+
+    fn written_at(row: &Job) -> u64 {
+        row.modify_index
     }
 
     fn watch_keys(row: &Job, watch: &mut impl FnMut(WatchKey)) {

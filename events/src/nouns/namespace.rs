@@ -19,6 +19,10 @@ impl Announce for tables::Namespaces {
         Some(Object::new(ObjectKind::Namespace, &row.name))
     }
 
+    fn written_at(row: &Namespace) -> u64 {
+        row.modify_index
+    }
+
     fn watch_keys(row: &Namespace, watch: &mut impl FnMut(WatchKey)) {
         watch(Self::named(&row.name.0));
     }

@@ -5,7 +5,7 @@ use songline_model::{Node, Str};
 use songline_projections::tables;
 use songline_wire::node::NodeView;
 
-use super::{Announce, drop_if_equal, text};
+use super::{Announce, text};
 use crate::event::{Right, Topic};
 use crate::object_history::{Object, ObjectKind};
 use crate::watch::WatchKey;
@@ -21,15 +21,12 @@ impl Announce for tables::Nodes {
         NodeView::new(row)
     }
 
-    fn without_equal_parts(before: &Node, after: &Node) -> Option<(Node, Node)> {
-        let (mut before, mut after) = (before.clone(), after.clone());
-        drop_if_equal(&mut before.attributes, &mut after.attributes);
-        drop_if_equal(&mut before.node_resources, &mut after.node_resources);
-        Some((before, after))
-    }
-
     fn object(row: &Node) -> Option<Object> {
         Some(Object::new(ObjectKind::Node, row.id))
+    }
+
+    fn written_at(row: &Node) -> u64 {
+        row.modify_index
     }
 
     fn watch_keys(row: &Node, watch: &mut impl FnMut(WatchKey)) {

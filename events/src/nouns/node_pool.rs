@@ -19,6 +19,10 @@ impl Announce for tables::NodePools {
         Some(Object::new(ObjectKind::NodePool, &row.name))
     }
 
+    fn written_at(row: &NodePool) -> u64 {
+        row.modify_index
+    }
+
     fn watch_keys(row: &NodePool, watch: &mut impl FnMut(WatchKey)) {
         watch(Self::named(&row.name.0));
     }

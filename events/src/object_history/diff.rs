@@ -1,16 +1,13 @@
 //! Differences between two versions of an object, field by field.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
-
-use super::fields::{self, Field};
 
 /// Fields that every change sets. Answers show the index of the change anyway.
 const IMPLIED: [&str; 1] = ["ModifyIndex"];
-const NULL: &str = "null";
 
 /// One field of an object, before and after.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FieldChange {
     /// Path of the field: names and `[positions]`, such as `TaskGroups[0].Count`.
@@ -21,54 +18,19 @@ pub struct FieldChange {
     pub new: Value,
 }
 
-/// A text that is not the JSON of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not the JSON of an object")]
-pub(super) struct Malformed;
-
-/// Appends the fields that differ, as the JSON of a list of [`FieldChange`]. False: none does. Only those whose texts
-/// differ are parsed.
-pub(super) fn between(before: &str, after: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
-    let (old, new) = (fields::of_object(before)?, fields::of_object(after)?);
+/// The fields that differ between two versions of an object.
+pub(super) fn between(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut changes = Vec::new();
-    let mut changed = |name: &str, before: &str, after: &str| -> Result<(), Malformed> {
-        let mut path: String = parsed(&format!("\"{name}\""))?;
-        compare(&mut path, &parsed(before)?, &parsed(after)?, &mut changes);
-        Ok(())
-    };
-    for (at, (name, value)) in new.iter().enumerate().filter(|(_, (name, _))| !IMPLIED.contains(name)) {
-        let before = find(&old, at, name);
-        if before != Some(*value) {
-            changed(name, before.unwrap_or(NULL), value)?;
-        }
-    }
-    for (at, (name, value)) in old.iter().enumerate().filter(|(_, (name, _))| !IMPLIED.contains(name)) {
-        if find(&new, at, name).is_none() {
-            changed(name, value, NULL)?;
-        }
-    }
-    if changes.is_empty() {
-        return Ok(false);
-    }
-    serde_json::to_writer(out, &changes).map_err(|_| Malformed)?;
-    Ok(true)
+    compare(&mut String::new(), before, after, &mut changes);
+    changes.retain(|change| !IMPLIED.contains(&change.path.as_str()));
+    changes
 }
 
-/// Value of the field of this name, which two versions mostly have at the same place.
-fn find<'t>(fields: &[Field<'t>], at: usize, name: &str) -> Option<&'t str> {
-    let at_place = fields.get(at).filter(|(other, _)| *other == name);
-    at_place.or_else(|| fields.iter().find(|(other, _)| *other == name)).map(|(_, value)| *value)
-}
-
-fn parsed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, Malformed> {
-    serde_json::from_str(text).map_err(|_| Malformed)
-}
-
-/// The fields of a new object without the empty ones, from its JSON text.
-pub(super) fn of_new(row: &[u8]) -> Result<Vec<FieldChange>, serde_json::Error> {
-    let fields: Map<String, Value> = serde_json::from_slice(row)?;
-    let shown = fields.into_iter().filter(|(name, value)| !IMPLIED.contains(&name.as_str()) && !is_empty(value));
-    Ok(shown.map(|(path, new)| FieldChange { path, old: Value::Null, new }).collect())
+/// The fields of a new object without the empty ones.
+pub(super) fn of_new(row: &Value) -> Vec<FieldChange> {
+    let fields = row.as_object().into_iter().flatten();
+    let shown = fields.filter(|(name, value)| !IMPLIED.contains(&name.as_str()) && !is_empty(value));
+    shown.map(|(path, new)| FieldChange { path: path.clone(), old: Value::Null, new: new.clone() }).collect()
 }
 
 /// Whether a new object is not told to have the value.

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::hub::error::HistoryError;
+
 /// Failure to read or write the record.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectHistoryError {
@@ -24,9 +26,12 @@ pub enum ObjectHistoryError {
         #[source]
         source: serde_json::Error,
     },
-    /// Recorded bytes have an unknown form.
+    /// Recorded bytes have an unknown form, or the event of a recorded change is missing.
     #[error("the record of what entries did is damaged at index {0}")]
     Damaged(u64),
+    /// The rows of a change could not be read from the event history.
+    #[error("reading the rows of a change")]
+    Events(#[from] HistoryError),
     /// The record's thread could not be started.
     #[error("starting the thread that records what entries did")]
     Thread(#[source] io::Error),

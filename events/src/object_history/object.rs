@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use songline_model::Str;
-use songline_projections::{Change, Visitor, Visits};
+use songline_projections::{Change, Visitor, Visits, tables};
 
+use crate::event::Topic;
 use crate::nouns::Announce;
 
 macro_rules! object_kinds {
-    ($($(#[$doc:meta])* $kind:ident = $word:literal,)*) => {
+    ($($(#[$doc:meta])* $kind:ident = $word:literal in $table:ident,)*) => {
         /// Kinds of objects that have a history.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ObjectKind {
@@ -21,24 +22,34 @@ macro_rules! object_kinds {
             pub const fn as_str(self) -> &'static str {
                 match self { $(ObjectKind::$kind => $word),* }
             }
+
+            /// The kind with this word.
+            pub(super) fn from_word(word: &[u8]) -> Option<Self> {
+                [$(ObjectKind::$kind),*].into_iter().find(|kind| kind.as_str().as_bytes() == word)
+            }
+
+            /// Topic of the events whose payload is an object of the kind.
+            pub(super) fn topic(self) -> Option<Topic> {
+                match self { $(ObjectKind::$kind => <tables::$table as Announce>::TOPIC),* }
+            }
         }
     };
 }
 object_kinds! {
     /// Allocations.
-    Allocation = "allocation",
+    Allocation = "allocation" in Allocs,
     /// Deployments.
-    Deployment = "deployment",
+    Deployment = "deployment" in Deployment,
     /// Evaluations.
-    Evaluation = "evaluation",
+    Evaluation = "evaluation" in Evals,
     /// Jobs.
-    Job = "job",
+    Job = "job" in Jobs,
     /// Namespaces.
-    Namespace = "namespace",
+    Namespace = "namespace" in Namespaces,
     /// Nodes.
-    Node = "node",
+    Node = "node" in Nodes,
     /// Node pools.
-    NodePool = "node_pool",
+    NodePool = "node_pool" in NodePools,
 }
 
 /// Identity of an object.
@@ -64,15 +75,12 @@ impl Object {
     }
 }
 
-/// JSON text of a row, or of the parts of it that are compared.
-pub(super) type Text = Result<String, serde_json::Error>;
-
 /// Step in the life of an object.
 pub(super) enum Step {
-    /// It is new: the whole row.
-    Created(Text),
-    /// It changed: what is compared of the row before, and of the row after.
-    Updated(Text, Text),
+    /// It is new.
+    Created,
+    /// It changed. The JSON of the row before it, when no entry that is covered wrote that row.
+    Updated(Option<Result<Vec<u8>, serde_json::Error>>),
     /// It was dropped.
     Deleted,
 }
@@ -87,11 +95,14 @@ pub(super) struct ChangeOf {
 }
 
 /// The object of a change, and what happened to it. `None`: the change belongs to another object's history, or to none.
-pub(super) fn of(change: &Change) -> Option<ChangeOf> {
-    change.visit(OfObject)
+/// Entries from `covered_from` on are covered.
+pub(super) fn of(change: &Change, covered_from: u64) -> Option<ChangeOf> {
+    change.visit(OfObject { covered_from })
 }
 
-struct OfObject;
+struct OfObject {
+    covered_from: u64,
+}
 
 impl Visitor for OfObject {
     type Out = Option<ChangeOf>;
@@ -105,14 +116,13 @@ impl<T: Announce> Visits<T> for OfObject {
     fn visit(self, before: Option<&Arc<T::Row>>, after: Option<&Arc<T::Row>>) -> Option<ChangeOf> {
         let row = after.or(before)?;
         let object = T::object(row)?;
-        let text = |row: &T::Row| serde_json::to_string(&T::view(row));
         let step = match (before, after) {
             (_, None) => Step::Deleted,
-            (None, Some(after)) => Step::Created(text(after)),
-            (Some(before), Some(after)) => match T::without_equal_parts(before, after) {
-                Some((before, after)) => Step::Updated(text(&before), text(&after)),
-                None => Step::Updated(text(before), text(after)),
-            },
+            (None, Some(_)) => Step::Created,
+            (Some(before), Some(_)) => {
+                let is_uncovered = T::written_at(before) < self.covered_from;
+                Step::Updated(is_uncovered.then(|| serde_json::to_vec(&T::view(before))))
+            }
         };
         Some(ChangeOf { object, namespace: T::namespace(row), step })
     }

@@ -1,9 +1,10 @@
-//! The record on disk. Keys are ordered so that all changes of one object, and all data of one entry, are ranges of
-//! keys.
+//! The record on disk: which entry did what to which object. The rows are not in it, because the event history has
+//! them. Keys are ordered so that all changes of one object, and all data of one entry, are ranges of keys.
 
 mod fill;
 mod form;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,15 +13,14 @@ use songline_commands::Kind;
 use songline_model::{EvalId, Str, Time};
 use tokio::sync::watch;
 
-use super::diff::FieldChange;
 use super::error::ObjectHistoryError;
 use super::object::{self, ChangeOf, Object, ObjectKind};
 use crate::entry::{AppliedEntry, Ending};
 use crate::keys::{self, Folder, Keys, Pair};
 use crate::sweep::Sweep;
 use form::{
-    SWEEP, change_key, change_value, index_at, is_of_new, mark, mark_value, object_change, push_bytes, stored_entry,
-    sweep_key, sweep_of_key,
+    FORM, SWEEP, change_key, change_value, index_at, index_of_change, is_of_new, mark, mark_value, object_of_key,
+    push_bytes, stored_entry, sweep_key, sweep_of_key, touch, with_row_before,
 };
 
 /// Facts that the record keeps of an entry beside its changes of objects.
@@ -36,28 +36,35 @@ pub struct EntryMark {
     pub ending: Ending,
 }
 
-/// One change of one object.
+/// One change of one object, without its rows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ObjectChange {
+pub(super) struct Touch {
     /// Index of the entry.
-    pub index: u64,
+    pub(super) index: u64,
     /// Kind of the entry.
-    pub kind: Kind,
+    pub(super) kind: Kind,
     /// Namespace of the object; empty when it has none.
-    pub namespace: Str,
-    /// The change.
-    pub diff: ObjectDiff,
+    pub(super) namespace: Str,
+    pub(super) how: How,
 }
 
-/// Change that an entry made to an object.
+/// What an entry did to an object.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ObjectDiff {
-    /// The entry created the object with these fields.
-    Created(Vec<FieldChange>),
-    /// The entry changed these fields.
-    Updated(Vec<FieldChange>),
-    /// The entry dropped the object.
+pub(super) enum How {
+    Created,
+    Updated(Before),
     Deleted,
+}
+
+/// The row before an update.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Before {
+    /// JSON of the row.
+    Row(Vec<u8>),
+    /// The row is that of the entry at this index.
+    At(u64),
+    /// No covered entry wrote the row.
+    Unknown,
 }
 
 /// Direction of a read.
@@ -69,6 +76,8 @@ pub enum Order {
     NewestFirst,
 }
 
+/// Mark with the version of the stored form.
+const FORM_MARK: &str = "form";
 /// Mark of a record that lacks older entries which the log may have.
 const LOST: &str = "lost";
 /// Mark with the progress of the refill of these entries.
@@ -80,7 +89,7 @@ const DELETE_KEYS_AT_ONCE: usize = 4096;
 pub(super) struct Store {
     marked: Arc<Marked>,
     db: keys::Store,
-    /// kind, namespace (of jobs only), id, index -> change, kind of the entry, namespace, JSON.
+    /// kind, namespace (of jobs only), id, index -> change, kind of the entry, namespace.
     changes: Keys,
     /// index -> time, kind, ending; the entry's keys in `changes`, so that they are dropped with it when the log is
     /// truncated; its sweep.
@@ -88,8 +97,10 @@ pub(super) struct Store {
     /// Key: create indexes of the last and the first evaluation of a sweep, and between them the index of the entry
     /// whose mark holds the sweep.
     sweeps: Keys,
-    /// `oldest`, `last`, `floor`, `lost` and `filling`.
+    /// `oldest`, `last`, `floor`, `lost`, `filling` and `form`.
     marks: Keys,
+    /// Updates get the row before them when that was written below this index: entries below it are being dropped.
+    kept_from: AtomicU64,
     turn: Mutex<()>,
     /// Held while older entries are filled in or dropped, so that a refill never writes into a record that was
     /// replaced meanwhile.
@@ -157,16 +168,38 @@ impl Store {
         marked.floor.fetch_max(floor, Ordering::AcqRel);
         marked.last.store(last, Ordering::Release);
         marked.lost.send_replace(marks.contains_key(LOST).map_err(fail("opening"))?);
-        Ok(Self {
+        let store = Self {
             marked: Arc::clone(marked),
             db,
             changes,
             entries,
             sweeps,
             marks,
+            kept_from: AtomicU64::new(0),
             turn: Mutex::new(()),
             older: Mutex::new(()),
-        })
+        };
+        store.adopt_form()?;
+        Ok(store)
+    }
+
+    /// Drops a record in another form; it is filled anew from the log.
+    fn adopt_form(&self) -> Result<(), ObjectHistoryError> {
+        let form = self.marks.get(FORM_MARK).map_err(fail("opening"))?;
+        if form.as_deref() == Some(&[FORM]) {
+            return Ok(());
+        }
+        if self.last() > 0 {
+            tracing::info!("the record of what entries did has another form and is filled anew from the log");
+            self.reset(self.last() + 1, true)?;
+        }
+        self.marks.insert(FORM_MARK, [FORM]).map_err(fail("opening"))
+    }
+
+    /// Index from which on the rows that entries wrote stay readable as events. The restore of an archive writes rows
+    /// without events.
+    fn covered_from(&self) -> u64 {
+        self.oldest().max(self.marked.floor() + 1).max(self.kept_from.load(Ordering::Acquire))
     }
 
     pub(super) fn oldest(&self) -> u64 {
@@ -180,6 +213,11 @@ impl Store {
     #[cfg(test)]
     pub(super) fn floor(&self) -> u64 {
         self.marked.floor()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_lost(&self) -> bool {
+        *self.marked.losses().borrow()
     }
 
     pub(super) fn turn(&self) -> Turn<'_> {
@@ -213,11 +251,21 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn forget_before(&self, index: u64) -> Result<(), ObjectHistoryError> {
+    /// Drops the entries before `index`. Updates of later entries whose row before is dropped with its event get that
+    /// row first, which `row` reads: as JSON, of an object after the entry at an index.
+    pub(super) fn forget_before(
+        &self,
+        index: u64,
+        row: impl FnMut(&Object, u64) -> Result<Option<Vec<u8>>, ObjectHistoryError>,
+    ) -> Result<(), ObjectHistoryError> {
         let _alone = self.older.lock();
         if index <= self.oldest() {
             return Ok(());
         }
+        self.kept_from.fetch_max(index, Ordering::AcqRel);
+        // Writers that have not seen the new bound are done once the turn is free.
+        drop(self.turn.lock());
+        self.keep_rows_before(index, row)?;
         // The mark is written first: readers must not rely on entries that are being dropped.
         self.marked.oldest.store(index, Ordering::Release);
         self.marks.insert("oldest", index.to_be_bytes()).map_err(fail("dropping from"))?;
@@ -253,6 +301,30 @@ impl Store {
         }
     }
 
+    /// Adds the row before to each update that is the first one of its object at `index` or later.
+    fn keep_rows_before(
+        &self,
+        index: u64,
+        mut row: impl FnMut(&Object, u64) -> Result<Option<Vec<u8>>, ObjectHistoryError>,
+    ) -> Result<(), ObjectHistoryError> {
+        for pair in self.entries.range(self.oldest().to_be_bytes()..index.to_be_bytes()) {
+            let (key, value) = pair.map_err(fail("dropping from"))?;
+            let at = index_at(&key);
+            for change in stored_entry(at, &value)?.keys {
+                let (object, _) = object_of_key(change).ok_or(ObjectHistoryError::Damaged(at))?;
+                let later = self.changes.range(change_key(&object, at + 1)..=change_key(&object, u64::MAX)).next();
+                let Some((key, value)) = later.transpose().map_err(fail("dropping from"))? else { continue };
+                if index_of_change(&key) < index || with_row_before(&value, &[]).is_none() {
+                    continue;
+                }
+                if let Some(value) = row(&object, at)?.and_then(|before| with_row_before(&value, &before)) {
+                    self.changes.insert(key, value).map_err(fail("dropping from"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn clear(&self, from: &Keys) -> Result<(), ObjectHistoryError> {
         loop {
             let mut batch = self.db.batch();
@@ -274,43 +346,58 @@ impl Store {
         from: u64,
         order: Order,
         changes_max: usize,
-    ) -> Result<Vec<ObjectChange>, ObjectHistoryError> {
-        let start = from.max(self.oldest());
-        let (low, high) = match order {
-            Order::OldestFirst => (change_key(object, start), change_key(object, u64::MAX)),
-            Order::NewestFirst => (change_key(object, self.oldest()), change_key(object, from)),
-        };
-        if low > high {
-            return Ok(Vec::new());
-        }
-        let range = self.changes.range(low..=high);
-        let read = |pair: fjall::Result<Pair>| -> Result<ObjectChange, ObjectHistoryError> {
-            let (key, value) = pair.map_err(fail("reading"))?;
-            object_change(&key, &value)
-        };
-        let mut found: Vec<ObjectChange> = match order {
-            Order::OldestFirst => range.take(changes_max).map(read).collect::<Result<_, _>>()?,
-            Order::NewestFirst => range.rev().take(changes_max).map(read).collect::<Result<_, _>>()?,
-        };
+    ) -> Result<Vec<Touch>, ObjectHistoryError> {
         let within = match order {
-            Order::OldestFirst => start..=u64::MAX,
+            Order::OldestFirst => from.max(self.oldest())..=u64::MAX,
             Order::NewestFirst => self.oldest()..=from,
         };
+        if within.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = self.touches(object, &within, order, changes_max)?;
         found.extend(self.sweeps_of(object, within)?);
         match order {
-            Order::OldestFirst => found.sort_by_key(|change| change.index),
-            Order::NewestFirst => found.sort_by_key(|change| std::cmp::Reverse(change.index)),
+            Order::OldestFirst => found.sort_by_key(|touch| touch.index),
+            Order::NewestFirst => found.sort_by_key(|touch| std::cmp::Reverse(touch.index)),
         }
         found.truncate(changes_max);
         Ok(found)
     }
 
-    /// Sweeps that dropped an evaluation, among the entries `within`.
-    fn sweeps_of(
+    /// Changes of an object at indexes `within`, oldest first: the first `changes_max` of them in this order.
+    fn touches(
         &self,
         object: &Object,
-        within: std::ops::RangeInclusive<u64>,
-    ) -> Result<Vec<ObjectChange>, ObjectHistoryError> {
+        within: &RangeInclusive<u64>,
+        order: Order,
+        changes_max: usize,
+    ) -> Result<Vec<Touch>, ObjectHistoryError> {
+        let read = |pair: fjall::Result<Pair>| -> Result<Touch, ObjectHistoryError> {
+            let (key, value) = pair.map_err(fail("reading"))?;
+            touch(&key, &value)
+        };
+        let range = self.changes.range(change_key(object, *within.start())..=change_key(object, *within.end()));
+        let mut found: Vec<Touch> = match order {
+            Order::OldestFirst => range.take(changes_max).map(read).collect::<Result<_, _>>()?,
+            Order::NewestFirst => range.rev().take(changes_max).map(read).collect::<Result<_, _>>()?,
+        };
+        if order == Order::NewestFirst {
+            found.reverse();
+        }
+        let Some(first) = found.first().map(|touch| touch.index) else { return Ok(found) };
+        let older = self.changes.range(change_key(object, self.oldest())..change_key(object, first)).next_back();
+        let mut previous = older.map(read).transpose()?.map(|touch| touch.index);
+        for touch in &mut found {
+            if let (How::Updated(before @ Before::Unknown), Some(previous)) = (&mut touch.how, previous) {
+                *before = Before::At(previous);
+            }
+            previous = Some(touch.index);
+        }
+        Ok(found)
+    }
+
+    /// Sweeps that dropped an evaluation, among the entries `within`.
+    fn sweeps_of(&self, object: &Object, within: RangeInclusive<u64>) -> Result<Vec<Touch>, ObjectHistoryError> {
         let mut found = Vec::new();
         let (ObjectKind::Evaluation, Ok(id)) = (object.kind, object.id.parse::<EvalId>()) else { return Ok(found) };
         // A sweep covers a range of create indexes, so few sweeps can have dropped an evaluation that was created at
@@ -328,12 +415,7 @@ impl Store {
             let Some(value) = self.entries.get(index.to_be_bytes()).map_err(fail("reading"))? else { continue };
             let sweep = stored_entry(index, &value)?.sweep(index)?;
             if let Some(namespace) = sweep.and_then(|sweep| sweep.namespace_of(id)) {
-                found.push(ObjectChange {
-                    index,
-                    kind: mark(index, &value)?.kind,
-                    namespace,
-                    diff: ObjectDiff::Deleted,
-                });
+                found.push(Touch { index, kind: mark(index, &value)?.kind, namespace, how: How::Deleted });
             }
         }
         Ok(found)
@@ -350,7 +432,7 @@ impl Store {
                 return Ok(None);
             }
             if is_birth {
-                births.extend(key.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes)));
+                births.push(index_of_change(&key));
             }
         }
         Ok(Some(births).filter(|births| !births.is_empty()))
@@ -411,7 +493,7 @@ impl Turn<'_> {
         let mut write = store.db.batch();
         let mut through = known;
         for entry in entries.iter().filter(|entry| entry.index > known) {
-            store.write_entry(&mut write, entry)?;
+            store.write_entry(&mut write, entry, store.covered_from())?;
             through = entry.index;
         }
         if through > known {
@@ -433,7 +515,13 @@ impl Turn<'_> {
 }
 
 impl Store {
-    fn write_entry(&self, write: &mut keys::Batch, entry: &AppliedEntry) -> Result<(), ObjectHistoryError> {
+    /// Adds an entry to a batch. Entries from `covered_from` on are covered.
+    fn write_entry(
+        &self,
+        write: &mut keys::Batch,
+        entry: &AppliedEntry,
+        covered_from: u64,
+    ) -> Result<(), ObjectHistoryError> {
         let content = |source| ObjectHistoryError::Content { index: entry.index, source };
         let mut mark = mark_value(entry);
         let split = Sweep::split(entry.kind, &entry.changes);
@@ -443,8 +531,8 @@ impl Store {
             push_bytes(&mut mark, &[&[SWEEP], &sweep.encode()[..]].concat());
         }
         for change in others {
-            let Some(ChangeOf { object, namespace, step }) = object::of(change) else { continue };
-            let Some(value) = change_value(entry.kind, &namespace, step).map_err(content)? else { continue };
+            let Some(ChangeOf { object, namespace, step }) = object::of(change, covered_from) else { continue };
+            let value = change_value(entry.kind, &namespace, step).map_err(content)?;
             let key = change_key(&object, entry.index);
             push_bytes(&mut mark, &key);
             write.insert(&self.changes, key, value);

@@ -10,7 +10,7 @@ use songline_projections::Change;
 
 use super::{Reached, Refill, Refilled, Refiller};
 use crate::entry::{AppliedEntry, Ending};
-use crate::hub::{Batch, History, StoredHistory};
+use crate::hub::{Batch, EventHub, History, HubConfig, StoredHistory};
 use crate::object_history::{Object, ObjectHistory, ObjectKind, Order};
 
 /// An entry of a log; every third entry holds no command. A `restored` entry replaces the state.
@@ -104,14 +104,21 @@ impl Stores {
         refiller.end().expect("ends")
     }
 
+    /// A hub over the events.
+    fn hub(&self) -> Arc<EventHub> {
+        let history: Arc<dyn History> = Arc::clone(&self.events) as Arc<dyn History>;
+        EventHub::start(HubConfig::default(), Some(history), self.events.last() + 1).expect("starts")
+    }
+
     /// All content that readers of the stores can see.
     fn told(&self) -> String {
         let blocks = self.events.read(self.events.oldest() - 1, usize::MAX).expect("reads");
         let events: Vec<u64> = blocks.iter().flat_map(|block| block.indexes()).collect();
         let object =
             |n: u64| Object { kind: ObjectKind::NodePool, namespace: "".into(), id: format!("pool {n}").into() };
+        let hub = self.hub();
         let changes_of =
-            |n: u64| self.object_history.of_object(&object(n), 0, Order::OldestFirst, usize::MAX).expect("reads");
+            |n: u64| self.object_history.of_object(&hub, &object(n), 0, Order::OldestFirst, usize::MAX).expect("reads");
         let changes: Vec<Vec<u64>> =
             (0..5).map(|n| changes_of(n).iter().map(|change| change.index).collect()).collect();
         let marks: Vec<u64> =
@@ -167,8 +174,8 @@ fn lost_stores_of_a_truncated_log_are_refilled_from_its_oldest_checkpoint() {
         lost.replay(40, 30..120, None, usize::MAX),
         [("events", Refilled::From(41)), ("touches", Refilled::From(41))]
     );
+    whole.object_history.forget_before(41, &whole.hub()).expect("forgets");
     whole.events.forget_before(41).expect("forgets");
-    whole.object_history.forget_before(41).expect("forgets");
     assert_eq!(lost.told(), whole.told());
 }
 
@@ -211,8 +218,8 @@ fn refill_restarts_after_the_gap_when_its_part_of_the_log_is_dropped() {
         lost.replay(60, 50..120, None, usize::MAX),
         [("events", Refilled::From(61)), ("touches", Refilled::From(61))]
     );
+    whole.object_history.forget_before(61, &whole.hub()).expect("forgets");
     whole.events.forget_before(61).expect("forgets");
-    whole.object_history.forget_before(61).expect("forgets");
     assert_eq!(lost.told(), whole.told());
 }
 

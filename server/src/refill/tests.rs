@@ -60,10 +60,11 @@ async fn read(server: &TestServer, last: u64) -> (String, Option<u64>) {
 /// The changes of node pools, and the result of each entry.
 async fn touched(server: &TestServer, names: &[&str], last: u64) -> String {
     let object_history = Arc::clone(server.core.object_history());
-    assert!(object_history.reach(last, std::time::Duration::from_secs(60)).await);
+    let (events, within) = (server.core.events(), std::time::Duration::from_secs(60));
+    assert!(object_history.reach(last, within).await && events.reach(last, within).await);
     let of = |name: &str| {
         let object = Object { kind: ObjectKind::NodePool, namespace: "".into(), id: name.into() };
-        let found = object_history.of_object(&object, 0, Order::OldestFirst, 100).expect("reads");
+        let found = object_history.of_object(events, &object, 0, Order::OldestFirst, 100).expect("reads");
         found.iter().map(|touch| format!("{name}@{} ", touch.index)).collect::<String>()
     };
     let entries: Vec<_> = (1..=last).filter_map(|index| object_history.entry(index).expect("reads")).collect();

@@ -50,9 +50,10 @@ impl Store {
         if self.stored_filling()? != Some(*filling) {
             return Ok(false);
         }
+        let covered_from = filling.from.max(self.marked.floor() + 1);
         let mut write = self.db.batch();
         for entry in entries {
-            self.write_entry(&mut write, entry)?;
+            self.write_entry(&mut write, entry, covered_from)?;
         }
         (filling.through, filling.raft_through) = (next.index, next.raft_index);
         write.insert(&self.marks, FILLING, filling.to_bytes());

@@ -1,22 +1,20 @@
 //! Stored form of the record: keys and values of entries, changes and sweeps.
 
-use serde::ser::Error;
 use songline_commands::Kind;
 use songline_model::{Str, Time};
 
-use super::{EntryMark, ObjectChange, ObjectDiff};
+use super::{Before, EntryMark, How, Touch};
 use crate::entry::{AppliedEntry, Ending};
-use crate::object_history::diff;
 use crate::object_history::error::ObjectHistoryError;
-use crate::object_history::object::{Object, Step};
+use crate::object_history::object::{Object, ObjectKind, Step};
 use crate::sweep::Sweep;
 
-/// A new object with its fields as a list of changes: the form of version 0.1.0, which is read only.
-const CREATED_FIELDS: u8 = 1;
+/// Version of the stored form. A record of another one is filled anew from the log.
+pub(super) const FORM: u8 = 2;
+
+const CREATED: u8 = 1;
 const UPDATED: u8 = 2;
 const DELETED: u8 = 3;
-/// A new object with its whole row.
-const CREATED: u8 = 4;
 
 /// First byte of a sweep among the keys in an entry's mark. No key begins with it.
 pub(super) const SWEEP: u8 = 0;
@@ -106,49 +104,45 @@ pub(super) fn sweep_of_key(key: &[u8]) -> Option<(u64, u64, u64)> {
     Some((u64::from_be_bytes(*last), u64::from_be_bytes(*index), u64::from_be_bytes(*first)))
 }
 
-/// Value of a change. `None`: no field that is shown has changed.
-pub(super) fn change_value(kind: Kind, namespace: &str, step: Step) -> Result<Option<Vec<u8>>, serde_json::Error> {
-    let head = |tag: u8| {
-        let mut value = vec![tag];
-        value.extend_from_slice(&kind.number().to_be_bytes());
-        value.extend_from_slice(namespace.as_bytes());
-        value.push(0);
-        value
+/// Value of a change: tag, kind of the entry, namespace, a zero byte, and of an update the JSON of the row before it
+/// when no covered entry wrote that row. All other rows are payloads of events.
+pub(super) fn change_value(kind: Kind, namespace: &str, step: Step) -> Result<Vec<u8>, serde_json::Error> {
+    let (tag, before) = match step {
+        Step::Created => (CREATED, Vec::new()),
+        Step::Updated(before) => (UPDATED, before.transpose()?.unwrap_or_default()),
+        Step::Deleted => (DELETED, Vec::new()),
     };
-    match step {
-        Step::Created(row) => Ok(Some([&head(CREATED)[..], row?.as_bytes()].concat())),
-        Step::Updated(before, after) => {
-            let mut value = head(UPDATED);
-            let differ = diff::between(&before?, &after?, &mut value).map_err(serde_json::Error::custom)?;
-            Ok(differ.then_some(value))
-        }
-        Step::Deleted => Ok(Some(head(DELETED))),
-    }
+    let [high, low] = kind.number().to_be_bytes();
+    Ok([&[tag, high, low], namespace.as_bytes(), &[0], &before[..]].concat())
+}
+
+/// The value of an update with the row before it, which is dropped from the event history. `None`: the value is that of
+/// another step, or has the row.
+pub(super) fn with_row_before(value: &[u8], before: &[u8]) -> Option<Vec<u8>> {
+    let (tag, rest) = value.split_first()?;
+    (*tag == UPDATED && rest.last() == Some(&0)).then(|| [value, before].concat())
 }
 
 /// Whether the value is that of a new object.
 pub(super) fn is_of_new(value: &[u8]) -> bool {
-    matches!(value.first(), Some(&(CREATED | CREATED_FIELDS)))
+    value.first() == Some(&CREATED)
 }
 
-pub(super) fn object_change(key: &[u8], value: &[u8]) -> Result<ObjectChange, ObjectHistoryError> {
-    let index = key.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+pub(super) fn touch(key: &[u8], value: &[u8]) -> Result<Touch, ObjectHistoryError> {
+    let index = index_of_change(key);
     let damaged = || ObjectHistoryError::Damaged(index);
     let (head, rest) = value.split_at_checked(3).ok_or_else(damaged)?;
     let end = rest.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
-    let (namespace, json) = (Str::from(String::from_utf8_lossy(&rest[..end]).into_owned()), &rest[end + 1..]);
+    let (namespace, before) = (Str::from(String::from_utf8_lossy(&rest[..end]).into_owned()), &rest[end + 1..]);
     let kind = Kind::from_number(u16::from_be_bytes([head[1], head[2]])).ok_or_else(damaged)?;
-    let fields = || serde_json::from_slice(json).map_err(|source| ObjectHistoryError::Content { index, source });
-    let diff = match head[0] {
-        CREATED => {
-            ObjectDiff::Created(diff::of_new(json).map_err(|source| ObjectHistoryError::Content { index, source })?)
-        }
-        CREATED_FIELDS => ObjectDiff::Created(fields()?),
-        UPDATED => ObjectDiff::Updated(fields()?),
-        DELETED => ObjectDiff::Deleted,
+    let how = match head[0] {
+        CREATED => How::Created,
+        UPDATED if before.is_empty() => How::Updated(Before::Unknown),
+        UPDATED => How::Updated(Before::Row(before.to_vec())),
+        DELETED => How::Deleted,
         _ => return Err(damaged()),
     };
-    Ok(ObjectChange { index, kind, namespace, diff })
+    Ok(Touch { index, kind, namespace, how })
 }
 
 pub(super) fn mark(index: u64, value: &[u8]) -> Result<EntryMark, ObjectHistoryError> {
@@ -183,22 +177,39 @@ pub(super) fn change_key(object: &Object, index: u64) -> Vec<u8> {
     key
 }
 
+/// Parses a `change_key`. `None`: it is damaged.
+pub(super) fn object_of_key(key: &[u8]) -> Option<(Object, u64)> {
+    let (parts, index) = key.split_last_chunk::<8>()?;
+    let mut parts = parts.split(|byte| *byte == 0);
+    let mut part = || parts.next();
+    let text = |part: &[u8]| Some(Str::from(std::str::from_utf8(part).ok()?.to_owned()));
+    let object = Object { kind: ObjectKind::from_word(part()?)?, namespace: text(part()?)?, id: text(part()?)? };
+    Some((object, u64::from_be_bytes(*index)))
+}
+
+/// Index of the entry in a `change_key`.
+pub(super) fn index_of_change(key: &[u8]) -> u64 {
+    key.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::object_history::FieldChange;
 
     #[test]
-    fn created_object_of_the_first_release_is_read() {
-        let key = change_key(&Object::job("default", "web"), 2);
-        let fields = r#"[{"Path":"Count","Old":null,"New":3}]"#;
-        let kind = Kind::JobRegister.number().to_be_bytes();
-        let value = [&[CREATED_FIELDS][..], &kind, b"default\0", fields.as_bytes()].concat();
-        assert!(is_of_new(&value));
-        let change = object_change(&key, &value).unwrap();
-        let field = FieldChange { path: "Count".to_owned(), old: json!(null), new: json!(3) };
-        assert_eq!((change.index, change.diff), (2, ObjectDiff::Created(vec![field])));
+    fn key_of_a_change_names_its_object_and_entry() {
+        for object in [Object::job("default", "web/canary"), Object::new(ObjectKind::NodePool, "gpu")] {
+            assert_eq!(object_of_key(&change_key(&object, 258)), Some((object, 258)));
+        }
+        assert_eq!(object_of_key(b"job"), None);
+    }
+
+    #[test]
+    fn only_an_update_without_its_row_before_gets_one() {
+        let value = |step| change_value(Kind::JobRegister, "default", step).unwrap();
+        assert_eq!(with_row_before(&value(Step::Created), b"{}"), None);
+        assert_eq!(with_row_before(&value(Step::Updated(Some(Ok(b"{}".to_vec())))), b"{}"), None);
+        let filled = with_row_before(&value(Step::Updated(None)), b"{}").unwrap();
+        assert_eq!(filled, value(Step::Updated(Some(Ok(b"{}".to_vec())))));
     }
 }

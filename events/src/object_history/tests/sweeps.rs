@@ -2,6 +2,7 @@
 
 use songline_model::{EvalId, Evaluation};
 
+use super::super::store::{How, Touch};
 use super::*;
 
 fn eval(n: u8, create_index: u64) -> Arc<Evaluation> {
@@ -33,11 +34,11 @@ fn swept(index: u64, ids: std::ops::Range<u8>, create_index: u64) -> AppliedEntr
 fn told(store: &Store, n: u8, from: u64, order: Order, max: usize) -> String {
     let object = Object::new(ObjectKind::Evaluation, EvalId::from_bytes([n; 16]));
     let changes = store.of_object(&object, from, order, max).unwrap();
-    let line = |change: &super::super::ObjectChange| {
-        let what = match &change.diff {
-            ObjectDiff::Created(_) => "made",
-            ObjectDiff::Updated(_) => "changed",
-            ObjectDiff::Deleted => "deleted",
+    let line = |change: &Touch| {
+        let what = match &change.how {
+            How::Created => "made",
+            How::Updated(_) => "changed",
+            How::Deleted => "deleted",
         };
         format!("{} {} {what} in {}", change.index, change.kind.name(), change.namespace)
     };
@@ -72,9 +73,9 @@ fn swept_eval_has_its_deletion_in_its_object_history() {
     check(79, 0, Order::OldestFirst, 9, "3 EvalUpdate made in dev, 7 WorkContinue deleted in dev");
     check(80, 0, Order::OldestFirst, 9, "3 EvalUpdate made in default");
     // The entry that created it may have been dropped with the beginning of the log; the deletion is still shown.
-    store.forget_before(4).unwrap();
+    store.forget_before(4, |_, _| Ok(None)).unwrap();
     check(22, 0, Order::OldestFirst, 9, ends);
-    store.forget_before(6).unwrap();
+    store.forget_before(6, |_, _| Ok(None)).unwrap();
     check(22, 0, Order::OldestFirst, 9, "");
     check(41, 0, Order::OldestFirst, 9, "7 WorkContinue deleted in dev");
 }
