@@ -24,10 +24,6 @@ pub struct Demands {
     network: Option<songline_model::NetworkResource>,
     devices: Vec<devices::Request>,
     abilities: Vec<&'static str>,
-    /// Whether the job's constraints can differ between nodes of one class.
-    pub job_escapes: bool,
-    /// Whether constraints of the group or its tasks can.
-    pub group_escapes: bool,
     /// Demands that cannot be decided from the node alone.
     pub distinct: Distinct,
 }
@@ -57,12 +53,8 @@ pub struct DistinctProperty {
 impl Demands {
     /// The demands of `group` of `job`.
     pub fn of(job: &Job, group: &TaskGroup) -> Self {
-        let of_job: Vec<&Constraint> = job.constraints.iter().flatten().collect();
-        let of_tasks = group.tasks.iter().flatten().flat_map(|task| task.constraints.iter().flatten());
-        let of_group: Vec<&Constraint> = group.constraints.iter().flatten().chain(of_tasks).collect();
-        let escapes = |constraints: &[&Constraint]| {
-            constraints.iter().any(|c| escapes_class(&c.l_target) || escapes_class(&c.r_target))
-        };
+        let (of_job, of_group): (Vec<&Constraint>, Vec<&Constraint>) =
+            (of_job(job).collect(), of_group(group).collect());
         let distinct_hosts =
             |constraints: &[&Constraint]| constraints.iter().any(|constraint| is_distinct_hosts(constraint));
         let mut distinct = Distinct {
@@ -80,8 +72,6 @@ impl Demands {
         }
         let requests: Vec<_> = group.tasks.iter().flatten().filter_map(|task| task.resources.as_ref()).collect();
         Self {
-            job_escapes: escapes(&of_job),
-            group_escapes: escapes(&of_group),
             job: of_job.into_iter().map(Rule::new).collect(),
             group: of_group.into_iter().map(Rule::new).collect(),
             drivers: group.tasks.iter().flatten().map(|task| task.driver.clone()).collect(),
@@ -144,6 +134,21 @@ impl Demands {
         check_rules(&self.group, node)?;
         self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))
     }
+}
+
+fn of_job(job: &Job) -> impl Iterator<Item = &Constraint> {
+    job.constraints.iter().flatten()
+}
+
+/// Constraints of a group and its tasks.
+fn of_group(group: &TaskGroup) -> impl Iterator<Item = &Constraint> {
+    let of_tasks = group.tasks.iter().flatten().flat_map(|task| task.constraints.iter().flatten());
+    group.constraints.iter().flatten().chain(of_tasks)
+}
+
+/// Whether the result of any of these constraints can differ between nodes of one class.
+fn escape<'c>(mut constraints: impl Iterator<Item = &'c Constraint>) -> bool {
+    constraints.any(|constraint| escapes_class(&constraint.l_target) || escapes_class(&constraint.r_target))
 }
 
 /// Whether a constraint on this target can differ between nodes of one class.

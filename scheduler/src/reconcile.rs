@@ -225,7 +225,7 @@ impl<'a, 'u> Run<'a, 'u> {
         let wanted = self.input.job.filter(|job| !job.stop);
         let Some(job) = wanted else {
             for (name, set) in groups {
-                self.stop_group(&name, set);
+                self.stop_group(&name, set.without(|alloc| alloc.terminal()));
             }
             return self.out;
         };
@@ -240,11 +240,13 @@ impl<'a, 'u> Run<'a, 'u> {
         self.out
     }
 
-    /// Stops all allocations of a group that the job no longer has, or of a stopped job.
+    /// Stops all allocations of a group that the job no longer has, ended ones included, or the allocations of a stopped
+    /// job that have not ended.
     fn stop_group(&mut self, name: &Str, set: Set) {
-        let set = set.without(|alloc| alloc.terminal());
         let count = set.len() as u64;
-        let sorted = set.by_taint(self.input);
+        // The plan does not repeat what an earlier one has done.
+        let is_done = |alloc: &Allocation| alloc.server_terminal() && alloc.desired_description == why::NOT_NEEDED;
+        let sorted = set.without(|alloc| is_done(alloc)).by_taint(self.input);
         for set in [&sorted.untainted, &sorted.migrate, &sorted.disconnecting, &sorted.reconnecting, &sorted.ignored] {
             self.stop_all(set, None, why::NOT_NEEDED);
         }

@@ -129,6 +129,7 @@ impl Attempt<'_> {
             let restarts = Self::restarts(job, group, &alloc);
             // An allocation that has ended need not be told about the new version, and needs no room for it.
             if alloc.terminal() && !restarts {
+                self.desired_of(&alloc).in_place_update += 1;
                 continue;
             }
             let row = if restarts { None } else { self.updated(group, &alloc) };

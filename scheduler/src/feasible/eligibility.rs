@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::Str;
+use songline_model::{Job, Str, TaskGroup};
+
+use super::{escape, of_group, of_job};
 
 /// Eligibility of node classes as found by one attempt.
 #[derive(Debug, Clone, Default)]
@@ -33,14 +35,11 @@ pub enum ClassStatus {
 }
 
 impl Eligibility {
-    /// Sets whether the job's constraints can differ between nodes of one class.
-    pub fn set_job(&mut self, escapes: bool) {
-        self.job_escapes = escapes;
-    }
-
-    /// Sets the same for a group.
-    pub fn set_group(&mut self, group: &Str, escapes: bool) {
-        self.groups.entry(group.clone()).or_default().escapes = escapes;
+    /// No class was checked yet. Groups of which nothing is placed count, too: the job's constraints are those of all.
+    pub fn of(job: &Job) -> Self {
+        let of_group = |group: &TaskGroup| GroupEligibility { escapes: escape(of_group(group)), ..Default::default() };
+        let groups = job.groups().map(|group| (group.name.clone(), of_group(group))).collect();
+        Self { job_escapes: escape(of_job(job)), job: BTreeMap::new(), groups }
     }
 
     /// Eligibility of a class for the job.

@@ -285,10 +285,7 @@ fn select(stack: &mut Stack<'_>, group: &TaskGroup, placement: &Placement) -> Re
     if let Some(previous) = gives_way {
         stack.stop(previous);
     }
-    let penalties = previous
-        .filter(|_| placement.rescheduling)
-        .map(|previous| reschedule::penalty_nodes(previous))
-        .unwrap_or_default();
+    let penalties = previous.map(|previous| reschedule::penalty_nodes(previous)).unwrap_or_default();
     let preferred = kept_disk(group, previous.map(|alloc| &**alloc));
     let mut options = Options { name: &placement.name, penalties: &penalties, preferred, preempt: false };
     let mut selected = stack.select(group, &options);

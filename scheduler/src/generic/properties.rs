@@ -60,6 +60,8 @@ struct Count {
     kept: u64,
     /// Existing allocations that the plan stops.
     stopped: u64,
+    /// Ended allocations that the plan stops, because they have failed and are rescheduled.
+    ended: u64,
 }
 
 /// A change of a [`Count`].
@@ -73,19 +75,28 @@ pub(super) enum Counted {
     Stopped,
     /// The plan does not stop it after all.
     Resumed,
+    /// The plan stops an ended allocation.
+    Ended,
+    /// The plan does not stop that after all.
+    EndedResumed,
 }
 
 impl Count {
-    /// Number of allocations once the plan is applied.
+    /// Number of allocations as Nomad's `distinct_property` counts them, but for those that are updated in place, which
+    /// count once.
     fn allocs(&self) -> u64 {
-        (self.existing + self.placed).saturating_sub(self.stopped)
+        self.after(self.placed, self.stopped)
     }
 
-    /// Number of uses as Nomad's spreads count them. An allocation that is updated in place counts twice. Of several
-    /// stopped allocations one still counts once the plan places an allocation with their value.
+    /// Number of uses as Nomad's spreads count them: an allocation that is updated in place counts twice, and one that has
+    /// failed and is rescheduled is subtracted.
     fn uses(&self) -> u64 {
-        let planned = self.placed + self.kept;
-        let stopped = if planned > 0 && self.stopped > 1 { self.stopped - 1 } else { self.stopped };
+        self.after(self.placed + self.kept, self.stopped + self.ended)
+    }
+
+    /// Of several stopped allocations one still counts once the plan uses their value.
+    fn after(&self, planned: u64, stopped: u64) -> u64 {
+        let stopped = if planned > 0 && stopped > 1 { stopped - 1 } else { stopped };
         (self.existing + planned).saturating_sub(stopped)
     }
 
@@ -100,6 +111,8 @@ impl Count {
             Counted::Kept => self.kept += 1,
             Counted::Stopped => self.stopped += 1,
             Counted::Resumed => self.stopped = self.stopped.saturating_sub(1),
+            Counted::Ended => self.ended += 1,
+            Counted::EndedResumed => self.ended = self.ended.saturating_sub(1),
         }
     }
 }
@@ -124,12 +137,14 @@ impl Properties {
             total_uses: 0,
         };
         for alloc in view.allocs_of_job(&job.namespace, &job.id) {
-            let counts = !alloc.terminal() && property.includes(&alloc.task_group);
+            let (exists, stops) = (!alloc.terminal(), stopped.contains(&alloc.id));
+            let counts = (exists || stops) && property.includes(&alloc.task_group);
             if let Some(node) = alloc.node_id.filter(|_| counts).and_then(|id| view.node(id)) {
-                property.update(node, |count| count.existing += 1);
-                if stopped.contains(&alloc.id) {
-                    property.update(node, |count| count.stopped += 1);
-                }
+                property.update(node, |count| {
+                    count.existing += u64::from(exists);
+                    count.stopped += u64::from(exists && stops);
+                    count.ended += u64::from(!exists && stops);
+                });
             }
         }
         for (group, node, by) in &self.planned {
@@ -146,7 +161,7 @@ impl Properties {
         match by {
             Counted::Placed | Counted::Kept => self.planned.push((group.clone(), node.id, by)),
             // The set of stopped allocations tells these.
-            Counted::Stopped | Counted::Resumed => {}
+            Counted::Stopped | Counted::Resumed | Counted::Ended | Counted::EndedResumed => {}
         }
         for property in self.all.iter_mut().filter(|property| property.includes(group)) {
             property.update(node, |count| count.change(by));
@@ -155,7 +170,13 @@ impl Properties {
 
     /// Counts a change of an existing allocation.
     pub fn change_existing(&mut self, view: &State, alloc: &Allocation, by: Counted) {
-        if alloc.terminal() || self.all.is_empty() && matches!(by, Counted::Stopped | Counted::Resumed) {
+        let by = match by {
+            Counted::Stopped if alloc.terminal() => Counted::Ended,
+            Counted::Resumed if alloc.terminal() => Counted::EndedResumed,
+            _ if alloc.terminal() => return,
+            by => by,
+        };
+        if self.all.is_empty() && by != Counted::Kept {
             return;
         }
         if let Some(node) = alloc.node_id.and_then(|id| view.node(id)) {

@@ -104,7 +104,7 @@ impl<'a> Stack<'a> {
             quota: Quota::of(view, &job.namespace),
             seed,
             preempts: preempt::is_enabled(view, &job.kind),
-            eligibility: Eligibility::default(),
+            eligibility: Eligibility::of(job),
         }
     }
 
@@ -201,8 +201,11 @@ impl<'a> Stack<'a> {
     /// Frees the resources of an allocation that the plan stops.
     pub fn stop(&mut self, alloc: &Allocation) {
         if self.stopped.insert(alloc.id) {
-            self.on_node_of(alloc, |usage, job| usage.remove(alloc, job));
-            self.count_in_quota(|quota, view| quota.stop(view, alloc));
+            // An allocation that was stopped before has freed them already.
+            if !alloc.server_terminal() {
+                self.on_node_of(alloc, |usage, job| usage.remove(alloc, job));
+                self.count_in_quota(|quota, view| quota.stop(view, alloc));
+            }
             self.properties.change_existing(self.view, alloc, Counted::Stopped);
         }
     }
@@ -461,8 +464,6 @@ impl<'a> Stack<'a> {
             ask.demands.distinct.hosts_of_job = false;
             ask.demands.distinct.hosts_of_group = false;
         }
-        self.eligibility.set_job(ask.demands.job_escapes);
-        self.eligibility.set_group(&group.name, ask.demands.group_escapes);
         ask
     }
 

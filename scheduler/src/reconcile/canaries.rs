@@ -34,8 +34,9 @@ impl Run<'_, '_> {
         let current: BTreeSet<AllocId> =
             self.deployment.iter().flat_map(|deployment| placed(deployment, |_| true)).collect();
         // A canary that has failed is stopped too: it would be rescheduled, and counts as one of the group until then.
-        let unneeded = all.clone().without(|alloc| !unneeded.contains(&alloc.id) || alloc.server_terminal());
-        self.stop_all(&unneeded, None, why::NOT_NEEDED);
+        // One that is stopped already counts as stopped once more.
+        let unneeded = all.clone().without(|alloc| !unneeded.contains(&alloc.id));
+        self.stop_all(&unneeded.clone().without(Allocation::server_terminal), None, why::NOT_NEEDED);
         all.minus(&unneeded);
         let sorted = all.clone().without(|alloc| !current.contains(&alloc.id)).by_taint(self.input);
         self.stop_all(&sorted.migrate, None, why::MIGRATING);

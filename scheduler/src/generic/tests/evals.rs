@@ -87,3 +87,25 @@ fn blocked_evaluation_gets_the_classes_of_a_group_that_fails_in_a_later_attempt(
     assert_eq!(again.id, first.id);
     assert_eq!(known(&again), Some(true));
 }
+
+#[test]
+fn constraint_of_a_group_that_needs_nothing_escapes_node_classes_too() {
+    check(
+        "node a
+         job j count=1 second_constraint=${node.unique.name},!=,b
+         run j
+         job j count=1 second_constraint=${node.unique.name},!=,b group_constraint=${meta.rack},=,none
+         run j",
+        expect![[r#"
+            run j:
+              place j.second[0] on a
+              place j.web[0] on a
+              eval complete, queued second 0 web 0
+            run j:
+              new eval queued-allocs blocked, escaped
+              update j.second[0] on a
+              failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {${meta.rack} = none: 1}
+              eval complete, queued web 1
+        "#]],
+    );
+}

@@ -197,3 +197,48 @@ fn binpack_fills_a_node_and_spread_does_not() {
         "#]],
     );
 }
+
+#[test]
+fn distinct_property_counts_one_of_the_replaced_allocs_and_kept_ones_once() {
+    // Of three allocations that are replaced, one still counts once its value is used again.
+    check(
+        "node a meta.rack=r1
+         node b meta.rack=r1
+         job j count=3 constraint=${meta.rack},distinct_property,3
+         run j
+         job j count=3 constraint=${meta.rack},distinct_property,3 env=2
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[1] on b
+              place j.web[2] on a
+              eval complete, queued web 0
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              place after j.web[0] on a
+              stop j.web[0]: alloc is being updated due to job update
+              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 1 in pool 2; available {dc1: 2}; constraints {distinct_property: ${meta.rack}=r1 used by 3 allocs: 2}
+              eval complete, queued web 2
+        "#]],
+    );
+    // Allocations that are updated in place count once.
+    check(
+        "node a meta.rack=r1
+         job j count=2 constraint=${meta.rack},distinct_property,3
+         run j
+         job j count=3 constraint=${meta.rack},distinct_property,3
+         run j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[1] on a
+              eval complete, queued web 0
+            run j:
+              place j.web[2] on a
+              update j.web[0] on a
+              update j.web[1] on a
+              eval complete, queued web 0
+        "#]],
+    );
+}

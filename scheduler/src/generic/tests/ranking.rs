@@ -223,3 +223,85 @@ fn spread_counts_only_allocs_of_its_group() {
         "#]],
     );
 }
+
+#[test]
+fn replacement_of_a_failed_allocation_avoids_its_node_whatever_replaces_it() {
+    // A new version of the job replaces it; it is not rescheduled.
+    check(
+        "node a
+         node b
+         job j count=1 attempts=0 affinity=${node.unique.name},=,a,30
+         run j
+         client j.web[0] failed
+         job j count=1 attempts=0 affinity=${node.unique.name},=,a,30 env=2
+         run j
+         scores j.web[0]",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on b
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+            scores j.web[0]: evaluated 2
+              a 0.059: binpack 0.178 job-anti-affinity 0.000 node-affinity 1.000 node-reschedule-penalty -1.000
+              b 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
+        "#]],
+    );
+    // It was rescheduled once, and a new version replaces its successor.
+    check(
+        "node a
+         node b
+         job j count=1 affinity=${node.unique.name},=,a,30
+         run j
+         client j.web[0] failed
+         run j
+         job j count=1 affinity=${node.unique.name},=,a,30 env=2
+         run j
+         scores j.web[0]",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              place again j.web[0] on b
+              stop j.web[0]: alloc was rescheduled because it failed
+              eval complete, queued web 0
+            run j:
+              place after j.web[0] on b
+              stop j.web[0]: alloc is being updated due to job update
+              eval complete, queued web 0
+            scores j.web[0]: evaluated 2
+              a 0.059: binpack 0.178 job-anti-affinity 0.000 node-affinity 1.000 node-reschedule-penalty -1.000
+              b 0.178: binpack 0.178 job-anti-affinity 0.000 node-reschedule-penalty 0.000
+        "#]],
+    );
+}
+
+#[test]
+fn spread_does_not_count_a_failed_allocation_that_is_rescheduled() {
+    check(
+        "node a dc=dc1
+         node b dc=dc1
+         job j count=2 spread=${node.datacenter},100,dc1:100
+         run j
+         client j.web[0] failed
+         client j.web[1] running
+         run j
+         scores j.web[0]",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[1] on b
+              eval complete, queued web 0
+            run j:
+              place again j.web[0] on b
+              stop j.web[0]: alloc was rescheduled because it failed
+              eval complete, queued web 0
+            scores j.web[0]: evaluated 2
+              a -0.107: allocation-spread 0.500 binpack 0.178 job-anti-affinity 0.000 node-affinity 0.000 node-reschedule-penalty -1.000
+              b -0.060: allocation-spread 0.500 binpack 0.319 job-anti-affinity -1.000 node-affinity 0.000 node-reschedule-penalty 0.000
+        "#]],
+    );
+}

@@ -167,3 +167,32 @@ fn deployment_waits_for_no_more_allocs_than_the_group_has() {
         "#]],
     );
 }
+
+#[test]
+fn removed_group_stops_its_ended_allocs_once() {
+    check(
+        "job count=1
+         alloc 0
+         alloc 0-1 group=old client=complete ended=-9
+         alloc 2 group=old client=failed ended=-9 desired=stop
+         alloc 3 group=old",
+        expect![[r#"
+            stop, alloc not needed due to job update (old): 0-3
+            old: stop 4
+            web: ignore 1
+        "#]],
+    );
+}
+
+#[test]
+fn canary_of_a_failed_deployment_counts_as_stopped_each_time() {
+    check(
+        "job count=2 parallel=1 canary=1 version=1 attempts=0
+         alloc 0-1 change=old version=0
+         alloc 0 canary deployed=unhealthy client=failed ended=-9 desired=stop version=1
+         deployment status=failed total=2 desired_canaries=1 placed=1",
+        expect![[r#"
+            web: ignore 2, stop 1
+        "#]],
+    );
+}

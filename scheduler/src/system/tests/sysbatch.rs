@@ -64,6 +64,7 @@ fn new_version_with_the_same_tasks_does_not_run_again() {
               place j.web[0] on a
               eval complete, queued web 0
             run j:
+              would: web ignore 0 place 0 stop 0 in place 1
               eval complete, queued web 0
         "#]],
     );
@@ -173,6 +174,27 @@ fn lost_alloc_is_not_run_again() {
               eval complete, queued web 0
             run j:
               eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn ended_allocation_counts_as_updated_in_place_and_is_not_written() {
+    check(
+        "node a
+         job j sysbatch
+         run j
+         client j.web[0] complete
+         job j sysbatch priority=60
+         run j
+         allocs j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              eval complete, queued web 0
+            run j:
+              eval complete, queued web 0
+            allocs: 
         "#]],
     );
 }
