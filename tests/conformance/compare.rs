@@ -206,6 +206,13 @@ fn equal_numbers(a: &Number, b: &Number) -> bool {
     let whole = |n: &Number| n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from));
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => a == b,
-        _ => a.as_f64() == b.as_f64(),
+        (None, None) => a.as_f64() == b.as_f64(),
+        // A float next to a whole number that it cannot represent is another number.
+        (Some(whole), None) => b.as_f64().is_some_and(|float| is_whole(float, whole)),
+        (None, Some(whole)) => a.as_f64().is_some_and(|float| is_whole(float, whole)),
     }
+}
+
+fn is_whole(float: f64, whole: i128) -> bool {
+    float.fract() == 0.0 && float as i128 == whole
 }

@@ -53,7 +53,8 @@ fn contents(body: &Body, scope: &Scope<'_>, late: &mut Vec<Diagnostic>) -> Objec
     object
 }
 
-/// A value of any shape as JSON. Numbers that JSON can not represent become their names.
+/// A value of any shape as JSON. Whole numbers beyond 64 bits with a sign become floats, and numbers that JSON can not
+/// represent their names.
 pub(crate) fn json_of(value: &Value) -> Json {
     match value {
         Value::Null | Value::Unknown => Json::Null,
@@ -68,13 +69,8 @@ pub(crate) fn json_of(value: &Value) -> Json {
 }
 
 fn number_json(number: Number) -> Json {
-    if let Some(integer) = number.as_integer() {
-        if let Ok(integer) = i64::try_from(integer) {
-            return json!(integer);
-        }
-        if let Ok(integer) = u64::try_from(integer) {
-            return json!(integer);
-        }
+    if let Some(integer) = number.as_integer().and_then(|integer| i64::try_from(integer).ok()) {
+        return json!(integer);
     }
     let float = number.as_f64();
     if float.is_finite() { json!(float) } else { json!(number.to_string()) }

@@ -193,9 +193,19 @@ fn difference(given: &Value, expected: &Value, path: &str) -> Option<String> {
             .zip(expected)
             .enumerate()
             .find_map(|(at, (given, expected))| difference(given, expected, &format!("{path}[{at}]"))),
-        (Value::Number(given), Value::Number(expected)) if given.as_f64() == expected.as_f64() => None,
+        (Value::Number(given), Value::Number(expected)) if exact(given) == exact(expected) => None,
         (given, expected) if given == expected => None,
         (given, expected) => Some(format!("{path}: {given}, not {expected}")),
+    }
+}
+
+/// A number as a whole one, or as a float. A float of the size of a whole number may be another number.
+fn exact(number: &serde_json::Number) -> (Option<i128>, Option<f64>) {
+    let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    let float = number.as_f64().filter(|_| whole.is_none());
+    match float {
+        Some(float) if float.fract() == 0.0 => (Some(float as i128), None),
+        _ => (whole, float),
     }
 }
 

@@ -64,14 +64,15 @@ fn annotate_count(field: &mut FieldDiff) {
 
 impl TaskDiff {
     fn annotate(&mut self, group: DiffType) {
-        let annotation = match self.kind {
-            DiffType::None => return,
-            DiffType::Added => CREATE,
-            DiffType::Deleted => DESTROY,
+        let annotation = match (group, self.kind) {
+            (_, DiffType::None) => return,
+            (DiffType::Added | DiffType::Deleted, DiffType::Added) => CREATE,
+            (DiffType::Added | DiffType::Deleted, DiffType::Deleted) => DESTROY,
             // The annotation of the added or deleted group already covers its tasks.
-            DiffType::Edited if matches!(group, DiffType::Added | DiffType::Deleted) => return,
-            DiffType::Edited if self.has_to_be_replaced() => REPLACE,
-            DiffType::Edited => IN_PLACE,
+            (DiffType::Added | DiffType::Deleted, DiffType::Edited) => return,
+            // A task that comes to a group or leaves it changes the allocations of the group.
+            (DiffType::Edited | DiffType::None, _) if self.has_to_be_replaced() => REPLACE,
+            (DiffType::Edited | DiffType::None, _) => IN_PLACE,
         };
         self.annotations.get_or_insert_default().push(annotation.into());
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::flat::{self, Flat};
-use super::object::{keyed, object, set, set_of_objects, sorted};
+use super::object::{keyed, object, set, set_of_objects, sorted, tree};
 use super::{DiffType, ObjectDiff, TaskDiff, TaskGroupDiff, kind_of, service, some, task};
-use crate::{DnsConfig, Dur, Job, NetworkResource, Port, Str, TaskGroup, VolumeRequest};
+use crate::{DnsConfig, Dur, Job, NetworkResource, Port, ScalingPolicy, Str, TaskGroup, VolumeRequest};
 
 /// Diffs of the groups of two jobs, in order of name.
 pub(super) fn groups(old: &Job, new: &Job, contextual: bool) -> Vec<TaskGroupDiff> {
@@ -44,6 +44,7 @@ fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>, contextual: bool) -> 
     objects.extend(object("Consul", before.consul.as_ref(), after.consul.as_ref(), &[], contextual));
     objects.extend(object("Update", before.update.as_ref(), after.update.as_ref(), &["Stagger"], contextual));
     objects.extend(networks(&before.networks, &after.networks, contextual));
+    objects.extend(scaling(before.scaling.as_ref(), after.scaling.as_ref(), contextual));
     objects.extend(service::services(&before.services, &after.services, contextual));
     objects.extend(volumes(before, after, contextual));
     TaskGroupDiff {
@@ -69,6 +70,21 @@ fn flat_group(group: Option<&TaskGroup>) -> Flat {
         flat.set("MaxClientDisconnect", group.max_client_disconnect.map(Dur::nanos));
     }
     flat
+}
+
+/// Diff of the bounds within which an autoscaler sets the count. Servers maintain what is not shown.
+fn scaling(old: Option<&ScalingPolicy>, new: Option<&ScalingPolicy>, contextual: bool) -> Option<ObjectDiff> {
+    const SCALING_NOT_SHOWN: [&str; 6] = ["ID", "Type", "Target", "Policy", "CreateIndex", "ModifyIndex"];
+    let bounds = |policy: Option<&ScalingPolicy>| Flat::of(policy, &SCALING_NOT_SHOWN);
+    let (before, after) = (bounds(old), bounds(new));
+    let policy = |policy: Option<&ScalingPolicy>| policy.and_then(|policy| policy.policy.clone());
+    let policy = tree("Policy", &policy(old), &policy(new), contextual);
+    if before == after && policy.is_none() {
+        return None;
+    }
+    let mut diff = ObjectDiff::from_flat("Scaling", kind_of(old, new), &before, &after, contextual);
+    diff.add_objects(policy);
+    Some(diff)
 }
 
 fn tasks(old: &TaskGroup, new: &TaskGroup, contextual: bool) -> Vec<TaskDiff> {

@@ -160,8 +160,18 @@ pub(super) fn set_of_texts(
     }))
 }
 
-/// Diff of an arbitrary tree, with all its values.
+/// Diff of the configuration of a driver or a proxy.
 pub(super) fn config(
+    old: &Option<BTreeMap<Str, Value>>,
+    new: &Option<BTreeMap<Str, Value>>,
+    contextual: bool,
+) -> Option<ObjectDiff> {
+    tree("Config", old, new, contextual)
+}
+
+/// Diff of an arbitrary tree, with all its values.
+pub(super) fn tree(
+    name: &str,
     old: &Option<BTreeMap<Str, Value>>,
     new: &Option<BTreeMap<Str, Value>>,
     contextual: bool,
@@ -176,7 +186,7 @@ pub(super) fn config(
         (false, true) => DiffType::Deleted,
         (true, true) | (false, false) => DiffType::Edited,
     };
-    Some(ObjectDiff::from_flat("Config", kind, &Flat::of_tree(old), &Flat::of_tree(new), contextual))
+    Some(ObjectDiff::from_flat(name, kind, &Flat::of_tree(old), &Flat::of_tree(new), contextual))
 }
 
 /// Sorts diffs in the order in which sets are shown.

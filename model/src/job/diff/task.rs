@@ -2,7 +2,7 @@
 
 use super::flat::{self, Flat};
 use super::group::networks;
-use super::object::{config, from_fields, keyed, object, set, set_of_objects, set_of_texts};
+use super::object::{config, from_fields, keyed, object, set_of_objects, set_of_texts, sorted};
 use super::{DiffType, ObjectDiff, TaskDiff, kind_of, service, some};
 use crate::{ChangeScript, RequestedDevice, Resources, Task, Template, Vault, WaitConfig};
 
@@ -26,7 +26,7 @@ pub(super) fn task(old: Option<&Task>, new: Option<&Task>, contextual: bool) -> 
     objects.extend(set_of_objects("Artifact", &before.artifacts, &after.artifacts, contextual));
     objects.extend(service::services(&before.services, &after.services, contextual));
     objects.extend(vault(before.vault.as_ref(), after.vault.as_ref(), contextual));
-    objects.extend(set(&before.templates, &after.templates, |old, new| template(old, new, contextual)));
+    objects.extend(templates(&before.templates, &after.templates, contextual));
     objects.extend(object("Identity", before.identity.as_ref(), after.identity.as_ref(), &[], contextual));
     let fields = flat::fields(&Flat::of(old, &["Name"]), &Flat::of(new, &["Name"]), false);
     TaskDiff {
@@ -72,16 +72,25 @@ fn vault(old: Option<&Vault>, new: Option<&Vault>, contextual: bool) -> Option<O
     Some(diff)
 }
 
+/// Diffs of templates. The only template of a task is the same one after a change, several are matched by their
+/// destinations.
+fn templates(old: &Option<Vec<Template>>, new: &Option<Vec<Template>>, contextual: bool) -> Vec<ObjectDiff> {
+    let (old, new) = (old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default());
+    if let ([old], [new]) = (old, new) {
+        return template(Some(old), Some(new), contextual).into_iter().collect();
+    }
+    let mut left: Vec<&Template> = new.iter().filter(|template| !old.contains(template)).collect();
+    let mut diffs = Vec::new();
+    for gone in old.iter().filter(|template| !new.contains(template)) {
+        let same = left.iter().position(|template| template.dest_path == gone.dest_path);
+        diffs.extend(template(Some(gone), same.map(|at| left.remove(at)), contextual));
+    }
+    diffs.extend(left.into_iter().filter_map(|new| template(None, Some(new), contextual)));
+    sorted(diffs)
+}
+
 fn template(old: Option<&Template>, new: Option<&Template>, contextual: bool) -> Option<ObjectDiff> {
-    let flat = |template: Option<&Template>| {
-        let mut flat = Flat::of(template, &["Uid", "Gid"]);
-        if let Some(template) = template {
-            flat.set("Uid", template.uid);
-            flat.set("Gid", template.gid);
-        }
-        flat
-    };
-    let mut diff = ObjectDiff::from_flat("Template", kind_of(old, new), &flat(old), &flat(new), contextual);
+    let mut diff = ObjectDiff::changed("Template", old, new, &[], contextual)?;
     let wait = |template: Option<&Template>| template.and_then(|template| template.wait.clone());
     diff.add_objects(wait_diff(wait(old).as_ref(), wait(new).as_ref(), contextual));
     let script = |template: Option<&Template>| template.and_then(|template| template.change_script.clone());

@@ -6,7 +6,10 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::{DesiredUpdates, Dur, NetworkResource, PlanAnnotations, Port, Resources, Service, Task, TaskGroup};
+use crate::{
+    DesiredUpdates, Dur, NetworkResource, PlanAnnotations, Port, Resources, ScalingPolicy, Service, Task, TaskGroup,
+    Template,
+};
 
 fn job() -> Job {
     let task = Task {
@@ -260,7 +263,7 @@ fn renamed_task_is_shown_as_deleted_and_added() {
         expect![[r#"
             Edited job j
               Edited group g {"create": 1, "ignore": 1}
-                Deleted task t ["forces destroy"]
+                Deleted task t ["forces create/destroy update"]
                   Deleted Driver: "exec" -> ""
                   Deleted Env[A]: "1" -> ""
                   Deleted KillTimeout: "5000000000" -> ""
@@ -279,7 +282,7 @@ fn renamed_task_is_shown_as_deleted_and_added() {
                     Deleted IOPS: "0" -> ""
                     Deleted MemoryMB: "300" -> ""
                     Deleted MemoryMaxMB: "0" -> ""
-                Added task u ["forces create"]
+                Added task u ["forces create/destroy update"]
                   Added Driver: "" -> "exec"
                   Added Env[A]: "" -> "1"
                   Added KillTimeout: "" -> "5000000000"
@@ -344,5 +347,82 @@ fn diff_of_a_stopped_job_shows_stop_and_unchanged_groups() {
           None group g {"create": 1, "ignore": 1}
             None task t []
     "#]],
+    );
+}
+
+#[test]
+fn changed_template_is_shown_as_edited() {
+    let with = |template: Template| {
+        let mut job = job();
+        task(&mut job).templates = Some(vec![template]);
+        job
+    };
+    let template =
+        |text: &str, to: &str| Template { embedded_tmpl: text.into(), dest_path: to.into(), ..Template::default() };
+    let told = |old: &Job, new: &Job| {
+        let diff = JobDiff::between(Some(old), Some(new), false).unwrap();
+        let task = &diff.task_groups.unwrap()[0].tasks.clone().unwrap()[0];
+        let mut told = String::new();
+        show(&mut told, 0, &None, &task.objects);
+        told
+    };
+    expect![[r#"
+        Edited Template
+          Edited EmbeddedTmpl: "a" -> "b"
+    "#]]
+    .assert_eq(&told(&with(template("a", "local/x")), &with(template("b", "local/x"))));
+    // Several are matched by their destinations.
+    let (mut old, mut new) = (with(template("a", "local/x")), with(template("a", "local/x")));
+    task(&mut old).templates.as_mut().unwrap().extend([template("b", "local/y"), template("c", "local/z")]);
+    let owned = Template { uid: Some(7), ..template("d", "local/y") };
+    task(&mut new).templates.as_mut().unwrap().extend([owned, template("c", "local/w")]);
+    expect![[r#"
+        Edited Template
+          Edited EmbeddedTmpl: "b" -> "d"
+          Added Uid: "" -> "7"
+        Added Template
+          Added DestPath: "" -> "local/w"
+          Added EmbeddedTmpl: "" -> "c"
+          Added Envvars: "" -> "false"
+          Added ErrMissingKey: "" -> "false"
+          Added Splay: "" -> "0"
+          Added VaultGrace: "" -> "0"
+        Deleted Template
+          Deleted DestPath: "local/z" -> ""
+          Deleted EmbeddedTmpl: "c" -> ""
+          Deleted Envvars: "false" -> ""
+          Deleted ErrMissingKey: "false" -> ""
+          Deleted Splay: "0" -> ""
+          Deleted VaultGrace: "0" -> ""
+    "#]]
+    .assert_eq(&told(&old, &new));
+}
+
+#[test]
+fn scaling_block_of_a_group_has_a_diff() {
+    check(
+        false,
+        |job| {
+            group(job).scaling = Some(ScalingPolicy {
+                id: "p".into(),
+                max: 10,
+                min: 2,
+                enabled: true,
+                policy: Some(BTreeMap::from([("cooldown".into(), json!("1m")), ("check".into(), json!([{"a": 20}]))])),
+                ..ScalingPolicy::default()
+            });
+        },
+        expect![[r#"
+            Edited job j
+              Edited group g {"create": 1, "ignore": 1}
+                Added Scaling
+                  Added Enabled: "" -> "true"
+                  Added Max: "" -> "10"
+                  Added Min: "" -> "2"
+                  Added Policy
+                    Added check[0][a]: "" -> "20"
+                    Added cooldown: "" -> "1m"
+                None task t []
+        "#]],
     );
 }

@@ -201,30 +201,118 @@ impl VolumeRequest {
                     errors.push("host volumes cannot have mount options");
                 }
             }
-            "csi" => self.validate_csi(count, canaries, &mut errors),
+            "csi" => self.validate_csi(count, &mut errors),
             other => errors.push(format!("volume has unrecognized type {other}")),
         }
         errors.into_result()
     }
 
-    fn validate_csi(&self, count: i64, canaries: i64, errors: &mut Errors) {
-        if self.attachment_mode.is_empty() {
-            errors.push("CSI volumes must have an attachment mode");
-        }
-        match self.access_mode.as_str() {
-            "" => errors.push("CSI volumes must have an access mode"),
-            "single-node-reader-only" | "multi-node-reader-only" if !self.read_only => {
-                errors.push(format!("{} volumes must be read-only", self.access_mode));
-            }
-            "single-node-writer" | "multi-node-single-writer" if !self.read_only && !self.per_alloc => {
-                if count > 1 {
-                    errors.push("volume with exclusive access mode cannot be used with count > 1");
-                }
-                if canaries > 0 {
-                    errors.push("volume with exclusive access mode cannot be used with canaries");
-                }
-            }
+    fn validate_csi(&self, count: i64, errors: &mut Errors) {
+        match self.attachment_mode.as_str() {
+            "" => errors.push("CSI volumes must have an attachment mode"),
+            "block-device" if self.mount_options.is_some() => errors.push("block devices cannot have mount options"),
             _ => {}
         }
+        let mode = self.access_mode.as_str();
+        if matches!(mode, "single-node-reader-only" | "multi-node-reader-only") && !self.read_only {
+            errors.push(format!("{mode} volumes must be read-only"));
+        }
+        let only_one = match mode {
+            "" => {
+                errors.push("CSI volumes must have an access mode");
+                return;
+            }
+            "single-node-reader-only" => "reader",
+            "single-node-writer" => "reader or writer",
+            "multi-node-single-writer" if !self.read_only => "writer",
+            _ => return,
+        };
+        if count > 1 && !self.per_alloc {
+            errors.push(format!("volume with {mode} access mode allows only one {only_one}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::CsiMountOptions;
+
+    fn check(modes: &[(&str, bool)], count: i64, change: impl Fn(&mut VolumeRequest), expected: Expect) {
+        let told = modes.iter().map(|(mode, read_only)| {
+            let mut volume = VolumeRequest {
+                kind: "csi".into(),
+                source: "v".into(),
+                access_mode: (*mode).into(),
+                attachment_mode: "file-system".into(),
+                read_only: *read_only,
+                ..VolumeRequest::default()
+            };
+            change(&mut volume);
+            let said = volume.validate(&JobType::Service, count, 1);
+            let said = said.map_or_else(|errors| errors.to_string(), |()| "valid".to_owned());
+            format!("{mode:?} {}: {}\n", if *read_only { "ro" } else { "rw" }, said.replace('\n', " | "))
+        });
+        expected.assert_eq(&told.collect::<String>());
+    }
+
+    const MODES: [(&str, bool); 7] = [
+        ("", false),
+        ("single-node-reader-only", false),
+        ("single-node-reader-only", true),
+        ("single-node-writer", true),
+        ("multi-node-single-writer", false),
+        ("multi-node-single-writer", true),
+        ("multi-node-multi-writer", false),
+    ];
+
+    #[test]
+    fn exclusive_csi_volume_is_for_one_allocation() {
+        check(
+            &MODES,
+            2,
+            |_| {},
+            expect![[r#"
+            "" rw: 1 error occurred: | 	* CSI volumes must have an access mode |  | 
+            "single-node-reader-only" rw: 2 errors occurred: | 	* single-node-reader-only volumes must be read-only | 	* volume with single-node-reader-only access mode allows only one reader |  | 
+            "single-node-reader-only" ro: 1 error occurred: | 	* volume with single-node-reader-only access mode allows only one reader |  | 
+            "single-node-writer" ro: 1 error occurred: | 	* volume with single-node-writer access mode allows only one reader or writer |  | 
+            "multi-node-single-writer" rw: 1 error occurred: | 	* volume with multi-node-single-writer access mode allows only one writer |  | 
+            "multi-node-single-writer" ro: valid
+            "multi-node-multi-writer" rw: valid
+        "#]],
+        );
+        check(
+            &MODES,
+            1,
+            |_| {},
+            expect![[r#"
+            "" rw: 1 error occurred: | 	* CSI volumes must have an access mode |  | 
+            "single-node-reader-only" rw: 1 error occurred: | 	* single-node-reader-only volumes must be read-only |  | 
+            "single-node-reader-only" ro: valid
+            "single-node-writer" ro: valid
+            "multi-node-single-writer" rw: valid
+            "multi-node-single-writer" ro: valid
+            "multi-node-multi-writer" rw: valid
+        "#]],
+        );
+    }
+
+    #[test]
+    fn block_device_has_no_mount_options() {
+        let block = |volume: &mut VolumeRequest| {
+            volume.attachment_mode = "block-device".into();
+            volume.mount_options = Some(CsiMountOptions::default());
+        };
+        check(
+            &MODES[..1],
+            1,
+            block,
+            expect![[r#"
+            "" rw: 2 errors occurred: | 	* block devices cannot have mount options | 	* CSI volumes must have an access mode |  | 
+        "#]],
+        );
     }
 }
