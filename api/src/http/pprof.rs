@@ -59,7 +59,7 @@ impl Content {
 
 pub(super) fn routes<S: Reads + Cluster + Nodes + Status>(mux: &mut Mux<S>) {
     const WRITE: Capability = Capability::Servers(Access::Write);
-    mux.add(Methods::Get, "/v1/agent/pprof/", "{}", WRITE, |call| Box::pin(asked(call)));
+    mux.add(Methods::Any, "/v1/agent/pprof/", "{}", WRITE, |call| Box::pin(asked(call)));
     mux.add(Methods::Get, "/debug/pprof/", "{}", WRITE, |call| Box::pin(own(call)));
 }
 

@@ -458,7 +458,7 @@ fn routes_answered_by_the_asked_server_are_listed() {
         /v1/agent/keyring/{} *
         /v1/agent/members GET
         /v1/agent/monitor *
-        /v1/agent/pprof/{} GET
+        /v1/agent/pprof/{} *
         /v1/agent/schedulers GET
         /v1/agent/schedulers/config GET
         /v1/agent/schedulers/config PUT,POST
@@ -471,7 +471,7 @@ fn routes_answered_by_the_asked_server_are_listed() {
         /v1/client/allocation/{}/gc *
         /v1/client/allocation/{}/restart *
         /v1/client/allocation/{}/signal PUT,POST
-        /v1/client/allocation/{}/snapshot GET
+        /v1/client/allocation/{}/snapshot *
         /v1/client/allocation/{}/stats *
         /v1/client/fs/cat/{} *
         /v1/client/fs/logs/{} *

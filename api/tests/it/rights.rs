@@ -424,3 +424,19 @@ async fn token_secret_is_not_derived_from_the_idempotency_key() {
     }
     assert_ne!(secrets[0], secrets[1], "who knows key and request could make the secret himself");
 }
+
+#[tokio::test]
+async fn parameters_of_a_read_are_parsed_before_its_rights_are_checked() {
+    let server = world().await;
+    let nothing = token_with(&server, 7, "");
+    for (target, expected) in [
+        ("/v1/jobs", "403 Permission denied"),
+        ("/v1/jobs?region=elsewhere", "500 No path to region"),
+        ("/v1/nodes?index=x", "400 Invalid index"),
+        ("/v1/operator/raft/configuration?region=elsewhere", "500 No path to region"),
+        ("/v1/agent/self?region=elsewhere", "403 Permission denied"),
+    ] {
+        let (status, body) = ask(&server, &nothing, &format!("GET {target}")).await;
+        assert_eq!(format!("{} {body}", status.as_u16()), expected, "{target}");
+    }
+}
