@@ -60,11 +60,16 @@ pub fn shortened(typed: &str) -> Result<String, Failure> {
     Ok(prefix)
 }
 
-/// A job by its id or a prefix of it: its id and namespace.
+/// A job by its id or a prefix of it: its id and namespace. `list` shows several matches, with their namespaces if the flag
+/// is set.
 ///
 /// # Errors
 /// No match, several matches, a failed request.
-pub async fn job(client: &Client, typed: &str, list: fn(&[Value]) -> String) -> Result<(String, String), Failure> {
+pub async fn job(
+    client: &Client,
+    typed: &str,
+    list: fn(&[Value], bool) -> String,
+) -> Result<(String, String), Failure> {
     job_where(client, typed, "job", |_| true, list).await
 }
 
@@ -77,7 +82,7 @@ pub async fn job_where(
     typed: &str,
     noun: &str,
     fits: fn(&Value) -> bool,
-    list: fn(&[Value]) -> String,
+    list: fn(&[Value], bool) -> String,
 ) -> Result<(String, String), Failure> {
     let found = match client.get(&with_query("/v1/jobs", &[("prefix", typed)])).await {
         // A token that may not list jobs may still read this one.
@@ -94,8 +99,11 @@ pub async fn job_where(
         [] => Err(Failure::new(format!("No {noun}(s) with prefix or ID {typed:?} found"))),
         [only] => Ok(named(only)),
         [first, second, ..] if text(&first["ID"]) == typed && text(&second["ID"]) != typed => Ok(named(first)),
-        several => Err(Failure::new(format!("Prefix {typed:?} matched multiple jobs\n\n{}", list(several)))
-            .with_exit(Exit::FAILED)),
+        several => Err(Failure::new(format!(
+            "Prefix {typed:?} matched multiple jobs\n\n{}",
+            list(several, client.namespace() == "*")
+        ))
+        .with_exit(Exit::FAILED)),
     }
 }
 

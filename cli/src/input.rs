@@ -9,8 +9,16 @@ use crate::exit::Failure;
 /// A file's text; `-` is standard input.
 ///
 /// # Errors
-/// The file cannot be read.
+/// `Failed to read file: open FILE: ..`
 pub fn read(file: &str) -> Result<String, Failure> {
+    read_for("Failed to read file", file)
+}
+
+/// A file's text; `-` is standard input. `tried` is the beginning of the error about a file.
+///
+/// # Errors
+/// `TRIED: open FILE: ..`
+pub fn read_for(tried: &str, file: &str) -> Result<String, Failure> {
     if file == "-" {
         let mut text = String::new();
         std::io::stdin()
@@ -18,7 +26,7 @@ pub fn read(file: &str) -> Result<String, Failure> {
             .map_err(|error| Failure::of("Error reading standard input", error))?;
         return Ok(text);
     }
-    std::fs::read_to_string(file).map_err(|error| Failure::of(&format!("Error reading {file}"), error))
+    open(file).map_err(|reason| Failure::of(tried, reason))
 }
 
 /// A file's text, or why it cannot be opened, in the words of Nomad's command line: `open FILE: no such file or directory`.
@@ -44,4 +52,17 @@ pub fn words(error: &std::io::Error) -> String {
 /// The reason why the text cannot be parsed.
 pub fn hcl(text: &str) -> Result<Value, String> {
     songline_lang::config::parse(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_files_are_named_with_what_was_tried() {
+        let refused = read("none-such.hcl").expect_err("there is no such file");
+        assert_eq!(refused.message(), "Failed to read file: open none-such.hcl: no such file or directory");
+        let refused = read_for("Error reading input data", "none-such").expect_err("there is no such file");
+        assert_eq!(refused.message(), "Error reading input data: open none-such: no such file or directory");
+    }
 }

@@ -59,11 +59,13 @@ impl JobFile {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let has_variables = !self.var.is_empty() || !self.var_file.is_empty();
+        let (variables, files) = (!self.var.is_empty(), !self.var_file.is_empty());
         match (self.json, self.hcl1) {
             (true, true) => Err("cannot parse job file as HCL and JSON."),
-            (true, false) if has_variables => Err("cannot use variables with JSON files."),
-            (false, true) if has_variables => Err("cannot use variables with HCLv1."),
+            (true, false) if variables => Err("cannot use variables with JSON files."),
+            (true, false) if files => Err("cannot use variable files with JSON files."),
+            (false, true) if variables => Err("cannot use variables with HCLv1."),
+            (false, true) if files => Err("cannot use variable files with HCLv1."),
             _ => Ok(()),
         }
     }
@@ -149,5 +151,24 @@ fn of_json(error: &serde_json::Error, source: &str) -> String {
             format!("invalid character {found:?} looking for beginning of value")
         }
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_exclude_each_other_are_named() {
+        let reason = |json, hcl1, var: &[&str], var_file: &[&str]| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            JobFile { json, hcl1, var: words(var), var_file: words(var_file), ..JobFile::default() }.check()
+        };
+        assert_eq!(reason(true, true, &[], &[]), Err("cannot parse job file as HCL and JSON."));
+        assert_eq!(reason(true, false, &["a=1"], &["f"]), Err("cannot use variables with JSON files."));
+        assert_eq!(reason(true, false, &[], &["f"]), Err("cannot use variable files with JSON files."));
+        assert_eq!(reason(false, true, &["a=1"], &[]), Err("cannot use variables with HCLv1."));
+        assert_eq!(reason(false, true, &[], &["f"]), Err("cannot use variable files with HCLv1."));
+        assert_eq!(reason(false, false, &["a=1"], &["f"]), Ok(()));
     }
 }

@@ -39,6 +39,11 @@ pub fn age(nanos: i64, now: i64) -> String {
     if far < 0 { format!("{text} from now") } else { format!("{text} ago") }
 }
 
+/// The age of a time of RFC 3339 that is still to come, `29s from now`; `None` for no time and for the past.
+pub fn from_now(text: &str, now: i64) -> Option<String> {
+    nanos_of(text).filter(|at| *at > now).map(|at| age(at, now))
+}
+
 /// The two largest units of a span in nanoseconds, rounded to seconds.
 fn span(nanos: u64) -> String {
     let mut rest = (nanos + NANOS as u64 / 2) / NANOS as u64;
@@ -157,6 +162,9 @@ mod tests {
         assert_eq!(ago(400 * 86_400), "1y1mo ago");
         assert_eq!(ago(-90), "1m30s from now");
         assert_eq!(age(0, now), "");
+        assert_eq!(from_now("2033-05-18T03:33:49Z", now).as_deref(), Some("29s from now"));
+        assert_eq!(from_now("2033-05-18T03:33:20Z", now), None);
+        assert_eq!(from_now("", now), None);
     }
 
     #[test]

@@ -31,7 +31,10 @@ impl Run for Bootstrap {
     async fn run(self, _: &Context) -> Outcome {
         self.format.wanted()?;
         let body = match &self.secret {
-            Some(file) => json!({ "BootstrapSecret": input::read(file)?.trim() }),
+            Some(file) => {
+                let secret = input::read_for("Error reading provided token", file)?;
+                json!({ "BootstrapSecret": secret.trim() })
+            }
             None => json!({}),
         };
         let made = self.general.client()?.put("/v1/acl/bootstrap", &body).await.tried("Error bootstrapping")?;

@@ -145,9 +145,7 @@ impl crate::Run for Checks {
         let answer = client.get(&path).await.tried("Error querying allocation")?;
         let mut checks: Vec<&Value> = answer.as_object().into_iter().flatten().map(|(_, check)| check).collect();
         checks.sort_by_key(|check| (text(&check["Service"]), text(&check["Check"])));
-        // Without checks the reference prints null.
-        let data = if checks.is_empty() { Value::Null } else { json!(checks) };
-        if self.format.print(&data)? {
+        if self.format.print(&data(&answer, self.format.json))? {
             return Ok(Exit::DONE);
         }
         outln!("Status of {} Nomad Service Checks\n", checks.len());
@@ -155,6 +153,15 @@ impl crate::Run for Checks {
             outln!("{}\n", card(&pairs(check)));
         }
         Ok(Exit::DONE)
+    }
+}
+
+/// The checks by their ids. Without any, JSON is null as in the reference's client; a template gets an empty map.
+fn data(answer: &Value, is_json: bool) -> Value {
+    match answer.as_object() {
+        Some(checks) if !checks.is_empty() => answer.clone(),
+        _ if is_json => Value::Null,
+        _ => json!({}),
     }
 }
 
@@ -175,4 +182,19 @@ fn pairs(check: &Value) -> Vec<(&'static str, String)> {
     let at = check["Timestamp"].as_i64().unwrap_or(0).saturating_mul(1_000_000_000);
     pairs.extend([("Mode", word("Mode")), ("Timestamp", values::time(at)), ("Output", word("Output"))]);
     pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_as_data_are_a_map() {
+        let checks = json!({ "b": { "Check": "c2" }, "a": { "Check": "c1" } });
+        assert_eq!(data(&checks, true), checks);
+        for none in [Value::Null, json!({})] {
+            assert_eq!(data(&none, true), Value::Null);
+            assert_eq!(data(&none, false), json!({}));
+        }
+    }
 }

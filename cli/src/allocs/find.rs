@@ -29,7 +29,7 @@ pub(super) async fn by_id(client: &Client, typed: &str) -> Result<Value, Failure
 
 /// A running allocation of a job; any other if none runs.
 pub(super) async fn of_job(client: &Client, typed: &str) -> Result<Value, Failure> {
-    let (id, namespace) = ids::job(client, typed, crate::jobs::lists::matched).await?;
+    let (id, namespace) = ids::job(client, typed, crate::jobs::lists::jobs).await?;
     let client = client.with_scope(None, Some(&namespace));
     let path = with_query(&format!("/v1/job/{}/allocations", crate::client::escape(&id)), &[]);
     let found = client.get(&path).await.tried("Error fetching allocations")?;

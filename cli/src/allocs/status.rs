@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
 use crate::layout::{block, list, section};
-use crate::values::{age, now, time};
+use crate::values::{age, from_now, now, time};
 use crate::{Context, General, ids, monitor, outln};
 
 /// Arguments of `alloc status`.
@@ -56,7 +56,12 @@ impl crate::Run for Status {
             short(&alloc);
             return Ok(Exit::DONE);
         }
-        outln!("{}", block(&self.head(&alloc)));
+        let mut pairs = self.head(&alloc);
+        pairs.extend(rescheduling(&alloc, eligibility(&client, &alloc).await, self.verbose));
+        if self.verbose {
+            pairs.extend(placement(&alloc));
+        }
+        outln!("{}", block(&pairs));
         addresses(&alloc);
         checks(&client, &alloc).await;
         // A node that does not answer has no statistics; the rest is known without it.
@@ -108,28 +113,49 @@ impl Status {
                 pairs.push(("Canary", "true".to_owned()));
             }
         }
-        if let Some(tracker) = items(&alloc["RescheduleTracker"]["Events"]).len().checked_sub(0).filter(|n| *n > 0) {
-            let groups = items(&alloc["Job"]["TaskGroups"]);
-            let group = groups.iter().find(|group| group["Name"] == alloc["TaskGroup"]);
-            let attempts = group.and_then(|group| group["ReschedulePolicy"]["Attempts"].as_u64()).unwrap_or(0);
-            pairs.push(("Reschedule Attempts", format!("{tracker}/{attempts}")));
-        }
-        if !text(&alloc["NextAllocation"]).is_empty() {
-            pairs.push(("Replacement Alloc ID", id("NextAllocation")));
-        }
-        if self.verbose {
-            let metrics = &alloc["Metrics"];
-            let number = |key: &str| metrics[key].as_i64().unwrap_or(0).to_string();
-            pairs.extend([
-                ("Evaluated Nodes", number("NodesEvaluated")),
-                ("Filtered Nodes", number("NodesFiltered")),
-                ("Exhausted Nodes", number("NodesExhausted")),
-                ("Allocation Time", crate::values::go_duration(metrics["AllocationTime"].as_i64().unwrap_or(0))),
-                ("Failures", number("CoalescedFailures")),
-            ]);
-        }
         pairs
     }
+}
+
+/// Attempts so far, the replacement, and when there may be one.
+fn rescheduling(alloc: &Value, eligibility: Option<String>, verbose: bool) -> Vec<(&'static str, String)> {
+    let mut pairs = Vec::new();
+    let attempts = items(&alloc["RescheduleTracker"]["Events"]).len();
+    if attempts > 0 {
+        let groups = items(&alloc["Job"]["TaskGroups"]);
+        let group = groups.iter().find(|group| group["Name"] == alloc["TaskGroup"]);
+        let most = group.and_then(|group| group["ReschedulePolicy"]["Attempts"].as_u64()).unwrap_or(0);
+        pairs.push(("Reschedule Attempts", format!("{attempts}/{most}")));
+    }
+    let replacement = text(&alloc["NextAllocation"]);
+    if !replacement.is_empty() {
+        pairs.push(("Replacement Alloc ID", ids::shown(replacement, verbose)));
+    }
+    pairs.extend(eligibility.map(|at| ("Reschedule Eligibility", at)));
+    pairs
+}
+
+/// The age of the evaluation that may replace the allocation. Without the evaluation the rest is known all the same.
+async fn eligibility(client: &Client, alloc: &Value) -> Option<String> {
+    let id = text(&alloc["FollowupEvalID"]);
+    if id.is_empty() {
+        return None;
+    }
+    let eval = client.get(&format!("/v1/evaluation/{id}")).await.ok()?;
+    from_now(text(&eval["WaitUntil"]), now())
+}
+
+/// Counts of the placement.
+fn placement(alloc: &Value) -> [(&'static str, String); 5] {
+    let metrics = &alloc["Metrics"];
+    let number = |key: &str| metrics[key].as_i64().unwrap_or(0).to_string();
+    [
+        ("Evaluated Nodes", number("NodesEvaluated")),
+        ("Filtered Nodes", number("NodesFiltered")),
+        ("Exhausted Nodes", number("NodesExhausted")),
+        ("Allocation Time", crate::values::go_duration(metrics["AllocationTime"].as_i64().unwrap_or(0))),
+        ("Failures", number("CoalescedFailures")),
+    ]
 }
 
 fn short(alloc: &Value) {
@@ -194,5 +220,29 @@ async fn checks(client: &Client, alloc: &Value) {
     rows.sort();
     if !rows.is_empty() {
         outln!("\nNomad Service Checks:\n{}", list(&["Service", "Task", "Name", "Mode", "Status"], &rows));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rescheduling_is_shown_where_there_is_some() {
+        assert!(rescheduling(&json!({}), None, false).is_empty());
+        let alloc = json!({
+            "TaskGroup": "g",
+            "Job": { "TaskGroups": [{ "Name": "g", "ReschedulePolicy": { "Attempts": 3 } }] },
+            "RescheduleTracker": { "Events": [{}] },
+            "NextAllocation": "0123456789",
+        });
+        let expected = [
+            ("Reschedule Attempts", "1/3".to_owned()),
+            ("Replacement Alloc ID", "01234567".to_owned()),
+            ("Reschedule Eligibility", "29s from now".to_owned()),
+        ];
+        assert_eq!(rescheduling(&alloc, Some("29s from now".to_owned()), false), expected);
     }
 }

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::ids::{self, Kind};
 use crate::jobs::lists::{deployments, items};
+use crate::values::GoDuration;
 use crate::{Context, General, monitor, outln};
 
 fn rows(found: &[Value]) -> String {
@@ -70,7 +71,7 @@ pub(crate) struct Status {
     monitor: bool,
     /// Time between two looks.
     #[arg(long, default_value = "2s")]
-    wait: String,
+    wait: GoDuration,
     /// Id of the deployment, or its beginning.
     deployment: Option<String>,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::act::Follow;
-use super::lists::matched;
+use super::lists::jobs;
 use super::run::route;
 use crate::client::{text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
@@ -44,10 +44,11 @@ impl crate::Run for Dispatch {
             };
             meta.insert(key.to_owned(), json!(value));
         }
-        let payload = self.payload.as_deref().map(input::read).transpose()?;
+        let payload =
+            self.payload.as_deref().map(|file| input::read_for("Error reading input data", file)).transpose()?;
         let client = self.general.client()?;
         let fits = |job: &Value| job["ParameterizedJob"] == true;
-        let (id, namespace) = ids::job_where(&client, &self.job, "parameterized job", fits, matched).await?;
+        let (id, namespace) = ids::job_where(&client, &self.job, "parameterized job", fits, jobs).await?;
         let client = client.with_scope(None, Some(&namespace));
         let body = json!({
             "JobID": id,
@@ -87,7 +88,7 @@ impl crate::Run for Force {
     async fn run(self, _: &Context) -> Outcome {
         let client = self.general.client()?;
         let fits = |job: &Value| job["Periodic"] == true;
-        let (id, namespace) = ids::job_where(&client, &self.job, "periodic job", fits, matched).await?;
+        let (id, namespace) = ids::job_where(&client, &self.job, "periodic job", fits, jobs).await?;
         let client = client.with_scope(None, Some(&namespace));
         let answer = client.put(&route(&id, "/periodic/force"), &Value::Null).await;
         let answer = answer.tried(&format!("Error forcing periodic job {id:?}"))?;

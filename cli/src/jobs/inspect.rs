@@ -97,8 +97,7 @@ pub(crate) struct History {
 
 impl crate::Run for History {
     async fn run(self, _: &Context) -> Outcome {
-        self.format.wanted()?;
-        if self.full && (self.format.json || self.format.template.is_some()) {
+        if self.format.wanted()? && (self.differences || self.full) {
             return Err(Failure::new("-json and -t are exclusive with -p and -full"));
         }
         let (client, id) = found(&self.general, &self.job).await?;

@@ -58,11 +58,6 @@ pub(crate) fn jobs(jobs: &[Value], namespaces: bool) -> String {
     list(&headings, &jobs.iter().map(row).collect::<Vec<_>>())
 }
 
-/// A list of jobs in one namespace, for prefixes that match several.
-pub(crate) fn matched(found: &[Value]) -> String {
-    jobs(found, false)
-}
-
 /// A list of allocations. `node_names` adds a column that only full lists have.
 pub(crate) fn allocs(allocs: &[Value], verbose: bool, node_names: bool) -> String {
     if allocs.is_empty() {
@@ -85,7 +80,7 @@ pub(crate) fn allocs(allocs: &[Value], verbose: bool, node_names: bool) -> Strin
         }
         cells.extend([
             text(&alloc["TaskGroup"]).to_owned(),
-            alloc["JobVersion"].as_u64().unwrap_or(0).to_string(),
+            version(alloc).to_string(),
             text(&alloc["DesiredStatus"]).to_owned(),
             text(&alloc["ClientStatus"]).to_owned(),
             when("CreateTime"),
@@ -101,6 +96,11 @@ pub(crate) fn allocs(allocs: &[Value], verbose: bool, node_names: bool) -> Strin
         }
     }
     list(&headings, &allocs.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Version of the job of an allocation. Stubs have it as a field, whole rows, as those of a node, in their job.
+fn version(alloc: &Value) -> u64 {
+    alloc["JobVersion"].as_u64().or_else(|| alloc["Job"]["Version"].as_u64()).unwrap_or(0)
 }
 
 /// A list of deployments.

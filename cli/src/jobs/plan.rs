@@ -65,7 +65,7 @@ impl Plan {
         let regions = items(&job["Multiregion"]["Regions"]);
         if regions.is_empty() {
             let answer = self.part(&client, &body).await?;
-            self.how_to_run(context, &answer, &job);
+            self.how_to_run(context, &answer);
             return Ok(exit(&answer));
         }
         let mut worst = Exit::DONE;
@@ -94,13 +94,13 @@ impl Plan {
     }
 
     /// The command that registers the job as long as nobody else changes it.
-    fn how_to_run(&self, context: &Context, answer: &Value, job: &Value) {
+    fn how_to_run(&self, context: &Context, answer: &Value) {
         let index = answer["JobModifyIndex"].as_u64().unwrap_or(0);
         let mut flags = String::new();
         self.file.var.iter().for_each(|pair| flags.push_str(&format!("-var={pair:?} ")));
         self.file.var_file.iter().for_each(|file| flags.push_str(&format!("-var-file={file:?} ")));
-        let namespace = text(&job["Namespace"]);
-        if !matches!(namespace, "" | "default") {
+        // A namespace of the file or of the environment is there again when the job is run.
+        if let Some(namespace) = self.general.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
             flags.push_str(&format!("-namespace={namespace:?} "));
         }
         outln!("Job Modify Index: {index}");

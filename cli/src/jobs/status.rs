@@ -10,8 +10,9 @@ use super::run::{next_launch, route};
 use super::stop::found;
 use crate::client::{Client, escape, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::ids::shown;
 use crate::layout::{block, indented, list, section};
-use crate::values::time;
+use crate::values::{from_now, go_duration, now, time};
 use crate::{Context, General, monitor, outln};
 
 /// Most groups whose failed placement is shown.
@@ -76,13 +77,16 @@ impl Status {
             section("Evaluations", &evals(items(&all), self.verbose));
         }
         failures(items(&all), self.verbose);
+        let every = if self.all_allocs { "true" } else { "" };
+        let path = with_query(&get("/allocations"), &[("all", every)]);
+        let found = newest_first(client.get(&path).await.tried("Error querying job allocations")?);
+        if let Some(future) = future_attempts(job, items(&found), items(&all), self.verbose, now()) {
+            section("Future Rescheduling Attempts", &future);
+        }
         let deployment = client.get(&get("/deployment")).await.tried("Error querying latest job deployment")?;
         if !deployment.is_null() {
             section("Latest Deployment", &latest(client, &deployment, self.verbose).await?);
         }
-        let every = if self.all_allocs { "true" } else { "" };
-        let path = with_query(&get("/allocations"), &[("all", every)]);
-        let found = newest_first(client.get(&path).await.tried("Error querying job allocations")?);
         section("Allocations", &allocs(items(&found), self.verbose, true));
         Ok(Exit::DONE)
     }
@@ -120,7 +124,7 @@ async fn latest(client: &Client, deployment: &Value, verbose: bool) -> Result<St
     let whole = monitor::deployment_block(client, deployment, verbose).await?;
     let (_, rest) = whole.split_once("\n\n").unwrap_or((&whole, ""));
     let head = block(&[
-        ("ID", crate::ids::shown(text(&deployment["ID"]), verbose)),
+        ("ID", shown(text(&deployment["ID"]), verbose)),
         ("Status", text(&deployment["Status"]).to_owned()),
         ("Description", text(&deployment["StatusDescription"]).to_owned()),
     ]);
@@ -174,6 +178,45 @@ fn failures(evals: &[Value], verbose: bool) {
     section("Placement Failure", &parts.join("\n\n"));
 }
 
+/// A row for each group whose last changed allocation waits for an evaluation; `None`: there is none.
+fn future_attempts(job: &Value, allocs: &[Value], evals: &[Value], verbose: bool, now: i64) -> Option<String> {
+    let mut latest: BTreeMap<&str, &Value> = BTreeMap::new();
+    for alloc in allocs {
+        let known = latest.entry(text(&alloc["TaskGroup"])).or_insert(alloc);
+        if alloc["ModifyTime"].as_i64() > known["ModifyTime"].as_i64() {
+            *known = alloc;
+        }
+    }
+    let row = |(group, alloc): (&str, &Value)| {
+        let eval = evals.iter().find(|eval| eval["ID"] == alloc["FollowupEvalID"])?;
+        let at = from_now(text(&eval["WaitUntil"]), now)?;
+        let mut cells = vec![group.to_owned()];
+        cells.extend(verbose.then(|| reschedule_policy(job, group)));
+        cells.extend([shown(text(&eval["ID"]), verbose), at]);
+        Some(cells)
+    };
+    let rows: Vec<Vec<String>> = latest.into_iter().filter_map(row).collect();
+    let mut headings = vec!["Task Group", "Eval ID", "Eval Time"];
+    if verbose {
+        headings.insert(1, "Reschedule Policy");
+    }
+    (!rows.is_empty()).then(|| list(&headings, &rows))
+}
+
+/// How often a group's allocations are rescheduled, and after which delays.
+fn reschedule_policy(job: &Value, group: &str) -> String {
+    let group = items(&job["TaskGroups"]).iter().find(|one| text(&one["Name"]) == group);
+    let Some(policy) = group.map(|group| &group["ReschedulePolicy"]).filter(|policy| policy.is_object()) else {
+        return String::new();
+    };
+    let span = |key: &str| go_duration(policy[key].as_i64().unwrap_or(0));
+    let delays = format!("{} delay, max_delay = {}", text(&policy["DelayFunction"]), span("MaxDelay"));
+    if policy["Unlimited"] == true {
+        return format!("unlimited with {delays}");
+    }
+    format!("{} in {} with {delays}", policy["Attempts"].as_i64().unwrap_or(0), span("Interval"))
+}
+
 async fn children(client: &Client, job: &Value, infix: &str) -> Result<Vec<Value>, Failure> {
     let id = text(&job["ID"]);
     let prefix = format!("{id}{infix}");
@@ -216,4 +259,39 @@ async fn parameterized(client: &Client, job: &Value) -> Outcome {
         section("Dispatched Jobs", &child_rows(&dispatched));
     }
     Ok(Exit::DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn future_attempts_are_those_of_the_last_allocation_of_each_group() {
+        let policy = json!({
+            "Attempts": 1, "Interval": 3_600_000_000_000_i64, "DelayFunction": "constant", "MaxDelay": 0,
+        });
+        let job = json!({ "TaskGroups": [{ "Name": "g", "ReschedulePolicy": policy }] });
+        let allocs = [
+            json!({ "TaskGroup": "g", "ModifyTime": 1, "FollowupEvalID": "" }),
+            json!({ "TaskGroup": "g", "ModifyTime": 2, "FollowupEvalID": "0123456789" }),
+            json!({ "TaskGroup": "h", "ModifyTime": 3, "FollowupEvalID": "past" }),
+        ];
+        let evals = [
+            json!({ "ID": "0123456789", "WaitUntil": "2033-05-18T03:33:49Z" }),
+            json!({ "ID": "past", "WaitUntil": "2033-05-18T03:33:20Z" }),
+        ];
+        let shown = |verbose| future_attempts(&job, &allocs, &evals, verbose, 2_000_000_000_000_000_000);
+        expect![[r#"
+            Task Group  Eval ID   Eval Time
+            g           01234567  29s from now"#]]
+        .assert_eq(&shown(false).expect("one is to come"));
+        expect![[r#"
+            Task Group  Reschedule Policy                                Eval ID     Eval Time
+            g           1 in 1h0m0s with constant delay, max_delay = 0s  0123456789  29s from now"#]]
+        .assert_eq(&shown(true).expect("one is to come"));
+        assert_eq!(future_attempts(&job, &allocs[..1], &evals, false, 0), None);
+    }
 }

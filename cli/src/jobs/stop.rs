@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::lists::matched;
+use super::lists::jobs;
 use super::run::route;
 use crate::client::{Client, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
@@ -61,7 +61,7 @@ impl crate::Run for Stop {
 
 impl Stop {
     async fn stop(&self, client: &Client, typed: &str) -> Outcome {
-        let (id, namespace) = ids::job(client, typed, matched).await?;
+        let (id, namespace) = ids::job(client, typed, jobs).await?;
         let client = client.with_scope(None, Some(&namespace));
         if !self.yes && id != typed {
             let question = format!("Are you sure you want to stop job {id:?}?");
@@ -96,6 +96,6 @@ impl Stop {
 /// The job that was typed, and a client of its namespace.
 pub(super) async fn found(general: &General, typed: &str) -> Result<(Client, String), Failure> {
     let client = general.client()?;
-    let (id, namespace) = ids::job(&client, typed, matched).await?;
+    let (id, namespace) = ids::job(&client, typed, jobs).await?;
     Ok((client.with_scope(None, Some(&namespace)), id))
 }

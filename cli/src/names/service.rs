@@ -19,12 +19,19 @@ pub(crate) struct List {
     general: General,
     #[command(flatten)]
     format: Format,
+    /// List the service with this name only.
+    #[arg(long)]
+    name: Option<String>,
 }
 
 impl Run for List {
     async fn run(self, _: &Context) -> Outcome {
         self.format.wanted()?;
-        let found = self.general.client()?.get("/v1/services").await.tried("Error listing service registrations")?;
+        let listed = self.general.client()?.get("/v1/services").await;
+        let mut found = listed.tried("Error listing service registrations")?;
+        if let Some(name) = self.name.as_deref().filter(|name| !name.is_empty()) {
+            keep_only(&mut found, name);
+        }
         if self.format.print(&found)? {
             return Ok(Exit::DONE);
         }
@@ -36,6 +43,17 @@ impl Run for List {
         }
         Ok(Exit::DONE)
     }
+}
+
+/// Keeps the services with a name, and the namespaces that have one.
+fn keep_only(spaces: &mut Value, name: &str) {
+    let Some(spaces) = spaces.as_array_mut() else { return };
+    for space in spaces.iter_mut() {
+        if let Some(services) = space.get_mut("Services").and_then(Value::as_array_mut) {
+            services.retain(|service| text(&service["ServiceName"]) == name);
+        }
+    }
+    spaces.retain(|space| !items(&space["Services"]).is_empty());
 }
 
 fn rows(spaces: &[&Value], all: bool) -> String {
@@ -142,5 +160,23 @@ impl Run for Delete {
         self.general.client()?.delete(&path).await.tried("Error deleting service registration")?;
         outln!("Successfully deleted service registration");
         Ok(Exit::DONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn name_keeps_namespaces_that_have_the_service() {
+        let service = |name: &str| json!({ "ServiceName": name, "Tags": [] });
+        let mut spaces = json!([
+            { "Namespace": "a", "Services": [service("web"), service("web2")] },
+            { "Namespace": "b", "Services": [service("db")] },
+        ]);
+        keep_only(&mut spaces, "web");
+        assert_eq!(spaces, json!([{ "Namespace": "a", "Services": [service("web")] }]));
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use self::input::Spec;
 use self::print::Out;
-use crate::client::{RequestError, escape, text, with_query};
+use crate::client::{Client, RequestError, escape, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::jobs::lists::items;
 use crate::pages::Page;
@@ -20,6 +20,26 @@ use crate::{Context, General, errln, out, outln};
 fn route(path: &str) -> String {
     let parts: Vec<String> = path.split('/').map(escape).collect();
     format!("/v1/var/{}", parts.join("/"))
+}
+
+/// Refuses the namespace `*`: a variable is in one namespace.
+fn in_one_namespace(client: &Client) -> Result<(), Failure> {
+    if client.namespace() == "*" {
+        return Err(Failure::new("The wildcard namespace (\"*\") is not valid for this command."));
+    }
+    Ok(())
+}
+
+/// The index that `-check-index` names.
+fn index_of(typed: Option<&str>) -> Result<Option<u64>, Failure> {
+    let Some(typed) = typed.filter(|typed| !typed.is_empty()) else { return Ok(None) };
+    typed.parse::<u64>().map(Some).map_err(|error| {
+        let reason = match error.kind() {
+            std::num::IntErrorKind::PosOverflow => "out of range for uint64",
+            _ => "not parsable as uint64",
+        };
+        Failure::new(format!("Invalid -check-index value {typed:?}: {reason}"))
+    })
 }
 
 /// Arguments of `var put`.
@@ -32,7 +52,7 @@ pub(crate) struct Put {
     force: bool,
     /// Only write while the variable was last changed at this index; 0: while there is none.
     #[arg(long)]
-    check_index: Option<u64>,
+    check_index: Option<String>,
     /// Format of standard input: `hcl` or `json`.
     #[arg(long = "in", default_value = "json")]
     format: String,
@@ -53,15 +73,17 @@ impl crate::Run for Put {
     async fn run(self, _: &Context) -> Outcome {
         let default = if std::io::stdout().is_terminal() { "none" } else { "json" };
         let out = Out::of(self.out.as_deref(), default, self.template.clone())?;
+        let check_index = index_of(self.check_index.as_deref())?;
         let spec = Spec::of(&self.words, &self.format)?;
         let namespace = Some(spec.namespace.as_str()).filter(|name| !name.is_empty());
         let client = self.general.client()?;
         // A flag or a variable goes before the specification.
         let client = if self.general.namespace.is_some() { client } else { client.with_scope(None, namespace) };
+        in_one_namespace(&client)?;
         if self.verbose {
             errln!("Writing to path {:?}", spec.path);
         }
-        let cas = match (self.force, self.check_index, spec.index) {
+        let cas = match (self.force, check_index, spec.index) {
             (true, ..) => None,
             (false, Some(index), _) | (false, None, Some(index)) => Some(index),
             // A variable without an index is created.
@@ -143,6 +165,7 @@ impl crate::Run for Get {
         let default = if std::io::stdout().is_terminal() { "table" } else { "json" };
         let out = Out::of(self.out.as_deref(), default, self.template.clone())?;
         let client = self.general.client()?;
+        in_one_namespace(&client)?;
         let found = match client.get(&route(&self.path)).await {
             Err(error) if error.is_status(404) || error.is_status(403) => {
                 return Err(Failure::new("Variable not found"));
@@ -169,16 +192,19 @@ pub(crate) struct Purge {
     general: General,
     /// Only purge while the variable was last changed at this index.
     #[arg(long)]
-    check_index: Option<u64>,
+    check_index: Option<String>,
     /// Path of the variable.
     path: String,
 }
 
 impl crate::Run for Purge {
     async fn run(self, _: &Context) -> Outcome {
-        let cas = self.check_index.map(|index| index.to_string()).unwrap_or_default();
+        let index = index_of(self.check_index.as_deref())?;
+        let client = self.general.client()?;
+        in_one_namespace(&client)?;
+        let cas = index.map(|index| index.to_string()).unwrap_or_default();
         let path = with_query(&route(&self.path), &[("cas", &cas)]);
-        match self.general.client()?.delete(&path).await {
+        match client.delete(&path).await {
             Err(RequestError::Refused { status: 409, body }) => return Err(conflict(&body, &self.path)),
             other => other.tried("Error purging variable")?,
         };
@@ -239,7 +265,7 @@ impl crate::Run for List {
                 outln!("{}", crate::format::render(template, &all)?);
             }
             _ if found.is_empty() => {
-                out::warning("No matching variables found");
+                outln!("No matching variables found");
                 return Ok(Exit::DONE);
             }
             "terse" => found.iter().for_each(|one| outln!("{}", text(&one["Path"]))),
@@ -290,5 +316,21 @@ impl crate::Run for Init {
             outln!("Example variable specification written to {file}");
         }
         Ok(Exit::DONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_index_is_a_decimal_number() {
+        assert_eq!(index_of(None).expect("there is none"), None);
+        assert_eq!(index_of(Some("")).expect("there is none"), None);
+        assert_eq!(index_of(Some("7")).expect("it is a number"), Some(7));
+        for (typed, reason) in [("x", "not parsable as uint64"), ("18446744073709551616", "out of range for uint64")] {
+            let refused = index_of(Some(typed)).expect_err("it is no index");
+            assert_eq!(refused.message(), format!("Invalid -check-index value {typed:?}: {reason}"));
+        }
     }
 }

@@ -11,14 +11,20 @@ fn rows(found: &[Value]) -> String {
     table(found, &Columns::default(), None)
 }
 
-/// The row of the node whose id begins so.
-pub(super) async fn by_id(client: &Client, typed: &str) -> Result<Value, Failure> {
+/// Id of the node whose id begins so, for a command that changes something of it; with `own` that of the agent's.
+pub(super) async fn id_of(client: &Client, typed: Option<&str>, own: bool) -> Result<String, Failure> {
     let kind = Kind { list: "/v1/nodes", tried: "Error toggling node", noun: "node", none: None, nouns: "nodes", rows };
-    ids::by_uuid(client, &kind, typed).await
+    find(client, &kind, typed, own).await
 }
 
-/// Id of the node whose id begins so; with `own` that of the agent's.
-pub(super) async fn id_of(client: &Client, typed: Option<&str>, own: bool) -> Result<String, Failure> {
+/// Same as [`id_of`], for a command that shows the node.
+pub(super) async fn id_of_shown(client: &Client, typed: Option<&str>, own: bool) -> Result<String, Failure> {
+    let none = Some("No node(s) with prefix \"{}\" found");
+    let kind = Kind { list: "/v1/nodes", tried: "Error querying node info", noun: "node", none, nouns: "nodes", rows };
+    find(client, &kind, typed, own).await
+}
+
+async fn find(client: &Client, kind: &Kind<'_>, typed: Option<&str>, own: bool) -> Result<String, Failure> {
     if own {
         let info =
             client.get("/v1/agent/self").await.tried("Error querying agent info: failed querying self endpoint")?;
@@ -29,5 +35,5 @@ pub(super) async fn id_of(client: &Client, typed: Option<&str>, own: bool) -> Re
         return Ok(id.to_owned());
     }
     let typed = typed.ok_or_else(|| Failure::arguments("Node ID must be specified if -self isn't being used"))?;
-    Ok(text(&by_id(client, typed).await?["ID"]).to_owned())
+    Ok(text(&ids::by_uuid(client, kind, typed).await?["ID"]).to_owned())
 }

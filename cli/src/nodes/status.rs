@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::Value;
 
-use super::find::id_of;
+use super::find::id_of_shown;
 use super::list::{Columns, table};
 use crate::client::{Client, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
@@ -60,7 +60,7 @@ impl crate::Run for Status {
         if self.node.is_none() && !self.own {
             return self.all(&client, context).await;
         }
-        let id = id_of(&client, self.node.as_deref(), self.own).await?;
+        let id = id_of_shown(&client, self.node.as_deref(), self.own).await?;
         let node = client.get(&format!("/v1/node/{id}")).await.tried("Error querying node info")?;
         if self.format.print(&node)? {
             return Ok(Exit::DONE);

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName};
 
 use crate::client::{Client, escape};
 use crate::exit::{Exit, Failure, Outcome};
@@ -57,11 +58,11 @@ impl Run for Api {
         }
         let request = request.build().map_err(|error| Failure::of("Error making request", error))?;
         if self.dryrun {
-            print_curl(&request, body.is_some());
+            outln!("{}", curl(&request, body.is_some()));
             return Ok(Exit::DONE);
         }
         if self.verbose {
-            errln!("> {} {}", request.method(), request.url());
+            errln!("> {} {}", request.method(), shown(request.url()));
             heads("> ", request.headers());
         }
         self.send(&client, request).await
@@ -103,35 +104,81 @@ fn path_of(typed: &str) -> String {
     if typed.starts_with('/') { typed.to_owned() } else { format!("/{typed}") }
 }
 
-fn heads(mark: &str, headers: &reqwest::header::HeaderMap) {
+/// The URL with its query as Go writes it: keys in order, a space as `+`.
+fn shown(url: &reqwest::Url) -> reqwest::Url {
+    let encoded = |text: &str| escape(text).replace("%20", "+");
+    let mut pairs: Vec<_> = url.query_pairs().collect();
+    pairs.sort_by(|(left, _), (right, _)| left.cmp(right));
+    let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{}={}", encoded(key), encoded(value))).collect();
+    let query = pairs.join("&");
+    let mut shown = url.clone();
+    shown.set_query(Some(query.as_str()).filter(|query| !query.is_empty()));
+    shown
+}
+
+/// The name of a header as Go writes it: each word begins with a capital.
+fn canonical(name: &HeaderName) -> String {
+    let mut out = String::new();
+    let mut begins = true;
+    for letter in name.as_str().chars() {
+        out.push(if begins { letter.to_ascii_uppercase() } else { letter });
+        begins = letter == '-';
+    }
+    out
+}
+
+fn heads(mark: &str, headers: &HeaderMap) {
     for (name, value) in headers {
-        errln!("{mark}{name}: {}", value.to_str().unwrap_or_default());
+        errln!("{mark}{}: {}", canonical(name), value.to_str().unwrap_or_default());
     }
 }
 
-/// A command of curl that makes the same request: an option on each line.
-fn print_curl(request: &reqwest::Request, has_body: bool) {
+/// A command of curl that makes the same request: an option on each line, the token last of the headers.
+fn curl(request: &reqwest::Request, has_body: bool) -> String {
     let mut lines = vec!["curl".to_owned(), format!("  -X {}", request.method())];
-    for (name, value) in request.headers() {
+    let (token, others): (Vec<_>, Vec<_>) = request.headers().iter().partition(|(name, _)| *name == "x-nomad-token");
+    for (name, value) in others.into_iter().chain(token) {
         // A secret stays in the variable that curl's user has.
         let value = if name == "x-nomad-token" { "${NOMAD_TOKEN}" } else { value.to_str().unwrap_or_default() };
-        lines.push(format!("  -H '{name}: {value}'"));
+        lines.push(format!("  -H '{}: {value}'", canonical(name)));
     }
     if has_body {
         lines.push("  --data-binary @-".to_owned());
     }
-    lines.push(format!("  {}", request.url()));
-    outln!("{}", lines.join(" \\\n"));
+    lines.push(format!("  {}", shown(request.url())));
+    lines.join(" \\\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::path_of;
+    use expect_test::expect;
+    use reqwest::header::HeaderValue;
+
+    use super::*;
 
     #[test]
     fn paths_and_whole_urls_are_accepted() {
         assert_eq!(path_of("/v1/jobs?prefix=a"), "/v1/jobs?prefix=a");
         assert_eq!(path_of("v1/jobs"), "/v1/jobs");
         assert_eq!(path_of("http://other:4646/v1/jobs?prefix=a"), "/v1/jobs?prefix=a");
+    }
+
+    #[test]
+    fn dry_run_is_written_as_go_writes_it() {
+        let url = "http://a:4646/v1/jobs?prefix=a&filter=x%20%3D%3D%20%22y%22&region=global&namespace=foo";
+        let mut request = reqwest::Request::new(Method::POST, url.parse().expect("it is a URL"));
+        for (name, value) in [("x-nomad-token", "secret"), ("x-other", "b")] {
+            request.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        expect![[r#"
+            curl \
+              -X POST \
+              -H 'X-Other: b' \
+              -H 'X-Nomad-Token: ${NOMAD_TOKEN}' \
+              --data-binary @- \
+              http://a:4646/v1/jobs?filter=x+%3D%3D+%22y%22&namespace=foo&prefix=a&region=global"#]]
+        .assert_eq(&curl(&request, true));
+        let bare = reqwest::Url::parse("http://a:4646/v1/jobs").expect("it is a URL");
+        assert_eq!(shown(&bare), bare);
     }
 }

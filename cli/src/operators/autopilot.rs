@@ -8,6 +8,7 @@ use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::layout::list;
+use crate::values::{GoDuration, go_duration};
 use crate::{Context, General, Run, outln};
 
 const CONFIG: &str = "/v1/operator/autopilot/configuration";
@@ -49,7 +50,7 @@ pub(crate) struct SetConfig {
     cleanup_dead_servers: Option<Truth>,
     /// Longest silence of a healthy server, such as `200ms`.
     #[arg(long)]
-    last_contact_threshold: Option<String>,
+    last_contact_threshold: Option<GoDuration>,
     /// Largest number of entries that a healthy server may be behind.
     #[arg(long)]
     max_trailing_logs: Option<u64>,
@@ -58,7 +59,7 @@ pub(crate) struct SetConfig {
     min_quorum: Option<u64>,
     /// Time for which a new server must be healthy before it may vote, such as `10s`.
     #[arg(long)]
-    server_stabilization_time: Option<String>,
+    server_stabilization_time: Option<GoDuration>,
     /// Accepted for compatibility: redundancy zones are not built.
     #[arg(long)]
     enable_redundancy_zones: Option<Truth>,
@@ -75,12 +76,13 @@ pub(crate) struct SetConfig {
 
 impl SetConfig {
     fn wanted(&self) -> Vec<(&'static str, Value)> {
+        let span = |GoDuration(nanos)| json!(go_duration(nanos));
         let all = [
             ("CleanupDeadServers", self.cleanup_dead_servers.map(|Truth(truth)| json!(truth))),
-            ("LastContactThreshold", self.last_contact_threshold.as_ref().map(|value| json!(value))),
+            ("LastContactThreshold", self.last_contact_threshold.map(span)),
             ("MaxTrailingLogs", self.max_trailing_logs.map(|value| json!(value))),
             ("MinQuorum", self.min_quorum.map(|value| json!(value))),
-            ("ServerStabilizationTime", self.server_stabilization_time.as_ref().map(|value| json!(value))),
+            ("ServerStabilizationTime", self.server_stabilization_time.map(span)),
             ("EnableRedundancyZones", self.enable_redundancy_zones.map(|Truth(truth)| json!(truth))),
             ("DisableUpgradeMigration", self.disable_upgrade_migration.map(|Truth(truth)| json!(truth))),
             ("EnableCustomUpgrades", self.enable_custom_upgrades.map(|Truth(truth)| json!(truth))),

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use crate::client::with_query;
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::progress::Progress;
-use crate::{Context, General, Run, outln, values};
+use crate::{Context, General, Run, input, outln, values};
 
 /// Arguments of `operator snapshot save`.
 #[derive(Args)]
@@ -73,7 +73,10 @@ pub(crate) struct Restore {
 
 impl Run for Restore {
     async fn run(self, _: &Context) -> Outcome {
-        let file = tokio::fs::File::open(&self.file).await.tried("Error opening file")?;
+        let file = tokio::fs::File::open(&self.file).await.map_err(|error| {
+            let reason = format!("open {}: {}", self.file.display(), input::words(&error));
+            Failure::of("Error opening snapshot file", reason)
+        })?;
         let client = self.general.client()?;
         client.put_file("/v1/operator/snapshot", file).await.tried("Failed to restore snapshot")?;
         outln!("Snapshot Restored");

@@ -58,11 +58,7 @@ impl RunHere for Status {
             Some(id) => {
                 let client = self.general.client()?;
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                match runtime.block_on(search(&client, id))?.as_slice() {
-                    [] => return Err(Failure::new(format!("Unable to resolve ID: {id:?}"))),
-                    [(kind, _)] => command_of(kind),
-                    several => return Err(ambiguous(id, several)),
-                }
+                command_for(id, &runtime.block_on(search(&client, id))?)?
             }
         };
         // The words behind `status` are those of the other command.
@@ -70,6 +66,15 @@ impl RunHere for Status {
         let before = context.typed.iter().take_while(|word| *word != "status").cloned();
         let words = command.split(' ').map(str::to_owned).chain(before).chain(behind).collect();
         Ok(crate::main(&context.program, words, &[]))
+    }
+}
+
+/// The command that shows the only object that was found.
+fn command_for(typed: &str, found: &[(&str, Vec<String>)]) -> Result<&'static str, Failure> {
+    match found {
+        [] => Err(Failure::new(format!("Unable to resolve ID: {typed:?}"))),
+        [(kind, ids)] if ids.len() == 1 => Ok(command_of(kind)),
+        several => Err(ambiguous(typed, several)),
     }
 }
 
@@ -164,5 +169,23 @@ fn open(url: &str) -> Outcome {
             out::error(&format!("Error opening URL: {program}: {error}"));
             Ok(Exit::FAILED)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(ids: &[&str]) -> Vec<String> {
+        ids.iter().map(|id| (*id).to_owned()).collect()
+    }
+
+    #[test]
+    fn status_refuses_several_objects_of_one_kind() {
+        assert_eq!(command_for("a", &[("jobs", ids(&["a"]))]).expect("it is the only one"), "job status");
+        let refused = command_for("a", &[("jobs", ids(&["ab", "ac"]))]).expect_err("there are two");
+        assert_eq!(refused.message(), "Multiple matches found for id \"a\"\n\nJobs:\nab, ac");
+        let refused = command_for("a", &[]).expect_err("there is none");
+        assert_eq!(refused.message(), "Unable to resolve ID: \"a\"");
     }
 }

@@ -208,12 +208,7 @@ impl Run for Create {
 
 /// The volume of a specification.
 fn specified(file: &str) -> Result<Value, Failure> {
-    let source = if file == "-" {
-        input::read(file)?
-    } else {
-        input::open(file).map_err(|reason| Failure::of("Failed to read file", reason))?
-    };
-    let spec = spec::read(&source).map_err(Failure::new)?;
+    let spec = spec::read(&input::read(file)?).map_err(Failure::new)?;
     match spec.kind.as_str() {
         "csi" => Ok(spec.volume),
         "" => Err(Failure::new("Error unknown volume type: the specification has no type")),

@@ -9,7 +9,7 @@ use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
 use crate::layout::{block, heading};
-use crate::values::go_duration;
+use crate::values::{GoDuration, go_duration};
 use crate::{Context, General, Run, input};
 
 /// Settings of an auth method.
@@ -23,10 +23,10 @@ pub(crate) struct Settings {
     token_locality: Option<String>,
     /// Longest life of a token, such as `8h`.
     #[arg(long)]
-    max_token_ttl: Option<String>,
+    max_token_ttl: Option<GoDuration>,
     /// Used by logins that name no method.
     #[arg(long)]
-    default: bool,
+    default: Option<bool>,
     /// Its configuration: JSON, `@FILE`, or `-` for standard input.
     #[arg(long)]
     config: Option<String>,
@@ -35,7 +35,9 @@ pub(crate) struct Settings {
 impl Settings {
     fn changes(&self) -> bool {
         let Self { kind, token_locality, max_token_ttl, default, config } = self;
-        *default || [kind, token_locality, max_token_ttl, config].iter().any(|given| given.is_some())
+        default.is_some()
+            || max_token_ttl.is_some()
+            || [kind, token_locality, config].iter().any(|given| given.is_some())
     }
 
     /// Puts what is said over what is there.
@@ -52,13 +54,11 @@ impl Settings {
             }
             method["TokenLocality"] = json!(locality);
         }
-        if let Some(ttl) = &self.max_token_ttl {
-            let nanos = songline_lang::duration::parse(ttl)
-                .map_err(|error| Failure::new(format!("Error parsing max token TTL: {error}")))?;
-            method["MaxTokenTTL"] = json!(go_duration(nanos));
+        if let Some(GoDuration(ttl)) = self.max_token_ttl {
+            method["MaxTokenTTL"] = json!(go_duration(ttl));
         }
-        if self.default {
-            method["Default"] = json!(true);
+        if let Some(default) = self.default {
+            method["Default"] = json!(default);
         }
         if let Some(config) = &self.config {
             let source = match config.strip_prefix('@') {

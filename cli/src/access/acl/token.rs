@@ -77,7 +77,7 @@ pub(crate) struct Update {
     kind: Option<String>,
     /// Valid in every region.
     #[arg(long)]
-    global: bool,
+    global: Option<bool>,
     /// Name of a policy; may be repeated.
     #[arg(long)]
     policy: Vec<String>,
@@ -88,7 +88,7 @@ pub(crate) struct Update {
 impl Run for Update {
     async fn run(self, _: &Context) -> Outcome {
         self.format.wanted()?;
-        let changes = self.name.is_some() || self.kind.is_some() || self.global || !self.policy.is_empty();
+        let changes = self.name.is_some() || self.kind.is_some() || self.global.is_some() || !self.policy.is_empty();
         must_change(changes, "ACL token")?;
         let client = self.general.client()?;
         let mut token = by_accessor(&client, &self.accessor).await?;
@@ -98,8 +98,8 @@ impl Run for Update {
         if let Some(kind) = self.kind {
             token["Type"] = json!(kind);
         }
-        if self.global {
-            token["Global"] = json!(true);
+        if let Some(global) = self.global {
+            token["Global"] = json!(global);
         }
         if !self.policy.is_empty() {
             token["Policies"] = json!(self.policy);
