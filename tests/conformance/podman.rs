@@ -27,6 +27,9 @@ const CASES: &[&str] = &[
     "docker/vanished",
 ];
 
+/// The case that knows the network of the host by the bridge of Docker's engine, which is made when that starts.
+const SEES_DOCKER: &str = "docker/network_mode";
+
 #[test]
 fn recorded_conversations_with_containers_are_answered_the_same_with_podman() -> Result<()> {
     let _alone = REPLAY.lock();
@@ -45,6 +48,7 @@ fn recorded_conversations_with_containers_are_answered_the_same_with_podman() ->
     }
     let begun = Instant::now();
     let mut known = Reasons::new();
+    let _docker = part_of(&mut cases, &mut known, |case| case.name == SEES_DOCKER, || Engine::available(Kind::Docker))?;
     let engine = part_of(&mut cases, &mut known, Case::needs_engine, || Engine::available(Kind::Podman))?;
     let Some(engine) = engine else { return Ok(()) };
     say(&format!("Podman's service with its images is there after {:.0} s", begun.elapsed().as_secs_f64()));
