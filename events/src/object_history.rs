@@ -206,8 +206,9 @@ impl ObjectHistory {
     /// Drops entries before `index`, because the log was truncated there. `events` must have them still: rows that later
     /// changes are compared with are copied from there.
     pub fn forget_before(&self, index: u64, events: &EventHub) -> Result<(), ObjectHistoryError> {
+        let mut payloads = events.payloads();
         self.shared.store()?.forget_before(index, |object, index| {
-            let row = Versions::new(events, object).row(index)?;
+            let row = versions::row(&mut payloads, object, index)?;
             let json = row.map(|row| serde_json::to_vec(&row)).transpose();
             json.map_err(|source| ObjectHistoryError::Content { index, source })
         })

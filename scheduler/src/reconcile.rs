@@ -244,7 +244,7 @@ impl<'a, 'u> Run<'a, 'u> {
     /// job that have not ended.
     fn stop_group(&mut self, name: &Str, set: Set) {
         let count = set.len() as u64;
-        // The plan does not repeat what an earlier one has done.
+        // Allocations that an earlier plan stopped for this reason are not stopped again.
         let is_done = |alloc: &Allocation| alloc.server_terminal() && alloc.desired_description == why::NOT_NEEDED;
         let sorted = set.without(|alloc| is_done(alloc)).by_taint(self.input);
         for set in [&sorted.untainted, &sorted.migrate, &sorted.disconnecting, &sorted.reconnecting, &sorted.ignored] {

@@ -62,8 +62,9 @@ pub(super) fn forget_derived(core: &Core) {
     if let Err(error) = core.object_history().forget_before(oldest, core.events()) {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
-            "the record of what old entries did could not be dropped"
+            "the record of what old entries did could not be dropped; their events are kept until then"
         );
+        return;
     }
     if let Err(error) = core.events().forget_before(oldest) {
         tracing::warn!(error = &error as &dyn std::error::Error, "old events could not be dropped");

@@ -26,8 +26,8 @@ pub(super) fn check<S: Reads + Status>(call: &Call<S>) -> Result<(), ApiError> {
 /// Reads whose parameters their handlers parse in ways of their own, or not at all.
 const OWN_PARAMS: [&str; 6] = ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/regions", "/v1/status/", "/v1/var"];
 
-/// Error of a refused read that no server would have looked at: the reference parses the parameters of a read, and looks
-/// for its region, before any server checks the caller.
+/// Error of a refused read with invalid parameters or another region. The reference parses the parameters, and looks for
+/// the region, before any server checks the caller.
 fn misdirected<S: Agent>(call: &Call<S>) -> Option<ApiError> {
     let is_read = call.method == Method::GET && !OWN_PARAMS.iter().any(|own| call.path.starts_with(own));
     is_read.then(|| call.read_params().err()).flatten()

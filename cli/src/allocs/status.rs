@@ -135,7 +135,7 @@ fn rescheduling(alloc: &Value, eligibility: Option<String>, verbose: bool) -> Ve
     pairs
 }
 
-/// The age of the evaluation that may replace the allocation. Without the evaluation the rest is known all the same.
+/// The age of the evaluation that may replace the allocation. `None`: there is none, or it cannot be read.
 async fn eligibility(client: &Client, alloc: &Value) -> Option<String> {
     let id = text(&alloc["FollowupEvalID"]);
     if id.is_empty() {

@@ -99,7 +99,7 @@ impl Plan {
         let mut flags = String::new();
         self.file.var.iter().for_each(|pair| flags.push_str(&format!("-var={pair:?} ")));
         self.file.var_file.iter().for_each(|file| flags.push_str(&format!("-var-file={file:?} ")));
-        // A namespace of the file or of the environment is there again when the job is run.
+        // `job run` reads the namespace of the file or the environment itself.
         if let Some(namespace) = self.general.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
             flags.push_str(&format!("-namespace={namespace:?} "));
         }

@@ -25,8 +25,10 @@ impl Announce for tables::Nodes {
         Some(Object::new(ObjectKind::Node, row.id))
     }
 
+    /// Reports about allocations and events of the node leave the modify index as it is.
     fn written_at(row: &Node) -> u64 {
-        row.modify_index
+        let of_event = row.events.iter().flatten().next_back().map_or(0, |event| event.create_index);
+        row.modify_index.max(row.last_alloc_update_index).max(of_event)
     }
 
     fn watch_keys(row: &Node, watch: &mut impl FnMut(WatchKey)) {

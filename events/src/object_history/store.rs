@@ -1,5 +1,5 @@
-//! The record on disk: which entry did what to which object. The rows are not in it, because the event history has
-//! them. Keys are ordered so that all changes of one object, and all data of one entry, are ranges of keys.
+//! The record on disk: the objects that each entry created, updated or dropped. The rows are not in it, because the event
+//! history has them. Keys are ordered so that all changes of one object, and all data of one entry, are ranges of keys.
 
 mod fill;
 mod form;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use songline_commands::Kind;
 use songline_model::{EvalId, Str, Time};
+use songline_projections::BUILT_IN_INDEX;
 use tokio::sync::watch;
 
 use super::error::ObjectHistoryError;
@@ -48,7 +49,7 @@ pub(super) struct Touch {
     pub(super) how: How,
 }
 
-/// What an entry did to an object.
+/// Effect of an entry on an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum How {
     Created,
@@ -196,10 +197,15 @@ impl Store {
         self.marks.insert(FORM_MARK, [FORM]).map_err(fail("opening"))
     }
 
-    /// Index from which on the rows that entries wrote stay readable as events. The restore of an archive writes rows
-    /// without events.
+    /// Index from which on the rows that entries wrote stay readable as events.
     fn covered_from(&self) -> u64 {
-        self.oldest().max(self.marked.floor() + 1).max(self.kept_from.load(Ordering::Acquire))
+        self.covered_after_restores(self.oldest()).max(self.kept_from.load(Ordering::Acquire))
+    }
+
+    /// `index`, or the first index above those whose rows have no events: the rows that a cluster begins with, and those of
+    /// a restored archive.
+    fn covered_after_restores(&self, index: u64) -> u64 {
+        index.max(BUILT_IN_INDEX + 1).max(self.marked.floor() + 1)
     }
 
     pub(super) fn oldest(&self) -> u64 {
@@ -213,6 +219,11 @@ impl Store {
     #[cfg(test)]
     pub(super) fn floor(&self) -> u64 {
         self.marked.floor()
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept_from(&self) -> u64 {
+        self.kept_from.load(Ordering::Acquire)
     }
 
     #[cfg(test)]
@@ -258,13 +269,17 @@ impl Store {
         index: u64,
         row: impl FnMut(&Object, u64) -> Result<Option<Vec<u8>>, ObjectHistoryError>,
     ) -> Result<(), ObjectHistoryError> {
-        let _alone = self.older.lock();
         if index <= self.oldest() {
             return Ok(());
         }
         self.kept_from.fetch_max(index, Ordering::AcqRel);
-        // Writers that have not seen the new bound are done once the turn is free.
+        // Writers that have not seen the new bound are done once the turn is free. A writer that resets the record takes
+        // `older` during its turn, so `older` is not held while this waits for the turn.
         drop(self.turn.lock());
+        let _alone = self.older.lock();
+        if index <= self.oldest() {
+            return Ok(());
+        }
         self.keep_rows_before(index, row)?;
         // The mark is written first: readers must not rely on entries that are being dropped.
         self.marked.oldest.store(index, Ordering::Release);

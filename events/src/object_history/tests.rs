@@ -8,15 +8,16 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use serde_json::json;
 use songline_commands::Kind;
-use songline_model::{Job, JobId, Namespace, Time};
-use songline_projections::Change;
+use songline_model::{Job, JobId, Namespace, Node, NodeEvent, Time};
+use songline_projections::{Change, tables};
 
 use super::store::Store;
-use super::versions::Versions;
+use super::versions::{self, Versions};
 use super::{FieldChange, Object, ObjectDiff, ObjectHistory, ObjectKind, Order, diff};
 use crate::entry::{AppliedEntry, Ending};
 use crate::hub::{EventHub, HubConfig, StoredHistory};
 use crate::keys::{self, Folder, MemoryFolder};
+use crate::nouns::Announce;
 
 fn job(count: i64, modify_index: u64) -> Arc<Job> {
     let group = songline_model::TaskGroup { name: "g".into(), count, ..Default::default() };
@@ -79,8 +80,9 @@ impl Recorded {
     }
 
     fn forget_before(&self, index: u64) {
+        let mut payloads = self.events.payloads();
         let row = |object: &Object, index| {
-            let row = Versions::new(&self.events, object).row(index)?;
+            let row = versions::row(&mut payloads, object, index)?;
             Ok(row.map(|row| row.to_string().into_bytes()))
         };
         self.store.forget_before(index, row).unwrap();
@@ -354,4 +356,40 @@ fn change_without_a_shown_field_is_left_out_and_takes_no_room_in_a_page() {
     check(2, Order::OldestFirst, 2, &[4, 6]);
     check(5, Order::NewestFirst, 9, &[4, 1]);
     check(6, Order::NewestFirst, 1, &[6]);
+}
+
+#[test]
+fn update_of_a_row_that_the_cluster_began_with_has_its_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = Recorded::open(dir.path());
+    recorded.write(&[entry(3, Ending::Done, written(Some(job(1, 1)), Some(job(2, 3))))]);
+    assert_eq!(recorded.show(0, Order::OldestFirst, 9), "3 JobRegister: TaskGroups[0].Count: 1 -> 2\n");
+}
+
+#[test]
+fn report_about_allocations_counts_as_the_entry_that_wrote_the_node() {
+    let told = Node { modify_index: 2, last_alloc_update_index: 9, ..Node::default() };
+    assert_eq!(tables::Nodes::written_at(&told), 9);
+    let event = NodeEvent { create_index: 12, ..NodeEvent::default() };
+    assert_eq!(tables::Nodes::written_at(&Node { events: Some(vec![event]), ..told }), 12);
+}
+
+#[test]
+fn truncation_waits_for_a_writer_that_begins_the_record_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = Recorded::open(dir.path());
+    recorded.write_life_of_a_job();
+    let store = &recorded.store;
+    std::thread::scope(|scope| {
+        let mut turn = store.turn();
+        let truncation = scope.spawn(|| store.forget_before(5, |_, _| Ok(None)));
+        // The bound is set before the truncation waits for the turn.
+        while store.kept_from() < 5 {
+            std::thread::yield_now();
+        }
+        turn.write(&[entry(9, Ending::Done, vec![Change::Restored])]).unwrap();
+        drop(turn);
+        truncation.join().unwrap().unwrap();
+    });
+    assert_eq!((store.floor(), store.oldest(), store.last()), (9, 9, 9));
 }

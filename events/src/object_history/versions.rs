@@ -36,7 +36,7 @@ pub struct ObjectChange {
 pub enum ObjectDiff {
     /// The entry created the object with these fields.
     Created(Vec<FieldChange>),
-    /// The entry changed these fields; none while the event history lacks the row before.
+    /// The entry changed these fields. None when the event history was lost and does not reach back to the row before.
     Updated(Vec<FieldChange>),
     /// The entry dropped the object.
     Deleted,
@@ -45,6 +45,7 @@ pub enum ObjectDiff {
 /// The rows that one object had, read from the event history.
 pub(super) struct Versions<'a> {
     object: &'a Object,
+    events: &'a EventHub,
     payloads: Payloads<'a>,
     /// Index from which on the event history is complete.
     oldest: u64,
@@ -54,7 +55,7 @@ pub(super) struct Versions<'a> {
 
 impl<'a> Versions<'a> {
     pub(super) fn new(events: &'a EventHub, object: &'a Object) -> Self {
-        Self { object, payloads: events.payloads(), oldest: events.oldest(), rows: VecDeque::new() }
+        Self { object, events, payloads: events.payloads(), oldest: events.oldest(), rows: VecDeque::new() }
     }
 
     /// The change with its fields. `None`: the event history does not reach back to it, or it changed no field that is
@@ -65,20 +66,20 @@ impl<'a> Versions<'a> {
             return Ok(None);
         }
         let diff = match how {
-            How::Deleted => ObjectDiff::Deleted,
-            How::Created => ObjectDiff::Created(diff::of_new(&*self.after(index)?)),
-            How::Updated(before) => match self.before(before, index)? {
-                None => ObjectDiff::Updated(Vec::new()),
-                Some(before) => {
-                    let fields = diff::between(&before, &*self.after(index)?);
-                    if fields.is_empty() {
-                        return Ok(None);
-                    }
-                    ObjectDiff::Updated(fields)
-                }
-            },
+            How::Deleted => Some(ObjectDiff::Deleted),
+            How::Created => self.after(index)?.map(|row| ObjectDiff::Created(diff::of_new(&row))),
+            How::Updated(before) => self.update(before, index)?,
         };
-        Ok(Some(ObjectChange { index, kind, namespace, diff }))
+        Ok(diff.map(|diff| ObjectChange { index, kind, namespace, diff }))
+    }
+
+    /// The fields that the entry at `index` changed. `None`: none that is shown.
+    fn update(&mut self, before: Before, index: u64) -> Result<Option<ObjectDiff>, ObjectHistoryError> {
+        // The newer row first: of the two that are kept then, the next change of a page from new to old has the older one.
+        let Some(after) = self.after(index)? else { return Ok(None) };
+        let Some(before) = self.before(before, index)? else { return Ok(Some(ObjectDiff::Updated(Vec::new()))) };
+        let fields = diff::between(&before, &after);
+        Ok((!fields.is_empty()).then_some(ObjectDiff::Updated(fields)))
     }
 
     /// The row before the entry at `index`. `None`: it is no longer, or not yet, in the event history.
@@ -88,33 +89,39 @@ impl<'a> Versions<'a> {
                 let row = serde_json::from_slice(&json);
                 Ok(Some(Arc::new(row.map_err(|source| ObjectHistoryError::Content { index, source })?)))
             }
-            Before::At(index) if index >= self.oldest => self.after(index).map(Some),
+            Before::At(index) if index >= self.oldest => self.after(index),
             Before::At(_) | Before::Unknown => Ok(None),
         }
     }
 
-    /// The row after the entry at `index`.
-    fn after(&mut self, index: u64) -> Result<Arc<Value>, ObjectHistoryError> {
+    /// The row after the entry at `index`. `None`: its events have been dropped since this reader began.
+    fn after(&mut self, index: u64) -> Result<Option<Arc<Value>>, ObjectHistoryError> {
         if let Some((_, row)) = self.rows.iter().find(|(at, _)| *at == index) {
-            return Ok(Arc::clone(row));
+            return Ok(Some(Arc::clone(row)));
         }
-        let row = self.row(index)?.ok_or(ObjectHistoryError::Damaged(index))?;
+        let Some(row) = row(&mut self.payloads, self.object, index)? else {
+            let was_dropped = index < self.events.oldest();
+            return if was_dropped { Ok(None) } else { Err(ObjectHistoryError::Damaged(index)) };
+        };
         if self.rows.len() == ROWS_KEPT {
             self.rows.pop_front();
         }
         let row = Arc::new(row);
         self.rows.push_back((index, Arc::clone(&row)));
-        Ok(row)
+        Ok(Some(row))
     }
+}
 
-    /// The row after the entry at `index`; `None` when no event has it.
-    pub(super) fn row(&mut self, index: u64) -> Result<Option<Value>, ObjectHistoryError> {
-        let Some(topic) = self.object.kind.topic() else { return Ok(None) };
-        let object = self.object;
-        let payload = self.payloads.of(index, |label| {
-            let is_named = label.topic == topic.word && label.key == object.id;
-            is_named && (object.kind != ObjectKind::Job || label.namespace == object.namespace)
-        })?;
-        Ok(payload.and_then(|mut payload| payload.get_mut(topic.field).map(Value::take)))
-    }
+/// The row of an object after the entry at `index`; `None` when no event has it.
+pub(super) fn row(
+    payloads: &mut Payloads<'_>,
+    object: &Object,
+    index: u64,
+) -> Result<Option<Value>, ObjectHistoryError> {
+    let Some(topic) = object.kind.topic() else { return Ok(None) };
+    let payload = payloads.of(index, |label| {
+        let is_named = label.topic == topic.word && label.key == object.id;
+        is_named && (object.kind != ObjectKind::Job || label.namespace == object.namespace)
+    })?;
+    Ok(payload.and_then(|mut payload| payload.get_mut(topic.field).map(Value::take)))
 }

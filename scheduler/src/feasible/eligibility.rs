@@ -35,7 +35,7 @@ pub enum ClassStatus {
 }
 
 impl Eligibility {
-    /// No class was checked yet. Groups of which nothing is placed count, too: the job's constraints are those of all.
+    /// Eligibility before any class was checked. It has the constraints of every group, also of those that place nothing.
     pub fn of(job: &Job) -> Self {
         let of_group = |group: &TaskGroup| GroupEligibility { escapes: escape(of_group(group)), ..Default::default() };
         let groups = job.groups().map(|group| (group.name.clone(), of_group(group))).collect();

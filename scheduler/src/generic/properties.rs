@@ -82,8 +82,8 @@ pub(super) enum Counted {
 }
 
 impl Count {
-    /// Number of allocations as Nomad's `distinct_property` counts them, but for those that are updated in place, which
-    /// count once.
+    /// Number of allocations as Nomad's `distinct_property` counts them, with two differences: one that is updated in place
+    /// counts once, and one that has failed and is rescheduled is not subtracted, because more than the limit would run.
     fn allocs(&self) -> u64 {
         self.after(self.placed, self.stopped)
     }

@@ -201,11 +201,8 @@ impl<'a> Stack<'a> {
     /// Frees the resources of an allocation that the plan stops.
     pub fn stop(&mut self, alloc: &Allocation) {
         if self.stopped.insert(alloc.id) {
-            // An allocation that was stopped before has freed them already.
-            if !alloc.server_terminal() {
-                self.on_node_of(alloc, |usage, job| usage.remove(alloc, job));
-                self.count_in_quota(|quota, view| quota.stop(view, alloc));
-            }
+            self.on_node_of(alloc, |usage, job| usage.remove(alloc, job));
+            self.count_in_quota(|quota, view| quota.stop(view, alloc));
             self.properties.change_existing(self.view, alloc, Counted::Stopped);
         }
     }

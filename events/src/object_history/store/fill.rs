@@ -50,7 +50,7 @@ impl Store {
         if self.stored_filling()? != Some(*filling) {
             return Ok(false);
         }
-        let covered_from = filling.from.max(self.marked.floor() + 1);
+        let covered_from = self.covered_after_restores(filling.from);
         let mut write = self.db.batch();
         for entry in entries {
             self.write_entry(&mut write, entry, covered_from)?;

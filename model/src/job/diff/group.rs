@@ -72,7 +72,7 @@ fn flat_group(group: Option<&TaskGroup>) -> Flat {
     flat
 }
 
-/// Diff of the bounds within which an autoscaler sets the count. Servers maintain what is not shown.
+/// Diff of the bounds within which an autoscaler sets the count. Fields that servers set are left out.
 fn scaling(old: Option<&ScalingPolicy>, new: Option<&ScalingPolicy>, contextual: bool) -> Option<ObjectDiff> {
     const SCALING_NOT_SHOWN: [&str; 6] = ["ID", "Type", "Target", "Policy", "CreateIndex", "ModifyIndex"];
     let bounds = |policy: Option<&ScalingPolicy>| Flat::of(policy, &SCALING_NOT_SHOWN);
