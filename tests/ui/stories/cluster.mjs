@@ -148,7 +148,10 @@ export const cluster = {
     const { JobModifyIndex: index } = await agent.run('caused', LOOP);
     await agent.alloc('caused', 'running');
     await visit(page, agent, '/events');
+    const others = page.getByRole('row', { name: new RegExp(`#${index} JobRegistered.* Evaluation`) });
+    await others.first().waitFor();
     await page.getByLabel('Topic').selectOption('Job');
+    assert.equal(await others.count(), 0, 'rows of other topics go with the choice of one');
     await page.getByRole('row', { name: new RegExp(`#${index} JobRegistered`) }).getByRole('button', { name: 'JobRegistered' }).click();
     await page.locator('.chain', { hasText: 'ApplyPlanResults' }).waitFor();
     await page.locator('.chain li', { hasText: 'JobRegister' }).first().waitFor();

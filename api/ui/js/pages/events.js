@@ -24,42 +24,53 @@ const TOPICS = ['Job', 'Evaluation', 'Allocation', 'Deployment', 'Node', 'Servic
   'ACLToken',
   'ACLPolicy', 'CSIVolume', 'Quota'];
 
-/** @param {string} path @returns {{events: Row[], gap: number, error: ApiError | null}} */
+/** @typedef {{path: string, events: Row[], gap: number, error: ApiError | null}} Streamed */
+
+/** @param {string} path @returns {Streamed} */
+const nothingOf = (path) => ({ path, events: [], gap: 0, error: null });
+
+/**
+ * Newest first. An effect runs only after the page was painted, so rows carry the path they came from: those of another
+ * topic or filter are never shown under the new one.
+ * @param {string} path
+ * @returns {Streamed}
+ */
 function useStream(path) {
-  const [state, set] = useState(/** @type {{events: Row[], gap: number, error: ApiError | null}} */ ({ events: [],
-    gap: 0, error: null }));
+  const [state, set] = useState(nothingOf(path));
   useEffect(() => {
     const abort = new AbortController();
     /** @type {Row[]} */
     let gathered = [];
     let timer = 0;
+    const change = (/** @type {(of: Streamed) => Partial<Streamed>} */ to) =>
+      set((/** @type {Streamed} */ old) => (old.path === path ? { ...old, ...to(old) } : old));
     const show = () => {
       timer = 0;
       const fresh = gathered.reverse();
       gathered = [];
-      set((/** @type {any} */ old) => ({ ...old, events: [...fresh, ...old.events].slice(0, KEPT_MAX) }));
+      change((old) => ({ events: [...fresh, ...old.events].slice(0, KEPT_MAX) }));
     };
     const read = async () => {
       try {
         const response = await request(path, { signal: abort.signal });
         for await (const frame of lines(response, () => {})) {
-          if (frame.Gap) set((/** @type {any} */ old) => ({ ...old, gap: frame.Gap.Oldest }));
+          if (frame.Gap) change(() => ({ gap: frame.Gap.Oldest }));
           gathered.push(...(frame.Events ?? []).map((/** @type {Row} */ event, /** @type {number} */ i) =>
             ({ ...event, id: `${event.Index}/${i}` })));
           if (gathered.length > 0 && timer === 0) timer = window.setTimeout(show, GATHER_MS);
         }
       } catch (error) {
-        if (error instanceof ApiError) set((/** @type {any} */ old) => ({ ...old, error }));
+        if (error instanceof ApiError) change(() => ({ error }));
       }
     };
-    set({ events: [], gap: 0, error: null });
+    set(nothingOf(path));
     void read();
     return () => {
       abort.abort();
       window.clearTimeout(timer);
     };
   }, [path]);
-  return state;
+  return state.path === path ? state : nothingOf(path);
 }
 
 export function Events() {

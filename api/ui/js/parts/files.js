@@ -30,8 +30,9 @@ export function Files({ alloc }) {
     const abort = new AbortController();
     setContent('');
     request(`/v1/client/fs/readat/${alloc.ID}?path=${encodeURIComponent(file)}&offset=0&limit=${SHOWN_BYTES}&${space}`,
-      { signal: abort.signal }).then((response) => response.text()).then(setContent, (error) =>
-        setContent(error.message));
+      { signal: abort.signal }).then((response) => response.text()).then(setContent, (error) => {
+        if (!abort.signal.aborted) setContent(error.message);
+      });
     return () => abort.abort();
   }, [file]);
   if (past) return html`<${Card} title="Files"><${Empty}>Files are the node's; they have no past states.<//><//>`;
