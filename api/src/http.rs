@@ -63,6 +63,7 @@ mod search;
 mod service_registration;
 mod shown;
 mod sso;
+pub(crate) mod std_params;
 mod task;
 mod ui;
 mod variable;

@@ -225,7 +225,7 @@ impl EventHub {
     pub async fn reach(&self, index: u64, within: Duration) -> bool {
         let mut news = self.shared.news.subscribe();
         // Counted before it looks, as in `Subscription::caught_up`: entries without events wake only those counted.
-        let _ahead = Ahead::new(&self.shared.ahead);
+        let _ahead = Ahead::new(&self.shared);
         let reached = tokio::time::timeout(within, news.wait_for(|_| self.settled() >= index)).await;
         matches!(reached, Ok(Ok(_)))
     }
@@ -278,18 +278,18 @@ impl Drop for EventHub {
 }
 
 /// One waiter in the count of [`Shared::ahead`].
-struct Ahead<'a>(&'a AtomicUsize);
+struct Ahead(Arc<Shared>);
 
-impl<'a> Ahead<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
+impl Ahead {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.ahead.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(shared))
     }
 }
 
-impl Drop for Ahead<'_> {
+impl Drop for Ahead {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.ahead.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

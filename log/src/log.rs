@@ -489,6 +489,17 @@ impl<S: StateMachine> Log<S> {
         self.running().progress.newest().map(|checkpoint| checkpoint.meta.position)
     }
 
+    /// Bytes of the files of the log that have entries after the newest checkpoint: a start reads them.
+    pub fn unsaved_bytes(&self) -> u64 {
+        let saved = self.checkpointed().map_or(0, |position| position.index + 1);
+        self.segments().iter().filter(|segment| segment.end.next > saved).map(|segment| segment.bytes).sum()
+    }
+
+    /// Bytes of the state in the newest checkpoint on disk. 0: there is none.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        self.running().progress.newest().map_or(0, |checkpoint| checkpoint.content_bytes)
+    }
+
     /// Indexes of the last entries of the checkpoints on disk, newest first, from the file names. Reads a directory, so
     /// it blocks.
     pub fn checkpoint_indexes(&self) -> io::Result<Vec<u64>> {

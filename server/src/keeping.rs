@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use super::surroundings::Unsaved;
 use super::{Core, Keeping, watching};
 
 /// Starts the loop; it ends with the server.
@@ -23,9 +24,13 @@ async fn run(core: Weak<Core>, keeping: Keeping) {
         }
         let applied = log.applied().map_or(0, |position| position.index);
         let saved = log.checkpointed().map_or(0, |position| position.index);
-        let due = applied.saturating_sub(saved) >= keeping.entries_max
-            || applied > saved && checked.elapsed() >= keeping.age_max;
-        if !due {
+        let unsaved = Unsaved {
+            entries: applied.saturating_sub(saved),
+            log_bytes: log.unsaved_bytes(),
+            checkpoint_bytes: log.checkpoint_bytes(),
+            age: checked.elapsed(),
+        };
+        if !keeping.is_due(unsaved) {
             continue;
         }
         checked = tokio::time::Instant::now();

@@ -21,7 +21,7 @@ use songline_scheduler::leader::evals::EvalQueues;
 use songline_scheduler::leader::heartbeats::{HeartbeatLimits, Heartbeats};
 use songline_scheduler::leader::multiregion::Multiregion;
 use songline_scheduler::leader::volumes::Volumes;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
 
@@ -107,8 +107,8 @@ pub(crate) struct LeaderState {
     /// Rejections of plans by node.
     pub(super) rejections: Mutex<Rejections>,
     pub(super) updates: Updates,
-    /// Sender to the leader's machines, for a state machine that replaces another one; `None` while the server is
-    /// shutting down.
+    /// Sender to the leader's machines. `None` while a start replays the log, and while the server is shutting down: each
+    /// batch holds a state, and batches that nobody receives would keep all former versions of its rows in memory.
     pub(super) reactions: Mutex<Option<Reacting>>,
 }
 
@@ -181,7 +181,10 @@ impl LeaderState {
 
 /// Follows leadership from now on. Returns at once, unless this server leads already: then it returns once its term
 /// has begun.
-pub(crate) async fn start(core: &Arc<Core>, reactions: Reactions) -> Result<(), ProposeError> {
+pub(crate) async fn start(core: &Arc<Core>) -> Result<(), ProposeError> {
+    // A term that begins later builds its machines from the newest state, so it misses nothing that was applied before.
+    let (reacting, reactions) = mpsc::unbounded_channel();
+    *core.leader.reactions.lock() = Some(reacting);
     // One of several servers that led when it went down still counts as the leader until it hears of a later term.
     let leads = core.log().is_leader() && core.log().members().borrow().addresses.len() <= 1;
     let (told, begun) = oneshot::channel();

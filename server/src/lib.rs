@@ -243,7 +243,7 @@ impl Core {
             hooks: hooks::Hooks::default(),
             facts: Facts { stable_since: world.wall(), config, info, dir, agent_config, disk, surroundings },
         });
-        let (machine, reactions) = Machine::new(&core);
+        let machine = Machine::new(&core);
         let mut log_config = core.facts.log_config();
         log_config.node_id = core.connections.cluster.id();
         core.connections.cluster.address().clone_into(&mut log_config.address);
@@ -263,7 +263,7 @@ impl Core {
         rpc::start(&core, ports.listeners, &ports.limits);
         tokio::spawn(updates::run(Arc::downgrade(&core), queues.updates));
         plans::start(&core, queues.plans);
-        leadership::start(&core, reactions).await.map_err(|error| StartError::Lead(error.to_string()))?;
+        leadership::start(&core).await.map_err(|error| StartError::Lead(error.to_string()))?;
         workers::start(&core);
         keeping::start(&core);
         refill::start(&core);

@@ -52,7 +52,6 @@ pub struct Machine {
     /// Index of the checkpoint that the state began with.
     installed: Option<u64>,
     core: Weak<Core>,
-    reactions: Option<Reacting>,
     announced: Announced,
 }
 
@@ -68,30 +67,13 @@ enum Announced {
 }
 
 impl Machine {
-    pub(crate) fn new(core: &Arc<Core>) -> (Self, Reactions) {
-        let (reactions, receiver) = mpsc::unbounded_channel();
-        *core.leader.reactions.lock() = Some(reactions.clone());
-        (
-            Self {
-                state: State::new(),
-                installed: None,
-                core: Arc::downgrade(core),
-                reactions: Some(reactions),
-                announced: Announced::Nothing,
-            },
-            receiver,
-        )
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { state: State::new(), installed: None, core: Arc::downgrade(core), announced: Announced::Nothing }
     }
 
     /// Creates the successor of a machine. The predecessor must have stopped before this machine applies anything.
     pub(crate) fn again(core: &Arc<Core>) -> Self {
-        Self {
-            state: State::new(),
-            installed: None,
-            core: Arc::downgrade(core),
-            reactions: core.leader.reactions(),
-            announced: Announced::NotLookedUp,
-        }
+        Self { state: State::new(), installed: None, core: Arc::downgrade(core), announced: Announced::NotLookedUp }
     }
 
     /// Whether the last applied entry was already published by the predecessor.
@@ -167,7 +149,7 @@ impl Machine {
         // checkpoint after either of them waits until the hub has passed its index.
         core.events().pass(self.state.applied_index());
         // The receiver is gone only when the server is shutting down.
-        if let Some(told) = &self.reactions {
+        if let Some(told) = core.leader.reactions() {
             let _ = told.send((view, reactions));
         }
     }

@@ -62,13 +62,43 @@ pub struct Keeping {
     pub look_every: Duration,
     /// A checkpoint is due after this number of entries ..
     pub entries_max: u64,
+    /// .. or this number of bytes of the log, but not before the log has grown by the size of the last checkpoint ..
+    pub log_bytes_max: u64,
     /// .. or, if anything is new, after this time.
     pub age_max: Duration,
 }
 
+/// Growth of the log and of time since the last checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsaved {
+    /// Number of applied entries.
+    pub entries: u64,
+    /// Bytes of the log, in whole segments.
+    pub log_bytes: u64,
+    /// Bytes of the last checkpoint. 0: there is none.
+    pub checkpoint_bytes: u64,
+    /// Time since the last checkpoint was tried.
+    pub age: Duration,
+}
+
+impl Keeping {
+    /// Whether a checkpoint is due. With the bound in bytes a start replays about as many bytes as it reads from the
+    /// checkpoint, and checkpoints write at most about as many bytes as the log.
+    pub(crate) fn is_due(&self, unsaved: Unsaved) -> bool {
+        let Unsaved { entries, log_bytes, checkpoint_bytes, age } = unsaved;
+        entries >= self.entries_max
+            || entries > 0 && (log_bytes >= self.log_bytes_max.max(checkpoint_bytes) || age >= self.age_max)
+    }
+}
+
 impl Default for Keeping {
     fn default() -> Self {
-        Self { look_every: Duration::from_secs(20), entries_max: 200_000, age_max: Duration::from_secs(600) }
+        Self {
+            look_every: Duration::from_secs(20),
+            entries_max: 200_000,
+            log_bytes_max: 256 << 20,
+            age_max: Duration::from_secs(600),
+        }
     }
 }
 
@@ -101,3 +131,6 @@ impl Fetch for NoProviders {
         Box::pin(async { Err(FetchError::Failed("this server reaches no identity provider".into())) })
     }
 }
+
+#[cfg(test)]
+mod tests;

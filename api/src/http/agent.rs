@@ -188,12 +188,10 @@ async fn set_servers<S: Cluster + Nodes>(call: Call<S>) -> Result<Response, ApiE
 }
 
 async fn leader<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
-    call.read_params()?;
     call.plain(&call.server.leader_addr())
 }
 
 async fn peers<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
-    call.read_params()?;
     call.plain(&call.server.peer_addrs())
 }
 

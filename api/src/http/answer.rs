@@ -53,7 +53,7 @@ impl<S: Server> Api<S> {
         let uri = parts.uri.clone();
         let query = uri.query().unwrap_or_default();
         let mut response = match self.shared.mux.find(&parts.method, &path, query) {
-            Found::Handler { handler, id, capability, answered_by, route } => {
+            Found::Handler { handler, id, capability, answered_by, std_params, route } => {
                 if let Some(why) = self.server.fenced().filter(|_| path != HEALTH) {
                     let error = ApiError::internal(format!("this server serves nothing any more: {why}"));
                     return compress::apply(error_response(&*self.server, error), encoding);
@@ -69,7 +69,7 @@ impl<S: Server> Api<S> {
                 let query = parts.uri.query().unwrap_or_default();
                 let by = answered_by.this_time(&*self.server, &parts.method, &path, Query(query));
                 let passed = parts.extensions.get::<PassedOn>().is_some_and(|passed| passed.by_server);
-                let target = Target { handler, id, capability, path, route };
+                let target = Target { handler, id, capability, std_params, path, route };
                 let answered = match by {
                     Err(error) => Answered::Own(Err(error)),
                     Ok(AnsweredBy::Asked) => Answered::Own(self.here(&target, parts, body).await),

@@ -19,6 +19,7 @@ use crate::http::once;
 use crate::http::passed::PassedOn;
 use crate::http::rates::Counted;
 use crate::http::route::Route;
+use crate::http::std_params::StdParams;
 use crate::server::Server;
 
 /// Handler of all requests to a server. Cheap to clone.
@@ -40,6 +41,7 @@ pub(super) struct Target<S> {
     /// Range of the id in `path`.
     pub(super) id: std::ops::Range<usize>,
     pub(super) capability: Capability,
+    pub(super) std_params: StdParams,
     /// Decoded path.
     pub(super) path: String,
     pub(super) route: Route,
@@ -85,7 +87,7 @@ impl<S: Server> Api<S> {
             upgrade: parts.extensions.get().cloned(),
             rate: target.route.rate.filter(|_| measured),
         };
-        let answer = once::run(target.handler, call).await;
+        let answer = once::run(target.handler, target.std_params, call).await;
         if measured {
             self.server.measure_answer(target.route, started.elapsed());
         }

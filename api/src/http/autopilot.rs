@@ -180,7 +180,6 @@ impl ServerHealth {
 /// Health of the cluster. The status is 429 with the same body when a server is unhealthy, so that a monitor needs
 /// only the status.
 async fn read_health<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> {
-    call.read_params()?;
     let health = call.server.cluster_health();
     let members = call.server.members().into_iter();
     let servers = members.filter_map(|member| {

@@ -12,7 +12,7 @@ use songline_events::hub::{Dialect, Expression, Format, Interest, Start};
 use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
-use crate::http::call::Call;
+use crate::http::call::{Call, error_response};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::{Query, check_region, namespace, parse_bool, parse_duration, parse_int, quote, stale_error};
@@ -29,6 +29,26 @@ async fn stream<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let index = plain_index(&query.text("index"))?;
     let interest = Interest::parse(&namespace(query), query.all("topic"))
         .map_err(|error| ApiError::bad_request(format!("Invalid topic query: error parsing topics: {error}")))?;
+    let server = Arc::clone(&call.server);
+    Ok(opened(call, index, interest).await.unwrap_or_else(|error| {
+        let mut response = error_response(&*server, error);
+        say_stream(&mut response, Format::Json);
+        response
+    }))
+}
+
+/// The headers of a stream. As in the reference, errors that come after the topics were parsed have them too.
+fn say_stream(response: &mut Response, format: Format) {
+    let media = match format {
+        Format::Json => "application/json",
+        Format::Msgpack => "application/msgpack",
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+}
+
+async fn opened<S: Reads>(call: Call<S>, index: Option<u64>, interest: Interest) -> Result<Response, ApiError> {
+    let query = call.query();
     check_region(query, &call.server.info().region)?;
     if !call.server.info().enable_event_broker {
         return Err(ApiError::internal("EventBroker not configured"));
@@ -72,12 +92,7 @@ async fn stream<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
         return Ok(response);
     }
     let mut response = Response::new(Body::from_stream(frames));
-    let media = match format {
-        Format::Json => "application/json",
-        Format::Msgpack => "application/msgpack",
-    };
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    say_stream(&mut response, format);
     Ok(response)
 }
 

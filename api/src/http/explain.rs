@@ -15,7 +15,7 @@ use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
 use crate::http::history::whole_id;
 use crate::http::mux::{Methods, Mux};
-use crate::http::past::{changes_complete_from, recorded, say_complete_from};
+use crate::http::past::{changes_complete_from, recorded_with_rows, say_complete_from};
 use crate::http::shown::Shown;
 use crate::server::Reads;
 use songline_lang::acl::NamespaceCapability;
@@ -60,7 +60,7 @@ struct Explanation<'a> {
 async fn explain<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let id = AllocId::from(whole_id(call.id())?);
-    let (past, view) = recorded(&call, &params).await?;
+    let (past, view) = recorded_with_rows(&call, &params).await?;
     let (index, complete_from) = (view.applied_index(), changes_complete_from(past));
     let shown = Shown::to(&call.caller()?);
     let chain = Chain::new(past, Arc::clone(&view), shown.clone());

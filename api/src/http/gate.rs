@@ -1,7 +1,6 @@
 //! Access check before every handler: does the caller have the route's capability? A capability that depends on an
 //! object is checked by the handler.
 
-use axum::http::Method;
 use songline_lang::acl::{Acl, NamespaceCapability};
 use songline_model::Secret;
 
@@ -11,26 +10,19 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::params::namespace;
 use crate::http::rates;
+use crate::http::std_params::StdParams;
 use crate::server::{Agent, Reads, Status};
 
 /// Routes of the agent whose errors say that resolving the token failed.
 const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse"];
 
-/// Authenticates the caller, then lets the request through or refuses it.
-pub(super) fn check<S: Reads + Status>(call: &Call<S>) -> Result<(), ApiError> {
+/// Authenticates the caller, then lets the request through or refuses it. Invalid parameters, and another region, are
+/// told first: the reference's agent looks at them before it asks a server, which checks the caller.
+pub(super) fn check<S: Reads + Status>(call: &Call<S>, std_params: StdParams) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
     rates::count(call, &caller);
-    admit(call, caller).map_err(|refused| misdirected(call).unwrap_or(refused))
-}
-
-/// Reads whose parameters their handlers parse in ways of their own, or not at all.
-const OWN_PARAMS: [&str; 6] = ["/v1/agent/", "/v1/client/", "/v1/event/", "/v1/regions", "/v1/status/", "/v1/var"];
-
-/// Error of a refused read with invalid parameters or another region. The reference parses the parameters, and looks for
-/// the region, before any server checks the caller.
-fn misdirected<S: Agent>(call: &Call<S>) -> Option<ApiError> {
-    let is_read = call.method == Method::GET && !OWN_PARAMS.iter().any(|own| call.path.starts_with(own));
-    is_read.then(|| call.read_params().err()).flatten()
+    std_params.check(call)?;
+    admit(call, caller)
 }
 
 fn admit<S: Agent>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {
@@ -41,7 +33,9 @@ fn admit<S: Agent>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<
     }
     let capability = call.credentials.capability();
     let caller = match (capability, caller) {
-        (Capability::Anyone | Capability::Possession | Capability::AgentLate(_), _) => return Ok(()),
+        (Capability::Anyone | Capability::Possession | Capability::AgentLate(_) | Capability::Topics, _) => {
+            return Ok(());
+        }
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => {
             return Err(token_not_found());
         }

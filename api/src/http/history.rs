@@ -18,7 +18,7 @@ use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::params::{namespace, quote};
-use crate::http::past::{changes_complete_from, recorded, say_complete_from};
+use crate::http::past::{changes_complete_from, recorded_with_rows, say_complete_from};
 use crate::http::shown::Shown;
 use crate::server::Reads;
 use songline_lang::acl::{Access, NamespaceCapability, NodePoolCapability};
@@ -143,7 +143,7 @@ pub(super) async fn command_at(past: &dyn Past, index: u64) -> Result<Option<(Lo
 
 async fn history<S: Reads>(call: Call<S>, kind: ObjectKind) -> Result<Response, ApiError> {
     let params = call.read_params()?;
-    let (past, now) = recorded(&call, &params).await?;
+    let (past, now) = recorded_with_rows(&call, &params).await?;
     // Taken before the record is read: entries that are filled in meanwhile only make the answer longer.
     let complete_from = changes_complete_from(past);
     let newest = now.applied_index();

@@ -13,6 +13,7 @@ use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::path::{clean, escape};
 use crate::http::route::Route;
+use crate::http::std_params::StdParams;
 
 /// Methods that a handler accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,7 @@ struct Arm<S> {
     methods: Methods,
     capability: Capability,
     answered_by: AnsweredBy,
+    std_params: StdParams,
     handler: Handler<S>,
     route: Route,
 }
@@ -116,6 +118,8 @@ pub enum Found<S> {
         capability: Capability,
         /// Server that answers the route.
         answered_by: AnsweredBy,
+        /// Parameters that are checked before the handler runs.
+        std_params: StdParams,
         /// Name of the route in metrics.
         route: Route,
     },
@@ -154,7 +158,8 @@ impl<S> Mux<S> {
             },
         };
         let route = Route::of(root, tail, methods.as_str());
-        let arm = Arm { shape, methods, capability, answered_by: AnsweredBy::of(root), handler, route };
+        let (answered_by, std_params) = (AnsweredBy::of(root), StdParams::of(root, methods));
+        let arm = Arm { shape, methods, capability, answered_by, std_params, handler, route };
         if !root.ends_with('/') {
             self.exact.entry(root).or_default().push(arm);
             return;
@@ -231,11 +236,14 @@ fn pick<S>(arms: &[Arm<S>], method: &Method, rest: &str, offset: usize) -> Found
         return Found::Nothing;
     };
     match arms.iter().find(|arm| arm.shape == shape && arm.methods.takes(method)) {
-        Some(arm) => {
-            let id = id.start + offset..id.end + offset;
-            let route = arm.route;
-            Found::Handler { handler: arm.handler, id, capability: arm.capability, answered_by: arm.answered_by, route }
-        }
+        Some(arm) => Found::Handler {
+            handler: arm.handler,
+            id: id.start + offset..id.end + offset,
+            capability: arm.capability,
+            answered_by: arm.answered_by,
+            std_params: arm.std_params,
+            route: arm.route,
+        },
         None => Found::WrongMethod,
     }
 }

@@ -16,6 +16,7 @@ use crate::http::gate;
 use crate::http::idempotency::Once;
 use crate::http::mux::Handler;
 use crate::http::past;
+use crate::http::std_params::StdParams;
 use crate::http::when::PastView;
 use crate::server::{Agent, Reads, Status};
 
@@ -32,9 +33,13 @@ const ONCE_ANYHOW: [&str; 2] = ["/v1/acl/bootstrap", "/v1/acl/token/onetime/exch
 /// passed. Then the handler runs again on the state before the first run, and apply, which knows the key, repeats its
 /// first answer. A write with a caller's own key is run on that old state at once: an answer from the newest state
 /// might only look like the first one.
-pub(super) async fn run<S: Reads + Status>(handler: Handler<S>, mut call: Call<S>) -> Result<Response, ApiError> {
+pub(super) async fn run<S: Reads + Status>(
+    handler: Handler<S>,
+    std_params: StdParams,
+    mut call: Call<S>,
+) -> Result<Response, ApiError> {
     // Checked first: the answer stored under a key is only for callers that may do the write now.
-    gate::check(&call)?;
+    gate::check(&call, std_params)?;
     let once = of_caller(&call).or_else(|| call.forward_key.take().map(Once::forwarded));
     let Some(mut once) = once.filter(|_| call.method != Method::GET) else { return past::run(handler, call).await };
     // The key of a server covers no body, so the body is not read unless the key was used before.

@@ -18,7 +18,7 @@ use crate::http::params::ReadParams;
 use crate::http::when::{PastView, When, asked};
 use crate::server::Reads;
 
-/// Longest wait for the object history to catch up with the state.
+/// Longest wait for the object history, and for the event history after it, to catch up with the state.
 const RECORD_WAIT: Duration = Duration::from_secs(10);
 /// Response header with the index from which on the answer is complete.
 const COMPLETE_FROM: HeaderName = HeaderName::from_static("x-songline-complete-from");
@@ -67,8 +67,8 @@ pub(super) fn past_of<S: Reads>(server: &S) -> Result<&dyn Past, ApiError> {
     server.past().ok_or_else(|| ApiError::not_built("history on this server"))
 }
 
-/// The server's past, with a view that its record covers: the newest view that the caller wants, or the past one that
-/// the request names.
+/// The server's past, with a view whose entries the object history names: the newest view that the caller wants, or the
+/// past one that the request names.
 pub(super) async fn recorded<'a, S: Reads>(
     call: &'a Call<S>,
     params: &ReadParams,
@@ -78,8 +78,18 @@ pub(super) async fn recorded<'a, S: Reads>(
         call.server.read_barrier().await?;
     }
     let view = call.view();
-    caught_up(past, view.applied_index()).await?;
+    names_entries_to(past, view.applied_index()).await?;
     Ok((past, view))
+}
+
+/// As [`recorded`], and the event history has the rows of these entries: changes of objects are read from both.
+pub(super) async fn recorded_with_rows<'a, S: Reads>(
+    call: &'a Call<S>,
+    params: &ReadParams,
+) -> Result<(&'a dyn Past, Arc<State>), ApiError> {
+    let (past, view) = recorded(call, params).await?;
+    let index = view.applied_index();
+    if past.events().reach(index, RECORD_WAIT).await { Ok((past, view)) } else { Err(not_recorded(index)) }
 }
 
 /// Index from which on the changes of objects are complete: the record names them, and the event history has their rows.
@@ -95,14 +105,15 @@ pub(super) fn say_complete_from(mut response: Response, index: u64) -> Response 
 }
 
 /// Waits until the object history covers `index`.
-async fn caught_up(past: &dyn Past, index: u64) -> Result<(), ApiError> {
-    if past.object_history().reach(index, RECORD_WAIT).await && past.events().reach(index, RECORD_WAIT).await {
-        return Ok(());
-    }
-    Err(ApiError::new(
+async fn names_entries_to(past: &dyn Past, index: u64) -> Result<(), ApiError> {
+    if past.object_history().reach(index, RECORD_WAIT).await { Ok(()) } else { Err(not_recorded(index)) }
+}
+
+fn not_recorded(index: u64) -> ApiError {
+    ApiError::new(
         StatusCode::SERVICE_UNAVAILABLE,
         format!("the record of what entries did has not come to index {index} yet"),
-    ))
+    )
 }
 
 async fn find<S: Reads>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiError> {
@@ -118,7 +129,7 @@ async fn find<S: Reads>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiErr
 /// Index of the last entry that is not later than `at`.
 async fn index_at<S: Reads>(server: &S, past: &dyn Past, at: Time) -> Result<u64, ApiError> {
     let newest = server.view().applied_index();
-    caught_up(past, newest).await?;
+    names_entries_to(past, newest).await?;
     let object_history = Arc::clone(past.object_history());
     let first_after = tokio::task::spawn_blocking(move || object_history.first_after(at)).await;
     let first_after = first_after.map_err(|error| PastError::Failed(error.to_string()))?;

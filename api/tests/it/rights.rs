@@ -434,7 +434,11 @@ async fn parameters_of_a_read_are_parsed_before_its_rights_are_checked() {
         ("/v1/jobs?region=elsewhere", "500 No path to region"),
         ("/v1/nodes?index=x", "400 Invalid index"),
         ("/v1/operator/raft/configuration?region=elsewhere", "500 No path to region"),
-        ("/v1/agent/self?region=elsewhere", "403 Permission denied"),
+        ("/v1/agent/members?index=x", "400 Invalid index"),
+        ("/v1/agent/members?region=elsewhere", "403 Permission denied"),
+        ("/v1/agent/self?region=elsewhere&index=x", "403 Permission denied"),
+        ("/v1/client/stats?wait=5", "400 Invalid wait time"),
+        ("/v1/regions?wait=5", "400 Invalid wait time"),
     ] {
         let (status, body) = ask(&server, &nothing, &format!("GET {target}")).await;
         assert_eq!(format!("{} {body}", status.as_u16()), expected, "{target}");

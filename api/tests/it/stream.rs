@@ -186,16 +186,18 @@ async fn invalid_event_stream_parameters_are_refused() {
         "filter=Nothing == 1",
     ] {
         let response = answer(&server, &format!("GET /v1/event/stream?{query}")).await;
-        seen.push_str(&format!("{query}: {} {}\n", response.status().as_u16(), crate::server::text(response).await));
+        let media = response.headers()["content-type"].to_str().expect("is text").to_owned();
+        let status = response.status().as_u16();
+        seen.push_str(&format!("{query}: {status} {media}: {}\n", crate::server::text(response).await));
     }
     expect![[r#"
-        topic=Job:a:b: 400 Invalid topic query: error parsing topics: Invalid key value pair for topic, topic: Job:a:b
-        index=x: 400 Unable to parse index: strconv.Atoi: parsing "x": invalid syntax
-        after_index=x: 400 Unable to parse after_index: "x"
-        from=then: 400 Expect `now` for `from` query string parameter, got then
-        region=mars: 500 No path to region
-        snapshot=maybe: 400 Expect `true` or `false` for `snapshot` query string parameter, got "maybe"
-        filter=Nothing == 1: 400 failed to read filter expression: 1:8 (7): no match found, expected: "!=", ".", "==", "[", [ \t\r\n] or [a-zA-Z0-9_/]
+        topic=Job:a:b: 400 text/plain; charset=utf-8: Invalid topic query: error parsing topics: Invalid key value pair for topic, topic: Job:a:b
+        index=x: 400 text/plain; charset=utf-8: Unable to parse index: strconv.Atoi: parsing "x": invalid syntax
+        after_index=x: 400 application/json: Unable to parse after_index: "x"
+        from=then: 400 application/json: Expect `now` for `from` query string parameter, got then
+        region=mars: 500 application/json: No path to region
+        snapshot=maybe: 400 application/json: Expect `true` or `false` for `snapshot` query string parameter, got "maybe"
+        filter=Nothing == 1: 400 application/json: failed to read filter expression: 1:8 (7): no match found, expected: "!=", ".", "==", "[", [ \t\r\n] or [a-zA-Z0-9_/]
     "#]]
     .assert_eq(&seen);
 }

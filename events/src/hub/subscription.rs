@@ -22,7 +22,7 @@ use super::permit::Permit;
 use super::rendering::{Rendered, Rendering};
 use super::snapshot::{Piece, Snapshot};
 use super::tail::Read;
-use super::{EventHub, News, Shared};
+use super::{Ahead, EventHub, News, Shared};
 
 /// Time between two heartbeats of a stream.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -71,8 +71,8 @@ pub struct Subscription {
     caught_up: bool,
     /// Highest index that the subscriber has been sent.
     told: u64,
-    /// Whether the subscription is counted in [`Shared::ahead`].
-    ahead: bool,
+    /// Present while the subscription is counted in [`Shared::ahead`].
+    ahead: Option<Ahead>,
     ended: bool,
 }
 
@@ -111,7 +111,7 @@ impl EventHub {
             stalled: None,
             caught_up: false,
             told: 0,
-            ahead: false,
+            ahead: None,
             ended: false,
         }
     }
@@ -276,14 +276,13 @@ impl Subscription {
         if settled < self.cursor {
             // The subscriber has a newer view, or comes from a server that is ahead of this one: the entries that it has
             // seen have yet to pass here. It looks once more after it was counted, because nobody wakes it before.
-            let counted = std::mem::replace(&mut self.ahead, true);
-            if counted {
+            if self.ahead.is_some() {
                 return Next::Waiting;
             }
-            self.shared().ahead.fetch_add(1, Ordering::SeqCst);
+            self.ahead = Some(Ahead::new(&self.hub.shared));
             return Next::Frames(Bytes::new());
         }
-        self.no_longer_ahead();
+        self.ahead = None;
         self.cursor = self.cursor.max(settled);
         if !self.rendering.dialect.has_marks() || self.caught_up {
             return Next::Waiting;
@@ -373,12 +372,6 @@ impl Subscription {
         rendered.frames
     }
 
-    fn no_longer_ahead(&mut self) {
-        if std::mem::take(&mut self.ahead) {
-            self.shared().ahead.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
     fn shared(&self) -> &Shared {
         &self.hub.shared
     }
@@ -386,7 +379,6 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.no_longer_ahead();
         self.shared().counts.subscribers.fetch_sub(1, Ordering::Relaxed);
         let does_not_read = self.stalled.as_ref().is_some_and(|stalled| stalled.load(Ordering::Acquire));
         if does_not_read && !self.ended {

@@ -28,7 +28,10 @@ async fn retention_drops_whole_segments_below_the_older_of_two_checkpoints() {
     let (log, diary) = open(dir.path()).await;
     propose(&log, 0..300).await;
     assert_eq!(log.retain(0).await.unwrap().segments, 0, "no checkpoint, nothing may go");
+    let all: u64 = log.segments().iter().map(|segment| segment.bytes).sum();
+    assert_eq!((log.unsaved_bytes(), log.checkpoint_bytes()), (all, 0), "a start would read everything");
     let older = log.checkpoint_now().await.unwrap().unwrap();
+    assert!(log.unsaved_bytes() < all && log.checkpoint_bytes() > 0, "a start reads the checkpoint instead");
     assert_eq!(log.retain(0).await.unwrap().segments, 0, "were it damaged, everything would be needed");
     propose(&log, 300..400).await;
     log.checkpoint_now().await.unwrap();

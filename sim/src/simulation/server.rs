@@ -346,7 +346,12 @@ impl Host {
             },
             store: StoreConfig { segment_bytes: 64 << 10, cache_bytes: 32 << 10, ..StoreConfig::default() },
             retention: Some(Retention { age: Duration::from_secs(120), bytes_max: 256 << 10, entries_min: 100 }),
-            keeping: Keeping { look_every: Duration::from_secs(9), entries_max: 100, age_max: Duration::from_secs(15) },
+            keeping: Keeping {
+                look_every: Duration::from_secs(9),
+                entries_max: 100,
+                age_max: Duration::from_secs(15),
+                ..Keeping::default()
+            },
             hub: HubConfig { tail_batches_max: TAIL_BATCHES_MAX, skips, ..HubConfig::default() },
             observer: Some(Arc::new(Watcher::new(self.machine, &self.record))),
         }
