@@ -17,13 +17,14 @@
 //! read-only.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::FileType;
 use songline_model::AllocId;
 
 use crate::beneath::{Dir, Owner};
+use crate::executor::user::numbers;
 
 /// Name of the directory that the tasks of an allocation share.
 pub(crate) const SHARED: &str = "alloc";
@@ -31,6 +32,8 @@ pub(crate) const SHARED: &str = "alloc";
 pub(crate) const SECRETS: &str = "secrets";
 /// Name of a task's directory that not even the task may see.
 pub(crate) const PRIVATE: &str = "private";
+/// Private file with the owner of the task's secrets, as `UID:GID`, while that is the user of the task's image.
+const SECRETS_OWNER: &str = "secrets_owner";
 /// Path, below the allocation's directory, where tasks find their logs.
 pub(crate) const SHOWN_LOGS: &str = "alloc/logs";
 
@@ -91,13 +94,14 @@ impl AllocDir {
         Ok(())
     }
 
-    /// Makes a task's own directories; `owner` gets the directory of secrets, which no other user may read.
+    /// Makes a task's own directories; `owner` gets the directory of secrets, which no other user may read. Without an
+    /// owner that is the one of [`give_secrets`].
     pub fn build_task(&self, task: &str, owner: Option<Owner>) -> io::Result<()> {
         let dir = self.open()?.make_dir(task, 0o777)?;
         open_to_all(dir.make_dir("local", 0o777)?)?;
         open_to_all(dir.make_dir("tmp", 0o1777)?)?;
-        dir.make_private(SECRETS, 0o700, owner)?;
         dir.make_private(PRIVATE, 0o700, None)?;
+        dir.make_private(SECRETS, 0o700, owner.or_else(|| given_owner(&dir)))?;
         Ok(())
     }
 
@@ -108,7 +112,8 @@ impl AllocDir {
 
     /// Writes a file into a task's secrets that only its owner can read. Any entry in its place is replaced, links too.
     pub fn write_secret(&self, task: &str, name: &str, content: &[u8], owner: Option<Owner>) -> io::Result<()> {
-        self.open_task(task)?.dir(SECRETS)?.write(name, content, 0o600, owner)
+        let dir = self.open_task(task)?;
+        dir.dir(SECRETS)?.write(name, content, 0o600, owner.or_else(|| given_owner(&dir)))
     }
 
     /// Writes a file that only the agent can read. Any entry in its place is replaced.
@@ -157,6 +162,43 @@ impl AllocDir {
     }
 }
 
+/// Gives the secrets of the task with this directory to a user that its image told, or back to the agent. The user is
+/// written down: otherwise the next set-up would take the directory of secrets for one that another user made, and
+/// remove it. Files that other users may read anyway, such as those of templates, keep their owners.
+pub(crate) fn give_secrets(task: &Dir, owner: Option<Owner>) -> io::Result<()> {
+    let private = task.make_private(PRIVATE, 0o700, None)?;
+    let before = given_owner(task);
+    if owner == before {
+        return Ok(());
+    }
+    let agent = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let secrets = task.make_private(SECRETS, 0o700, before)?;
+    if let Some((user, group)) = owner {
+        private.write(SECRETS_OWNER, format!("{user}:{group}").as_bytes(), 0o600, None)?;
+    }
+    let to = owner.unwrap_or(agent);
+    for name in secrets.names()? {
+        let entry = secrets.entry(&name)?;
+        let stat = entry.stat();
+        let is_private = stat.st_mode & 0o077 == 0 && [Some(agent), before].contains(&Some((stat.st_uid, stat.st_gid)));
+        // A second name could be that of a file outside.
+        if is_private && stat.st_nlink == 1 && matches!(entry.kind(), FileType::RegularFile | FileType::Socket) {
+            entry.set_owner(to)?;
+        }
+    }
+    secrets.set_owner(to)?;
+    if owner.is_none() { private.remove(SECRETS_OWNER) } else { Ok(()) }
+}
+
+/// Owner by [`give_secrets`], if there is one.
+pub(crate) fn given_owner(task: &Dir) -> Option<Owner> {
+    // A directory that a task put in the place of the private one is removed before it is read.
+    let private = task.make_private(PRIVATE, 0o700, None).ok()?;
+    let mut text = String::new();
+    private.read(SECRETS_OWNER).ok()?.read_to_string(&mut text).ok()?;
+    numbers(&text)
+}
+
 /// Gives a directory that every user may write to to `nobody`. An agent without root leaves it as its own.
 fn open_to_all(dir: Dir) -> io::Result<Dir> {
     if rustix::process::geteuid().is_root() {
@@ -200,6 +242,45 @@ mod tests {
         dir.write_local("t", Path::new("/link"), b"x")?;
         assert!(std::fs::symlink_metadata(local.join("link"))?.is_file());
         assert!(!parent.path().join("x").exists() && !parent.path().join("file").exists());
+        Ok(())
+    }
+
+    #[test]
+    fn secrets_given_to_an_images_user_are_kept_when_the_directories_are_made_again() -> io::Result<()> {
+        use std::os::unix::fs::MetadataExt;
+
+        let (_parent, dir) = built();
+        let secrets = dir.task("t").join(SECRETS);
+        let owner = |path: &Path| std::fs::symlink_metadata(path).map(|meta| (meta.uid(), meta.gid()));
+        let agent = owner(&secrets)?;
+        // Without root the only user that files can be given to is the agent's own.
+        let user = if rustix::process::geteuid().is_root() { (1234, 5678) } else { agent };
+        dir.write_secret("t", "before", b"hush", None)?;
+        std::fs::write(secrets.join("template"), "x")?;
+        std::fs::set_permissions(secrets.join("template"), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        give_secrets(&dir.open_task("t")?, Some(user))?;
+        dir.build_task("t", None)?;
+        dir.write_secret("t", "after", b"hush", None)?;
+        let owners = ["", "before", "after", "template"].map(|name| owner(&secrets.join(name)).ok());
+        assert_eq!(owners, [Some(user), Some(user), Some(user), Some(agent)]);
+        assert_eq!(std::fs::metadata(&secrets)?.mode() & 0o777, 0o700);
+        give_secrets(&dir.open_task("t")?, None)?;
+        dir.build_task("t", None)?;
+        let owners = ["", "before", "after"].map(|name| owner(&secrets.join(name)).ok());
+        assert_eq!(owners, [Some(agent); 3]);
+        Ok(())
+    }
+
+    #[test]
+    fn attack_owner_in_a_private_directory_that_a_task_made_is_not_believed() -> io::Result<()> {
+        let (_parent, dir) = built();
+        if !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let private = dir.task("t").join(PRIVATE);
+        std::fs::write(private.join(SECRETS_OWNER), "1234:1234")?;
+        std::os::unix::fs::chown(&private, Some(1234), Some(1234))?;
+        assert_eq!(given_owner(&dir.open_task("t")?), None);
         Ok(())
     }
 

@@ -18,7 +18,10 @@ mod task;
 mod tracker;
 mod watch;
 
-pub use alloc::{AllocRunner, AllocRunnerConfig, Effect, Input, NOMAD_PROVIDER, Reaction, Workload, signalled};
+pub use alloc::{
+    AllocRunner, AllocRunnerConfig, Effect, Input, NOMAD_PROVIDER, Reaction, SignalCause, Unsignalled, Workload,
+    signalled,
+};
 pub use checks::{CheckMode, CheckOutcome, CheckPlan, CheckRequest, CheckVerdict};
 pub use coordinator::{Coordinator, Stage};
 pub use counted::{Counted, counted};

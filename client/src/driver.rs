@@ -63,6 +63,11 @@ pub trait Driver: Send + Sync + 'static {
     /// Removes all remains of a run, running or not.
     fn destroy(&self, run: RunId) -> Boxed<'_, ()>;
 
+    /// Whether tasks of the driver can run in another network than the host's.
+    fn joins_networks(&self) -> bool {
+        true
+    }
+
     /// Whether tasks of the driver need a network namespace that the driver itself creates.
     fn owns_network(&self) -> bool {
         false

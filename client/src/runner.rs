@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_model::{
-    AllocClientStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Node, NodeEvent, Str, TaskRunState, Time,
+    AllocClientStatus, AllocId, AllocNetworkStatus, Allocation, Dur, Errors, Node, NodeEvent, Str, TaskRunState, Time,
 };
 use songline_rpc::AllocReport;
 use songline_rpc::message::CheckResult;
@@ -37,7 +37,7 @@ use crate::checks;
 use crate::clock::Clock;
 use crate::config::ClientConfig;
 use crate::consul;
-use crate::core::{AllocRunner, Effect, Input, StartFailure, TaskRecord, signalled};
+use crate::core::{AllocRunner, Effect, Input, SignalCause, StartFailure, TaskRecord, Unsignalled, event, signalled};
 use crate::csi;
 use crate::driver::{Driver, Process, RunId, TaskConfig};
 use crate::network::Networks;
@@ -338,8 +338,8 @@ impl Shell {
             }
             Order::Signal { task, signal, reply } => {
                 let outcome = match self.machine.signal(&task, &signal, now) {
-                    Ok(effects) => {
-                        let failed = self.perform(effects).await;
+                    Ok((effects, mut failed)) => {
+                        failed.extend(self.perform(effects).await);
                         signalled(&task, failed)
                     }
                     Err(error) => Err(error),
@@ -350,8 +350,9 @@ impl Shell {
     }
 
     /// Carries effects out in their order. Returns the tasks that could not be signalled, with the errors.
-    async fn perform(&mut self, effects: Vec<Effect>) -> Vec<(Str, String)> {
+    async fn perform(&mut self, effects: Vec<Effect>) -> Unsignalled {
         let mut errors = Vec::new();
+        let mut for_templates: BTreeMap<Str, (Vec<Str>, Errors)> = BTreeMap::new();
         let (mut unrecorded, mut checks_begun) = (false, 0);
         for effect in effects {
             match effect {
@@ -384,12 +385,21 @@ impl Shell {
                     self.until_withdrawn().await;
                     self.kill_task(task, run, signal, timeout);
                 }
-                Effect::SignalTask { task, signal, .. } => {
-                    let sent = match self.processes.get(&task) {
+                Effect::SignalTask { task, signal, cause, run: _ } => {
+                    let process = self.processes.get(&task);
+                    // A task that has ended meanwhile reads the new files when it starts again.
+                    if cause == SignalCause::Templates && process.is_none() {
+                        continue;
+                    }
+                    let sent = match process {
                         Some(process) => process.signal(&signal).await,
                         None => Err("Task not running".to_owned()),
                     };
-                    if let Err(error) = sent {
+                    if cause == SignalCause::Templates {
+                        let (signals, failed) = for_templates.entry(task).or_default();
+                        signals.push(signal);
+                        failed.check(sent);
+                    } else if let Err(error) = sent {
                         errors.push((task, error));
                     }
                 }
@@ -420,6 +430,10 @@ impl Shell {
                 }
                 Effect::Destroy => self.destroy().await,
             }
+        }
+        for (task, (signals, failed)) in for_templates.into_iter().filter(|(_, (_, failed))| !failed.is_empty()) {
+            let event = event::templates_not_signalled(self.shared.clock.now(), &signals, &failed);
+            send(&self.back, Input::TaskFailed { task, event: Box::new(event) });
         }
         errors
     }

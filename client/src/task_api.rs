@@ -7,7 +7,7 @@ use std::io;
 use tokio::net::UnixListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::allocdir::{AllocDir, PRIVATE, SECRETS};
+use crate::allocdir::{AllocDir, PRIVATE, SECRETS, given_owner};
 use crate::beneath::Owner;
 
 /// Name of the socket in the secrets directory.
@@ -35,6 +35,7 @@ fn bind(dir: &AllocDir, task: &str, owner: Option<Owner>) -> io::Result<UnixList
     private.remove_all(SOCKET)?;
     let listener = UnixListener::bind(private.path_of(SOCKET))?;
     let socket = private.entry(SOCKET)?;
+    let owner = owner.or_else(|| given_owner(&task));
     let owned = owner.is_none_or(|owner| socket.set_owner(owner).is_ok());
     // When the task's user cannot own the socket, the mode of the directory keeps other users away.
     socket.set_mode(if owned { 0o600 } else { 0o666 })?;

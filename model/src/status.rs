@@ -103,8 +103,8 @@ words!(
     }
 );
 words!(
-    /// Life cycle state of a task.
-    TaskRunState { #[default] Pending = "pending", Running = "running", Dead = "dead" }
+    /// Life cycle state of a task. The empty word is a task of an allocation that its node refused to run.
+    TaskRunState { #[default] Pending = "pending", Running = "running", Dead = "dead", None = "" }
 );
 words!(
     /// Ranking of nodes: the fullest first, or the emptiest first.

@@ -8,6 +8,7 @@ mod checked;
 mod client;
 mod consul;
 mod network;
+mod overlay;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -64,14 +65,19 @@ fn document(text: &str) -> anyhow::Result<Value> {
     songline_lang::config::parse(text).map_err(|error| anyhow!("{error}"))
 }
 
-/// Applies a document. Empty values set nothing. An error is one line, also when the keys and values in it have line
-/// breaks.
+/// Applies a document. An empty value (false, 0, an empty text) does not replace an earlier one, except for the keys in
+/// `overlay.rs`. An error is one line, also when the keys and values in it have line breaks.
 pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<String>> {
     apply_seen(document, config).map(|seen| seen.warnings())
 }
 
 fn apply_seen(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Seen> {
-    apply_each(document, config).map_err(|error| {
+    // The first pass refuses unknown keys and wrong values, also those of settings that the second one leaves out.
+    let applied = apply_each(document, &mut config.clone()).and_then(|seen| {
+        apply_each(&overlay::without_empty(document), config)?;
+        Ok(seen)
+    });
+    applied.map_err(|error| {
         let text = format!("{error:#}");
         if text.contains(char::is_control) { anyhow!(super::one_line(&text)) } else { error }
     })
@@ -282,8 +288,10 @@ fn scheduler(value: &Value, told: &mut ServerConfig) -> anyhow::Result<()> {
         match key {
             "scheduler_algorithm" => {
                 let word = text(key, value)?;
-                config.scheduler_algorithm = SchedulerAlgorithm::from_word(&word)
-                    .ok_or_else(|| anyhow!("invalid scheduler algorithm: {word}"))?;
+                if !word.is_empty() {
+                    config.scheduler_algorithm = SchedulerAlgorithm::from_word(&word)
+                        .ok_or_else(|| anyhow!("invalid scheduler algorithm: {word}"))?;
+                }
             }
             "memory_oversubscription_enabled" => config.memory_oversubscription_enabled = flag(key, value)?,
             "reject_job_registration" => config.reject_job_registration = flag(key, value)?,
@@ -339,7 +347,10 @@ fn telemetry(value: &Value, config: &mut AgentConfig, seen: &mut Seen) -> anyhow
             "publish_node_metrics" => config.publish.node |= flag(key, value)?,
             "collection_interval" => {
                 let interval = span("telemetry", key, value)?;
-                ensure!(interval > Dur::ZERO, "telemetry: collection_interval must be longer than 0");
+                ensure!(
+                    interval > Dur::ZERO || is_empty(value),
+                    "telemetry: collection_interval must be longer than 0"
+                );
                 config.publish.interval = interval;
             }
             "disable_hostname" | "use_node_name" | "filter_default" | "prefix_filter" | "statsite_address"
@@ -432,8 +443,12 @@ fn count(key: &str, value: &Value) -> anyhow::Result<usize> {
     usize::try_from(number(key, value)?).with_context(|| format!("{key} must not be negative"))
 }
 
+/// A duration. An empty text is a valid value, which `overlay.rs` leaves out.
 fn span(block: &str, key: &str, value: &Value) -> anyhow::Result<Dur> {
     let word = text(key, value)?;
+    if word.is_empty() {
+        return Ok(Dur::ZERO);
+    }
     songline_lang::duration::parse(&word)
         .map(Dur)
         .map_err(|_| anyhow!("{block}.{key} can't parse time duration {word}"))

@@ -81,7 +81,7 @@ pub(super) async fn fetch(
         let none = match mode {
             "dir" if !source.archive.is_tree() => None,
             _ => match task.object(sum.as_ref()).await {
-                Ok(()) => return unpack::stage(source, staging, settings),
+                Ok(()) => return unpack::stage(source, mode, staging, settings),
                 // A listing may be allowed where reading a missing object is refused.
                 Err(error @ ArtifactError::Status(403 | 404)) if mode != "file" && sum.is_none() => Some(error),
                 Err(error) => return Err(error),

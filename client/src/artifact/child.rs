@@ -109,7 +109,7 @@ pub(super) async fn fetch(
             let file = staging.create(unpack::DOWNLOAD, 0o644).map_err(super::doing("making a file"))?;
             let packed = download::is_packed(&answer, artifact);
             download::save(answer, packed, sum.as_ref(), file, settings.http_bytes_max).await?;
-            unpack::stage(&source, staging, settings)
+            unpack::stage(&source, &artifact.getter_mode, staging, settings)
         }
         Getter::S3 | Getter::Gcs => bucket::fetch(&source, &artifact.getter_mode, settings, place).await,
         Getter::Git => vcs::git(&source, settings, place).await,

@@ -227,7 +227,6 @@ impl Source {
         match (self.getter, self.archive, mode) {
             (Getter::Git | Getter::Hg, _, "file") => wanted("directory", "file"),
             (Getter::Http, Archive::None, "dir") => wanted("file", "directory"),
-            (_, archive, "file") if archive.is_tree() => wanted("directory", "file"),
             // The reference's rule (recorded): one file is unpacked to the path of a file only, never into a directory.
             (_, Archive::Single(_), mode) if mode != "file" => {
                 Err("a compressed file is unpacked in mode \"file\" only: its destination is the file".to_owned())

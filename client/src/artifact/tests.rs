@@ -199,6 +199,7 @@ async fn check(steps: &[&str], expected: Expect) {
         ("/plain", b"plain".to_vec()),
         ("/secret", b"secret".to_vec()),
         ("/tree.tgz", tar_gz(&[("bin/tool", "tool"), ("share/doc", "doc")])),
+        ("/one.tgz", tar_gz(&[("bin/tool", "tool")])),
         ("/out.tgz", tar_gz(&[("../../evil", "evil")])),
         ("/link.tgz", tar_gz(&[("l", "-> /"), ("l/evil", "evil")])),
         (
@@ -260,6 +261,8 @@ async fn artifact_is_fetched_to_its_destination_once() {
             "/plain?checksum=sha256:a116c9ed46d6207734a43317d30fd88f52ac8634c37d904bbf4e41d865f90475 local/summed file",
             "/tree.tgz local",
             "/tree.tgz//bin ../alloc/tools dir",
+            "/one.tgz local/one file",
+            "/tree.tgz//share local/part file",
         ],
         expect![[r#"
             /plain local: fetched
@@ -268,9 +271,13 @@ async fn artifact_is_fetched_to_its_destination_once() {
             /plain?checksum=sha256:a116c9ed46d6207734a43317d30fd88f52ac8634c37d904bbf4e41d865f90475 local/summed file: fetched
             /tree.tgz local: fetched
             /tree.tgz//bin ../alloc/tools dir: fetched
+            /one.tgz local/one file: fetched
+            /tree.tgz//share local/part file: fetched
               alloc/tools/tool: tool
               web/local/bin/tool: tool
               web/local/key: secret
+              web/local/one: tool
+              web/local/part: doc
               web/local/plain: plain
               web/local/share/doc: doc
               web/local/summed: plain

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use rustix::fs::{Timespec, Timestamps};
+use rustix::fs::{FileType, Timespec, Timestamps};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use tar::{Entry, EntryType};
 
@@ -24,8 +24,14 @@ const HEADERS_MAX: u64 = 64 << 20;
 /// The name of the downloaded file in the staging directory.
 pub(super) const DOWNLOAD: &str = "download";
 
-/// Turns the downloaded file into the staged file or directory that the agent is to place.
-pub(super) fn stage(source: &Source, staging: &Dir, settings: &ArtifactSettings) -> Result<Staged, ArtifactError> {
+/// Turns the downloaded file into the staged file or directory that the agent is to place. In mode `file` an archive
+/// has to have one member, which becomes the file.
+pub(super) fn stage(
+    source: &Source,
+    mode: &str,
+    staging: &Dir,
+    settings: &ArtifactSettings,
+) -> Result<Staged, ArtifactError> {
     let packed = || staging.read(DOWNLOAD).map_err(doing("opening a file"));
     let mut bounds = Bounds::new(settings);
     match source.archive {
@@ -49,7 +55,39 @@ pub(super) fn stage(source: &Source, staging: &Dir, settings: &ArtifactSettings)
         }
         Archive::Zip => unzip::unpack(packed()?, &Tree::new(staging)?, &mut bounds)?,
     }
-    Ok(Staged::Tree { subdir: subdir::find(staging, &source.subdir)? })
+    let subdir = subdir::find(staging, &source.subdir)?;
+    if mode == "file" {
+        single(staging, &subdir)?;
+        return Ok(Staged::File { name: source.filename.clone() });
+    }
+    Ok(Staged::Tree { subdir })
+}
+
+/// Puts the one file below `subdir` of the staged directory in the place of that directory. Directories above the file
+/// do not count as members.
+fn single(staging: &Dir, subdir: &str) -> Result<(), ArtifactError> {
+    let several = || ArtifactError::Invalid("source is a directory, and a file is wanted".to_owned());
+    let read = doing("reading what was unpacked");
+    let mut dir = staging.dir(Path::new(STAGED).join(subdir)).map_err(&read)?;
+    loop {
+        let names = dir.names().map_err(&read)?;
+        let [name] = names.as_slice() else { return Err(several()) };
+        let entry = dir.entry(name).map_err(&read)?;
+        match entry.kind() {
+            FileType::Directory => dir = entry.into_dir().map_err(&read)?,
+            FileType::RegularFile => {
+                let mut from = dir.read(name).map_err(&read)?;
+                let meta = from.metadata().map_err(&read)?;
+                // The file is copied, because the oldest Landlock refuses a rename into another directory.
+                staging.remove(DOWNLOAD).map_err(doing("removing a file"))?;
+                let mut to = staging.create(DOWNLOAD, meta.mode() & 0o777).map_err(doing("making a file"))?;
+                copy(&mut from, &mut to)?;
+                keep_time(&to, u64::try_from(meta.mtime()).unwrap_or(0))?;
+                return staging.replace(DOWNLOAD, staging, STAGED).map_err(doing("moving a file"));
+            }
+            _ => return Err(several()),
+        }
+    }
 }
 
 /// The content of a compressed stream.

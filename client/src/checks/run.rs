@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::StreamExt;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Method, Response};
+use reqwest::{Client, Method, Response, StatusCode};
 use songline_model::{Str, with_sources};
 use tokio::net::TcpStream;
 
@@ -56,7 +56,9 @@ impl Runs {
         }
         let answer = request.send().await.map_err(|error| reason(&error))?;
         let status = answer.status();
-        if let Some(to) = answer.headers().get(LOCATION).filter(|_| status.is_redirection()) {
+        // 304 is no redirect: a location beside it is not followed by anyone.
+        let redirects = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
+        if let Some(to) = answer.headers().get(LOCATION).filter(|_| redirects) {
             return Err(format!("redirect to {to:?} is not followed"));
         }
         let output = match status.as_u16() {

@@ -131,6 +131,7 @@ async fn serve(listener: TcpListener) {
                 "/endless" => format!("HTTP/1.1 500 Oh\r\n\r\n{}", "x".repeat(100_000)),
                 "/away" => "HTTP/1.1 302 Found\r\nlocation: /show\r\ncontent-length: 0\r\n\r\n".to_owned(),
                 "/file" => "HTTP/1.1 302 Found\r\nlocation: file:///etc/passwd\r\ncontent-length: 0\r\n\r\n".to_owned(),
+                "/same" => "HTTP/1.1 304 Not Modified\r\nlocation: /show\r\n\r\n".to_owned(),
                 "/never" => return std::future::pending().await,
                 "/close" => return,
                 _ => {
@@ -200,6 +201,7 @@ async fn outcome_of_a_check_tells_the_answer_or_the_error() {
         get("http", port, "/never"),
         get("http", port, "/away"),
         get("http", port, "/file"),
+        get("http", port, "/same"),
         get("http", port, "/close"),
         get("https", port, "/ok"),
         get("http", closed, "/ok"),
@@ -220,6 +222,7 @@ async fn outcome_of_a_check_tells_the_answer_or_the_error() {
         failed None nomad: Get "http://127.0.0.1:PORT/never": context deadline exceeded
         passed Some(201) GET /show HTTP/1.1|Accept: */*|Referer: http://127.0.0.1:PORT/away|Host: 127.0.0.1:PORT|
         failed None nomad: Get "http://127.0.0.1:PORT/file": redirect to "file:///etc/passwd" is not followed
+        passed Some(304) 
         failed None nomad: Get "http://127.0.0.1:PORT/close": client error (SendRequest): connection closed before message completed
         failed None nomad: Get "https://127.0.0.1:PORT/ok": tls: first record does not look like a TLS handshake
         failed None nomad: Get "http://127.0.0.1:CLOSED/ok": dial tcp 127.0.0.1:CLOSED: connect: connection refused

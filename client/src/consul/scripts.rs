@@ -15,7 +15,7 @@ use super::registrations::Registrations;
 use crate::core::{CheckVerdict, Workload};
 use crate::driver::{Boxed, Command, Ends, Process};
 
-/// Largest output that is reported, in bytes.
+/// Largest output that is reported, in bytes: the end of a longer one.
 const OUTPUT_BYTES_MAX: usize = 4 << 10;
 /// Interval at which a script waits for its task and for its check's registration.
 const WAIT: Duration = Duration::from_millis(500);
@@ -83,6 +83,12 @@ async fn repeat(check: Str, script: Script, registrations: Arc<Registrations>, f
     }
 }
 
+/// Appends to the output, and drops its beginning beyond [`OUTPUT_BYTES_MAX`].
+fn keep_last(output: &mut Vec<u8>, bytes: &[u8]) {
+    output.extend_from_slice(bytes);
+    output.drain(..output.len().saturating_sub(OUTPUT_BYTES_MAX));
+}
+
 /// Runs a script once: the status that Consul knows, and the output.
 async fn run(script: &Script, process: &dyn Process) -> (&'static str, String) {
     let (_input, from_caller) = mpsc::channel(1);
@@ -92,12 +98,11 @@ async fn run(script: &Script, process: &dyn Process) -> (&'static str, String) {
     let read = async {
         while let Some(frame) = frames.recv().await {
             if let Ok(ExecOutput::Stdout(bytes) | ExecOutput::Stderr(bytes)) = frame {
-                let room = OUTPUT_BYTES_MAX.saturating_sub(output.len());
-                output.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                keep_last(&mut output, &bytes);
             }
         }
     };
-    let command = Command { argv: script.argv.clone(), tty: false };
+    let command = Command { argv: script.argv.clone(), tty: false, in_task_dir: true };
     let ended = tokio::time::timeout(script.timeout.to_std(), process.exec(command, ends));
     // Output that is not read would block the script.
     let (ended, ()) = futures_util::future::join(ended, read).await;
@@ -110,5 +115,22 @@ async fn run(script: &Script, process: &dyn Process) -> (&'static str, String) {
         },
         Ok(Err(error)) => ("critical", error),
         Err(_) => ("critical", format!("the script did not end in {}", script.timeout)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_output_of_a_script_is_reported_by_its_last_4_kib() {
+        let mut output = Vec::new();
+        let pieces = [vec![b'a'; 4000], vec![b'b'; 90], vec![b'c'; 10], vec![b'd'; 5000]];
+        let story = pieces.map(|piece| {
+            keep_last(&mut output, &piece);
+            let count = |letter| output.iter().filter(|byte| **byte == letter).count();
+            (*b"abcd").map(count)
+        });
+        assert_eq!(story, [[4000, 0, 0, 0], [4000, 90, 0, 0], [3996, 90, 10, 0], [0, 0, 0, 4096]]);
     }
 }

@@ -6,6 +6,7 @@ mod announce;
 mod effect;
 mod kill;
 mod observe;
+mod restart;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +25,19 @@ use super::jitter::Jitter;
 use super::task::{Surroundings, TaskRecord, TaskRunner, states};
 use announce::Announced;
 use kill::Killing;
+use restart::Restart;
 
 pub use announce::{NOMAD_PROVIDER, Workload};
-pub use effect::{Effect, Input, Reaction};
+pub use effect::{Effect, Input, Reaction, SignalCause};
 pub(super) use observe::has_checks;
 
+/// Tasks that did not get a signal, each with the error.
+pub type Unsignalled = Vec<(Str, String)>;
+
 /// Outcome of signals to the task `asked`, or to all tasks if it is empty. For one task the error alone is told, for
-/// all of them each error with its task.
-pub fn signalled(asked: &str, failed: Vec<(Str, String)>) -> Result<(), String> {
+/// all of them each error with its task, in the order of the tasks.
+pub fn signalled(asked: &str, mut failed: Unsignalled) -> Result<(), String> {
+    failed.sort();
     let mut errors = Errors::new();
     for (task, error) in failed {
         if !asked.is_empty() {
@@ -68,6 +74,8 @@ pub struct AllocRunner {
     gates: Coordinator,
     phase: Phase,
     killing: Killing,
+    /// Restart of several tasks that waits for the group's shutdown delay. A kill of all tasks drops it.
+    restarting: Option<Restart>,
     /// Whether the cascade of kills that a dead task started was announced.
     cascading: bool,
     health: Option<HealthWatcher>,
@@ -115,6 +123,7 @@ impl AllocRunner {
             gates,
             phase: Phase::New,
             killing: Killing::No,
+            restarting: None,
             cascading: false,
             health: None,
             health_started: false,
@@ -270,32 +279,26 @@ impl AllocRunner {
         Ok(self.finish(now, fx))
     }
 
-    /// Restarts every running task, or with `all` every task that may run again, in the order of their stages.
+    /// Restarts every running task, or with `all` every task that may run again, in the order of their stages. The
+    /// group's services are withdrawn before, and its shutdown delay passes.
     pub fn restart_tasks(&mut self, all: bool, reason: &str, now: Time) -> Result<Vec<Effect>, String> {
         let (status, _) = self.status();
         if self.alloc.terminal() || status.is_terminal() {
             return Err("restart of an alloc that should not run".to_owned());
         }
-        if all {
-            self.gates.restart();
-        }
-        self.checks.watch_anew(&Workload::Group);
         let mut fx = Vec::new();
-        for name in self.names() {
-            let event = event::restart_signaled(now, reason);
-            // The only refusal is that a task does not run; such tasks are skipped.
-            self.with_task(&name, now, |task, around| drop(task.restart(event, false, all, around, &mut fx)));
-        }
+        self.begin_restart(Restart { until: now, all, failure: false, reason: reason.into() }, now, &mut fx);
         Ok(self.finish(now, fx))
     }
 
-    /// Sends a signal to one task, or to all with an empty `name`.
-    pub fn signal(&mut self, name: &str, signal: &str, now: Time) -> Result<Vec<Effect>, String> {
+    /// Sends a signal to one task, or to all with an empty `name`. Of all tasks, those that do not run are returned
+    /// with their errors for [`signalled`]; the others are signalled all the same.
+    pub fn signal(&mut self, name: &str, signal: &str, now: Time) -> Result<(Vec<Effect>, Unsignalled), String> {
         let mut fx = Vec::new();
         if !name.is_empty() {
             let task = self.tasks.get_mut(name).ok_or("Task not found")?;
             task.signal(signal, now, &mut fx).map_err(|error| error.to_string())?;
-            return Ok(self.finish(now, fx));
+            return Ok((self.finish(now, fx), Vec::new()));
         }
         let mut failed = Vec::new();
         for (name, task) in &mut self.tasks {
@@ -303,8 +306,7 @@ impl AllocRunner {
                 failed.push((name.clone(), error.to_string()));
             }
         }
-        signalled("", failed)?;
-        Ok(self.finish(now, fx))
+        Ok((self.finish(now, fx), failed))
     }
 
     /// Records a reconnect: the servers had lost contact to this node. Adds an event and reports fresh states,
@@ -408,6 +410,7 @@ impl AllocRunner {
                 self.with_task(&name, now, |task, around| task.step(around, &mut fx));
             }
             self.advance_killing(now, &mut fx);
+            self.advance_restart(now, &mut fx);
             let mut changed = false;
             for task in self.tasks.values_mut() {
                 changed |= std::mem::take(&mut task.changed);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{Dur, FlatMap, Str, TaskEvent, TaskRunState, TaskState, Time};
+use songline_model::{Dur, Errors, FlatMap, Str, TaskEvent, TaskRunState, TaskState, Time};
 
 use super::tracker::ExitResult;
 
@@ -94,6 +94,13 @@ pub fn killing_because(now: Time, reason: &str) -> TaskEvent {
     let mut event = shown(KILLING, now, reason);
     fails_task(&mut event);
     event
+}
+
+/// The task does not learn that its templates have changed, because these signals could not all be sent: it is stopped
+/// for good, and failed.
+pub fn templates_not_signalled(now: Time, signals: &[Str], errors: &Errors) -> TaskEvent {
+    let shown: Vec<&str> = signals.iter().map(|signal| crate::signal::description(signal)).collect();
+    killing_because(now, &format!("Template failed to send signals [{}]: {errors}", shown.join(" ")))
 }
 
 /// A template or a token of the task has changed, and the task is sent this signal.

@@ -128,7 +128,7 @@ impl HealthWatcher {
             TaskRunState::Running if unchecked || task.started_at.is_some_and(|at| at.plus(min) > self.deadline) => {
                 Some(format!("Task not running for min_healthy_time of {min} by healthy_deadline of {deadline}"))
             }
-            TaskRunState::Running | TaskRunState::Dead => None,
+            TaskRunState::Running | TaskRunState::Dead | TaskRunState::None => None,
         };
         let watched = tasks.iter().filter(|(name, _)| self.stages.get(*name) != Some(&Stage::Poststop));
         watched.filter_map(|(name, task)| Some((name.clone(), unhealthy(now, &text(task)?)))).collect()

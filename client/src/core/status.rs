@@ -8,7 +8,7 @@ pub fn client_status<'a>(tasks: impl Iterator<Item = &'a TaskState>) -> (AllocCl
     for task in tasks {
         match task.state {
             TaskRunState::Running => running = true,
-            TaskRunState::Pending => pending = true,
+            TaskRunState::Pending | TaskRunState::None => pending = true,
             TaskRunState::Dead if task.failed => failed = true,
             TaskRunState::Dead => dead = true,
         }

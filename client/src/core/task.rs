@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use songline_model::{Blob, Dur, Job, RestartPolicy, Str, Task, TaskEvent, TaskGroup, TaskRunState, TaskState, Time};
 
-use super::alloc::{Effect, Reaction};
+use super::alloc::{Effect, Reaction, SignalCause};
 use super::coordinator::{Coordinator, Stage};
 use super::event;
 use super::jitter::Jitter;
@@ -358,7 +358,7 @@ impl TaskRunner {
         fx: &mut Vec<Effect>,
     ) -> Result<(), Str> {
         let allowed = match self.state.state {
-            TaskRunState::Pending => false,
+            TaskRunState::Pending | TaskRunState::None => false,
             TaskRunState::Running => true,
             TaskRunState::Dead => force && !self.local.run_complete,
         };
@@ -384,8 +384,12 @@ impl TaskRunner {
             return Err("Task not running".into());
         }
         self.emit(event::signaling(now, signal));
-        fx.push(Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal: signal.into() });
+        fx.push(self.signal_effect(signal, SignalCause::Request));
         Ok(())
+    }
+
+    fn signal_effect(&self, signal: &str, cause: SignalCause) -> Effect {
+        Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal: signal.into(), cause }
     }
 
     /// Templates were rendered again. A restart makes signals needless; a task that does not run reads the new files
@@ -409,7 +413,7 @@ impl TaskRunner {
         for signal in signals {
             let shown = crate::signal::description(signal);
             self.emit(event::signaling_because(around.now, shown, "Template re-rendered"));
-            fx.push(Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal: signal.clone() });
+            fx.push(self.signal_effect(signal, SignalCause::Templates));
         }
     }
 
@@ -424,7 +428,7 @@ impl TaskRunner {
             (Phase::Running, Reaction::Signal(signal)) => {
                 let shown = crate::signal::description(&signal);
                 self.emit(event::signaling_because(around.now, shown, event::NEW_VAULT_TOKEN));
-                fx.push(Effect::SignalTask { task: self.name.clone(), run: self.local.run, signal });
+                fx.push(self.signal_effect(&signal, SignalCause::VaultToken));
             }
             // A process that an earlier agent left has the old token, and is not waited for yet.
             (Phase::SettingUp, reaction) if self.has_process => self.restored_with_old_token = Some(reaction),

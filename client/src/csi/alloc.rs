@@ -1,6 +1,7 @@
 //! The CSI volumes of an allocation: claimed and mounted before its tasks start, released after they have ended.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,9 +135,7 @@ impl AllocVolumes {
     async fn is_kept(&self, name: &Str) -> Result<bool, String> {
         let held = self.held.lock().get(name).cloned();
         let Some(Held { used, place: Some(_) }) = held else { return Ok(false) };
-        let plugin = used.plugin_id.as_str();
-        let place = self.volumes.mounted(&used).await;
-        let place = place.map_err(|error| format!("node plugin {plugin:?} did not become ready: {error}"))?;
+        let place = self.volumes.mounted(&used).await.map_err(|error| not_ready(&used.plugin_id, error))?;
         let is_kept = place.is_some();
         self.change(name, |held| held.place = place);
         Ok(is_kept)
@@ -229,6 +228,11 @@ impl AllocVolumes {
     }
 }
 
+/// Error of a kept volume whose plugin does not answer, in the reference's words.
+fn not_ready(plugin: &str, error: impl Display) -> String {
+    format!("node plugin '{plugin}' did not become ready: {error}")
+}
+
 /// Time for which a claim is tried that was refused like this.
 fn for_claim(error: &RpcError) -> Duration {
     match error {
@@ -280,6 +284,12 @@ mod tests {
         let begun = tokio::time::Instant::now();
         let refused = again(|| async { Err::<(), _>(unschedulable()) }, for_claim).await;
         assert!(refused.is_err() && begun.elapsed() < TRY_UNSCHEDULABLE_FOR, "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn missing_plugin_of_a_kept_volume_is_named_in_single_quotes() {
+        let told = not_ready("nfs", "timed out");
+        assert_eq!(told, "node plugin 'nfs' did not become ready: timed out");
     }
 
     #[tokio::test(start_paused = true)]

@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// Mounts of a task with a root of its own. What the plugin mounts below the directory of volumes is seen by other
-    /// tasks, so it is shared in both directions.
+    /// tasks, so it is shared in both directions. Drivers that make a `/dev` of their own leave the machine's out.
     pub fn mounts(&self) -> Vec<Bind> {
         let bind = |from: &Path, to: &str, propagation| Bind {
             from: from.to_owned(),

@@ -2,18 +2,19 @@
 
 mod canned;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use songline_model::{Blob, Dur};
+use songline_model::{Blob, Dur, Str};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::session::{Command, CommandEnd, Ends};
-use super::{Boxed, Driver, Fingerprint, Process, RunId, TaskConfig, block, text};
+use super::{Boxed, Driver, DriverNetwork, Fingerprint, Process, RunId, TaskConfig, block, text};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::rotate::RotatingFile;
@@ -42,6 +43,8 @@ struct Options {
     kill_after: Dur,
     plugin_exit_after: Dur,
     signal_error: String,
+    driver_ip: String,
+    driver_advertise: bool,
     driver_port_map: String,
     stdout: Output,
     stderr: Output,
@@ -64,7 +67,7 @@ struct Handle {
     started_at: i64,
 }
 
-/// All known options. `driver_ip` and `driver_advertise` are for services, and have no effect yet.
+/// All known options.
 const OPTIONS: &[&str] = &[
     "start_error",
     "start_error_recoverable",
@@ -127,16 +130,15 @@ impl Driver for Mock {
             if !options.start_error.is_empty() {
                 return Err(fail(options.start_error.clone(), options.start_error_recoverable));
             }
-            if !options.driver_port_map.is_empty() && options.driver_port_map.split(':').count() != 2 {
-                return Err(fail(format!("malformed port map: {:?}", options.driver_port_map), false));
-            }
+            options.network().map_err(|error| fail(error, false))?;
             let logs = (!task.log_disabled).then(|| super::raw_exec::logs(&task)).flatten();
             let open = |base: &str| logs.as_ref().map(|logs| logs.open(base)).transpose();
             let outputs = open(&format!("{}.stdout", task.id.task))
                 .and_then(|out| Ok((out, open(&format!("{}.stderr", task.id.task))?)));
             let (stdout, stderr) = outputs.map_err(|error| fail(format!("opening the task's logs: {error}"), true))?;
-            let process =
-                run(options.clone(), now(), options.run_for, [(stdout, options.stdout), (stderr, options.stderr)]);
+            let (run_for, outputs) =
+                (options.run_for, [(stdout, options.stdout.clone()), (stderr, options.stderr.clone())]);
+            let process = run(task.id.task.clone(), options, now(), run_for, outputs);
             self.known.put(task.id, Arc::clone(&process));
             Ok(process as Arc<dyn Process>)
         })
@@ -152,10 +154,14 @@ impl Driver for Mock {
                 serde_json::from_slice(&handle.0).map_err(|error| format!("failed to decode driver state: {error}"))?;
             // The task counts as having run while no agent was there.
             let left = Dur(handle.options.run_for.nanos() - (now() - handle.started_at));
-            let process = run(handle.options, handle.started_at, left, []);
+            let process = run(id.task.clone(), handle.options, handle.started_at, left, []);
             self.known.put(id, Arc::clone(&process));
             Ok(Some(process as Arc<dyn Process>))
         })
+    }
+
+    fn joins_networks(&self) -> bool {
+        false
     }
 
     fn destroy(&self, id: RunId) -> Boxed<'_, ()> {
@@ -169,12 +175,14 @@ impl Driver for Mock {
 
 /// A simulated process.
 struct Pretended {
+    task: Str,
     handle: Handle,
     kill: CancellationToken,
     ended: watch::Receiver<Option<ExitResult>>,
 }
 
 fn run<const N: usize>(
+    task: Str,
     options: Options,
     started_at: i64,
     run_for: Dur,
@@ -182,7 +190,8 @@ fn run<const N: usize>(
 ) -> Arc<Pretended> {
     let kill = CancellationToken::new();
     let (tell, ended) = watch::channel(None);
-    let process = Pretended { handle: Handle { options: options.clone(), started_at }, kill: kill.clone(), ended };
+    let handle = Handle { options: options.clone(), started_at };
+    let process = Pretended { task, handle, kill: kill.clone(), ended };
     tokio::spawn(async move {
         let plugin_exit = async {
             if options.plugin_exit_after > Dur::ZERO {
@@ -265,12 +274,35 @@ impl Process for Pretended {
     }
 
     fn exec(&self, command: Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>> {
+        if command.in_task_dir {
+            return Box::pin(canned::echo(&self.task, command, ends));
+        }
         Box::pin(canned::run(self.handle.options.exec_command.as_ref(), command, ends))
     }
 
     fn usage(&self) -> Boxed<'_, Option<TaskUsage>> {
         let usage = TaskUsage::pretended(self.handle.started_at.unsigned_abs() % (64 << 20));
         Box::pin(std::future::ready(Some(usage)))
+    }
+
+    fn network(&self) -> Option<DriverNetwork> {
+        // A task with a malformed port map is not started.
+        self.handle.options.network().ok().flatten()
+    }
+}
+
+impl Options {
+    /// The network that the task pretends to be in; `None` if no option describes one.
+    fn network(&self) -> Result<Option<DriverNetwork>, String> {
+        let mapped = self.driver_port_map.split_once(':').map(|(label, port)| (label, port.parse::<i64>()));
+        let ports: BTreeMap<Str, i64> = match mapped {
+            None if self.driver_port_map.is_empty() => BTreeMap::new(),
+            Some((label, Ok(port))) => BTreeMap::from([(label.into(), port)]),
+            None | Some((_, Err(_))) => return Err(format!("malformed port map: {:?}", self.driver_port_map)),
+        };
+        let described = !self.driver_ip.is_empty() || !ports.is_empty();
+        let network = DriverNetwork { address: self.driver_ip.clone(), ports, advertise: self.driver_advertise };
+        Ok(described.then_some(network))
     }
 }
 
@@ -299,6 +331,8 @@ fn options(config: &Map<String, Value>) -> Result<Options, String> {
         kill_after: span("kill_after")?,
         plugin_exit_after: span("plugin_exit_after")?,
         signal_error: text(config, "signal_error"),
+        driver_ip: text(config, "driver_ip"),
+        driver_advertise: block::flag(config, "driver_advertise").unwrap_or(false),
         driver_port_map: text(config, "driver_port_map"),
         stdout: output("stdout")?,
         stderr: output("stderr")?,
@@ -331,5 +365,54 @@ mod parking {
             let at = runs.iter().position(|(known, _)| known == id)?;
             Some(runs.swap_remove(at).1)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+    use songline_rpc::ExecOutput;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn script_of_the_agent_prints_what_was_run_and_needs_no_exec_command() {
+        let process = run("web".into(), Options::default(), 0, Dur::ZERO, []);
+        let (_input, from_caller) = tokio::sync::mpsc::channel(1);
+        let (to_caller, mut said) = tokio::sync::mpsc::channel(16);
+        let command = Command { argv: vec!["sh".into(), "a b".into()], tty: false, in_task_dir: true };
+        let end = process.exec(command, Ends { input: from_caller, output: to_caller }).await;
+        assert_eq!(end, Ok(CommandEnd::default()));
+        let Some(Ok(ExecOutput::Stdout(text))) = said.recv().await else { panic!("no output") };
+        assert_eq!(text, r#"Exec("web", ["sh" "a b"])"#);
+    }
+
+    #[test]
+    fn network_of_the_driver_is_the_one_that_the_options_describe() {
+        let network = |config: Value| {
+            let options = options(config.as_object().expect("an object")).expect("known options");
+            match options.network() {
+                Ok(Some(DriverNetwork { address, ports, advertise })) => format!("{address:?} {ports:?} {advertise}"),
+                Ok(None) => "none".to_owned(),
+                Err(error) => error,
+            }
+        };
+        let texts = [
+            network(json!({ "driver_advertise": true })),
+            network(json!({ "driver_ip": "10.9.8.7" })),
+            network(json!({ "driver_port_map": "http:8080" })),
+            network(json!({ "driver_ip": "10.9.8.7", "driver_advertise": true, "driver_port_map": "http:8080" })),
+            network(json!({ "driver_port_map": "http" })),
+            network(json!({ "driver_port_map": "http:x" })),
+        ];
+        expect![[r#"
+            none
+            "10.9.8.7" {} false
+            "" {"http": 8080} false
+            "10.9.8.7" {"http": 8080} true
+            malformed port map: "http"
+            malformed port map: "http:x""#]]
+        .assert_eq(&texts.join("\n"));
     }
 }

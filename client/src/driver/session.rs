@@ -20,7 +20,7 @@ use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::executor::session::{SHARED_TERMINAL, kill_session};
+use crate::executor::session::{IN_TASK_DIR, PIPES, SHARED_TERMINAL, kill_session};
 
 /// Largest piece of output, in bytes.
 const PIECE_BYTES_MAX: usize = 4096;
@@ -36,6 +36,8 @@ pub struct Command {
     pub argv: Vec<String>,
     /// Whether the command gets a terminal.
     pub tty: bool,
+    /// Whether the command begins in the task's directory rather than in `/`, in drivers that have both.
+    pub in_task_dir: bool,
 }
 
 /// The driver's ends of a session.
@@ -129,7 +131,8 @@ fn spawn(executor: &[PathBuf], run_dir: &Path, report: &Path, command: &Command)
             size: master,
         }
     } else {
-        between.arg("pipes").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        between.arg(if command.in_task_dir { IN_TASK_DIR } else { PIPES });
+        between.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Wires::Pipes
     };
     let child = between.args(&command.argv).spawn()?;

@@ -2,7 +2,7 @@
 //! namespaces, starts the command, and ends when the command and all its remaining processes have ended. It also
 //! kills the command when the agent is gone. No task depends on it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -22,13 +22,17 @@ use crate::{network, procfs};
 
 /// Argument that requests a terminal.
 pub const SHARED_TERMINAL: &str = "terminal";
+/// Argument that requests pipes.
+pub const PIPES: &str = "pipes";
+/// Argument that requests pipes, and that the command begins in the task's directory.
+pub const IN_TASK_DIR: &str = "pipes-in-task-dir";
 /// Number of passes that kill a session's remaining processes: each pass may find processes that were forked during
 /// the previous one.
 const KILL_ROUNDS: u32 = 50;
 /// Search path for programs when the task's environment has no `PATH`.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Runs `session RUN REPORT terminal|pipes PROGRAM ARGS..`: a command beside the task whose run's directory is `RUN`.
+/// Runs `session RUN REPORT terminal|pipes|pipes-in-task-dir PROGRAM ARGS..`: a command beside the task whose run's directory is `RUN`.
 /// The reason of a failed start is written to `REPORT`.
 pub(super) fn main(place: &Place, mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(report), Some(kind)) = (args.next().map(PathBuf::from), args.next()) else { return ExitCode::from(2) };
@@ -38,7 +42,7 @@ pub(super) fn main(place: &Place, mut args: impl Iterator<Item = OsString>) -> E
     if let Some(agent) = agent {
         std::thread::spawn(move || end_with(agent, own));
     }
-    match start(place, kind == SHARED_TERMINAL, &args.collect::<Vec<_>>()) {
+    match start(place, &kind, &args.collect::<Vec<_>>()) {
         Ok(child) => finish(child, own),
         Err(error) => {
             // If the write fails, the agent sees an end without a reason.
@@ -53,7 +57,8 @@ pub(super) fn is_isolated(place: &Place) -> bool {
     place.read_spec().is_ok_and(|spec| spec.isolation.is_some())
 }
 
-fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
+fn start(place: &Place, kind: &OsStr, argv: &[OsString]) -> Result<Child, String> {
+    let (tty, in_task_dir) = (kind == SHARED_TERMINAL, kind == IN_TASK_DIR);
     let lost = |error: io::Error| format!("failed to start command: {}", words(&error));
     let spec = place.read_spec().map_err(lost)?;
     let started = place.read_started().map_err(lost)?.ok_or("failed to start command: the task is gone")?;
@@ -81,7 +86,8 @@ fn start(place: &Place, tty: bool, argv: &[OsString]) -> Result<Child, String> {
         }
         let program = find(&program, &spec)?;
         let mut command = Command::new(&program);
-        command.args(rest).env_clear().envs(&spec.env).current_dir("/").process_group(0);
+        let dir = if in_task_dir { spec.dir.as_path() } else { Path::new("/") };
+        command.args(rest).env_clear().envs(&spec.env).current_dir(dir).process_group(0);
         match (&spec.isolation, &user) {
             (Some(isolation), Some(user)) => confine(isolation, user).map_err(lost)?,
             (None, Some(user)) => user.assume_first(&mut command),

@@ -43,6 +43,17 @@ pub fn lookup(name: &str) -> io::Result<User> {
     })
 }
 
+/// `UID[:GID]` as numbers, `None` for any other text. Without a group it is root's, as in a container.
+pub fn numbers(text: &str) -> Option<(u32, u32)> {
+    let (user, group) = text.split_once(':').unwrap_or((text, "0"));
+    let number = |digits: &str| {
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+        // The largest number means `no change` to the system.
+        digits.parse::<u32>().ok().filter(|number| is_number && *number != u32::MAX)
+    };
+    Some((number(user)?, number(group)?))
+}
+
 impl User {
     /// Whether the user is root (uid 0), under any name.
     pub fn is_root(&self) -> bool {
@@ -85,5 +96,15 @@ mod tests {
         assert!(root.groups.contains(&0), "{:?}", root.groups);
         assert_eq!(lookup("0").expect("is root"), root);
         assert_eq!(lookup("no-such-user").expect_err("is none").to_string(), "user: unknown user no-such-user");
+    }
+
+    #[test]
+    fn user_of_numbers_alone_is_read_and_a_name_is_not() {
+        let users = ["1234", "1234:5678", "0:0", "user", "user:5678", "1234:staff", "+1", "", "4294967295", "1:2:3"];
+        let read = users.map(|user| match numbers(user) {
+            Some((user, group)) => format!("{user} {group}"),
+            None => "-".to_owned(),
+        });
+        assert_eq!(read, ["1234 0", "1234 5678", "0 0", "-", "-", "-", "-", "-", "-", "-"]);
     }
 }

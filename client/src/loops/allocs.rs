@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, TaskRunState, Time};
+use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, TaskRunState, TaskState, Time};
 use songline_rpc::{AllocReport, BlockingQuery, Servers};
 
 use super::{DEV_RETRY, Host, Loops, Runner};
@@ -183,15 +183,21 @@ impl<S: Servers, H: Host> Loops<S, H> {
     }
 }
 
-/// Failure report for an allocation that could not be set up.
+/// Failure report for an allocation that could not be set up. Tasks that were never begun have no state, but a time of
+/// their end, from which the servers count the delay of a replacement.
 fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocReport {
     let mut task_states = alloc.task_states.as_deref().cloned().unwrap_or_default();
     for task in alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten()) {
-        task_states.or_default(&task.name);
+        if !task_states.contains_key(&task.name) {
+            let never_begun = TaskState { state: TaskRunState::None, ..TaskState::default() };
+            task_states.insert(task.name.clone(), never_begun);
+        }
     }
     for state in task_states.values_mut() {
-        state.state = TaskRunState::Dead;
-        state.failed = true;
+        if state.state != TaskRunState::None {
+            state.state = TaskRunState::Dead;
+            state.failed = true;
+        }
         state.finished_at.get_or_insert(now);
     }
     let mut health = alloc.deployment_status.as_deref().cloned().unwrap_or_default();
@@ -203,5 +209,37 @@ fn not_added(alloc: &Allocation, error: &str, now: Time) -> AllocReport {
         task_states: Some(Arc::new(task_states)),
         deployment_status: alloc.deployment_id.map(|_| AllocDeploymentStatus { timestamp: Some(now), ..health }),
         ..AllocReport::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use songline_model::{Job, Task, TaskGroup};
+
+    use super::*;
+
+    #[test]
+    fn tasks_of_a_refused_alloc_have_no_state_unless_an_earlier_agent_began_them() {
+        let task = |name: &str| Task { name: name.into(), ..Task::default() };
+        let tasks = Some(vec![task("begun"), task("new")]);
+        let group = TaskGroup { name: "group".into(), tasks, ..TaskGroup::default() };
+        let begun = TaskState { state: TaskRunState::Running, ..TaskState::default() };
+        let alloc = Allocation {
+            task_group: "group".into(),
+            job: Some(Arc::new(Job { task_groups: Some(vec![group]), ..Job::default() })),
+            task_states: Some(Arc::new([("begun".into(), begun)].into_iter().collect())),
+            ..Allocation::default()
+        };
+        let now = Time::from_secs(7);
+        let report = not_added(&alloc, "no room", now);
+        let told: Vec<String> = report
+            .tasks()
+            .map(|(name, state)| {
+                assert_eq!(state.finished_at, Some(now));
+                format!("{name} {:?} {}", state.state.as_str(), state.failed)
+            })
+            .collect();
+        assert_eq!(report.client_description, "Unable to add allocation due to error: no room");
+        assert_eq!(told, [r#"begun "dead" true"#, r#"new "" false"#]);
     }
 }

@@ -68,14 +68,18 @@ pub(crate) fn refusal(alloc: &Allocation, drivers: &BTreeMap<Str, Arc<dyn Driver
     if matches!(network.mode.as_str(), "" | "host") {
         return None;
     }
-    let known = |task: &&songline_model::Task| drivers.get(&task.driver).is_some_and(|driver| driver.owns_network());
+    let owns = |task: &&songline_model::Task| drivers.get(&task.driver).is_some_and(|driver| driver.owns_network());
     let tasks = || alloc.group().into_iter().flat_map(|group| group.tasks.iter().flatten());
-    if !network.hostname.is_empty()
-        && let Some(task) = tasks().find(|task| !known(task))
-    {
-        return refused(format!("hostname is not currently supported on driver {}", task.driver));
+    for task in tasks() {
+        if drivers.get(&task.driver).is_some_and(|driver| !driver.joins_networks()) {
+            let (name, mode) = (&task.name, network.mode.as_str());
+            return refused(format!("task {name} does not support {mode:?} networking mode"));
+        }
+        if !network.hostname.is_empty() && !owns(&task) {
+            return refused(format!("hostname is not currently supported on driver {}", task.driver));
+        }
     }
-    let mut owners = tasks().filter(known).map(|task| &task.driver);
+    let mut owners = tasks().filter(owns).map(|task| &task.driver);
     let first = owners.next()?;
     match owners.find(|other| *other != first) {
         Some(other) => refused(format!("drivers {first} and {other} both make the network of the group")),
@@ -140,8 +144,11 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use songline_model::{Job, Task, TaskGroup};
 
     use super::*;
+    use crate::config::ClientConfig;
+    use crate::driver;
 
     fn port(label: &str, value: i64, to: i64) -> AllocatedPortMapping {
         AllocatedPortMapping { label: label.into(), value, to, host_ip: "10.0.0.7".into() }
@@ -173,6 +180,46 @@ mod tests {
         assert_eq!(mapped(&settings).lines().next(), Some(first));
         let exact = NetworkSettings { wildcard_ports: false, ..NetworkSettings::default() };
         assert_eq!(mapped(&exact).lines().next(), Some(first));
+    }
+
+    /// Refusal of a group whose tasks, named after their drivers, have these drivers.
+    fn refused(mode: &str, hostname: &str, tasks: &[&str]) -> String {
+        let config = ClientConfig::default();
+        let drivers: Vec<(Str, Arc<dyn Driver>)> = vec![
+            ("mock_driver".into(), Arc::new(driver::mock::Mock::new(&config))),
+            ("raw_exec".into(), Arc::new(driver::raw_exec::RawExec::new(&config))),
+        ];
+        let task = |name: &&str| Task { name: (*name).into(), driver: (*name).into(), ..Task::default() };
+        let network = NetworkResource { mode: mode.into(), hostname: hostname.into(), ..NetworkResource::default() };
+        let group = TaskGroup {
+            name: "group".into(),
+            tasks: Some(tasks.iter().map(task).collect()),
+            networks: Some(vec![network]),
+            ..TaskGroup::default()
+        };
+        let job = Job { task_groups: Some(vec![group]), ..Job::default() };
+        let alloc = Allocation { task_group: "group".into(), job: Some(Arc::new(job)), ..Allocation::default() };
+        refusal(&alloc, &drivers.into_iter().collect()).unwrap_or_else(|| "not refused".to_owned())
+    }
+
+    #[test]
+    fn tasks_whose_driver_knows_only_the_network_of_the_host_are_refused_in_other_networks() {
+        let texts = [
+            refused("host", "", &["mock_driver"]),
+            refused("bridge", "", &["raw_exec", "gone"]),
+            refused("bridge", "", &["raw_exec", "mock_driver"]),
+            refused("none", "", &["mock_driver"]),
+            refused("cni/lan", "web", &["mock_driver", "raw_exec"]),
+            refused("cni/lan", "web", &["raw_exec", "mock_driver"]),
+        ];
+        expect![[r#"
+            not refused
+            not refused
+            failed to configure network manager: task mock_driver does not support "bridge" networking mode
+            failed to configure network manager: task mock_driver does not support "none" networking mode
+            failed to configure network manager: task mock_driver does not support "cni/lan" networking mode
+            failed to configure network manager: hostname is not currently supported on driver raw_exec"#]]
+        .assert_eq(&texts.join("\n"));
     }
 
     #[test]

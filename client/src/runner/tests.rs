@@ -1,10 +1,10 @@
-//! A runner on its own: orders that arrive before its first step, and the rules of hooks.
+//! A runner on its own: orders that arrive before its first step, failures that end a task, and the rules of hooks.
 
 mod hooks;
 
 use songline_model::{
     AllocatedResources, AllocatedTaskResources, CsiVolumeClaim, CsiVolumeKey, Job, JobType, NamespaceName, NodeId,
-    RestartPolicy, ServiceRegistration, Task, TaskGroup,
+    RestartPolicy, Service, ServiceRegistration, Task, TaskGroup,
 };
 use songline_rpc::world::Machine;
 use songline_rpc::{ClaimedVolume, RpcError};
@@ -151,4 +151,62 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     assert!(view.wait_for(|view| view.destroyed).await.is_ok(), "it ended without having heard the order");
     assert!(!left.root().exists());
     agent.end();
+}
+
+/// Waits for the end of the allocation and removes it. Returns its status and the events of its task `web`.
+async fn ended(agent: Agent, runner: &Runner) -> (AllocClientStatus, Vec<String>) {
+    runner.wait_for(|view| view.done_at.is_some()).await;
+    runner.tell(Input::Destroy);
+    runner.wait_for(|view| view.destroyed).await;
+    let update = runner.view().update;
+    let events = update.task("web").and_then(|state| state.events.clone()).unwrap_or_default();
+    agent.end();
+    let shown = events.iter().map(|event| format!("{}: {}", event.kind, event.display_message)).collect();
+    (update.client_status, shown)
+}
+
+#[tokio::test]
+async fn task_that_cannot_be_signalled_for_its_changed_templates_is_stopped_and_failed() {
+    let agent = Agent::new();
+    let mut web = task("web", "1h");
+    web.config.get_or_insert_default().insert("signal_error".into(), "no way".into());
+    let alloc = alloc(vec![web]);
+    let runner = Runner::spawn(Arc::clone(&agent.shared), machine(&agent.shared, &alloc), Begin::Start);
+    runner.wait_for(|view| view.status() == AllocClientStatus::Running).await;
+    let signals = vec!["SIGHUP".into(), "SIGUSR1".into()];
+    runner.tell(Input::TemplatesChanged { task: "web".into(), restart: false, signals });
+    let (status, events) = ended(agent, &runner).await;
+    assert_eq!(status, AllocClientStatus::Failed);
+    let killing = "Killing: Template failed to send signals [hangup user defined signal 1]: \
+                   2 errors occurred:\n\t* no way\n\t* no way\n\n";
+    assert_eq!(
+        events,
+        [
+            "Received: Task received by client",
+            "Task Setup: Building Task Directory",
+            "Started: Task started by client",
+            "Signaling: Template re-rendered",
+            "Signaling: Template re-rendered",
+            killing,
+            "Terminated: Exit Code: 0",
+            "Killed: Task successfully killed",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn task_with_an_invalid_service_name_after_interpolation_is_not_started() {
+    let agent = Agent::new();
+    let mut web = task("web", "0s");
+    web.meta = Some([("bad".into(), "not a_valid!name".into())].into());
+    let name = "x-${NOMAD_META_bad}".into();
+    web.services = Some(vec![Service { name, provider: "nomad".into(), ..Service::default() }]);
+    let alloc = alloc(vec![web]);
+    let runner = Runner::spawn(Arc::clone(&agent.shared), machine(&agent.shared, &alloc), Begin::Start);
+    let (status, events) = ended(agent, &runner).await;
+    assert_eq!(status, AllocClientStatus::Failed);
+    let failed = "Task hook failed: validate: service (x-not a_valid!name) failed validation: Service name must be \
+                  valid per RFC 1123 and can contain only alphanumeric characters or dashes and must be no longer \
+                  than 63 characters: \"x-not a_valid!name\"";
+    assert_eq!(events, ["Received: Task received by client", failed, "Not Restarting: Error was unrecoverable"]);
 }

@@ -31,7 +31,7 @@ pub(super) fn begin(shared: &Arc<Shared>, runner: &Runner, ask: ExecCommand) -> 
     let ends = Ends { input: from_caller, output: to_caller.clone() };
     let cancel = shared.cancel.clone();
     shared.tracker.spawn(async move {
-        let command = Command { argv: ask.command, tty: ask.tty };
+        let command = Command { argv: ask.command, tty: ask.tty, in_task_dir: false };
         let end = until_over(&*process, command, ends, &to_caller, &ask.task, cancel).await;
         // The caller may be gone.
         if let Some(end) = end {

@@ -41,13 +41,14 @@ impl Change {
 
 /// Outcome of a script: the text of the task's event, and whether it succeeded.
 pub(super) async fn run(script: &ChangeScript, argv: Vec<String>, process: Arc<dyn Process>) -> (String, bool) {
-    let (command, args) = (&script.command, argv.get(1..).unwrap_or_default().join(" "));
+    let (named, args) = (&script.command, argv.get(1..).unwrap_or_default().join(" "));
     let (_input, from_caller) = mpsc::channel(1);
     let (to_caller, mut output) = mpsc::channel(16);
     let ends = Ends { input: from_caller, output: to_caller };
     let drained = async { while output.recv().await.is_some() {} };
     let timeout = if script.timeout.nanos() > 0 { script.timeout.to_std() } else { Duration::from_secs(5) };
-    let ended = tokio::time::timeout(timeout, process.exec(Command { argv: argv.clone(), tty: false }, ends));
+    let command = Command { argv: argv.clone(), tty: false, in_task_dir: true };
+    let ended = tokio::time::timeout(timeout, process.exec(command, ends));
     // Output that nobody reads would block the script.
     let (ended, ()) = futures_util::future::join(ended, drained).await;
     let code = match ended {
@@ -56,7 +57,7 @@ pub(super) async fn run(script: &ChangeScript, argv: Vec<String>, process: Arc<d
             // The event already says that the script could not be run.
             let error = error.replacen("failed to start command: ", "", 1);
             let text = format!(
-                "Template failed to run script {command} with arguments [{args}] on change: {error} Exit code: 0"
+                "Template failed to run script {named} with arguments [{args}] on change: {error} Exit code: 0"
             );
             return (text, false);
         }
@@ -64,9 +65,9 @@ pub(super) async fn run(script: &ChangeScript, argv: Vec<String>, process: Arc<d
     };
     if code != 0 {
         let text = format!(
-            "Template ran script {command} with arguments [{args}] on change but it exited with code code: {code}"
+            "Template ran script {named} with arguments [{args}] on change but it exited with code code: {code}"
         );
         return (text, false);
     }
-    (format!("Template successfully ran script {command} with arguments: [{args}]. Exit code: 0"), true)
+    (format!("Template successfully ran script {named} with arguments: [{args}]. Exit code: 0"), true)
 }

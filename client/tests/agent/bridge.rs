@@ -117,6 +117,8 @@ fn use_watched_bridge(config: &mut ClientConfig, bridge: Bridge) {
 }
 
 /// An allocation of one task in a network of this mode; port 8080 inside is mapped to `port`, if that is not 0.
+/// The ports are below the range of dynamic ports: the rules of an allocation whose agent was killed may still take one
+/// of that range.
 fn networked(task: Task, mode: &str, port: i64, change: impl FnOnce(&mut NetworkResource)) -> Allocation {
     let mut network = NetworkResource { mode: mode.into(), ..NetworkResource::default() };
     change(&mut network);
@@ -159,15 +161,15 @@ async fn allocations_reach_each_other_by_address_and_by_mapped_port_and_leave_no
     }
     let _removed = Removed(BRIDGE);
     let stage = Stage::with(|config| use_bridge(config, BRIDGE)).await;
-    let server = stage.servers.place(networked(shell(SERVER), "bridge", 27461, |_| {}));
+    let server = stage.servers.place(networked(shell(SERVER), "bridge", 19461, |_| {}));
     let at = address(&stage.until("running", server, is_running).await);
     assert!(at.starts_with("172.27.240."), "{at}");
-    assert_eq!(served("127.0.0.1:27461").await, "served");
+    assert_eq!(served("127.0.0.1:19461").await, "served");
     assert_eq!(served(&format!("{at}:8080")).await, "served");
     assert!(TcpStream::connect("127.0.0.1:8080").is_err(), "the inner port is not the host's");
 
-    let places = format!("('{at}:8080', '172.27.240.1:27461')");
-    let client = stage.servers.place(networked(shell(&asking(&places)), "bridge", 27462, |_| {}));
+    let places = format!("('{at}:8080', '172.27.240.1:19461')");
+    let client = stage.servers.place(networked(shell(&asking(&places)), "bridge", 19462, |_| {}));
     let other = address(&stage.until("running", client, is_running).await);
     assert_ne!(at, other);
     assert_eq!(file(&stage, client, "web/local/out").await, "served served\n");
@@ -205,12 +207,12 @@ async fn a_running_allocation_keeps_its_network_when_the_agent_crashes() {
     }
     let _removed = Removed(BRIDGE);
     let stage = Stage::with(|config| use_watched_bridge(config, BRIDGE)).await;
-    let id = stage.servers.place(networked(shell(SERVER), "bridge", 27463, |_| {}));
+    let id = stage.servers.place(networked(shell(SERVER), "bridge", 19463, |_| {}));
     let at = address(&stage.until("running", id, is_running).await);
-    assert_eq!(served("127.0.0.1:27463").await, "served");
+    assert_eq!(served("127.0.0.1:19463").await, "served");
     let stage = stage.crash().await;
     stage.servers.edit(id, |alloc| alloc.modify_time = alloc.modify_time.plus(Dur(1)));
-    assert_eq!(served("127.0.0.1:27463").await, "served");
+    assert_eq!(served("127.0.0.1:19463").await, "served");
     assert_eq!(address(&stage.servers.updates_of(id).pop().expect("was told")), at);
     assert_eq!(told(&stage), ["ADD bridge", "ADD firewall", "ADD portmap"], "nothing is added again");
     stage.servers.stop(id);
@@ -241,7 +243,7 @@ async fn an_agent_that_dies_in_any_step_leaves_nothing_after_its_next_start() {
     for step in ["ADD before bridge", "ADD after bridge", "ADD after firewall", "ADD after portmap"] {
         let cni = watched(&stage);
         std::fs::write(cni.join("stop"), step).expect("writes");
-        let id = stage.servers.place(networked(shell("exec sleep 1000"), "bridge", 27464, |_| {}));
+        let id = stage.servers.place(networked(shell("exec sleep 1000"), "bridge", 19464, |_| {}));
         until(step, || cni.join("reached").exists().then_some(())).await;
         assert!(!BRIDGE.left_over(id, "none").is_empty(), "something is made at {step}");
         stage.client.shutdown(false).await;
@@ -263,12 +265,12 @@ async fn an_allocation_that_was_set_up_by_half_is_run_by_the_next_agent() {
     let stage = Stage::with(|config| use_watched_bridge(config, BRIDGE)).await;
     let cni = watched(&stage);
     std::fs::write(cni.join("stop"), "ADD after firewall").expect("writes");
-    let id = stage.servers.place(networked(shell(SERVER), "bridge", 27465, |_| {}));
+    let id = stage.servers.place(networked(shell(SERVER), "bridge", 19465, |_| {}));
     until("the step", || cni.join("reached").exists().then_some(())).await;
     std::fs::remove_file(cni.join("stop")).expect("removes");
     let stage = stage.restart().await;
     let at = address(&stage.until("running", id, is_running).await);
-    assert_eq!(served("127.0.0.1:27465").await, "served");
+    assert_eq!(served("127.0.0.1:19465").await, "served");
     stage.servers.stop(id);
     stage.until_status(id, AllocClientStatus::Complete).await;
     BRIDGE.until_gone(id, &at).await;

@@ -103,7 +103,7 @@ fn settings_of_a_node_are_read_and_wrong_ones_named() {
     assert_eq!(client.chroot_env.get("/opt/tools").map(Str::as_str), Some("/tools"));
     assert_eq!(client.reservable_cores, Some(vec![0, 1, 2, 7]));
     assert_eq!(client.reserved.cpu.reserved_cpu_cores, Some(vec![1]));
-    assert_eq!((client.gc_inode_usage_percent, client.gc_parallel_destroys), (55.5, 1));
+    assert_eq!((client.gc_inode_usage_percent, client.gc_parallel_destroys), (55.5, 2));
     let drain = client.drain_on_shutdown.expect("a drain");
     assert_eq!((drain.deadline, drain.force, drain.ignore_system_jobs), (Dur::from_mins(10), true, false));
     let artifact = client.artifact;
@@ -152,6 +152,52 @@ fn authoritative_region_and_its_token_are_read_and_empty_texts_keep_them() {
 }
 
 #[test]
+fn empty_value_replaces_no_earlier_one_unless_absent_and_given_differ() {
+    let mut config = AgentConfig::default();
+    let told = json!({
+        "acl": { "enabled": true },
+        "client": {
+            "enabled": true, "cpu_total_compute": 4000, "gc_max_allocs": 7, "max_kill_timeout": "9s", "node_pool": "gpu",
+            "no_host_uuid": true, "disable_remote_exec": true, "meta": { "rack": "r1" },
+            "artifact": { "decompression_file_count_limit": 5 },
+        },
+        "server": { "enabled": true, "node_gc_threshold": "1h", "num_schedulers": 3 },
+        "telemetry": { "collection_interval": "3s" },
+    });
+    let empty = json!({
+        "acl": { "enabled": false },
+        "Client": [{
+            "CPU_total_compute": 0, "memory_total_mb": 0, "gc_max_allocs": 0, "max_kill_timeout": "", "node_pool": "",
+            "min_dynamic_port": 0, "no_host_uuid": false, "disable_remote_exec": false, "meta": { "rack": "" },
+            "artifact": { "decompression_file_count_limit": 0 },
+        }],
+        "server": {
+            "enabled": false, "node_gc_threshold": "", "num_schedulers": 0,
+            "default_scheduler_config": { "scheduler_algorithm": "" },
+        },
+        "telemetry": { "collection_interval": "" },
+    });
+    for document in [told, empty] {
+        assert!(apply(&document, &mut config).expect("is a configuration").is_empty());
+    }
+    let (client, server) = (config.client.expect("a node"), config.server.expect("a server"));
+    assert!(config.acl.enabled && client.disable_remote_exec);
+    assert_eq!((client.cpu_total_compute, client.memory_total_mb, client.gc_allocs_max), (Some(4000), None, 7));
+    assert_eq!((client.kill_timeout_max, client.node_pool.as_str()), (Dur::from_secs(9), "gpu"));
+    assert_eq!((client.min_dynamic_port, server.gc.node), (20_000, Dur::from_hours(1)));
+    assert_eq!(config.publish.interval, Dur::from_secs(3));
+    // Replaced.
+    assert!(!client.no_host_uuid);
+    assert_eq!((client.meta["rack"].as_str(), client.artifact.unpacked_files_max, server.num_schedulers), ("", 0, 0));
+}
+
+#[test]
+fn empty_value_of_an_unknown_key_is_refused() {
+    let error = agent(json!({ "client": { "nope": 0 } })).expect_err("is refused");
+    assert_eq!(error.to_string(), "client unexpected keys nope");
+}
+
+#[test]
 fn enabled_schedulers_are_read_and_always_include_the_servers_chores() {
     let document = json!({ "server": { "enabled_schedulers": ["batch", "system"] } });
     let (config, warnings) = agent(document).expect("is a configuration");
@@ -168,7 +214,7 @@ fn plan_rejection_tracker_is_read_and_needs_a_threshold() {
     let limits = config.server.expect("a dev agent has a server").plan_rejections;
     assert_eq!((limits.enabled, limits.node_threshold, limits.node_window.to_std().as_secs()), (true, 5, 300));
     assert!(warnings.is_empty(), "{warnings:?}");
-    let document = json!({ "server": { "plan_rejection_tracker": { "enabled": true, "node_threshold": 0 } } });
+    let document = json!({ "server": { "plan_rejection_tracker": { "enabled": true, "node_window": "0s" } } });
     let (config, _) = agent(document).expect("is a configuration");
     let error = config.check().expect_err("is refused").to_string();
     assert_eq!(error, "server.plan_rejection_tracker: node_threshold and node_window must be above 0");

@@ -44,8 +44,11 @@ impl Workload {
 /// Announcements of an allocation.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// Whether the group's own services are announced: from set-up until the group is stopped.
+    /// Whether the group's own services are announced: from set-up until the group is stopped, except while a restart
+    /// waits for the group's shutdown delay.
     pub(super) group_serves: bool,
+    /// Whether the group's services are withdrawn and announced again in this step, because its tasks restart.
+    pub(super) group_anew: bool,
     /// Whether the servers' copy has changed, so that the announcements may have to change.
     pub(super) look_again: bool,
     by_us: BTreeSet<Workload>,
@@ -81,7 +84,11 @@ impl AllocRunner {
                 Workload::Task(name) => self.tasks.get(name).is_some_and(super::TaskRunner::serves),
             })
             .collect();
-        let known = |workload: &&Workload| !wanted.contains(*workload) && !self.still_begins(workload);
+        let group_anew = std::mem::take(&mut self.announced.group_anew);
+        let known = |workload: &&Workload| match workload {
+            Workload::Group if group_anew => true,
+            _ => !wanted.contains(*workload) && !self.still_begins(workload),
+        };
         let gone: Vec<Workload> = self.announced.by_us.union(&self.announced.perhaps).filter(known).cloned().collect();
         let mut out: Vec<Effect> = Vec::with_capacity(fx.len() + gone.len() + 1);
         for workload in gone {

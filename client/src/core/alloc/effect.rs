@@ -38,8 +38,9 @@ pub enum Effect {
     /// Signal the task to end, and kill it after `timeout`. An empty signal is the driver's default. Answer:
     /// [`Input::Exited`] or [`Input::KillFailed`].
     KillTask { task: Str, run: u64, signal: Str, timeout: Dur },
-    /// Send the task a signal.
-    SignalTask { task: Str, run: u64, signal: Str },
+    /// Send the task a signal. When signals for changed templates cannot be sent, the answer is [`Input::TaskFailed`]
+    /// with [`templates_not_signalled`](crate::core::event::templates_not_signalled).
+    SignalTask { task: Str, run: u64, signal: Str, cause: SignalCause },
     /// Remove all remains of a run.
     DestroyTask { task: Str, run: u64 },
     /// The task never runs again: drop its state that is kept between runs.
@@ -61,6 +62,17 @@ pub enum Effect {
     TearDown,
     /// Remove the directory and all records: the allocation is no longer needed.
     Destroy,
+}
+
+/// Reason of a signal to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalCause {
+    /// A user asked for it.
+    Request,
+    /// Templates of the task were rendered again.
+    Templates,
+    /// The task has another token of Vault.
+    VaultToken,
 }
 
 /// The way in which a task learns of a change.

@@ -82,14 +82,25 @@ impl AllocRunner {
 
     fn begin_killing(&mut self, now: Time, fx: &mut Vec<Effect>) {
         self.announced.group_serves = false;
-        let delay = self.alloc.group().and_then(|group| group.shutdown_delay).unwrap_or_default();
-        let runs = self.tasks.values().any(|task| task.state.state == TaskRunState::Running);
-        if delay > Dur::ZERO && runs && !self.skip_shutdown_delay() {
-            self.killing = Killing::GroupDelay { until: now.plus(delay) };
+        self.restarting = None;
+        // Before the set-up has ended, only tasks that an earlier agent left have been announced to clients.
+        let stoppable = |task: &TaskRunner| match self.phase {
+            Phase::Running => task.stage != Stage::Poststop && !task.is_done(),
+            _ => task.state.state == TaskRunState::Running,
+        };
+        let delayed = self.tasks.values().any(stoppable);
+        if let Some(until) = self.group_delay_until(now).filter(|_| delayed) {
+            self.killing = Killing::GroupDelay { until };
         } else {
             self.killing = Killing::Leader;
             self.kill_wave(now, fx);
         }
+    }
+
+    /// End of the shutdown delay that the group waits for from now on; `None` if it has none, or skips it.
+    pub(super) fn group_delay_until(&self, now: Time) -> Option<Time> {
+        let delay = self.alloc.group().and_then(|group| group.shutdown_delay).unwrap_or_default();
+        (delay > Dur::ZERO && !self.skip_shutdown_delay()).then(|| now.plus(delay))
     }
 
     pub(super) fn advance_killing(&mut self, now: Time, fx: &mut Vec<Effect>) {

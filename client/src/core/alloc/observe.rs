@@ -3,6 +3,7 @@
 
 use songline_model::{Allocation, Time};
 
+use super::restart::Restart;
 use super::{AllocRunner, Effect, Phase, Workload};
 use crate::core::event;
 use crate::core::task::TaskRunner;
@@ -35,14 +36,16 @@ impl AllocRunner {
             Workload::Task(name) => tasks.get(name).is_some_and(TaskRunner::serves),
         });
         for (of, reason) in restarts {
-            let names = match of {
-                Workload::Group => self.names(),
-                Workload::Task(name) => vec![name],
-            };
-            for name in names {
-                let event = event::restart_signaled(now, &reason);
-                // The only refusal is that a task does not run; such tasks are skipped.
-                self.with_task(&name, now, |task, around| drop(task.restart(event, true, false, around, fx)));
+            match of {
+                Workload::Group => {
+                    let restart = Restart { until: now, all: false, failure: true, reason: reason.into() };
+                    self.begin_restart(restart, now, fx);
+                }
+                Workload::Task(name) => {
+                    let event = event::restart_signaled(now, &reason);
+                    // The only refusal is that the task does not run.
+                    self.with_task(&name, now, |task, around| drop(task.restart(event, true, false, around, fx)));
+                }
             }
         }
     }
@@ -61,8 +64,8 @@ impl AllocRunner {
         }
     }
 
-    /// Whether the checks run: from the end of the set-up until the tasks are stopped.
+    /// Whether the checks run: from the end of the set-up until the tasks are stopped for good.
     pub(super) fn is_observed(&self) -> bool {
-        self.phase == Phase::Running && self.announced.group_serves
+        self.phase == Phase::Running && (self.announced.group_serves || self.restarting.is_some())
     }
 }

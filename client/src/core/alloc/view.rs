@@ -81,8 +81,9 @@ impl AllocRunner {
             Killing::GroupDelay { until } => Some(until),
             Killing::No | Killing::Leader | Killing::Others | Killing::Sidecars => None,
         };
+        let restart = self.restarting.as_ref().map(|restart| restart.until);
         let health = self.health.as_ref().map(HealthWatcher::next_deadline);
-        tasks.chain(health).chain(delay).chain(self.checks.next_deadline()).min()
+        tasks.chain(health).chain(delay).chain(restart).chain(self.checks.next_deadline()).min()
     }
 
     /// Allocations that have to end before this one may start here.

@@ -460,6 +460,36 @@ fn group_shutdown_delay_passes_before_tasks_are_stopped() {
     );
 }
 
+#[test]
+fn group_shutdown_delay_passes_although_no_task_runs() {
+    check(
+        with_group(group(JobType::Service, "web"), |group| {
+            group.shutdown_delay = Some(Dur::from_secs(4));
+            group.restart_policy.as_mut().expect("has a policy").delay = Dur::from_mins(1);
+        }),
+        "start
+         set-up
+         ready web
+         started web
+         exit web 1
+         stop
+         wait 3.9
+         wait 0.1
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            exit web 1: [sync, clear web#1] pending
+            stop: [] pending
+            wait 3.9: [] pending
+            wait 0.1: [tear down] complete
+            states: web dead
+        "#]],
+    );
+}
+
 /// If an agent was killed between the two in the other order, the next one would find neither a record of the end nor
 /// the run, and would start a completed task again.
 #[test]

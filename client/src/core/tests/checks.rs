@@ -227,7 +227,7 @@ fn tasks_restart_when_a_check_of_their_group_fails_to_its_limit() {
             wait 2: [check a] running
             checked a failed: [] running
             wait 1: [] running
-            wait 1: [kill side#1 in 5s, kill web#1 in 5s, check a] running
+            wait 1: [withdraw the group, kill side#1 in 5s, kill web#1 in 5s, check a, announce the group] running
             events side: 
                 Received: Task received by client
                 Started: Task started by client
@@ -377,7 +377,40 @@ fn check_at_consul_restarts_tasks_when_it_fails_and_not_while_it_is_missing() {
             checked a missing: [] running
             wait 4: [check a] running
             checked a failed: [] running
-            wait 1: [kill web#1 in 5s, check a] running
+            wait 1: [withdraw the group, kill web#1 in 5s, check a, announce the group] running
+        "#]],
+    );
+}
+
+#[test]
+fn checks_go_on_while_a_restart_waits_for_the_shutdown_delay_of_the_group() {
+    check(
+        with_group(checked("web"), |group| group.shutdown_delay = Some(Dur::from_secs(3))),
+        "start
+         set-up
+         plan a/consul/limit=1
+         ready web
+         started web
+         checked a missing
+         wait 4
+         checked a failed
+         wait 1
+         checked a failed
+         wait 1
+         wait 2",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web, plan checks, announce the group] pending
+            plan a/consul/limit=1: [check a] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            checked a missing: [] running
+            wait 4: [check a] running
+            checked a failed: [] running
+            wait 1: [withdraw the group, check a] running
+            checked a failed: [] running
+            wait 1: [check a] running
+            wait 2: [kill web#1 in 5s, announce the group] running
         "#]],
     );
 }

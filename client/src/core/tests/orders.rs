@@ -122,6 +122,41 @@ fn signal_reaches_only_a_running_task() {
 }
 
 #[test]
+fn signal_to_all_tasks_reaches_the_running_ones_and_names_the_others() {
+    check(
+        group(JobType::Batch, "init:prestart main end:poststop"),
+        "start
+         set-up
+         ready init
+         started init
+         exit init 0
+         ready main
+         started main
+         signal all SIGUSR1
+         events main
+         events init",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare init] pending
+            ready init: [sync, start init#1] pending
+            started init: [] running
+            exit init 0: [sync, clear init#1, prepare main] pending
+            ready main: [sync, start main#1] pending
+            started main: [] running
+            signal all SIGUSR1: [signal main SIGUSR1] running, error "2 errors occurred:\n\t* Failed to signal task: end, err: Task not running\n\t* Failed to signal task: init, err: Task not running\n\n"
+            events main: 
+                Received: Task received by client
+                Started: Task started by client
+                Signaling: Task being sent a signal
+            events init: 
+                Received: Task received by client
+                Started: Task started by client
+                Terminated: Exit Code: 0
+        "#]],
+    );
+}
+
+#[test]
 fn destroying_an_alloc_stops_its_tasks_first() {
     check(
         group(JobType::Service, "web"),

@@ -1,7 +1,7 @@
 //! Announcing and withdrawing services.
 
 use expect_test::expect;
-use songline_model::{Allocation, JobType, Service};
+use songline_model::{Allocation, Dur, JobType, Service};
 
 use super::stage::{check, group, with_group};
 
@@ -69,6 +69,78 @@ fn services_of_a_restarting_task_are_withdrawn_until_it_runs() {
             started web: [announce web] running
             restart web: [withdraw web, kill web#2 in 5s] running
             exit web 0: [sync, clear web#2, prepare web] pending
+        "#]],
+    );
+}
+
+#[test]
+fn services_of_a_group_are_announced_again_when_its_tasks_restart() {
+    check(
+        with_services(group(JobType::Service, "web")),
+        "start
+         set-up
+         ready web
+         started web
+         restart running
+         exit web 0
+         ready web
+         started web",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web, announce the group] pending
+            ready web: [sync, start web#1] pending
+            started web: [announce web] running
+            restart running: [withdraw the group, withdraw web, kill web#1 in 5s, announce the group] running
+            exit web 0: [sync, clear web#1, prepare web] pending
+            ready web: [sync, start web#2] pending
+            started web: [announce web] running
+        "#]],
+    );
+}
+
+#[test]
+fn restart_of_several_tasks_waits_for_the_shutdown_delay_of_the_group_and_a_stop_drops_it() {
+    check(
+        with_group(with_services(group(JobType::Service, "web")), |group| {
+            group.shutdown_delay = Some(Dur::from_secs(4));
+        }),
+        "start
+         set-up
+         ready web
+         started web
+         restart running
+         events web
+         wait 3.9
+         wait 0.1
+         exit web 0
+         ready web
+         started web
+         restart all
+         wait 2
+         stop
+         wait 3.9
+         wait 0.1
+         exit web 0",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web, announce the group] pending
+            ready web: [sync, start web#1] pending
+            started web: [announce web] running
+            restart running: [withdraw the group] running
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+            wait 3.9: [] running
+            wait 0.1: [withdraw web, kill web#1 in 5s, announce the group] running
+            exit web 0: [sync, clear web#1, prepare web] pending
+            ready web: [sync, start web#2] pending
+            started web: [announce web] running
+            restart all: [withdraw the group] running
+            wait 2: [] running
+            stop: [] running
+            wait 3.9: [] running
+            wait 0.1: [withdraw web, kill web#2 in 5s] running
+            exit web 0: [sync, clear web#2, tear down] complete
         "#]],
     );
 }

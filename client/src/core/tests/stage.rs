@@ -13,7 +13,7 @@ use songline_model::{
 use crate::core::event;
 use crate::core::{
     AllocRunner, AllocRunnerConfig, CheckMode, CheckOutcome, CheckPlan, CheckRequest, CheckVerdict, Effect, ExitResult,
-    Input, LocalState, Reaction, StartFailure, TaskRecord, Workload,
+    Input, LocalState, Reaction, StartFailure, TaskRecord, Unsignalled, Workload, signalled,
 };
 
 /// Runs a script and compares its output.
@@ -96,6 +96,7 @@ impl Stage {
     fn play(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         let now = self.now;
+        let mut unsignalled = Unsignalled::new();
         let outcome = match words.as_slice() {
             ["start"] => Ok(self.machine.start(now)),
             ["restore", records @ ..] => {
@@ -104,7 +105,13 @@ impl Stage {
             ["restart", "running"] => self.machine.restart_tasks(false, "please", now),
             ["restart", "all"] => self.machine.restart_tasks(true, "please", now),
             ["restart", task] => self.machine.restart_task(task, "please", now),
-            ["signal", task, signal] => self.machine.signal(task, signal, now),
+            ["signal", task, signal] => {
+                let task = if *task == "all" { "" } else { *task };
+                self.machine.signal(task, signal, now).map(|(effects, others)| {
+                    unsignalled = others;
+                    effects
+                })
+            }
             ["reconnect"] => {
                 let update = Allocation { alloc_modify_index: 99, ..Allocation::clone(self.machine.alloc()) };
                 Ok(self.machine.reconnect(&update, now))
@@ -120,7 +127,10 @@ impl Stage {
             _ => Ok(self.machine.on(self.input(&words), now)),
         };
         match outcome {
-            Ok(effects) => self.show(&effects),
+            Ok(effects) => match signalled("", unsignalled) {
+                Ok(()) => self.show(&effects),
+                Err(error) => format!("{}, error {error:?}", self.show(&effects)),
+            },
             Err(error) => format!("error {error:?}"),
         }
     }

@@ -154,14 +154,15 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The engine's network of the container.
+/// The engine's network of the container. A task of a group with a network is always in the group's, whatever the task
+/// asks for.
 fn network_mode(task: &TaskConfig) -> String {
     let told = text(&task.config, "network_mode");
     match &task.network {
-        _ if !told.is_empty() => told,
         Some(AllocNetwork { container: Some(container), .. }) => format!("container:{container}"),
         Some(AllocNetwork { path, .. }) => podman::network_mode(path),
-        None => "default".to_owned(),
+        None if told.is_empty() => "default".to_owned(),
+        None => told,
     }
 }
 

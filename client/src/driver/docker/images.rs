@@ -78,6 +78,12 @@ impl Images {
         }
     }
 
+    /// The user that an image's containers run as unless they are told another one; empty is root.
+    pub async fn user(&self, image: &str) -> Result<String, Failure> {
+        let found = self.engine.client().await?.inspect_image(image).await.map_err(Failure::from)?;
+        Ok(found.config.and_then(|config| config.user).unwrap_or_default())
+    }
+
     /// Pulls an image and returns its id. Pulls of one image at the same time are one pull; all that wait for it hear
     /// of its progress.
     pub async fn pull(

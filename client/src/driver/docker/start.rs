@@ -16,10 +16,12 @@ use super::create::{self, Prepared};
 use super::engine::Failure;
 use super::resolver::Resolver;
 use super::{HANDLE_FILE, Inner, key, logs, ports};
+use crate::allocdir::give_secrets;
 use crate::beneath::Dir;
 use crate::core::StartFailure;
 use crate::driver::block::span;
 use crate::driver::{DriverNetwork, TaskConfig, raw_exec, text, texts};
+use crate::executor::user;
 
 /// Timeout of a pull, unless the task sets one.
 const PULL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -42,6 +44,7 @@ pub(super) async fn start(inner: &Inner, task: TaskConfig) -> Result<Arc<Contain
     let body = configured.map_err(|error| {
         for_good(format!("Failed to create container configuration for image {named:?} ({image:?}): {error}"))
     })?;
+    own_secrets(inner, &task, &image).await;
     let logs = raw_exec::logs(&task).filter(|_| !inner.settings.disable_log_collection);
     let name = create::name(&task);
     let run_dir = inner.run_dir(&task.id);
@@ -55,6 +58,26 @@ pub(super) async fn start(inner: &Inner, task: TaskConfig) -> Result<Arc<Contain
             inner.images.release(&key(&task.id));
             Err(failure)
         }
+    }
+}
+
+/// Gives the task's secrets to the user of its image, if the image tells the user's number. The agent cannot know which
+/// user an image means by a name; root in the container reads them in any case. A failure is no error of the task.
+async fn own_secrets(inner: &Inner, task: &TaskConfig, image: &str) {
+    // The secrets belong to the task's own user already.
+    if !task.user.is_empty() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let given = async {
+        let owner = user::numbers(&inner.images.user(image).await?).filter(|(user, _)| *user != 0);
+        let dir = task.task_dir.clone();
+        let give = move || give_secrets(&Dir::open(&dir)?, owner);
+        let given = tokio::task::spawn_blocking(give).await.map_err(|error| Failure::new(error.to_string()))?;
+        given.map_err(|error| Failure::new(error.to_string()))
+    };
+    let given: Result<(), Failure> = given.await;
+    if let Err(failure) = given {
+        tracing::warn!(task = task.id.task.as_str(), %failure, "giving secrets to the user of an image");
     }
 }
 

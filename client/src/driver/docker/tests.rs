@@ -319,6 +319,7 @@ fn network_of_the_allocation_takes_the_place_of_the_engines() {
         "extra_hosts": ["a:1.2.3.4"],
         "dns_servers": ["1.1.1.1"],
         "mac_address": "02:42:ac:11:00:02",
+        "network_mode": "host",
     }));
     shared.network = Some(AllocNetwork { container: Some("c0ffee".to_owned()), ..AllocNetwork::default() });
     let story = [
@@ -354,7 +355,12 @@ fn podman_is_told_every_capability_the_size_of_its_log_and_the_path_of_a_namespa
         differences("", &bodies[0], &bodies[1], &mut lines);
         lines.join("\n")
     };
-    let mut shared = task(json!({"cap_drop": ["all"], "cap_add": ["chown"], "hostname": "h"}));
+    let mut shared = task(json!({
+        "cap_drop": ["all"],
+        "cap_add": ["chown"],
+        "hostname": "h",
+        "network_mode": "none",
+    }));
     let path = PathBuf::from("/var/run/netns/1b5a");
     shared.network = Some(AllocNetwork { path, hostname: "of-group".to_owned(), ..AllocNetwork::default() });
     let body = told_to(true, &shared, json!({})).expect("fine");

@@ -1,5 +1,5 @@
 //! Simulated commands in a mock task: output and exit code come from its `exec_command` block, or the command echoes
-//! its input.
+//! its input. Scripts that the agent runs succeed and print what was run.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,15 @@ pub(super) async fn run(canned: Option<&Canned>, command: Command, mut ends: End
     }
     let number = |from: i64| i32::try_from(from).unwrap_or(i32::MAX);
     Ok(CommandEnd { exit_code: number(canned.exit_code), signal: number(canned.exit_signal) })
+}
+
+/// Simulates a script that the agent runs for the task.
+pub(super) async fn echo(task: &str, command: Command, ends: Ends) -> Result<CommandEnd, String> {
+    let argv: Vec<String> = command.argv.iter().map(|word| format!("{word:?}")).collect();
+    ends.say(ExecOutput::Stdout(format!("Exec({task:?}, [{}])", argv.join(" ")).into())).await;
+    ends.say(ExecOutput::StdoutClose).await;
+    ends.say(ExecOutput::StderrClose).await;
+    Ok(CommandEnd::default())
 }
 
 /// Prints the input once the input has ended.

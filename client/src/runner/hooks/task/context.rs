@@ -98,8 +98,14 @@ impl TaskContext {
     }
 }
 
-/// Owner of the secrets of a task that runs as the user of this name, if that user exists; `None` for the agent's own
-/// user. Blocks while the user is looked up.
+/// Owner of the secrets of a task that runs as this user: a user of this machine, or `UID[:GID]`, which a container's
+/// user may be without being one of this machine. `None` for the agent's own user, and for a name that only an image
+/// knows. Blocks while the user is looked up.
 pub(super) fn owner(user: &str) -> Option<Owner> {
-    (!user.is_empty()).then(|| user::lookup(user).ok()).flatten().map(|user| (user.uid, user.gid))
+    if user.is_empty() {
+        return None;
+    }
+    let known = user::lookup(user).ok().map(|user| (user.uid, user.gid));
+    // Only root can give files to a user that it does not know; without root the secrets stay the agent's.
+    known.or_else(|| user::numbers(user).filter(|_| rustix::process::geteuid().is_root()))
 }

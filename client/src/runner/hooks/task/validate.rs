@@ -1,7 +1,7 @@
-//! Checks of a task before anything is made for it, and of what is known only later: its driver, and the users that
-//! tasks of a driver must not run as.
+//! Checks of a task before anything is made for it, and of what is known only later: its driver, the names of its
+//! services, and the users that tasks of a driver must not run as.
 
-use songline_model::Str;
+use songline_model::{Errors, Str};
 
 use super::{Stopped, TaskContext, TaskHook};
 use crate::config::ClientConfig;
@@ -23,7 +23,10 @@ impl TaskHook for Validate {
     fn prestart<'a>(&'a self, context: &'a TaskContext, _: &'a mut TaskResources) -> Boxed<'a, Result<(), Stopped>> {
         Box::pin(async move {
             context.driver()?;
-            Ok(check_user(context, &context.task.user).await?)
+            check_user(context, &context.task.user).await?;
+            let env = context.environment_of_node();
+            let services = context.task.services.iter().flatten();
+            Ok(service_names(services.map(|service| env.replace(&service.name)))?)
         })
     }
 }
@@ -44,6 +47,30 @@ impl TaskHook for InterpolatedUser {
             Ok(())
         })
     }
+}
+
+/// Refuses names of services that are invalid once they are interpolated: the registration of a job cannot know them.
+fn service_names(names: impl Iterator<Item = String>) -> Result<(), String> {
+    let mut errors = Errors::new();
+    for name in names.filter(|name| !is_service_name(name)) {
+        errors.push(format!(
+            "service ({name}) failed validation: Service name must be valid per RFC 1123 and can contain only \
+             alphanumeric characters or dashes and must be no longer than 63 characters: {name:?}"
+        ));
+    }
+    match errors.list() {
+        [] => Ok(()),
+        [only] => Err(only.clone()),
+        _ => Err(errors.to_string()),
+    }
+}
+
+/// The rule of a job's registration, but with no place for variables.
+fn is_service_name(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }
 
 /// Refuses a user that the task must not run as. The lookup of users runs on a thread that may block.
@@ -80,6 +107,23 @@ fn option<'a>(config: &'a ClientConfig, (key, otherwise): (&str, &'static str)) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn service_names_have_only_letters_digits_and_inner_dashes_once_interpolated() {
+        let refused = |names: &[&str]| service_names(names.iter().map(|name| (*name).to_owned())).err();
+        assert_eq!(refused(&["web", "a-1", &"x".repeat(63)]), None);
+        for name in ["", "-web", "web-", "a_b", "${NOMAD_META_none}", &"x".repeat(64)] {
+            assert!(refused(&[name]).is_some(), "{name}");
+        }
+        let rule = "Service name must be valid per RFC 1123 and can contain only alphanumeric characters or dashes and \
+                    must be no longer than 63 characters";
+        let one = |name: &str| format!("service ({name}) failed validation: {rule}: {name:?}");
+        assert_eq!(refused(&["web", "a b"]), Some(one("a b")));
+        assert_eq!(
+            refused(&["a b", "c!"]),
+            Some(format!("2 errors occurred:\n\t* {}\n\t* {}\n\n", one("a b"), one("c!")))
+        );
+    }
 
     #[test]
     fn denied_users_are_refused_by_name_and_by_number_for_checked_drivers() {
