@@ -53,6 +53,17 @@ pub enum Actor {
     Leader(Str),
 }
 
+impl Actor {
+    /// Accessor of the token, or id of the node, as a drained node names who drained it. Empty for other actors.
+    pub fn drained_by(&self) -> Str {
+        match self {
+            Actor::Accessor(id) => id.clone(),
+            Actor::Node(id) => id.to_string().into(),
+            Actor::Anonymous | Actor::Workload(_) | Actor::Leader(_) => Str::default(),
+        }
+    }
+}
+
 impl std::fmt::Display for Actor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

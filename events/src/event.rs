@@ -199,7 +199,11 @@ pub fn events(kind: Kind, changes: &[Change]) -> Vec<Event> {
         change.visit(InEntry { kind, plain, full, out: &mut out });
     }
     if let Some(word) = plain {
-        out.extend(changes.iter().filter_map(|change| before_its_eval(kind, word, change)));
+        show_revived(kind, word, changes, &mut out);
+    }
+    if kind == Kind::JobRegister {
+        // The reference writes the deployment of a job of several regions without a type of events.
+        hide_deployments(&mut out);
     }
     if kind == Kind::JobRegister && changes.iter().any(is_of_scaling) {
         // In the reference, a new count is two entries: a registration and then an update of evaluations.
@@ -251,13 +255,34 @@ fn is_of_scaling(change: &Change) -> bool {
     matches!(change, Change::Eval { after: Some(eval), .. } if eval.triggered_by == EvalTrigger::JobScaling)
 }
 
-/// First event of a revived job. The reference writes a dead job again and its evaluation in two steps: the job is
-/// still dead in the first, and pending in the second. So one change has two events.
-fn before_its_eval(kind: Kind, word: &'static str, change: &Change) -> Option<Event> {
-    let Change::Job { before: Some(before), after: Some(after) } = change else { return None };
-    if !is_revived(kind, before, after) {
-        return None;
+/// Gives revived jobs their first event. The reference writes a dead job and its evaluation in two steps: the job is still
+/// dead in the first, and pending in the second. So one change has two events.
+fn show_revived(kind: Kind, word: &'static str, changes: &[Change], out: &mut Vec<Event>) {
+    let Some(topic) = tables::Jobs::TOPIC else { return };
+    for change in changes {
+        let Change::Job { before, after: Some(after) } = change else { continue };
+        if !is_revived(kind, before.as_deref(), after, changes) {
+            continue;
+        }
+        let dead = Job { status: JobStatus::Dead, ..Job::clone(after) };
+        let first = Event::of::<tables::Jobs>(topic, word, &Arc::new(dead));
+        let is_second =
+            |event: &Event| event.topic == topic && event.key == first.key && event.namespace == first.namespace;
+        let place = out.iter().position(is_second).unwrap_or(out.len());
+        out.iter_mut().filter(|event| is_second(event)).for_each(|event| event.step = 1);
+        out.insert(place, first);
     }
-    let dead = Job { status: JobStatus::Dead, ..Job::clone(after) };
-    Some(Event::of::<tables::Jobs>(tables::Jobs::TOPIC?, word, &Arc::new(dead)))
+}
+
+/// Takes the events of deployments out of plain streams.
+fn hide_deployments(out: &mut Vec<Event>) {
+    let Some(topic) = tables::Deployment::TOPIC else { return };
+    out.retain_mut(|event| {
+        let is_plain = event.topic == topic && event.audience != Audience::Full;
+        let goes = is_plain && event.audience == Audience::Plain;
+        if is_plain {
+            event.audience = Audience::Full;
+        }
+        !goes
+    });
 }

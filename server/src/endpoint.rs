@@ -70,6 +70,8 @@ impl Servers for Core {
                 return Ok(answer);
             }
             allocs_before = Some(answer.allocs.len());
+            // Each node waits here most of the time. A waiting call that kept its view would keep all rows of that view.
+            drop((view, answer));
             self.woken(&watch, deadline).await?;
         }
     }
@@ -101,6 +103,7 @@ impl Servers for Core {
             if alloc.is_none() || index > query.min_index || Instant::now() >= deadline {
                 return Ok((alloc, index.max(1)));
             }
+            drop((view, alloc));
             self.woken(&watch, deadline).await?;
         }
     }
@@ -180,8 +183,9 @@ impl Servers for Core {
         let _call = self.node_call("Node.UpdateDrain", from.id, &from.secret);
         self.must_lead()?;
         self.authenticate(from)?;
-        let command = self.drain_command(from.id, Some(strategy), false, Some(meta))?;
-        self.propose_as(Actor::Node(from.id), None, command).await
+        let actor = Actor::Node(from.id);
+        let command = self.drain_command(from.id, Some(strategy), false, Some(meta), &actor)?;
+        self.propose_as(actor, None, command).await
     }
 
     async fn node_derive_vault_token(
@@ -244,6 +248,7 @@ impl Core {
         strategy: Option<DrainStrategy>,
         mark_eligible: bool,
         meta: Option<BTreeMap<Str, Str>>,
+        actor: &Actor,
     ) -> Result<UpdateNodeDrain, RpcError> {
         let (view, now) = (self.view(), self.now());
         let node = view.node(id).ok_or_else(|| RpcError::remote("node not found"))?;
@@ -272,7 +277,7 @@ impl Core {
             event,
             updated_at: now.into(),
             meta,
-            updated_by: Str::default(),
+            updated_by: actor.drained_by(),
         })
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use songline_api::{Proposal, ProposeError};
 use songline_commands::{Actor, Command, SetAutopilotConfig, SetClusterMetadata, SetSchedulerConfig};
 use songline_model::{AutopilotConfig, Dur, NodeId, NodeStatus, Time};
-use songline_projections::{Change, State};
+use songline_projections::{Change, Rejected, State};
 use songline_scheduler::leader::deployments::Deployments;
 use songline_scheduler::leader::digests::Digests;
 use songline_scheduler::leader::drains::Drains;
@@ -431,10 +431,15 @@ impl Core {
             }
             for command in commands {
                 let proposal = Proposal { actor: actor.clone(), cause: None, idempotency: None, command };
-                match term {
-                    Some(term) => self.write_under(term, proposal).await?.0,
-                    None => self.write(proposal).await?,
+                let written = match term {
+                    Some(term) => self.write_under(term, proposal).await.map(|_| ()),
+                    None => self.write(proposal).await.map(|_| ()),
                 };
+                match written {
+                    // A plan that was made before the pass has used the key since.
+                    Ok(()) | Err(ProposeError::Rejected(Rejected::RootKeyInUse(_))) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(())

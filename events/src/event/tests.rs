@@ -8,8 +8,8 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use songline_commands::Kind;
 use songline_model::{
-    AllocId, Allocation, CsiPlugin, CsiVolume, EvalId, Evaluation, EventSink, Job, Namespace, Node, RootKey,
-    SchedulerConfiguration, Sealed, Secret, Time, Variable, VariableData, VariableMetadata, WrappedKey,
+    AllocId, Allocation, CsiPlugin, CsiVolume, Deployment, EvalId, Evaluation, EventSink, Job, JobStatus, Namespace,
+    Node, RootKey, SchedulerConfiguration, Sealed, Secret, Time, Variable, VariableData, VariableMetadata, WrappedKey,
 };
 use songline_projections::{Change, ClusterMetadata};
 
@@ -61,6 +61,71 @@ fn topics_without_a_named_right_need_a_management_token() {
         Service ReadJob
     "#]]
     .assert_eq(&named.concat());
+}
+
+/// Plain events of an entry: the frame, topic and status of each.
+fn plain(kind: Kind, changes: &[Change]) -> String {
+    let shown = events(kind, changes).into_iter().filter(|event| event.audience != Audience::Full);
+    let line = |event: super::Event| {
+        let view = serde_json::to_value(event.view(9)).expect("JSON");
+        let topic = view["Topic"].as_str().expect("is text");
+        format!("{}: {topic} {}\n", event.step, view["Payload"][topic]["Status"])
+    };
+    shown.map(line).collect()
+}
+
+fn job(status: JobStatus) -> Arc<Job> {
+    Arc::new(Job { id: "web".into(), namespace: "default".into(), status, ..Job::default() })
+}
+
+fn new_eval() -> Change {
+    let eval = Evaluation {
+        id: EvalId::from_bytes([1; 16]),
+        job_id: "web".into(),
+        namespace: "default".into(),
+        ..Evaluation::default()
+    };
+    Change::Eval { before: None, after: Some(Arc::new(eval)) }
+}
+
+#[test]
+fn job_whose_last_allocation_fails_is_dead_and_then_pending_by_its_evaluation() {
+    let revived = Change::Job { before: Some(job(JobStatus::Running)), after: Some(job(JobStatus::Pending)) };
+    expect![[r#"
+        0: Job "dead"
+        1: Job "pending"
+        1: Evaluation "pending"
+    "#]]
+    .assert_eq(&plain(Kind::AllocClientUpdate, &[revived.clone(), new_eval()]));
+    expect![[r#"
+        0: Job "pending"
+    "#]]
+    .assert_eq(&plain(Kind::AllocClientUpdate, &[revived]));
+}
+
+#[test]
+fn job_registered_after_its_purge_is_dead_by_its_old_evaluations_and_then_pending() {
+    let version = Change::JobVersion { before: None, after: Some(job(JobStatus::Dead)) };
+    let fresh = Change::Job { before: None, after: Some(job(JobStatus::Pending)) };
+    expect![[r#"
+        0: Job "dead"
+        1: Job "pending"
+        1: Evaluation "pending"
+    "#]]
+    .assert_eq(&plain(Kind::JobRegister, &[version, fresh.clone(), new_eval()]));
+    expect![[r#"
+        0: Job "pending"
+        1: Evaluation "pending"
+    "#]]
+    .assert_eq(&plain(Kind::JobRegister, &[fresh, new_eval()]));
+}
+
+#[test]
+fn deployment_of_a_registration_is_in_full_streams_only() {
+    let deployment = Change::Deployment { before: None, after: Some(Arc::new(Deployment::default())) };
+    assert_eq!(plain(Kind::JobRegister, std::slice::from_ref(&deployment)), "");
+    assert_eq!(events(Kind::JobRegister, std::slice::from_ref(&deployment)).len(), 1);
+    assert_eq!(plain(Kind::ApplyPlanResults, &[deployment]), "0: Deployment \"running\"\n");
 }
 
 #[test]

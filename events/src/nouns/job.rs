@@ -2,7 +2,7 @@
 
 use songline_commands::Kind;
 use songline_model::{Job, JobKey, JobStatus, JobSubmission, JobSummary, Str};
-use songline_projections::tables;
+use songline_projections::{Change, tables};
 
 use super::Announce;
 use crate::event::{Right, Topic};
@@ -20,10 +20,6 @@ impl Announce for tables::Jobs {
         row.namespace.0.clone()
     }
 
-    fn step(kind: Kind, before: Option<&Job>, after: Option<&Job>) -> u8 {
-        u8::from(before.zip(after).is_some_and(|(before, after)| is_revived(kind, before, after)))
-    }
-
     fn object(row: &Job) -> Option<Object> {
         Some(Object::job(&row.namespace, &row.id))
     }
@@ -37,11 +33,29 @@ impl Announce for tables::Jobs {
     }
 }
 
-/// Whether an entry writes a dead job together with an evaluation that makes it pending.
-pub(crate) fn is_revived(kind: Kind, before: &Job, after: &Job) -> bool {
-    matches!(kind, Kind::JobRegister | Kind::JobDeregister)
-        && before.status == JobStatus::Dead
-        && after.status == JobStatus::Pending
+/// Whether an entry leaves a job dead in its first step, and its evaluation makes the job pending in the second.
+pub(crate) fn is_revived(kind: Kind, before: Option<&Job>, after: &Job, changes: &[Change]) -> bool {
+    // Evaluations of a purged job of the same id have ended. The version's row keeps the status of the first step.
+    let is_dead_version = |change: &Change| {
+        matches!(change, Change::JobVersion { after: Some(version), .. }
+            if version.id == after.id && version.namespace == after.namespace && version.status == JobStatus::Dead)
+    };
+    let is_new_eval = |change: &Change| {
+        matches!(change, Change::Eval { before: None, after: Some(eval) }
+            if eval.job_id == after.id && eval.namespace == after.namespace)
+    };
+    let was = before.map(|before| before.status);
+    if after.status != JobStatus::Pending {
+        return false;
+    }
+    match was {
+        Some(JobStatus::Dead) => matches!(kind, Kind::JobRegister | Kind::JobDeregister),
+        None => kind == Kind::JobRegister && changes.iter().any(is_dead_version),
+        // The last live allocation has ended. An older evaluation that still waits would have kept the job pending in the
+        // first step, too: the changes do not tell that, and it is rare.
+        Some(JobStatus::Running) => kind == Kind::AllocClientUpdate && changes.iter().any(is_new_eval),
+        Some(JobStatus::Pending) => false,
+    }
 }
 
 // The events and the history are those of the job.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use songline_commands::{FinishNodeDrains, SetDesiredTransitions};
 use songline_model::{
-    AllocId, Allocation, DesiredTransition, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, JobKey, JobType,
-    NodeEvent, NodeId, Str, Time,
+    AllocId, Allocation, DesiredTransition, DrainStrategy, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job,
+    JobKey, JobType, NodeEvent, NodeId, Str, Time,
 };
 use songline_projections::{Change, State};
 
@@ -99,9 +99,7 @@ impl Drains {
         for node in nodes {
             let Some(strategy) = &node.drain_strategy else { continue };
             let forced = strategy.deadline < Dur::ZERO || strategy.force_deadline.is_some_and(|at| at <= now);
-            let must_end = |alloc: &Allocation| !is_system(alloc);
-            let done =
-                view.allocs_of_node(node.id).filter(|alloc| must_end(alloc)).all(|alloc| alloc.client_terminal());
+            let done = leaving_first(view, node.id).all(|alloc| alloc.client_terminal());
             if !forced && !done {
                 open.insert(node.id);
                 if let Some(deadline) = strategy.force_deadline {
@@ -117,7 +115,8 @@ impl Drains {
             // The drain ends only once the marks are written, because a node whose drain has ended is not looked at any
             // more.
             if moving.allocs.len() == marked {
-                ended.push(Effect::Complete { node: node.id, event: end_event(forced && !done, now) });
+                let by_deadline = forced && (!done || outlasted(view, node.id, strategy));
+                ended.push(Effect::Complete { node: node.id, event: end_event(by_deadline, now) });
             }
         }
         for job in jobs_on(view, &open) {
@@ -185,6 +184,24 @@ fn is_system(alloc: &Allocation) -> bool {
     alloc.job.as_ref().is_some_and(|job| job.kind == JobType::System)
 }
 
+/// Whether an allocation stays on a draining node until the others have ended. Those may need the CSI plugin to unmount
+/// their volumes.
+fn stays_longest(alloc: &Allocation) -> bool {
+    is_system(alloc) || alloc.job.as_ref().is_some_and(|job| !job.csi_plugins().is_empty())
+}
+
+/// The allocations that a node has to be rid of before its drain is done.
+fn leaving_first(view: &State, node: NodeId) -> impl Iterator<Item = &Arc<Allocation>> {
+    view.allocs_of_node(node).filter(|alloc| !stays_longest(alloc))
+}
+
+/// Whether allocations of a node ran on when its drain was to end, so that the drain stopped them.
+fn outlasted(view: &State, node: NodeId, strategy: &DrainStrategy) -> bool {
+    let end = if strategy.deadline < Dur::ZERO { strategy.started_at } else { strategy.force_deadline };
+    let stopped = |alloc: &Arc<Allocation>| alloc.desired_transition.should_migrate();
+    end.is_some_and(|end| leaving_first(view, node).any(|alloc| stopped(alloc) && alloc.modify_time >= end))
+}
+
 fn end_event(deadline_reached: bool, now: Time) -> NodeEvent {
     let details = deadline_reached.then(|| [(Str::new("deadline_reached"), Str::new("true"))].into());
     NodeEvent {
@@ -198,7 +215,7 @@ fn end_event(deadline_reached: bool, now: Time) -> NodeEvent {
 
 fn jobs_on(view: &State, nodes: &BTreeSet<NodeId>) -> BTreeSet<JobKey> {
     let allocs = nodes.iter().flat_map(|node| view.allocs_of_node(*node));
-    allocs.filter(|alloc| !alloc.terminal() && !is_system(alloc)).map(|alloc| alloc.job_key()).collect()
+    allocs.filter(|alloc| !alloc.terminal() && !stays_longest(alloc)).map(|alloc| alloc.job_key()).collect()
 }
 
 /// Marks allocations of a job for migration, per group as many as its `max_parallel` allows. Live allocations whose

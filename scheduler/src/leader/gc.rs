@@ -1,18 +1,20 @@
 //! Garbage collection: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down,
-//! empty CSI plugins, expired tokens. Abandoned claims on volumes are released by the volume watcher.
+//! empty CSI plugins, expired tokens, and unused root keys when an operator asks. Abandoned claims on volumes are released by the volume watcher.
 //!
 //! Rows carry indexes but retention is configured as ages; a small table of (time, index) pairs translates.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use songline_commands::{Command, DeleteCsiPlugin, DeleteDeployments, DeregisterJobs, DeregisterNodes, ReapEvals};
+use songline_commands::{
+    Command, DeleteCsiPlugin, DeleteDeployments, DeleteRootKey, DeregisterJobs, DeregisterNodes, ReapEvals,
+};
 use songline_model::{
     AllocClientStatus, AllocDesiredStatus, AllocId, Allocation, Dur, EvalId, Evaluation, Job, JobKey, JobStatus,
     JobType, NodeStatus, Time,
 };
 use songline_projections::State;
 
-use super::tokens;
+use super::{root_keys, tokens};
 
 /// Most rows that one entry deletes.
 const ROWS_MAX: usize = 7281;
@@ -70,6 +72,8 @@ pub struct Cutoffs {
     global_acl_token: u64,
     csi_volume: u64,
     csi_plugin: u64,
+    /// Unused root keys are deleted whatever their age. Otherwise `root_keys` deletes them by age.
+    root_keys: bool,
 }
 
 impl Cutoffs {
@@ -84,6 +88,7 @@ impl Cutoffs {
         global_acl_token: u64::MAX,
         csi_volume: u64::MAX,
         csi_plugin: u64::MAX,
+        root_keys: true,
     };
 
     /// The same without global tokens, which only their authoritative region deletes.
@@ -134,6 +139,7 @@ impl TimeTable {
             global_acl_token: before(ages.acl_token),
             csi_volume: before(ages.csi_volume),
             csi_plugin: before(ages.csi_plugin),
+            root_keys: false,
         }
     }
 }
@@ -188,6 +194,10 @@ pub fn collect(view: &State, cutoffs: &Cutoffs, now: Time, job_versions_max: u64
     let empty = view.csi_plugins().filter(|plugin| plugin.is_empty() && plugin.create_index <= cutoffs.csi_plugin);
     commands.extend(empty.map(|plugin| DeleteCsiPlugin { id: plugin.id.clone() }.into()));
     commands.extend(tokens::collect(view, [cutoffs.acl_token, cutoffs.global_acl_token], now));
+    if cutoffs.root_keys {
+        let unused = root_keys::unused(view).map(|row| row.meta.key_id);
+        commands.extend(unused.map(|key_id| DeleteRootKey { key_id, unused_only: true }.into()));
+    }
     commands
 }
 

@@ -1,7 +1,9 @@
 //! Life cycle of root keys: creates the first one, rotates by age, re-encrypts variables of old keys, deletes keys that
 //! are not in use. The shell makes and uses the key material.
 
-use songline_model::{Dur, RootKeyId, RootKeyState, Time};
+use std::sync::Arc;
+
+use songline_model::{Dur, RootKey, RootKeyId, RootKeyState, Time};
 use songline_projections::State;
 
 /// Ages of root keys at which they change state.
@@ -50,14 +52,19 @@ pub fn due(view: &State, ages: &RootKeyAges, now: Time) -> Vec<Effect> {
                 effects.push(Effect::TakeOver(id))
             }
             RootKeyState::Rekeying => effects.push(Effect::Retire(id)),
-            RootKeyState::Inactive | RootKeyState::Deprecated => {
-                if age(row.meta.create_time) > ages.gc && !view.root_key_in_use(id) {
-                    effects.push(Effect::Delete(id));
-                }
-            }
+            // Deleted below, once it is old enough.
+            RootKeyState::Inactive | RootKeyState::Deprecated => {}
         }
     }
+    let old = unused(view).filter(|row| age(row.meta.create_time) > ages.gc);
+    effects.extend(old.map(|row| Effect::Delete(row.meta.key_id)));
     effects
+}
+
+/// The keys that were replaced, and that nothing needs any more.
+pub(super) fn unused(view: &State) -> impl Iterator<Item = &Arc<RootKey>> {
+    let replaced = |state: RootKeyState| matches!(state, RootKeyState::Inactive | RootKeyState::Deprecated);
+    view.root_keys().filter(move |row| replaced(row.meta.state) && !view.root_key_in_use(row.meta.key_id))
 }
 
 #[cfg(test)]

@@ -181,6 +181,24 @@ fn drain_completes_when_no_alloc_runs_on_the_node() {
 }
 
 #[test]
+fn drain_that_stops_the_last_allocs_at_its_deadline_says_so_when_they_have_ended() {
+    check(
+        "node n1
+         job once batch
+         run once
+         empty n1 0
+         drains 0
+         moved 0
+         client once.web[0] complete
+         drains 1",
+        expect![[r#"
+            drains 0: migrate {"once": 1}
+            drains 1: Node drain complete by its deadline
+        "#]],
+    );
+}
+
+#[test]
 fn drain_is_checked_at_once_also_while_the_deadline_of_another_one_is_awaited() {
     let mut cluster = Cluster::new();
     for line in ["node n1", "job once batch", "run once", "node n2", "empty n1 3600"] {

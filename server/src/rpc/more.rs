@@ -123,8 +123,8 @@ impl NodeRpc {
             return Err(RpcError::remote("node event must not be set").into());
         }
         let became_eligible = ask.mark_eligible && ask.drain_strategy.is_none();
-        let command = self.core.drain_command(ask.node_id, ask.drain_strategy, ask.mark_eligible, ask.meta)?;
         let actor = if itself { Actor::Node(ask.node_id) } else { known.actor() };
+        let command = self.core.drain_command(ask.node_id, ask.drain_strategy, ask.mark_eligible, ask.meta, &actor)?;
         let index = self.core.propose_as(actor, None, command).await?;
         if became_eligible {
             self.core.propose_node_evals(ask.node_id, Cause::new(index, Kind::NodeUpdateDrain)).await?;

@@ -1,12 +1,13 @@
 //! Root keys over time.
 
-use songline_commands::{Actor, ApplyVariable, Command, Envelope, UpsertRootKey};
+use songline_commands::{Actor, ApplyVariable, Command, DeleteRootKey, Envelope, UpsertRootKey};
 use songline_model::{
     Dur, ROOT_KEY_ALGORITHM, RootKeyId, RootKeyMeta, RootKeyState, Sealed, Time, Variable, VariableData,
     VariableMetadata, WrappedKey,
 };
 use songline_projections::{State, apply};
 
+use super::super::gc::{self, Cutoffs, GcAges, TimeTable};
 use super::{Effect, RootKeyAges, due};
 
 fn id(n: u8) -> RootKeyId {
@@ -51,6 +52,19 @@ fn root_key_is_created_at_once_and_rotated_after_thirty_days() {
     check(&state, 0, &[]);
     check(&state, 720, &[]);
     check(&state, 721, &[Effect::Rotate]);
+}
+
+#[test]
+fn forced_collection_deletes_every_unused_root_key_and_no_other() {
+    let mut state = State::new();
+    for n in 1..=3 {
+        add(&mut state, n, 0, false);
+    }
+    use_key(&mut state, 2, "a");
+    let deleted = |cutoffs: &Cutoffs| -> Vec<Command> { gc::collect(&state, cutoffs, Time::default(), 6) };
+    assert_eq!(deleted(&Cutoffs::ALL), [DeleteRootKey { key_id: id(1), unused_only: true }.into()], "3 is active");
+    let by_age = TimeTable::default().cutoffs(&GcAges::default(), Time::default());
+    assert_eq!(deleted(&by_age), [], "collections by age leave keys to their own loop");
 }
 
 #[test]
