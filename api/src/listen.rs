@@ -86,8 +86,10 @@ impl<S: Server> Answer for Api<S> {
 pub struct ForTask<S: Server>(pub Api<S>);
 
 impl<S: Server> Answer for ForTask<S> {
-    fn answer(&self, request: Request) -> Answering<'_> {
+    fn answer(&self, mut request: Request) -> Answering<'_> {
         Box::pin(async move {
+            // As in Nomad, answers on these sockets are not compressed.
+            request.headers_mut().remove(axum::http::header::ACCEPT_ENCODING);
             match self.0.refuse_stranger(&request) {
                 Some(refused) => refused,
                 None => Api::answer(&self.0, request).await,

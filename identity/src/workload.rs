@@ -10,7 +10,10 @@ use songline_model::{IdentityClaims, RootKeyId, Time, UnixSecs};
 /// A token was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The token does not have three encoded parts, or the first is not a header.
+    /// The token does not have three parts.
+    #[error("token is malformed: token contains an invalid number of segments")]
+    Segments,
+    /// A part is not encoded, or the first is not a header.
     #[error("token is malformed")]
     Malformed,
     /// Root keys sign with `EdDSA` only.
@@ -61,8 +64,11 @@ fn decoded(part: &str) -> Result<Vec<u8>, TokenError> {
 impl<'t> UnverifiedToken<'t> {
     /// Reads the header of a token.
     pub fn parse(token: &'t str) -> Result<Self, TokenError> {
-        let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
-        let (header, claims) = message.split_once('.').ok_or(TokenError::Malformed)?;
+        let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Segments)?;
+        let (header, claims) = message.split_once('.').ok_or(TokenError::Segments)?;
+        if claims.contains('.') {
+            return Err(TokenError::Segments);
+        }
         let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| TokenError::Malformed)?;
         if header.alg != "EdDSA" {
             return Err(TokenError::Algorithm(header.alg));

@@ -256,7 +256,7 @@ impl Upkeep for Core {
     fn bootstrap_reset_index(&self) -> u64 {
         let text = self.facts.disk.read(&self.facts.dir.join("acl-bootstrap-reset")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        text.trim().parse().unwrap_or(0)
+        reset_index(&text)
     }
 
     async fn snapshot_save(&self) -> Result<SavedArchive, ProposeError> {
@@ -350,4 +350,24 @@ impl Status for Core {
 fn queued_by_job(view: &State, seed: u64, now: Time) -> BTreeMap<JobKey, BTreeMap<Str, i64>> {
     let jobs = view.jobs().filter(|job| !job.is_periodic() && !job.is_parameterized());
     jobs.map(|job| (job.key(), songline_scheduler::dry_run::queued(view, job, seed, now))).collect()
+}
+
+/// Index in the text of a bootstrap reset file: its leading digits, whatever follows them. 0 when there are none.
+fn reset_index(text: &str) -> u64 {
+    let text = text.trim_start();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).map_or(text, |end| &text[..end]);
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reset_index;
+
+    #[test]
+    fn bootstrap_reset_index_is_the_leading_digits_of_its_file() {
+        for (text, index) in [("12", 12), (" 12\n", 12), ("12abc", 12), ("12 34", 12), ("abc12", 0), ("-1", 0), ("", 0)]
+        {
+            assert_eq!(reset_index(text), index, "{text:?}");
+        }
+    }
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use songline_model::{Blob, Job, JobDiff, JobStatus, JobSubmission, JobSummary, Multiregion, ScalingEvent, Str, Time};
 
 use crate::responses::QueryMeta;
@@ -112,6 +113,20 @@ pub struct JobVersionsResponse<'a> {
     pub meta: QueryMeta,
 }
 
+/// Decodes a submitted job. Refuses a volume mount without its volume or its destination, which has no stored form.
+fn with_whole_mounts<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<songline_model::spec::Job>, D::Error> {
+    let job: Option<songline_model::spec::Job> = Option::deserialize(deserializer)?;
+    let groups = job.iter().flat_map(|job| job.task_groups.iter().flatten());
+    let tasks = groups.flat_map(|group| group.tasks.iter().flatten());
+    let mut mounts = tasks.flat_map(|task| task.volume_mounts.iter().flatten());
+    if mounts.any(|mount| mount.volume.is_none() || mount.destination.is_none()) {
+        return Err(D::Error::custom("volume mount needs Volume and Destination"));
+    }
+    Ok(job)
+}
+
 /// Body of the registration of a job.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
@@ -119,6 +134,7 @@ pub struct JobRegisterRequest {
     /// Source of the job.
     pub submission: Option<JobSubmission>,
     /// The job.
+    #[serde(deserialize_with = "with_whole_mounts")]
     pub job: Option<songline_model::spec::Job>,
     /// Whether `job_modify_index` must equal the stored index.
     pub enforce_index: bool,
@@ -162,6 +178,7 @@ impl JobPart {
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobPlanRequest {
     /// The job.
+    #[serde(deserialize_with = "with_whole_mounts")]
     pub job: Option<songline_model::spec::Job>,
     /// Whether to answer with the differences to the stored job.
     pub diff: bool,
@@ -178,6 +195,7 @@ pub struct JobPlanRequest {
 #[serde(default, rename_all = "PascalCase")]
 pub struct JobValidateRequest {
     /// The job.
+    #[serde(deserialize_with = "with_whole_mounts")]
     pub job: Option<songline_model::spec::Job>,
     /// Region; takes precedence over that of the query.
     pub region: Str,
@@ -191,7 +209,7 @@ pub struct JobsParseRequest {
     #[serde(rename = "JobHCL")]
     pub job_hcl: String,
     /// Whether the source is in the older language, HCL1.
-    #[serde(rename = "HCLv1")]
+    #[serde(rename = "hclv1")]
     pub hclv1: bool,
     /// Values of the job file's variables.
     pub variables: String,
@@ -208,6 +226,10 @@ pub struct JobEvaluateRequest {
     pub job_id: Str,
     /// Options of the evaluation.
     pub eval_options: EvalOptions,
+    /// Region if the query names none.
+    pub region: Str,
+    /// Namespace if the query names none.
+    pub namespace: Str,
 }
 
 /// Options of a forced evaluation.
@@ -229,6 +251,14 @@ pub struct JobRevertRequest {
     pub job_version: u64,
     /// Expected current version; absent: any.
     pub enforce_prior_version: Option<u64>,
+    /// Must be a text; jobs keep no tokens.
+    pub consul_token: Str,
+    /// Must be a text; jobs keep no tokens.
+    pub vault_token: Str,
+    /// Region if the query names none.
+    pub region: Str,
+    /// Namespace if the query names none.
+    pub namespace: Str,
 }
 
 /// Body that marks a version of a job as stable or not.
@@ -242,6 +272,10 @@ pub struct JobStabilityRequest {
     pub job_version: u64,
     /// Whether the version is stable.
     pub stable: bool,
+    /// Region if the query names none.
+    pub region: Str,
+    /// Namespace if the query names none.
+    pub namespace: Str,
 }
 
 /// Body that dispatches a parameterized job.
@@ -252,13 +286,17 @@ pub struct JobDispatchRequest {
     #[serde(rename = "JobID")]
     pub job_id: Str,
     /// Payload of the child, in base64.
-    pub payload: Option<Str>,
+    pub payload: Option<Blob>,
     /// Meta of the child.
     pub meta: Option<BTreeMap<Str, Str>>,
     /// A dispatch with the token of an existing child answers with that child.
     pub idempotency_token: Str,
     /// Becomes part of the child's id.
     pub id_prefix_template: Str,
+    /// Region if the query names none.
+    pub region: Str,
+    /// Namespace if the query names none.
+    pub namespace: Str,
 }
 
 /// Body that scales a group, or records a scaling event.
@@ -277,6 +315,8 @@ pub struct ScalingRequest {
     pub meta: Option<BTreeMap<Str, serde_json::Value>>,
     /// Must equal the namespace of the query, if present.
     pub namespace: Str,
+    /// Must be a boolean; without policies of another edition it has no effect.
+    pub policy_override: bool,
 }
 
 /// Answer of `job/ID/scale`: counts and scaling events of every group.

@@ -100,6 +100,9 @@ fn host(addr: &str) -> &str {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct NodeUpdateDrainRequest {
+    /// Must be a text; the path names the node.
+    #[serde(rename = "NodeID")]
+    pub node_id: Str,
     /// Drain to start; absent to end the drain.
     pub drain_spec: Option<DrainSpec>,
     /// Whether the node becomes eligible when the drain ends.

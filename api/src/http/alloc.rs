@@ -62,6 +62,11 @@ pub(super) fn routes<S: Writes + Nodes>(mux: &mut Mux<S>) {
         Capability::OrNode(&Capability::Object(&[NamespaceCapability::ReadJob])),
         |call| Box::pin(read(call)),
     );
+    mux.add(Methods::Any, "/v1/allocation/", "{}", Capability::Anyone, |call| {
+        // An unknown verb is told before a wrong method.
+        let error = if call.id().contains('/') { resource_not_found() } else { ApiError::method() };
+        Box::pin(std::future::ready(Err(error)))
+    });
     let root = "/v1/client/allocation/";
     mux.add(Methods::Any, root, "{}/stats", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
         Box::pin(stats(call))
@@ -124,7 +129,8 @@ const ORDERED_MAX: usize = 20_000;
 fn rows<'v>(view: &'v State, params: &ReadParams) -> Result<Box<dyn Iterator<Item = Arc<Allocation>> + 'v>, ApiError> {
     if !params.prefix.is_empty() {
         let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
-        return Ok(Box::new(view.allocs_with_prefix(&prefix).cloned()));
+        let found: StubList = view.allocs_with_prefix(&prefix).cloned().collect();
+        return Ok(if params.reverse { Box::new(found.into_iter().rev()) } else { Box::new(found.into_iter()) });
     }
     let filter = paging::parse_filter(&params.filter)?;
     if let Some(mut narrowed) = filter.and_then(|filter| narrowed(view, params, &filter)) {

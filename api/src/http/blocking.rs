@@ -43,13 +43,15 @@ where
         if found.index > params.min_index {
             return Ok(found);
         }
+        // A waiting query keeps no rows: others may replace or delete them meanwhile.
+        drop(found);
         tokio::select! {
             () = watcher.changed() => call.recheck()?,
             () = &mut deadline => {
                 call.recheck()?;
                 return query(&server.view());
             }
-            () = server.shutdown().cancelled() => return Ok(found),
+            () = server.shutdown().cancelled() => return query(&server.view()),
         }
     }
 }

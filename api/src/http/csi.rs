@@ -43,9 +43,10 @@ pub(super) fn routes<S: Writes + Nodes + Status>(mux: &mut Mux<S>) {
     let (list, read) = (Capability::Namespace(LIST), Capability::OrNode(&Capability::Namespace(READ)));
     let (write, mount) = (
         Capability::Object(&[NamespaceCapability::CsiWriteVolume]),
-        Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::CsiMountVolume])),
+        Capability::OrNode(&Capability::Object(&[NamespaceCapability::CsiMountVolume])),
     );
-    mux.add(Methods::Get, "/v1/volumes", "", list, |call| Box::pin(self::list(call)));
+    // The list of another type than `csi` is for every caller, so the handler checks the rights.
+    mux.add(Methods::Get, "/v1/volumes", "", Capability::Anyone, |call| Box::pin(self::list(call)));
     mux.add(Methods::Write, "/v1/volumes", "", write, |call| Box::pin(register(call)));
     mux.add(Methods::Get, "/v1/volumes/external", "", list, |call| Box::pin(provider::list_external(call)));
     mux.add(Methods::Get, "/v1/volumes/snapshot", "", list, |call| Box::pin(snapshots::list(call)));
@@ -70,6 +71,8 @@ async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let params = call.read_params()?;
     let (plugin, node) = (call.query().text("plugin_id").into_owned(), call.query().text("node_id").into_owned());
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::CsiVolumes)], |view| {
+        // A waiting query is refused when its caller has lost the right.
+        call.require_in(&params.namespace, LIST)?;
         let caller = call.caller()?;
         let shown = |row: &Arc<CsiVolume>| any_of(caller.acl(), &row.namespace, LIST);
         let rows = selected(view, &params, &plugin, &node)
@@ -87,7 +90,7 @@ async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 /// Answer to a list of another type than `csi`: an empty list when no type is given, an empty body for another type.
-/// `None`: the type is `csi`.
+/// Neither the token nor the other parameters matter to it. `None`: the type is `csi`.
 fn other_type<S>(call: &Call<S>) -> Result<Option<Response>, ApiError> {
     Ok(match call.query().get("type").as_deref() {
         Some("csi") => None,
@@ -215,11 +218,13 @@ async fn detach<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
     if node.is_empty() {
         return Err(ApiError::bad_request("detach requires node ID"));
     }
-    let key = CsiVolumeKey::new(call.write_namespace()?, &id);
+    let namespace = call.write_namespace()?;
     let caller = call.caller()?;
     if !caller.is_node() {
+        call.require_in(&namespace, &[NamespaceCapability::CsiMountVolume])?;
         call.require(|acl| acl.plugin(Access::Read))?;
     }
+    let key = CsiVolumeKey::new(namespace, &id);
     if call.view().csi_volume_by_key(&key).is_none() {
         return Err(ApiError::internal("no such volume"));
     }

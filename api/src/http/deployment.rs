@@ -49,7 +49,11 @@ fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Deployment>>, ApiEr
     if !params.prefix.is_empty() {
         let prefix =
             ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
-        return Ok(view.deployments_with_prefix(&prefix).cloned().collect());
+        let mut found: Vec<_> = view.deployments_with_prefix(&prefix).cloned().collect();
+        if params.reverse {
+            found.reverse();
+        }
+        return Ok(found);
     }
     Ok(if params.reverse { view.deployments().rev().cloned().collect() } else { view.deployments().cloned().collect() })
 }
@@ -111,7 +115,11 @@ async fn fail<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let deployment = active(&call, &view, deployment_id(call.id())?, "can't fail terminal deployment")?;
     let rollback = rollback(&view, deployment, |_| true);
     let base = "Deployment marked as failed";
-    let description = describe(base, &rollback);
+    // As in Nomad, only here a description says that there is no stable version; that of reported health does not.
+    let description = match &rollback {
+        None if reverts(deployment, |_| true) => format!("{base} - no stable job version to auto revert to"),
+        Some(_) | None => describe(base, &rollback),
+    };
     let eval = eval_of(&call, &view, deployment);
     let eval_id = eval.id;
     let (reverted_job_version, job) = match rollback {
@@ -135,12 +143,10 @@ async fn pause<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let view = call.view();
     let refusal = if request.pause { "can't pause terminal deployment" } else { "can't resume terminal deployment" };
     let deployment = active(&call, &view, deployment_id(call.id())?, refusal)?;
-    let (to, description) = match request.pause {
-        true => (DeploymentStatus::Paused, "Deployment is paused"),
-        false if deployment.requires_promotion() => {
-            (DeploymentStatus::Running, "Deployment is running but requires manual promotion")
-        }
-        false => (DeploymentStatus::Running, "Deployment is running"),
+    let (to, description) = if request.pause {
+        (DeploymentStatus::Paused, "Deployment is paused")
+    } else {
+        (DeploymentStatus::Running, "Deployment is running")
     };
     let eval = (!request.pause).then(|| eval_of(&call, &view, deployment));
     let eval_id = eval.as_ref().map(|eval| eval.id);
@@ -286,10 +292,17 @@ enum Rollback {
     Same(u64),
 }
 
+/// Whether one of the `in_question` groups has `auto_revert`.
+fn reverts(deployment: &Deployment, in_question: impl Fn(&Str) -> bool) -> bool {
+    deployment.task_groups.iter().flatten().any(|(name, group)| group.auto_revert && in_question(name))
+}
+
 /// The newest stable version, when one of the `in_question` groups has `auto_revert`.
 fn rollback(view: &State, deployment: &Deployment, in_question: impl Fn(&Str) -> bool) -> Option<Rollback> {
-    let wanted = deployment.task_groups.iter().flatten().any(|(name, group)| group.auto_revert && in_question(name));
-    let current = view.job(&deployment.namespace, &deployment.job_id).filter(|_| wanted)?;
+    if !reverts(deployment, in_question) {
+        return None;
+    }
+    let current = view.job(&deployment.namespace, &deployment.job_id)?;
     let stable = view.job_versions(&deployment.namespace, &deployment.job_id).into_iter().find(|job| job.stable)?;
     if stable.version == current.version || !stable.spec_changed(current) {
         return Some(Rollback::Same(stable.version));

@@ -61,14 +61,15 @@ pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     });
 }
 
-/// Evaluations whose ids have the wanted prefix.
-fn rows_with_prefix<'v>(
-    view: &'v State,
-    params: &ReadParams,
-) -> Result<impl Iterator<Item = Arc<Evaluation>> + 'v, ApiError> {
+/// Evaluations whose ids have the wanted prefix, in the order of their ids, or the reverse of it.
+fn rows_with_prefix(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiError> {
     let prefix = ids::prefix(&params.prefix)
         .map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
-    Ok(view.evals_with_prefix(&prefix))
+    let mut found: Vec<_> = view.evals_with_prefix(&prefix).collect();
+    if params.reverse {
+        found.reverse();
+    }
+    Ok(found)
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
@@ -134,7 +135,7 @@ fn page_with_prefix(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluatio
     };
     paging::page(
         asked.params,
-        rows_with_prefix(view, asked.params)?,
+        rows_with_prefix(view, asked.params)?.into_iter(),
         |eval: &Evaluation| Token::Text(eval.id.to_string()),
         keep,
     )
@@ -158,7 +159,7 @@ async fn count<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
                     let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&**eval).unwrap_or(false));
                     counts(&eval.namespace) && wanted
                 };
-                rows_with_prefix(view, &params)?.filter(passes).count()
+                rows_with_prefix(view, &params)?.into_iter().filter(passes).count()
             }
         };
         Ok(At { index: view.table_index(Table::Evals), value: count as u64 })
@@ -249,11 +250,13 @@ async fn delete<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     if !paused {
         return Err(ApiError::internal("eval broker is enabled; eval broker must be paused to delete evals"));
     }
-    let choice = if request.filter.is_empty() {
-        EvalChoice::Ids(safe_ids(&view, &asked)?)
+    let (choice, repeats) = if request.filter.is_empty() {
+        let ids = safe_ids(&view, &asked)?;
+        let repeats = ids.len() - ids.iter().collect::<BTreeSet<_>>().len();
+        (EvalChoice::Ids(ids), repeats as u64)
     } else {
         Filter::parse(&request.filter).map_err(|error| ApiError::internal(error.to_string()))?;
-        EvalChoice::Filter(request.filter)
+        (EvalChoice::Filter(request.filter), 0)
     };
     drop(view);
     let opened = call.propose(DeleteEvals { choice, slice: FIRST_SLICE }).await?;
@@ -262,7 +265,11 @@ async fn delete<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
         Some(ended) if !ended.refused.is_empty() => Err(ApiError::internal(ended.refused.to_string())),
         // The reference writes nothing when nothing matches, and then has no index to report.
         Some(_) if work.deleted == 0 => call.written(0, &EvalDeleteResponse { count: 0, index: 0 }),
-        Some(ended) => call.written(ended.index, &EvalDeleteResponse { count: work.deleted, index: ended.index }),
+        // As in Nomad, an id that is given twice counts twice.
+        Some(ended) => {
+            let answer = EvalDeleteResponse { count: work.deleted + repeats, index: ended.index };
+            call.written(ended.index, &answer)
+        }
         None => Err(ApiError::internal("the work has not ended")),
     }
 }

@@ -16,6 +16,10 @@ use crate::server::{Agent, Reads, Status};
 /// Routes of the agent whose errors say that resolving the token failed.
 const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse"];
 
+/// Error of the agent's own routes for a token that is no UUID. The reference's agent looks every token up by its
+/// secret id, so a workload identity gets this error, too, whatever its policies grant.
+pub(super) const NOT_A_SECRET_ID: &str = "acl token lookup failed: index error: UUID must be 36 characters";
+
 /// Authenticates the caller, then lets the request through or refuses it. Invalid parameters, and another region, are
 /// told first: the reference's agent looks at them before it asks a server, which checks the caller.
 pub(super) fn check<S: Reads + Status>(call: &Call<S>, std_params: StdParams) -> Result<(), ApiError> {
@@ -39,15 +43,24 @@ fn admit<S: Agent>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => {
             return Err(token_not_found());
         }
-        (Capability::Agent(_) | Capability::AgentNamespace(_), Err(error)) => {
-            let before = if RESOLVED.contains(&call.path.as_str()) { "failed to resolve ACL token: " } else { "" };
-            return Err(ApiError::internal(format!("{before}{error}")));
+        (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::BadIdentity(_))) => {
+            return Err(unresolved(call, NOT_A_SECRET_ID));
+        }
+        (Capability::Agent(_) | Capability::AgentNamespace(_), Err(error)) => return Err(unresolved(call, error)),
+        (Capability::Agent(_) | Capability::AgentNamespace(_), Ok(caller)) if caller.is_workload() => {
+            return Err(unresolved(call, NOT_A_SECRET_ID));
         }
         (Capability::ObjectStream(_), Err(_)) => return Err(ApiError::internal("rpc error: Permission denied")),
         (_, Err(_)) => return Err(denied()),
         (_, Ok(caller)) => caller,
     };
     if caller_may(call, capability, &caller)? { Ok(()) } else { Err(denied()) }
+}
+
+/// Error of an agent's own route that could not resolve the token.
+fn unresolved<S>(call: &Call<S>, why: impl std::fmt::Display) -> ApiError {
+    let before = if RESOLVED.contains(&call.path.as_str()) { "failed to resolve ACL token: " } else { "" };
+    ApiError::internal(format!("{before}{why}"))
 }
 
 /// Whether the caller has the capability, as far as the request alone tells. True when the handler has to check.
@@ -63,7 +76,7 @@ fn caller_may<S>(call: &Call<S>, capability: Capability, caller: &Caller) -> Res
         | Capability::ObjectStream(_)
         | Capability::Variables(_)
         | Capability::Topics => true,
-        // The agent accepts tokens and workload identities; the secret of a node is neither.
+        // The agent accepts ACL tokens only. Workload identities are refused by `admit`.
         Capability::Agent(_) | Capability::AgentNamespace(_) if caller.is_node() => return Err(token_not_found()),
         Capability::Agent(access) | Capability::Servers(access) => acl.agent(access),
         Capability::AgentNamespace(capabilities) | Capability::Namespace(capabilities) => asked(capabilities),

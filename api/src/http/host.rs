@@ -23,7 +23,7 @@ use songline_lang::acl::Access;
 /// Replacement for secret values.
 const REDACTED: &str = "<redacted>";
 /// Words in the names of environment variables that hold secrets.
-const SECRET_WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL"];
+const SECRET_WORDS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIAL", "LICENSE"];
 
 pub(super) fn routes<S: Reads + Cluster + Nodes + Status>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/agent/host", "", Capability::Agent(Access::Read), |call| Box::pin(host(call)));
@@ -204,6 +204,7 @@ mod tests {
             ("VAULT_TOKEN", true),
             ("aws_secret_access_key", true),
             ("DB_PASSWORD", true),
+            ("NOMAD_LICENSE", true),
             ("HOME", false),
         ] {
             assert_eq!(is_secret(name), secret, "{name}");

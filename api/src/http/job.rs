@@ -26,18 +26,20 @@ use crate::http::call::{Call, Meta};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
 use crate::http::paging::{self, Token};
-use crate::http::params::{ReadParams, parse_bool};
+use crate::http::params::{ReadParams, parse_bool, parse_uint};
 use crate::server::{Reads, Regions, Schedules, Writes};
-use asked::key;
+use asked::{key, where_body_says};
 use songline_lang::acl::NamespaceCapability;
 
+/// Capability that writes of jobs need.
+const SUBMIT: &[NamespaceCapability] = &[NamespaceCapability::SubmitJob];
+/// Capability that a dispatch needs.
+const DISPATCH: &[NamespaceCapability] = &[NamespaceCapability::DispatchJob];
+
 pub(super) fn routes<S: Writes + Schedules + Regions>(mux: &mut Mux<S>) {
-    let (read_job, submit) = (
-        Capability::Namespace(&[NamespaceCapability::ReadJob]),
-        Capability::Namespace(&[NamespaceCapability::SubmitJob]),
-    );
-    // The namespace is in the job, so the handler checks the capability.
-    let submit_own = Capability::Object(&[NamespaceCapability::SubmitJob]);
+    let (read_job, submit) = (Capability::Namespace(&[NamespaceCapability::ReadJob]), Capability::Namespace(SUBMIT));
+    // The body may name the namespace, so the handler checks the capability.
+    let submit_own = Capability::Object(SUBMIT);
     let root = "/v1/job/";
     mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace(&[NamespaceCapability::ListJobs]), |call| {
         Box::pin(list(call))
@@ -53,19 +55,25 @@ pub(super) fn routes<S: Writes + Schedules + Regions>(mux: &mut Mux<S>) {
     mux.add(Methods::Write, "/v1/validate/job", "", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
         Box::pin(plan::validate(call))
     });
-    mux.add(Methods::Write, root, "{}/evaluate", submit, |call| Box::pin(register::evaluate(call)));
+    mux.add(Methods::Write, root, "{}/evaluate", submit_own, |call| {
+        Box::pin(where_body_says(call, SUBMIT, register::evaluate))
+    });
     mux.add(Methods::Get, root, "{}/allocations", read_job, |call| Box::pin(allocations(call)));
     mux.add(Methods::Get, root, "{}/evaluations", read_job, |call| Box::pin(evaluations(call)));
     mux.add(Methods::Write, root, "{}/plan", submit_own, |call| Box::pin(plan::plan(call)));
     mux.add(Methods::Any, root, "{}/summary", read_job, |call| Box::pin(summary(call)));
-    mux.add(Methods::Write, root, "{}/dispatch", Capability::Namespace(&[NamespaceCapability::DispatchJob]), |call| {
-        Box::pin(dispatch::dispatch(call))
+    mux.add(Methods::Write, root, "{}/dispatch", Capability::Object(DISPATCH), |call| {
+        Box::pin(where_body_says(call, DISPATCH, dispatch::dispatch))
     });
     mux.add(Methods::Any, root, "{}/versions", read_job, |call| Box::pin(versions(call)));
-    mux.add(Methods::Write, root, "{}/revert", submit, |call| Box::pin(register::revert(call)));
+    mux.add(Methods::Write, root, "{}/revert", submit_own, |call| {
+        Box::pin(where_body_says(call, SUBMIT, register::revert))
+    });
     mux.add(Methods::Get, root, "{}/deployments", read_job, |call| Box::pin(deployments(call)));
     mux.add(Methods::Get, root, "{}/deployment", read_job, |call| Box::pin(deployment(call)));
-    mux.add(Methods::Write, root, "{}/stable", submit, |call| Box::pin(register::stable(call)));
+    mux.add(Methods::Write, root, "{}/stable", submit_own, |call| {
+        Box::pin(where_body_says(call, SUBMIT, register::stable))
+    });
     mux.add(
         Methods::Get,
         root,
@@ -244,7 +252,7 @@ async fn versions<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn submission<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
-    let version = call.query().text("version").parse::<u64>();
+    let version = parse_uint(&call.query().text("version"));
     let version = version.map_err(|_| ApiError::bad_request("Unable to parse job submission version parameter"))?;
     if call.method != axum::http::Method::GET {
         return Err(ApiError::method());

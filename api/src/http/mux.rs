@@ -158,7 +158,7 @@ impl<S> Mux<S> {
             },
         };
         let route = Route::of(root, tail, methods.as_str());
-        let (answered_by, std_params) = (AnsweredBy::of(root), StdParams::of(root, methods));
+        let (answered_by, std_params) = (AnsweredBy::of(root), StdParams::of(&route.path(), methods));
         let arm = Arm { shape, methods, capability, answered_by, std_params, handler, route };
         if !root.ends_with('/') {
             self.exact.entry(root).or_default().push(arm);

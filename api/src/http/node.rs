@@ -89,10 +89,11 @@ async fn allocations<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let found = blocking::run(&call, &params, &[WatchKey::NodeAllocs(id)], |view| {
         let caller = call.caller()?;
         let shown = |row: &&Arc<Allocation>| caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob);
+        // As in Nomad, allocations that the caller may not read count too.
+        let newest = view.allocs_of_node(id).map(|alloc| alloc.modify_index).max();
         let mut rows: Vec<Arc<Allocation>> = view.allocs_of_node(id).filter(shown).cloned().collect();
         // Live allocations first, as in Nomad.
         rows.sort_by_key(|alloc| (alloc.terminal(), alloc.id));
-        let newest = rows.iter().map(|alloc| alloc.modify_index).max();
         Ok(At { index: newest.unwrap_or_else(|| view.table_index(Table::Allocs).max(1)), value: rows })
     })
     .await?;
@@ -157,7 +158,7 @@ async fn drain<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
         event: message.map(|message| node_event("Drain", message, now)),
         updated_at: now.into(),
         meta: request.meta,
-        updated_by: Str::default(),
+        updated_by: call.caller()?.actor().drained_by(),
     };
     let written = call.propose(command).await?;
     let view = call.view_after(written.index).await;

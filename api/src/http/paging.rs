@@ -78,12 +78,17 @@ pub fn page_by<R>(
     let filter = parse_filter(&params.filter)?;
     let mut out = Page { rows: Vec::new(), next_token: None };
     let per_page = usize::try_from(params.per_page.max(0)).unwrap_or(0);
+    let mut is_before_page = !params.next_token.is_empty();
     for row in rows {
         let element: &R = &row;
-        if !params.next_token.is_empty() {
-            let place = token(element).compare(&params.next_token);
-            let before = if params.reverse { place == Ordering::Greater } else { place == Ordering::Less };
-            if before {
+        if is_before_page {
+            let own = token(element);
+            let is_before =
+                own.compare(&params.next_token) == if params.reverse { Ordering::Greater } else { Ordering::Less };
+            // Some lists keep their order under `reverse`, so their tokens are on the wrong side after the page's first
+            // row: later rows are not compared. Lists by index are reversed.
+            is_before_page = is_before || matches!(own, Token::Indexed(..));
+            if is_before {
                 continue;
             }
         }

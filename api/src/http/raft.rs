@@ -66,7 +66,6 @@ async fn configuration<S: Cluster>(call: Call<S>) -> Result<Response, ApiError> 
     if call.method != Method::GET {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, ""));
     }
-    call.read_params()?;
     call.plain(&ConfigurationResponse {
         servers: call.server.members().into_iter().map(RaftServer::from).collect(),
         index: 0,

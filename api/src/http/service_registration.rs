@@ -100,9 +100,7 @@ async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
         2 => return Err(ApiError::method()),
         _ => return Err(ApiError::bad_request("invalid URI")),
     }
-    let mut params = call.read_params()?;
-    // This list ignores `reverse`.
-    params.reverse = false;
+    let params = call.read_params()?;
     let choose = call.query().text("choose").into_owned();
     let found = blocking::run(&call, &params, &KEYS, |view| {
         let rows: Rows = view.registrations_of_service(&params.namespace, call.id()).cloned().collect();

@@ -35,17 +35,27 @@ const OWN: [&str; 14] = [
     "/v1/vars",
 ];
 
+/// Lists that answer without a server when the query has no `type=csi`, whatever else it has. Their handlers parse
+/// the parameters of the other requests.
+const TYPED_LISTS: [&str; 2] = ["/v1/plugins", "/v1/volumes"];
+
 /// Prefixes of routes that take the parameters of a read with every method.
-const READ_BY_ANY_METHOD: [&str; 5] =
-    ["/v1/agent/monitor", "/v1/agent/pprof/", "/v1/client/", "/v1/search", "/v1/system/"];
+const READ_BY_ANY_METHOD: [&str; 6] = [
+    "/v1/agent/monitor",
+    "/v1/agent/pprof/",
+    "/v1/client/",
+    "/v1/operator/raft/configuration",
+    "/v1/search",
+    "/v1/system/",
+];
 
 const OF_ALL_REGIONS: [&str; 2] = ["/v1/agent/members", "/v1/regions"];
 
 impl StdParams {
-    /// Parameters of the route with this root and these methods.
-    pub(super) fn of(root: &str, methods: Methods) -> Self {
-        let is_below = |prefixes: &[&str]| prefixes.iter().any(|prefix| root.starts_with(prefix));
-        if is_below(&OWN) || methods != Methods::Get && !is_below(&READ_BY_ANY_METHOD) {
+    /// Parameters of the route with this path and these methods.
+    pub(super) fn of(path: &str, methods: Methods) -> Self {
+        let is_below = |prefixes: &[&str]| prefixes.iter().any(|prefix| path.starts_with(prefix));
+        if is_below(&OWN) || TYPED_LISTS.contains(&path) || methods != Methods::Get && !is_below(&READ_BY_ANY_METHOD) {
             StdParams::Own
         } else if is_below(&OF_ALL_REGIONS) {
             StdParams::ReadOfAllRegions

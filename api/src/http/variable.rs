@@ -16,6 +16,7 @@ use songline_model::{
 };
 use songline_projections::{Outcome, Table};
 
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written, set_index};
@@ -25,7 +26,7 @@ use crate::http::paging::{self, Token};
 use crate::http::params::{ReadParams, parse_uint};
 use crate::keyring::Keyring;
 use crate::server::{Agent, Reads, Writes};
-use songline_lang::acl::VariableCapability;
+use songline_lang::acl::{Acl, VariableCapability, Workload};
 
 /// Largest size of a variable: bytes of all keys and values.
 const ITEMS_BYTES_MAX: usize = 64 << 10;
@@ -87,9 +88,7 @@ const NAMES: go_json::Names<'static> = go_json::Names {
 };
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
-    let mut params = read_params(&call)?;
-    // This list ignores `reverse`.
-    params.reverse = false;
+    let params = read_params(&call)?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Variables)], |view| {
         let rows: Box<dyn Iterator<Item = &Arc<Variable>>> = if params.all_namespaces() {
             Box::new(view.variables().filter(|row| row.meta.path.starts_with(&params.prefix)))
@@ -251,13 +250,24 @@ fn refused(error: ApiError) -> Response {
 /// Status 409 with the stored variable, whose index differs from the expected one.
 fn conflict<S: Reads>(call: &Call<S>, row: &Variable) -> Result<Response, ApiError> {
     // A caller that may write but not read learns that the variable exists, but not its items.
-    let may_read = call.caller()?.acl().variable(&row.meta.namespace, &row.meta.path, VariableCapability::Read);
+    let may_read = by_policy(&call.caller()?).variable(&row.meta.namespace, &row.meta.path, VariableCapability::Read);
     // A repeated write may have met a variable in its first run that is gone now; then its items are unknown.
     let is_known = row.meta.modify_index > 0 && !row.encrypted.data.0.is_empty();
     let items = if is_known && may_read { Some(decrypt(call, row)?) } else { None };
     let mut response = call.written(row.meta.modify_index, &VariableView { meta: &row.meta, items: items.as_ref() })?;
     *response.status_mut() = StatusCode::CONFLICT;
     Ok(response)
+}
+
+/// Rights of a caller by its policies alone: a task may read its own variables, but its writes have no such right.
+fn by_policy(caller: &Caller) -> Acl {
+    let acl = caller.acl().clone();
+    if !caller.is_workload() {
+        return acl;
+    }
+    // No variable has an empty namespace, so this workload owns none.
+    let of_none = Workload { namespace: String::new(), job: String::new(), group: String::new(), task: String::new() };
+    acl.with_workload(of_none)
 }
 
 fn encrypt<S: Reads>(call: &Call<S>, items: &Items) -> Result<VariableData, ApiError> {

@@ -9,6 +9,7 @@ use crate::caller::{AuthError, denied};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
+use crate::http::gate::NOT_A_SECRET_ID;
 use crate::http::mux::{Methods, Mux};
 use crate::server::{CORE_SCHEDULER, SCHEDULERS, Schedules};
 
@@ -52,13 +53,15 @@ struct ConfigRequest {
     enabled_schedulers: Vec<String>,
 }
 
-/// Checks access to agents. These routes have their own error for an unknown token.
+/// Checks access to agents. These routes have their own errors for tokens that are unknown or no UUIDs.
 fn require<S>(call: &Call<S>, access: Access) -> Result<(), ApiError> {
     match call.authenticated() {
+        Ok(caller) if caller.is_workload() => Err(ApiError::internal(NOT_A_SECRET_ID)),
         Ok(caller) if caller.acl().agent(access) => Ok(()),
         Ok(caller) if caller.is_node() => Err(ApiError::internal("ACL token not found")),
         Ok(_) => Err(denied()),
         Err(AuthError::Unknown) => Err(ApiError::internal("ACL token not found")),
+        Err(AuthError::BadIdentity(_)) => Err(ApiError::internal(NOT_A_SECRET_ID)),
         Err(error) => Err(ApiError::internal(error.to_string())),
     }
 }

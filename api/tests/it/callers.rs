@@ -73,6 +73,23 @@ async fn caller_is_admitted_by_its_own_policies_only() {
 }
 
 #[tokio::test]
+async fn agent_looks_up_a_token_that_is_no_uuid_and_does_not_find_it() {
+    let server = Memory::guarded();
+    for (asked, expected) in [
+        ("GET /v1/agent/self", "500 failed to resolve ACL token: acl token lookup failed: index error: "),
+        ("GET /v1/agent/host", "500 failed to resolve ACL token: acl token lookup failed: index error: "),
+        ("PUT /v1/jobs/parse {}", "500 failed to resolve ACL token: acl token lookup failed: index error: "),
+        ("PUT /v1/agent/force-leave?node=x", "500 acl token lookup failed: index error: "),
+        ("GET /v1/agent/keyring/list", "500 acl token lookup failed: index error: "),
+        ("GET /v1/agent/schedulers", "500 acl token lookup failed: index error: "),
+        ("GET /v1/agent/schedulers/config", "500 acl token lookup failed: index error: "),
+    ] {
+        let expected = format!("{expected}UUID must be 36 characters");
+        assert_eq!(ask(&server, "not-a-uuid", asked).await, expected, "{asked}");
+    }
+}
+
+#[tokio::test]
 async fn policy_cache_separates_policies_of_equal_name_and_index_after_a_restore() {
     let (before, after) = (Memory::guarded(), Memory::guarded());
     let shared = Shared::of(&*before);

@@ -77,6 +77,16 @@ async fn small_eval_deletion_completes_in_its_first_log_entry() {
 }
 
 #[tokio::test]
+async fn id_that_a_deletion_names_twice_counts_twice() {
+    let server = Memory::new();
+    paused(&server, true);
+    server.run(UpdateEvals { evals: vec![eval(1, EvalStatus::Complete)] });
+    let id = "00014040-4040-4040-4040-404040404040";
+    let asked = format!(r#"DELETE /v1/evaluations {{"EvalIDs":["{id}","{id}"]}}"#);
+    assert_eq!(text(answer(&server, &asked).await).await, r#"{"Count":2,"Index":4}"#);
+}
+
+#[tokio::test]
 async fn eval_deletion_request_answers_when_its_pending_work_completes() {
     let server = Memory::new();
     paused(&server, true);

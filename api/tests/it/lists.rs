@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use songline_commands::{UpdateEvals, UpsertNodePools};
-use songline_model::{EvalId, EvalTrigger, Evaluation, NodePool};
+use serde_json::Value;
+use songline_commands::{ApplyPlan, UpdateEvals, UpsertNodePools, UpsertServiceRegistrations};
+use songline_model::{
+    AllocId, Allocation, Deployment, DeploymentId, EvalId, EvalTrigger, Evaluation, Job, NodePool, ServiceRegistration,
+};
 
-use crate::server::{Memory, check};
+use crate::server::{Memory, answer, check, text};
 
 fn pools(server: &Arc<Memory>, names: &[&str]) {
     for name in names {
@@ -86,6 +89,107 @@ async fn next_token_indexes_compare_as_numbers() {
         "#]],
     )
     .await;
+}
+
+/// A page: the values of a field of its rows, and the token of the next page.
+async fn page(server: &Arc<Memory>, target: &str, field: &str) -> (Vec<String>, Option<String>) {
+    let response = answer(server, &format!("GET {target}")).await;
+    let next = response.headers().get("x-nomad-nexttoken").map(|token| token.to_str().expect("text").to_owned());
+    let body = text(response).await;
+    let rows: Vec<Value> = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{target}: {body}"));
+    (rows.iter().map(|row| row[field].as_str().expect("a text").to_owned()).collect(), next)
+}
+
+#[tokio::test]
+async fn lists_with_a_prefix_are_reversed_and_their_pages_end() {
+    let server = Memory::new();
+    for n in 1..=3 {
+        let mut id = [n; 16];
+        id[0] = 0xff;
+        let eval = Evaluation { id: EvalId::from_bytes(id), namespace: "default".into(), ..Evaluation::default() };
+        server.run(UpdateEvals { evals: vec![eval] });
+        let job = Arc::new(Job { id: "web".into(), namespace: "default".into(), ..Job::default() });
+        let alloc = Allocation {
+            id: AllocId::from_bytes(id),
+            namespace: "default".into(),
+            job_id: "web".into(),
+            job: Some(job),
+            ..Allocation::default()
+        };
+        let deployment =
+            Deployment { id: DeploymentId::from_bytes(id), namespace: "default".into(), ..Deployment::default() };
+        server.run(ApplyPlan { updated: vec![alloc.into()], deployment: Some(deployment), ..ApplyPlan::default() });
+    }
+    let [first, second, third] =
+        ["01", "02", "03"].map(|n| format!("ff{n}{n}{n}-{n}{n}-{n}{n}-{n}{n}-{}", n.repeat(6)));
+    for path in ["allocations", "deployments", "evaluations"] {
+        let target = format!("/v1/{path}?prefix=ff&reverse=true");
+        let all = vec![third.clone(), second.clone(), first.clone()];
+        assert_eq!(page(&server, &target, "ID").await, (all, None), "{path}");
+        let (mut seen, mut token) = (Vec::new(), Some(String::new()));
+        while let Some(next) = token.filter(|_| seen.len() < 10) {
+            let found = page(&server, &format!("{target}&per_page=1&next_token={next}"), "ID").await;
+            seen.extend(found.0);
+            token = found.1;
+        }
+        assert_eq!(seen, [third.as_str(), second.as_str(), first.as_str()], "{path} in pages");
+    }
+}
+
+#[tokio::test]
+async fn reverse_turns_the_token_comparison_of_lists_that_keep_their_order() {
+    let server = Memory::new();
+    answer(&server, "PUT /v1/operator/keyring/rotate").await;
+    let mut services = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        answer(&server, &format!("PUT /v1/var/{name} {{\"Items\": {{\"k\": \"v\"}}}}")).await;
+        let job = crate::world::job(name, name, "raw_exec");
+        answer(&server, &format!("PUT /v1/jobs {{\"Job\": {job}}}")).await;
+        services.push(ServiceRegistration {
+            id: name.into(),
+            service_name: "web".into(),
+            namespace: "default".into(),
+            ..ServiceRegistration::default()
+        });
+    }
+    server.run(UpsertServiceRegistrations { services });
+    for (path, field) in [("vars", "Path"), ("jobs", "ID"), ("service/web", "ID")] {
+        // The first row is not after the token, so the page begins with it.
+        let target = format!("/v1/{path}?reverse=true&next_token=default.c&per_page=2");
+        let expected = (vec!["a".to_owned(), "b".to_owned()], Some("default.c".to_owned()));
+        assert_eq!(page(&server, &target, field).await, expected, "{path}");
+        // The rows after the first one are not compared.
+        let target = format!("/v1/{path}?reverse=true&next_token=default.b");
+        let expected = (["a", "b", "c", "d"].map(str::to_owned).to_vec(), None);
+        assert_eq!(page(&server, &target, field).await, expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn filters_treat_bytes_times_and_related_evals_as_go_does() {
+    let server = Memory::new();
+    evals(&server, 1);
+    check(
+        &server,
+        "GET /v1/evaluations?filter=RelatedEvals+is+empty
+        GET /v1/evaluations?filter=RelatedEvals+is+not+empty
+        GET /v1/evaluations?filter=WaitUntil+is+empty
+        GET /v1/evaluations?filter=WaitUntil==x",
+        expect![[r#"
+            GET /v1/evaluations?filter=RelatedEvals+is+empty
+                200 @2 [{"ID":"01010101-0101-0101-0101-010101010101","Namespace":"default","Priority":50,"Type":"service","TriggeredBy":"job-register","JobID":"job-0","Status":"pending","CreateIndex":2,"ModifyIndex":2}]
+            GET /v1/evaluations?filter=RelatedEvals+is+not+empty
+                200 @2 []
+            GET /v1/evaluations?filter=WaitUntil+is+empty
+                400 failed to read result page: Cannot perform is empty operations on type struct for selector: "WaitUntil"
+            GET /v1/evaluations?filter=WaitUntil==x
+                400 failed to read result page: unable to find suitable primitive comparison function for matching
+        "#]],
+    )
+    .await;
+    assert_eq!(page(&server, "/v1/node/pools?filter=Hash+matches+%22x%22", "Name").await, (vec![], None));
+    let (names, _) = page(&server, "/v1/node/pools?filter=Hash+matches+%22%5E$%22", "Name").await;
+    assert_eq!(names, ["all", "default"]);
 }
 
 #[tokio::test]

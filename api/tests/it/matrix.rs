@@ -169,7 +169,13 @@ impl Asked {
 /// Whether an answer refuses its caller.
 fn is_refusal(row: &Row<'_>, (status, body): &(StatusCode, String)) -> bool {
     // The last text is the answer to a workload identity when a token is looked up.
-    let texts = ["Permission denied", "ACL token not found", "allocation is terminal", "UUID must be 36 characters"];
+    let texts = [
+        "Permission denied",
+        "ACL token not found",
+        "ACL token is invalid",
+        "allocation is terminal",
+        "UUID must be 36 characters",
+    ];
     let refusal = texts.iter().any(|text| body.ends_with(text));
     let hidden = row.has("hidden") && body.starts_with("Unknown allocation");
     hidden || refusal && *status != StatusCode::NOT_FOUND

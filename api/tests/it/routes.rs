@@ -63,6 +63,34 @@ async fn paths_are_routed_as_go_routes_them() {
 }
 
 #[tokio::test]
+async fn unknown_verb_of_an_alloc_is_told_before_a_wrong_method() {
+    check(
+        &Memory::new(),
+        "GET /v1/allocation/11111111-2222-3333-4444-555555555555/nope
+        PUT /v1/allocation/11111111-2222-3333-4444-555555555555/nope
+        POST /v1/allocation/11111111-2222-3333-4444-555555555555/stop/it
+        DELETE /v1/allocation/a/b/c
+        PUT /v1/allocation/11111111-2222-3333-4444-555555555555
+        DELETE /v1/allocation/11111111-2222-3333-4444-555555555555/stop",
+        expect![[r#"
+            GET /v1/allocation/11111111-2222-3333-4444-555555555555/nope
+                404 resource not found
+            PUT /v1/allocation/11111111-2222-3333-4444-555555555555/nope
+                404 resource not found
+            POST /v1/allocation/11111111-2222-3333-4444-555555555555/stop/it
+                404 resource not found
+            DELETE /v1/allocation/a/b/c
+                404 resource not found
+            PUT /v1/allocation/11111111-2222-3333-4444-555555555555
+                405 Invalid method
+            DELETE /v1/allocation/11111111-2222-3333-4444-555555555555/stop
+                405 Invalid method
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn answers_are_compressed_as_accept_encoding_asks() {
     let server = Memory::new();
     for (asked, sent) in

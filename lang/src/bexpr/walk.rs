@@ -5,6 +5,7 @@ mod compound;
 
 use serde::Serialize;
 use serde::ser::{self, Impossible, Serializer};
+use songline_model::Blob;
 
 use super::EvalError;
 use super::eval::{Place, Scalar};
@@ -53,6 +54,7 @@ pub(super) enum Probe<'a> {
 enum Nil {
     Map,
     List,
+    Bytes,
     Pointer,
     /// A field omitted because it is empty, or null for another reason.
     Unknown,
@@ -167,27 +169,36 @@ impl<'a> Walker<'a> {
         if let Some(part) = self.part() {
             return match nil {
                 Nil::Map => self.missing_key(part),
-                Nil::List => Err(self.out_of_range(part, 0)),
+                Nil::List | Nil::Bytes => Err(self.out_of_range(part, 0)),
                 Nil::Unknown if self.is_last_part() && self.at > 0 => Ok(Outcome::Missing),
                 Nil::Pointer | Nil::Unknown => Err(self.invalid_kind("invalid")),
             };
         }
         let kind = match nil {
             Nil::Map => "map",
-            Nil::List => "slice",
+            Nil::List | Nil::Bytes => "slice",
             Nil::Pointer => "ptr",
             Nil::Unknown => "invalid",
         };
         match (self.probe, nil) {
-            (Probe::Matching(Matching::Empty), Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(true)),
-            (Probe::Matching(Matching::In(_)), Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(false)),
-            (Probe::Each { any, .. }, Nil::Map | Nil::List | Nil::Unknown) => Ok(Outcome::Is(!any)),
+            (_, Nil::Pointer) => Err(self.unfit(kind)),
+            (Probe::Matching(Matching::Empty), _) => Ok(Outcome::Is(true)),
+            (Probe::Matching(Matching::In(_)), _) => Ok(Outcome::Is(false)),
+            (Probe::Each { any, .. }, _) => Ok(Outcome::Is(!any)),
             // The type of an omitted field is unknown; its value was the zero value.
             (Probe::Matching(Matching::Equal(literal)), Nil::Unknown) => {
                 Ok(Outcome::Is(matches!(literal.as_str(), "" | "0" | "f" | "F" | "false" | "FALSE" | "False")))
             }
-            (Probe::Matching(Matching::Regexp(_)), Nil::Unknown) => self.scalar(Scalar::Text("")),
-            _ => Err(self.unfit(kind)),
+            (Probe::Matching(Matching::Regexp(_)), Nil::Bytes | Nil::Unknown) => self.scalar(Scalar::Text("")),
+            (Probe::Matching(Matching::Equal(_) | Matching::Regexp(_)), _) => Err(self.unfit(kind)),
+        }
+    }
+
+    /// Answers for bytes. Go treats them as a list, except that a regular expression matches them as a text.
+    fn bytes(self, bytes: &[u8]) -> Result<Outcome, EvalError> {
+        match (self.part(), self.probe) {
+            (None, Probe::Matching(Matching::Regexp(_))) => self.scalar(Scalar::Text(&String::from_utf8_lossy(bytes))),
+            _ => self.into_value(bytes),
         }
     }
 
@@ -198,7 +209,11 @@ impl<'a> Walker<'a> {
             ["DeploymentStatus", "RescheduleTracker", "NetworkStatus", "Metrics", "AllocatedResources", "Job"];
         /// The field that is a struct of pointers in Go.
         const OF_POINTERS: &str = "DesiredTransition";
+        /// The field that is a time, and so a struct without visible fields.
+        const TIME: &str = "WaitUntil";
         match self.part() {
+            None if field == TIME => Err(self.unfit("struct")),
+            Some(part) if field == TIME => Err(self.no_such_field(part)),
             None if field == OF_POINTERS => Err(self.unfit("struct")),
             Some(_) if field == OF_POINTERS && self.is_last_part() => Err(self.unfit("ptr")),
             None | Some(_) if POINTERS.contains(&field) => self.nil(Nil::Pointer),
@@ -219,8 +234,8 @@ impl<'a> Walker<'a> {
         }
         match rust_type::last_word(inner) {
             "BTreeMap" | "OrdMap" | "Map" => Nil::Map,
-            // Go treats bytes as a list.
-            "Vec" | "Vector" | "BTreeSet" | "OrdSet" | "Blob" => Nil::List,
+            "Vec" | "Vector" | "BTreeSet" | "OrdSet" => Nil::List,
+            "Blob" => Nil::Bytes,
             _ => Nil::Pointer,
         }
     }
@@ -302,11 +317,13 @@ impl<'a> Serializer for Walker<'a> {
         self.scalar(Scalar::Text(value.encode_utf8(&mut [0; 4])))
     }
     fn serialize_str(self, value: &str) -> Result<Outcome, EvalError> {
-        // Go treats a time as a struct; it is a text only in JSON.
-        if rust_type::last_word(self.rust) == "Time" {
-            return Err(self.part().map_or_else(|| self.unfit("struct"), |part| self.no_such_field(part)));
+        match rust_type::last_word(self.rust) {
+            // Go treats a time as a struct; it is a text only in JSON.
+            "Time" => Err(self.part().map_or_else(|| self.unfit("struct"), |part| self.no_such_field(part))),
+            // Bytes are base64 only in JSON.
+            "Blob" => self.bytes(&Blob::from_base64(value).unwrap_or_default().0),
+            _ => self.scalar(Scalar::Text(value)),
         }
-        self.scalar(Scalar::Text(value))
     }
     fn serialize_bytes(self, value: &[u8]) -> Result<Outcome, EvalError> {
         self.scalar(Scalar::Text(&String::from_utf8_lossy(value)))

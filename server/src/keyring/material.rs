@@ -107,6 +107,10 @@ pub(super) fn verify(
 ) -> Result<IdentityClaims, KeyringError> {
     let invalid = |error: TokenError| KeyringError::InvalidIdentity(error.to_string());
     let token = UnverifiedToken::parse(token).map_err(invalid)?;
-    let key = key(token.key_id())?;
+    let key = key(token.key_id()).map_err(|error| match error {
+        // The reference's keyring reports a foreign key as a failure of the verification.
+        KeyringError::NoSuchKey(_) => KeyringError::InvalidIdentity(error.to_string()),
+        error => error,
+    })?;
     token.verify(&key.public_key(), now).map_err(invalid)
 }

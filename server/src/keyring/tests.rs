@@ -102,8 +102,12 @@ fn defect_22_malformed_and_foreign_tokens_are_refused_with_an_error() {
         format!("{}.{rest}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(json))
     };
     let late = 1_700_000_001;
+    let segments = "failed to verify token: token is malformed: token contains an invalid number of segments";
     for (token, text) in [
-        ("nothing".to_owned(), "failed to verify token: token is malformed"),
+        ("nothing".to_owned(), segments),
+        ("a.b".to_owned(), segments),
+        ("a.b.c.d".to_owned(), segments),
+        ("a.b.c".to_owned(), "failed to verify token: token is malformed"),
         (format!("{header}.{}A{}", &rest[..30], &rest[31..]), "failed to verify token: signature is invalid"),
         (
             with_header(r#"{"alg":"none","kid":"11111111-2222-3333-4444-555555555555"}"#),
@@ -119,7 +123,7 @@ fn defect_22_malformed_and_foreign_tokens_are_refused_with_an_error() {
         ),
         (
             with_header(r#"{"alg":"EdDSA","kid":"22222222-2222-3333-4444-555555555555"}"#),
-            "no such key \"22222222-2222-3333-4444-555555555555\" in keyring",
+            "failed to verify token: no such key \"22222222-2222-3333-4444-555555555555\" in keyring",
         ),
     ] {
         assert_eq!(refused(&token, late), text, "{token}");

@@ -19,7 +19,8 @@ use crate::server::Reads;
 use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/plugins", "", Capability::Plugin(Access::List), |call| Box::pin(list(call)));
+    // The list of another type than `csi` is for every caller, so the handler checks the rights.
+    mux.add(Methods::Get, "/v1/plugins", "", Capability::Anyone, |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/plugin/csi/", "{}", Capability::Plugin(Access::Read), |call| Box::pin(read(call)));
 }
 
@@ -29,6 +30,8 @@ async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     }
     let params = call.read_params()?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::CsiPlugins)], |view| {
+        // A waiting query is refused when its caller has lost the right.
+        call.require(|acl| acl.plugin(Access::List))?;
         let rows: Vec<Arc<CsiPlugin>> =
             view.csi_plugins().filter(|row| row.id.starts_with(&params.prefix)).cloned().collect();
         Ok(At { index: view.table_index(Table::CsiPlugins), value: rows })

@@ -20,14 +20,14 @@ const PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) async fn dispatch<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let namespace = call.write_namespace()?;
-    let request: JobDispatchRequest = call.json().await?;
+    let mut request: JobDispatchRequest = call.json().await?;
     if !request.job_id.is_empty() && request.job_id != *call.id() {
         return Err(ApiError::bad_request("Job ID does not match"));
     }
     let view = call.view();
     admission::check_registration_allowed(&call, &view)?;
     let parent = view.job(&namespace, call.id()).ok_or_else(|| ApiError::internal("parameterized job not found"))?;
-    let payload = payload(request.payload.as_deref().unwrap_or_default())?;
+    let payload = request.payload.take().unwrap_or_default();
     check(parent, &request, payload.0.len())?;
     let in_query = call.query().text("idempotency_token");
     let token = if in_query.is_empty() { request.idempotency_token.clone() } else { Str::new(in_query) };
@@ -85,11 +85,6 @@ fn child<S: Agent>(call: &Call<S>, parent: &Job, request: JobDispatchRequest, pa
         meta: Some(meta).filter(|meta| !meta.is_empty()),
         ..parent.child(id.as_str().into(), now)
     }
-}
-
-/// Decodes a payload.
-fn payload(text: &str) -> Result<Blob, ApiError> {
-    Blob::from_base64(text).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 /// Refuses a payload or meta that the parent does not accept.

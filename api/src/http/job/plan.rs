@@ -84,7 +84,6 @@ pub(super) async fn validate<S: Reads + Regions>(mut call: Call<S>) -> Result<Re
         return regions::pass(&call, &region, body).await;
     }
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
-    call.require_in(&namespace, &[NamespaceCapability::ReadJob])?;
     let answer = match admission::admit(&*call.server, &call.server.view(), job) {
         Ok(admitted) => JobValidateResponse {
             driver_config_validated: true,
@@ -99,6 +98,8 @@ pub(super) async fn validate<S: Reads + Regions>(mut call: Call<S>) -> Result<Re
         },
         Err(error @ NotAdmitted::Mutator { .. }) => return Err(admission::refusal(&error)),
     };
+    // The reference runs the mutators before it checks the caller, so their errors are told to every caller.
+    call.require_in(&namespace, &[NamespaceCapability::ReadJob])?;
     call.plain(&answer)
 }
 

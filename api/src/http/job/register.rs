@@ -18,6 +18,7 @@ use songline_wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 use super::admission;
 use super::asked::{API, check_priority, eval, write_namespace};
 use super::regions::{self, Part};
+use crate::caller::{Identity, token_not_found};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::server::{Agent, Regions, Writes};
@@ -113,6 +114,7 @@ impl Prepared {
     fn new<S: Writes>(call: &Call<S>, job: Job, options: Options) -> Result<Self, ApiError> {
         let view = call.view();
         let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
+        check_kind_of_caller(call)?;
         admission::check_rights(call, &admitted.job)?;
         if options.policy_override {
             call.require_in(&admitted.job.namespace, &[NamespaceCapability::SentinelOverride])?;
@@ -247,6 +249,16 @@ fn initializing<S: Agent>(call: &Call<S>, job: &Job, eval_priority: i64) -> Depl
         status_description: "Deployment is initializing".into(),
         eval_priority: if eval_priority > 0 { eval_priority } else { job.priority },
         ..Deployment::default()
+    }
+}
+
+/// Refuses callers that register no jobs, whatever their policies grant: tasks and nodes. The reference stores the ACL
+/// token of the submitter with the job, and these callers have none.
+fn check_kind_of_caller<S>(call: &Call<S>) -> Result<(), ApiError> {
+    match call.caller()?.identity() {
+        Identity::Workload(_) => Err(ApiError::internal("ACL token is invalid")),
+        Identity::Node(_) => Err(token_not_found()),
+        Identity::AclsOff | Identity::Anonymous | Identity::Token(_) => Ok(()),
     }
 }
 

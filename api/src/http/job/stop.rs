@@ -9,7 +9,7 @@ use super::asked::{check_priority, eval};
 use super::regions::{self, Part};
 use crate::error::ApiError;
 use crate::http::call::Call;
-use crate::http::params::quote;
+use crate::http::params::parse_int;
 use crate::server::{Regions, Writes};
 
 pub(super) async fn deregister<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
@@ -23,11 +23,9 @@ async fn stop<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> 
     let global = query.boolean("global")?.unwrap_or(false) && Part::of(&call.headers)?.is_none();
     let eval_priority = match &*query.text("eval_priority") {
         "" => 0,
-        text => text.parse::<i64>().map_err(|_| {
-            let quoted = quote(text);
-            ApiError::internal(format!(
-                "Failed to parse value of \"eval_priority\" ({text}) as a int: strconv.Atoi: parsing {quoted}: invalid syntax"
-            ))
+        text => parse_int(text).map_err(|error| {
+            let error = error.replacen("ParseInt", "Atoi", 1);
+            ApiError::internal(format!("Failed to parse value of \"eval_priority\" ({text}) as a int: {error}"))
         })?,
     };
     check_priority(eval_priority.max(0))?;

@@ -24,6 +24,7 @@ const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("/v1/agent/keyring/remove{}", "*", "the agent answers by itself"),
     ("/v1/agent/keyring/use{}", "*", "the agent answers by itself"),
     ("/v1/agent/keyring/{}", "*", "always an error"),
+    ("/v1/allocation/{}", "*", "always an error"),
     ("/v1/agent/schedulers", "GET", "the agent answers by itself"),
     ("/v1/agent/schedulers/config", "GET", "the agent answers by itself"),
     ("/v1/agent/schedulers/config", "PUT,POST", "the agent answers by itself"),

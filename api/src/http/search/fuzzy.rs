@@ -7,7 +7,7 @@ use std::fmt::Display;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use songline_lang::acl::{NodePoolCapability, VariableCapability};
+use songline_lang::acl::{Access, NodePoolCapability, VariableCapability};
 use songline_model::{Job, Service, Str, Task, TaskGroup};
 use songline_projections::IdPrefix;
 
@@ -51,7 +51,12 @@ pub(super) async fn search<S: Reads>(mut call: Call<S>) -> Result<Response, ApiE
             format!("fuzzy search query must be at least {TERM_BYTES_MIN} characters, got {}", request.text.len());
         return Err(ApiError::internal(text));
     }
-    let contexts = Context::permitted(&request.context, call.caller()?.acl(), &params)?;
+    // Over all namespaces no context is refused, as in the reference: the objects are filtered instead.
+    let contexts = if params.all_namespaces() {
+        Context::parse(&request.context)?
+    } else {
+        Context::permitted(&request.context, call.caller()?.acl(), &params)?
+    };
     let view = call.fresh_view(&params).await?;
     let contexts = Context::searched(contexts, &view);
     let caller = call.caller()?;
@@ -93,7 +98,8 @@ fn by_id(context: Context) -> bool {
     }
 }
 
-/// Offers all names of one context that the caller may see. False: the time ran out before all rows were read.
+/// Offers all names of one context that the caller may see: no context was refused to a search over all namespaces.
+/// False: the time ran out before all rows were read.
 fn look(sight: Sight<'_>, context: Context, found: &mut Found, clock: &mut Clock) -> bool {
     let Sight { view, params, acl } = sight;
     let one = |found: &mut Found, name: &str, scope: &[&dyn Display]| found.offer(context.as_str(), name, scope);
@@ -112,6 +118,7 @@ fn look(sight: Sight<'_>, context: Context, found: &mut Found, clock: &mut Clock
                 }
             })
         }
+        Context::Nodes if !acl.node(Access::Read) => true,
         Context::Nodes => scan(clock, view.nodes(), |row| one(found, &row.name, &[&row.id])),
         Context::NodePools => scan(clock, view.node_pools(), |row| {
             if acl.node_pool(&row.name, NodePoolCapability::Read) {
@@ -123,7 +130,10 @@ fn look(sight: Sight<'_>, context: Context, found: &mut Found, clock: &mut Clock
                 one(found, row.name.as_str(), &[]);
             }
         }),
+        // In one namespace, the right to list plugins was checked before and is enough.
+        Context::Plugins if params.all_namespaces() && !acl.plugin(Access::Read) => true,
         Context::Plugins => scan(clock, view.csi_plugins(), |row| one(found, row.id.as_str(), &[])),
+        Context::Quotas if !acl.quota(Access::Read) => true,
         Context::Quotas => scan(clock, view.quota_specs(), |row| one(found, row.name.as_str(), &[])),
         Context::Vars => scan(clock, view.variables(), |row| {
             let may = acl.variable(&row.meta.namespace, &row.meta.path, VariableCapability::List);

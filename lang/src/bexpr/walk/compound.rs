@@ -3,11 +3,12 @@
 use serde::Serialize;
 use serde::ser;
 
-use super::{Outcome, Probe, Walker};
+use super::{Nil, Outcome, Probe, Walker};
 use crate::bexpr::EvalError;
 use crate::bexpr::eval::{self, Element};
 use crate::bexpr::same::SameAs;
 use crate::bexpr::syntax::Matching;
+use crate::rust_type;
 
 /// Walks a list: an index into it, a search, or its elements one by one.
 pub(in crate::bexpr) struct Elements<'a> {
@@ -194,6 +195,10 @@ impl ser::SerializeStruct for Members<'_> {
     fn end(self) -> Result<Outcome, EvalError> {
         match self.found {
             Some(found) => Ok(found),
+            // Evaluations have this list in Go only. Stored ones have no elements in it.
+            None if self.part == "RelatedEvals" && rust_type::last_word(self.walker.rust) == "Evaluation" => {
+                self.walker.further().nil(Nil::List)
+            }
             None => Err(self.walker.no_such_field(self.part)),
         }
     }
