@@ -94,8 +94,8 @@ impl AllocDir {
         Ok(())
     }
 
-    /// Makes a task's own directories; `owner` gets the directory of secrets, which no other user may read. Without an
-    /// owner that is the one of [`give_secrets`].
+    /// Makes a task's own directories; `owner` gets the directory of secrets, which no other user may read. Without
+    /// `owner`, the user of [`give_secrets`] gets it, if there is one.
     pub fn build_task(&self, task: &str, owner: Option<Owner>) -> io::Result<()> {
         let dir = self.open()?.make_dir(task, 0o777)?;
         open_to_all(dir.make_dir("local", 0o777)?)?;
@@ -164,11 +164,12 @@ impl AllocDir {
 
 /// Gives the secrets of the task with this directory to a user that its image told, or back to the agent. The user is
 /// written down: otherwise the next set-up would take the directory of secrets for one that another user made, and
-/// remove it. Files that other users may read anyway, such as those of templates, keep their owners.
+/// remove it. Only files that no other user may read change their owner.
 pub(crate) fn give_secrets(task: &Dir, owner: Option<Owner>) -> io::Result<()> {
     let private = task.make_private(PRIVATE, 0o700, None)?;
     let before = given_owner(task);
-    if owner == before {
+    // Repeated for the same owner: an earlier pass may have been interrupted, or have missed a file.
+    if owner.is_none() && before.is_none() {
         return Ok(());
     }
     let agent = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -178,7 +179,11 @@ pub(crate) fn give_secrets(task: &Dir, owner: Option<Owner>) -> io::Result<()> {
     }
     let to = owner.unwrap_or(agent);
     for name in secrets.names()? {
-        let entry = secrets.entry(&name)?;
+        // Workers of the task replace files meanwhile.
+        let entry = match secrets.entry(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entry => entry?,
+        };
         let stat = entry.stat();
         let is_private = stat.st_mode & 0o077 == 0 && [Some(agent), before].contains(&Some((stat.st_uid, stat.st_gid)));
         // A second name could be that of a file outside.

@@ -68,6 +68,11 @@ pub trait Driver: Send + Sync + 'static {
         true
     }
 
+    /// Whether the driver makes a `/dev` of its own for tasks, so that the machine's cannot be mounted there.
+    fn makes_devices(&self) -> bool {
+        false
+    }
+
     /// Whether tasks of the driver need a network namespace that the driver itself creates.
     fn owns_network(&self) -> bool {
         false

@@ -47,7 +47,7 @@ pub enum DecodeError {
         source: songline_migrations::MigrationError,
     },
     /// The body does not decode as this command.
-    #[error("the body of command {kind} cannot be read")]
+    #[error("the body of command {kind} cannot be read; if a newer version has written it, upgrade this server")]
     Body {
         /// Name of the command.
         kind: &'static str,

@@ -255,8 +255,8 @@ fn is_of_scaling(change: &Change) -> bool {
     matches!(change, Change::Eval { after: Some(eval), .. } if eval.triggered_by == EvalTrigger::JobScaling)
 }
 
-/// Gives revived jobs their first event. The reference writes a dead job and its evaluation in two steps: the job is still
-/// dead in the first, and pending in the second. So one change has two events.
+/// Gives revived jobs their first event. The reference writes a dead job and its evaluation in two steps: the job is
+/// still dead in the first, and pending in the second. So one change has two events.
 fn show_revived(kind: Kind, word: &'static str, changes: &[Change], out: &mut Vec<Event>) {
     let Some(topic) = tables::Jobs::TOPIC else { return };
     for change in changes {

@@ -12,7 +12,7 @@ use songline_model::{IdentityClaims, RootKeyId, Time, UnixSecs};
 pub enum TokenError {
     /// The token does not have three parts.
     #[error("token is malformed: token contains an invalid number of segments")]
-    Segments,
+    SegmentCount,
     /// A part is not encoded, or the first is not a header.
     #[error("token is malformed")]
     Malformed,
@@ -64,10 +64,10 @@ fn decoded(part: &str) -> Result<Vec<u8>, TokenError> {
 impl<'t> UnverifiedToken<'t> {
     /// Reads the header of a token.
     pub fn parse(token: &'t str) -> Result<Self, TokenError> {
-        let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Segments)?;
-        let (header, claims) = message.split_once('.').ok_or(TokenError::Segments)?;
+        let (message, signature) = token.rsplit_once('.').ok_or(TokenError::SegmentCount)?;
+        let (header, claims) = message.split_once('.').ok_or(TokenError::SegmentCount)?;
         if claims.contains('.') {
-            return Err(TokenError::Segments);
+            return Err(TokenError::SegmentCount);
         }
         let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| TokenError::Malformed)?;
         if header.alg != "EdDSA" {

@@ -70,7 +70,8 @@ impl Servers for Core {
                 return Ok(answer);
             }
             allocs_before = Some(answer.allocs.len());
-            // Each node waits here most of the time. A waiting call that kept its view would keep all rows of that view.
+            // Each node waits here most of the time. A waiting call that kept its view would keep all rows of that
+            // view.
             drop((view, answer));
             self.woken(&watch, deadline).await?;
         }

@@ -32,13 +32,13 @@ async fn stream<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let server = Arc::clone(&call.server);
     Ok(opened(call, index, interest).await.unwrap_or_else(|error| {
         let mut response = error_response(&*server, error);
-        say_stream(&mut response, Format::Json);
+        set_stream_headers(&mut response, Format::Json);
         response
     }))
 }
 
 /// The headers of a stream. As in the reference, errors that come after the topics were parsed have them too.
-fn say_stream(response: &mut Response, format: Format) {
+fn set_stream_headers(response: &mut Response, format: Format) {
     let media = match format {
         Format::Json => "application/json",
         Format::Msgpack => "application/msgpack",
@@ -92,7 +92,7 @@ async fn opened<S: Reads>(call: Call<S>, index: Option<u64>, interest: Interest)
         return Ok(response);
     }
     let mut response = Response::new(Body::from_stream(frames));
-    say_stream(&mut response, format);
+    set_stream_headers(&mut response, format);
     Ok(response)
 }
 

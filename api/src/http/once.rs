@@ -12,6 +12,7 @@ use songline_projections::Rejected;
 
 use crate::error::ApiError;
 use crate::http::call::{BODY_BYTES_MAX, Call, kept, read_body};
+use crate::http::capability::Capability;
 use crate::http::gate;
 use crate::http::idempotency::Once;
 use crate::http::mux::Handler;
@@ -55,7 +56,10 @@ pub(super) async fn run<S: Reads + Status>(
     if first.body_hash != once.hash() {
         return Err(Rejected::IdempotencyKeyReused(once.key).into());
     }
-    if let Some(answer) = &first.answer {
+    // A handler that checks the rights by itself runs again, on the state before the first run, and gives the same
+    // answer.
+    let checks_itself = matches!(call.credentials.capability(), Capability::Object(_));
+    if let Some(answer) = first.answer.as_ref().filter(|_| !checks_itself) {
         return Ok(kept(answer));
     }
     let before = async || {

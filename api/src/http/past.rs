@@ -78,7 +78,7 @@ pub(super) async fn recorded<'a, S: Reads>(
         call.server.read_barrier().await?;
     }
     let view = call.view();
-    names_entries_to(past, view.applied_index()).await?;
+    await_record_of(past, view.applied_index()).await?;
     Ok((past, view))
 }
 
@@ -92,7 +92,8 @@ pub(super) async fn recorded_with_rows<'a, S: Reads>(
     if past.events().reach(index, RECORD_WAIT).await { Ok((past, view)) } else { Err(not_recorded(index)) }
 }
 
-/// Index from which on the changes of objects are complete: the record names them, and the event history has their rows.
+/// Index from which on the changes of objects are complete: the record names them, and the event history has their
+/// rows.
 pub(super) fn changes_complete_from(past: &dyn Past) -> u64 {
     past.object_history().oldest().max(past.events().oldest())
 }
@@ -105,7 +106,7 @@ pub(super) fn say_complete_from(mut response: Response, index: u64) -> Response 
 }
 
 /// Waits until the object history covers `index`.
-async fn names_entries_to(past: &dyn Past, index: u64) -> Result<(), ApiError> {
+async fn await_record_of(past: &dyn Past, index: u64) -> Result<(), ApiError> {
     if past.object_history().reach(index, RECORD_WAIT).await { Ok(()) } else { Err(not_recorded(index)) }
 }
 
@@ -129,7 +130,7 @@ async fn find<S: Reads>(call: &Call<S>, when: When) -> Result<Arc<State>, ApiErr
 /// Index of the last entry that is not later than `at`.
 async fn index_at<S: Reads>(server: &S, past: &dyn Past, at: Time) -> Result<u64, ApiError> {
     let newest = server.view().applied_index();
-    names_entries_to(past, newest).await?;
+    await_record_of(past, newest).await?;
     let object_history = Arc::clone(past.object_history());
     let first_after = tokio::task::spawn_blocking(move || object_history.first_after(at)).await;
     let first_after = first_after.map_err(|error| PastError::Failed(error.to_string()))?;

@@ -20,7 +20,7 @@ use songline_model::{
 use crate::server::{Memory, answer, parsed, shown};
 use crate::world::{
     ALLOC, GONE_DEPLOYMENT, GONE_EVAL, MANAGEMENT, NODE, OF_API, OTHER_ALLOC, OTHER_DEPLOYMENT, OVER, ask, identity,
-    token_with, told, world,
+    job, rules, token_with, told, world,
 };
 
 pub const READS: &str = "namespace \"default\" { policy = \"read\" }";
@@ -379,6 +379,22 @@ async fn idempotency_key_does_not_reveal_the_one_time_token_of_another_caller() 
     assert_eq!((again, &repeated), (200, &made), "a retry gets the first answer");
     let (status, stolen) = keyed(&server, &weak, "PUT /v1/acl/token/onetime", "").await;
     assert_eq!(status, 409, "{stolen}");
+}
+
+#[tokio::test]
+async fn stored_answer_of_a_key_is_for_callers_that_still_have_the_right() {
+    let server = world().await;
+    let mut parameterized: Value = serde_json::from_str(&job("p", "p", "raw_exec")).expect("is JSON");
+    parameterized["Type"] = "batch".into();
+    parameterized["ParameterizedJob"] = serde_json::json!({});
+    let registered = ask(&server, &MANAGEMENT.to_string(), &format!("PUT /v1/jobs {{\"Job\": {parameterized}}}")).await;
+    assert_eq!(registered.0, StatusCode::OK, "{}", registered.1);
+    let secret = token_with(&server, 7, &rules("dispatch-job", "default"));
+    let dispatch = async || keyed(&server, &secret, "PUT /v1/job/p/dispatch?idempotency_token=once", "{}").await;
+    let (first, second) = (dispatch().await, dispatch().await);
+    assert_eq!((first.0, &first), (200, &second));
+    token_with(&server, 7, &rules("read-job", "default"));
+    assert_eq!(dispatch().await.0, 403);
 }
 
 #[tokio::test]

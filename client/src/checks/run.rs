@@ -56,7 +56,7 @@ impl Runs {
         }
         let answer = request.send().await.map_err(|error| reason(&error))?;
         let status = answer.status();
-        // 304 is no redirect: a location beside it is not followed by anyone.
+        // 304 is no redirect: HTTP clients follow no location beside it.
         let redirects = status.is_redirection() && status != StatusCode::NOT_MODIFIED;
         if let Some(to) = answer.headers().get(LOCATION).filter(|_| redirects) {
             return Err(format!("redirect to {to:?} is not followed"));

@@ -87,19 +87,22 @@ impl Place {
     }
 
     /// Mounts of a task with a root of its own. What the plugin mounts below the directory of volumes is seen by other
-    /// tasks, so it is shared in both directions. Drivers that make a `/dev` of their own leave the machine's out.
-    pub fn mounts(&self) -> Vec<Bind> {
+    /// tasks, so it is shared in both directions. The machine's devices are left out for a driver that makes its own.
+    pub fn mounts(&self, own_devices: bool) -> Vec<Bind> {
         let bind = |from: &Path, to: &str, propagation| Bind {
             from: from.to_owned(),
             to: to.into(),
             read_only: false,
             propagation,
         };
-        vec![
+        let mut mounts = vec![
             bind(&self.sockets(), &self.config.mount_dir, Propagation::Private),
             bind(&self.volumes(), &self.config.stage_publish_base_dir, Propagation::Bidirectional),
-            bind(Path::new("/dev"), "/dev", Propagation::Private),
-        ]
+        ];
+        if !own_devices {
+            mounts.push(bind(Path::new("/dev"), "/dev", Propagation::Private));
+        }
+        mounts
     }
 }
 

@@ -36,6 +36,10 @@ impl Driver for Exec {
         true
     }
 
+    fn makes_devices(&self) -> bool {
+        true
+    }
+
     fn default_user(&self) -> &'static str {
         "nobody"
     }

@@ -190,17 +190,10 @@ fn binds(task: &TaskConfig, host_dirs: &[(PathBuf, PathBuf)], home: Option<&Path
         let to = std::fs::canonicalize(RESOLV_CONF).unwrap_or_else(|_| RESOLV_CONF.into());
         binds.push(bind(file, &to, true));
     }
-    for mount in task.mounts.iter().filter(|mount| !is_devices(mount)) {
+    for mount in &task.mounts {
         binds.push(Bind { to: destination(&mount.to)?, ..mount.clone() });
     }
     Ok(binds)
-}
-
-/// Whether a mount shows the machine's devices at their own place, as the agent wants it for a CSI plugin. The mount is
-/// left out: the task has the driver's `/dev`, and its device cgroup keeps other devices from it in any case.
-fn is_devices(mount: &Bind) -> bool {
-    let dev = Path::new("/dev");
-    mount.from == dev && mount.to == dev && !mount.read_only
 }
 
 fn bind(from: &Path, to: &Path, read_only: bool) -> Bind {
@@ -280,13 +273,6 @@ mod tests {
         let can = ["4.18.0-553.el8.x86_64", "5.4.0-200-generic", "5.12", "5.15.0-1", "6.18.44-fc", "7.0-rc1", "odd"]
             .map(can_mount);
         assert_eq!(can, [false, false, true, true, true, true, false]);
-    }
-
-    #[test]
-    fn devices_of_the_machine_at_their_own_place_are_left_to_the_driver() {
-        let told = [("/dev", "/dev", false), ("/dev", "/dev", true), ("/srv", "/dev", false), ("/dev", "/x", false)];
-        let left_out = told.map(|(from, to, read_only)| is_devices(&bind(Path::new(from), Path::new(to), read_only)));
-        assert_eq!(left_out, [true, false, false, false]);
     }
 
     #[test]

@@ -67,6 +67,10 @@ impl Driver for Java {
         true
     }
 
+    fn makes_devices(&self) -> bool {
+        true
+    }
+
     fn default_user(&self) -> &'static str {
         "nobody"
     }

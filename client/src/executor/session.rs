@@ -32,8 +32,8 @@ const KILL_ROUNDS: u32 = 50;
 /// Search path for programs when the task's environment has no `PATH`.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Runs `session RUN REPORT terminal|pipes|pipes-in-task-dir PROGRAM ARGS..`: a command beside the task whose run's directory is `RUN`.
-/// The reason of a failed start is written to `REPORT`.
+/// Runs `session RUN REPORT terminal|pipes|pipes-in-task-dir PROGRAM ARGS..`: a command beside the task whose run's
+/// directory is `RUN`. The reason of a failed start is written to `REPORT`.
 pub(super) fn main(place: &Place, mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(report), Some(kind)) = (args.next().map(PathBuf::from), args.next()) else { return ExitCode::from(2) };
     // Fails only when this process already leads a session of its own.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ use super::render::{Known, redacted, render};
 use super::secrets::{ReadsVault, VaultAsker};
 use super::settings::TemplateSettings;
 use super::{Dirs, Plan, Reads, env_file};
-use crate::beneath::Dir;
+use crate::allocdir::{SECRETS, given_owner};
+use crate::beneath::{Dir, Owner};
 use crate::clock::Clock;
 use crate::consul::Agent;
 use crate::core::{Input, event};
@@ -354,9 +356,10 @@ impl Worker {
         let write = move || {
             let path = &plan.destination;
             let name = path.file_name().ok_or_else(|| std::io::Error::other("the file has no name"))?;
-            let parent = path.parent().unwrap_or(std::path::Path::new(""));
-            let dir = Dir::open(&root)?.make_dirs(parent, 0o755)?;
-            dir.write(name, &output, plan.mode, plan.owner)
+            let parent = path.parent().unwrap_or(Path::new(""));
+            let root = Dir::open(&root)?;
+            let dir = root.make_dirs(parent, 0o755)?;
+            dir.write(name, &output, plan.mode, plan.owner.or_else(|| owner_of_secret(&root, path, plan.mode)))
         };
         let written = tokio::task::spawn_blocking(write).await.map_err(|error| error.to_string());
         let written = written.and_then(|written| written.map_err(|error| error.to_string()));
@@ -424,4 +427,12 @@ async fn at(due: Option<Instant>) {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
     }
+}
+
+/// Owner of a file that no other user may read, in the secrets of a task whose image told its user: that user. `None`
+/// for all other files.
+fn owner_of_secret(alloc: &Dir, path: &Path, mode: u32) -> Option<Owner> {
+    let mut parts = path.components().map(|part| part.as_os_str());
+    let (task, place) = (parts.next()?, parts.next()?);
+    (place == SECRETS && mode & 0o077 == 0).then(|| given_owner(&alloc.dir(task).ok()?)).flatten()
 }

@@ -51,8 +51,8 @@ pub(crate) fn is_revived(kind: Kind, before: Option<&Job>, after: &Job, changes:
     match was {
         Some(JobStatus::Dead) => matches!(kind, Kind::JobRegister | Kind::JobDeregister),
         None => kind == Kind::JobRegister && changes.iter().any(is_dead_version),
-        // The last live allocation has ended. An older evaluation that still waits would have kept the job pending in the
-        // first step, too: the changes do not tell that, and it is rare.
+        // The last live allocation has ended. An older evaluation that still waits would have kept the job pending in
+        // the first step, too: the changes do not tell that, and it is rare.
         Some(JobStatus::Running) => kind == Kind::AllocClientUpdate && changes.iter().any(is_new_eval),
         Some(JobStatus::Pending) => false,
     }

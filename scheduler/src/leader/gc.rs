@@ -1,5 +1,6 @@
 //! Garbage collection: ended evaluations with their allocations, dead jobs, old deployments, nodes that stay down,
-//! empty CSI plugins, expired tokens, and unused root keys when an operator asks. Abandoned claims on volumes are released by the volume watcher.
+//! empty CSI plugins, expired tokens, and unused root keys when an operator asks. Abandoned claims on volumes are
+//! released by the volume watcher.
 //!
 //! Rows carry indexes but retention is configured as ages; a small table of (time, index) pairs translates.
 

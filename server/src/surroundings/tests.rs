@@ -1,4 +1,4 @@
-//! When a checkpoint is due.
+//! Bounds of [`Keeping`] after which a checkpoint is due.
 
 use std::time::Duration;
 

@@ -4,7 +4,9 @@
 use serde_json::Value;
 
 /// Settings and blocks in which an empty value replaces an earlier one. Some distinguish `absent` from `given` in the
-/// reference; some are true by default, and a false could not be told otherwise; some are names of the user's own.
+/// reference; some are true by default, and a false could not be told otherwise; some are names of the user's own. Unlike
+/// in the reference, 0 has a meaning of its own for `ports` (any free port), `bootstrap_expect` (join others, found no
+/// cluster) and `log_retention_bytes`.
 const REPLACED: &[&str] = &[
     "http_api_response_headers",
     "plugin",

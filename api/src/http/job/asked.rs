@@ -66,8 +66,8 @@ where
         return regions::pass(&call, &named.region, body).await;
     }
     if call.query().text("namespace").is_empty() && !named.namespace.is_empty() {
-        // The first value of a parameter counts. The handler reads the namespace from the query alone, so it cannot act in
-        // another namespace than the checked one.
+        // The first value of a parameter counts. The handler reads the namespace from the query alone, so it cannot
+        // act in another namespace than the checked one.
         call.query = format!("namespace={}&{}", query_value(&named.namespace), call.query);
     }
     call.require_in(&namespace(call.query()), capabilities)?;

@@ -38,8 +38,8 @@ pub enum Effect {
     /// Signal the task to end, and kill it after `timeout`. An empty signal is the driver's default. Answer:
     /// [`Input::Exited`] or [`Input::KillFailed`].
     KillTask { task: Str, run: u64, signal: Str, timeout: Dur },
-    /// Send the task a signal. When signals for changed templates cannot be sent, the answer is [`Input::TaskFailed`]
-    /// with [`templates_not_signalled`](crate::core::event::templates_not_signalled).
+    /// Send the task a signal. When signals for changed templates cannot be sent to a process that is there, the answer
+    /// is [`Input::TaskFailed`] with [`templates_not_signalled`](crate::core::event::templates_not_signalled).
     SignalTask { task: Str, run: u64, signal: Str, cause: SignalCause },
     /// Remove all remains of a run.
     DestroyTask { task: Str, run: u64 },

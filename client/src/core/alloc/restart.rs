@@ -1,5 +1,5 @@
-//! Restarts of several tasks of the group: its services are withdrawn first, the group's shutdown delay passes, then the
-//! services are announced again and the tasks restart. Restarts of one task have none of this.
+//! Restarts of several tasks of the group: its services are withdrawn first, the group's shutdown delay passes, then
+//! the services are announced again and the tasks restart. Restarts of one task have none of this.
 
 use songline_model::{Str, Time};
 
@@ -26,6 +26,10 @@ impl AllocRunner {
     pub(super) fn begin_restart(&mut self, asked: Restart, now: Time, fx: &mut Vec<Effect>) {
         if let Some(waiting) = &mut self.restarting {
             waiting.all |= asked.all;
+            // A restart that a user asks for is no failure of the tasks, whatever waited before.
+            if waiting.failure && !asked.failure {
+                (waiting.failure, waiting.reason) = (false, asked.reason);
+            }
             return;
         }
         let serves = self.phase == Phase::Running && self.killing == Killing::No && self.announced.group_serves;

@@ -383,6 +383,49 @@ fn check_at_consul_restarts_tasks_when_it_fails_and_not_while_it_is_missing() {
 }
 
 #[test]
+fn restart_that_a_user_asks_for_is_no_failure_although_one_of_a_check_waits() {
+    check(
+        with_group(checked("web"), |group| {
+            group.shutdown_delay = Some(Dur::from_secs(3));
+            group.restart_policy.as_mut().expect("has a policy").attempts = 0;
+        }),
+        "start
+         set-up
+         plan a/consul/limit=1
+         ready web
+         started web
+         checked a missing
+         wait 4
+         checked a failed
+         wait 1
+         restart running
+         wait 3
+         exit web 0
+         events web",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web, plan checks, announce the group] pending
+            plan a/consul/limit=1: [check a] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            checked a missing: [] running
+            wait 4: [check a] running
+            checked a failed: [] running
+            wait 1: [withdraw the group, check a] running
+            restart running: [] running
+            wait 3: [kill web#1 in 5s, announce the group] running
+            exit web 0: [sync, clear web#1, prepare web] pending
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+                Restart Signaled: please
+                Terminated: Exit Code: 0
+                Restarting: Task restarting in 0s
+        "#]],
+    );
+}
+
+#[test]
 fn checks_go_on_while_a_restart_waits_for_the_shutdown_delay_of_the_group() {
     check(
         with_group(checked("web"), |group| group.shutdown_delay = Some(Dur::from_secs(3))),

@@ -134,6 +134,9 @@ fn a_task_with_its_own_root_serves_in_its_mounted_directory() {
     let place = Place::of(folder.path(), &alloc(1), &config("node"));
     assert_eq!(place.endpoint(true), "unix:///csi/csi.sock");
     assert_eq!(place.endpoint(false), format!("unix://{}/csi/plugins/{}/csi.sock", folder.path().display(), alloc(1)));
-    let to: Vec<_> = place.mounts().into_iter().map(|bind| bind.to.display().to_string()).collect();
-    assert_eq!(to, ["/csi", "/local/csi", "/dev"]);
+    let to = |own_devices| -> Vec<_> {
+        place.mounts(own_devices).into_iter().map(|bind| bind.to.display().to_string()).collect()
+    };
+    assert_eq!(to(false), ["/csi", "/local/csi", "/dev"]);
+    assert_eq!(to(true), ["/csi", "/local/csi"], "the driver makes its own devices");
 }

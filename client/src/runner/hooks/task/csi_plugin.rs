@@ -33,10 +33,11 @@ impl TaskHook for CsiPlugin {
             let Some(place) = place(context) else { return Ok(()) };
             let making = place.clone();
             blocking(move || making.make()).await?;
-            let own_root = context.driver()?.has_own_root();
+            let driver = context.driver()?;
+            let own_root = driver.has_own_root();
             made.add_variable("CSI_ENDPOINT", place.endpoint(own_root));
             if own_root {
-                made.add_mounts(place.mounts());
+                made.add_mounts(place.mounts(driver.makes_devices()));
             }
             // A process that an earlier agent left serves at its socket.
             if context.process().is_none() {
