@@ -2,6 +2,7 @@
 //! order.
 
 mod client_only;
+mod for_task;
 mod guard;
 mod relay;
 mod reload;
@@ -16,7 +17,7 @@ use futures_util::future::BoxFuture;
 use songline_api::AgentInfo;
 use songline_api::{Limits, Secure};
 use songline_client::reverse::NodeCalls;
-use songline_client::{Client, ClientConfig, ServerReads, VaultSettings};
+use songline_client::{Client, ClientConfig, ServerReads, TaskApi, VaultSettings};
 use songline_log::{Disk, RealDisk};
 use songline_rpc::Gauges;
 use songline_rpc::port::Dialer;
@@ -39,6 +40,7 @@ use crate::task_api::OwnApi;
 use crate::vault::HttpVault;
 
 use client_only::ClientOnly;
+use for_task::ForTask;
 use relay::Relay;
 use reload::Reloadable;
 
@@ -130,7 +132,7 @@ impl Agent {
             tokio::spawn(songline_api::serve_with(listener, server.http_api(), secure, limits, closing.clone()));
         let (mut client, mut client_only) = (None, None);
         if let Some(settings) = &config.client {
-            let task_api: Arc<OwnApi> = Arc::new(OwnApi(server.task_api()));
+            let task_api: Arc<OwnApi> = Arc::new(OwnApi::new(server.task_api()));
             let reads = Arc::new(OwnReads::new(server.http_api()));
             let told = told(&config, settings, &data_dir, http, &closing);
             let told = ClientConfig { task_api: Some(task_api), server_reads: Some(reads), ..told };
@@ -169,7 +171,12 @@ impl Agent {
         let closing = CancellationToken::new();
         let reads = Arc::new(OwnReads::later());
         let told = told(&config, &settings, &data_dir, http, &closing);
-        let told = ClientConfig { server_reads: Some(Arc::clone(&reads) as Arc<dyn ServerReads>), ..told };
+        let task_api = Arc::new(OwnApi::later());
+        let told = ClientConfig {
+            server_reads: Some(Arc::clone(&reads) as Arc<dyn ServerReads>),
+            task_api: Some(Arc::clone(&task_api) as Arc<dyn TaskApi>),
+            ..told
+        };
         let tls = listen::tls(&config)?;
         let reloadable = Reloadable { tls: tls.clone(), ..reloadable };
         let dialer = tls.map_or_else(Dialer::plain, Dialer::secured);
@@ -179,6 +186,9 @@ impl Agent {
         let relay = Relay::new(Arc::clone(&client_only), Forwarder::of_node(dialer), &config, shown);
         let relay = Arc::new(relay);
         reads.set(relay.clone());
+        let region = config.region.as_str().into();
+        let for_task = ForTask::new(relay.clone(), Arc::clone(&client_only), region, config.acl.enabled);
+        task_api.set(Arc::new(for_task));
         let limits = Limits { connections_per_client_max: config.http_max_conns_per_client, ..Limits::default() };
         let listener = tokio::spawn(songline_api::serve_with(listener, relay, secure, limits, closing.clone()));
         Ok(Self {

@@ -20,7 +20,10 @@ mod ui;
 pub use error::{ApiError, Leaderless};
 pub use http::ask_region::{NoAnswer, OfRegion, ToRegion, ask_region, query_value};
 pub use http::is_kept_apart;
-pub use http::{Api, Counted, Rate, RateOp, Route, Shared, identity_label, openapi_document, routes, routes_text};
+pub use http::{
+    Api, Counted, Encoding, NODE_RPC_TYPE, OnlyNew, Rate, RateOp, Route, Shared, identity_label, openapi_document,
+    routes, routes_text,
+};
 pub use listen::{
     Answer, Answering, ForTask, Limits, Secure, serve, serve_passed, serve_relayed, serve_task, serve_with,
 };

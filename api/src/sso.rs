@@ -53,12 +53,13 @@ impl Sso {
         if static_keys.is_empty() && config.jwks_url.is_empty() && config.oidc_discovery_url.is_empty() {
             return Err(JwtError::NoKeys);
         }
-        // Parsed first: a malformed token causes no request to the provider.
+        // One unusable key makes every login fail, whatever the token is.
+        let keys = static_keys.iter().map(|pem| PublicKey::from_pem(pem)).collect::<Result<Vec<_>, _>>()?;
+        // Parsed before keys are fetched: a malformed token causes no request to the provider.
         let token = Compact::parse(token)?;
-        let claims = if static_keys.is_empty() {
+        let claims = if keys.is_empty() {
             self.provider(method).claims(&*self.fetch, config, &token).await.map_err(Refusal::from)?
         } else {
-            let keys = static_keys.iter().map(|pem| PublicKey::from_pem(pem)).collect::<Result<Vec<_>, _>>()?;
             token.claims(keys.iter()).ok_or(Refusal::Unsigned)?
         };
         jwt::validate(&token, &claims, &Expected::of(config), now)?;

@@ -131,7 +131,7 @@ fn placement(n: u64) -> AllocMetric {
     AllocMetric {
         nodes_evaluated: 5,
         nodes_in_pool: 5000,
-        nodes_available: Some([(Str::new("dc1"), 5000)].into()),
+        nodes_available: Some(Arc::new([(Str::new("dc1"), 5000)].into())),
         score_meta_data: Some((0..5).map(scored).collect()),
         ..AllocMetric::default()
     }

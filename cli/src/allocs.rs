@@ -6,7 +6,9 @@ mod files;
 mod find;
 mod logs;
 mod status;
+mod tail;
 mod tasks;
+mod volumes;
 
 use crate::Entry;
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
+use songline_model::quote;
 
 use crate::exit::Failure;
 
@@ -95,12 +96,15 @@ impl Given {
         let switch = matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse);
         let value = if is_boolean(arg) {
             let Some(truth) = boolean(&value) else {
-                return Err(Failure::flags(format!("invalid boolean value {value:?} for -{name}: parse error")));
+                return Err(Failure::flags(format!(
+                    "invalid boolean value {} for -{name}: parse error",
+                    quote(&value)
+                )));
             };
             truth.to_string()
         } else if is_integer(arg) {
             let Some(number) = integer(&value) else {
-                return Err(Failure::flags(format!("invalid value {value:?} for flag -{name}: parse error")));
+                return Err(Failure::flags(format!("invalid value {} for flag -{name}: parse error", quote(&value))));
             };
             number.to_string()
         } else {
@@ -285,7 +289,7 @@ pub(crate) fn refusal(error: &clap::Error) -> Failure {
         (Some(arg), Some(value)) => {
             let name = arg.trim_start_matches('-');
             let name = name.split([' ', '=']).next().unwrap_or(name);
-            Failure::flags(format!("invalid value {value:?} for flag -{name}: {}", reason()))
+            Failure::flags(format!("invalid value {} for flag -{name}: {}", quote(&value), reason()))
         }
         _ => {
             let text = error.to_string();

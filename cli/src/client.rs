@@ -321,8 +321,8 @@ async fn answer(response: reqwest::Response) -> Result<Answer, RequestError> {
     Ok(answer)
 }
 
-/// An error with its causes.
-fn because(error: &dyn std::error::Error) -> String {
+/// The text of an error with its causes: a failed request of `reqwest` names the connection's failure only there.
+pub(crate) fn because(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

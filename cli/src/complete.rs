@@ -45,7 +45,7 @@ fn candidates(table: &[&Entry], before: &[String], part: &str) -> Vec<String> {
     let rest = &before[entry.words()..];
     let entry = match entry.kind {
         Kind::Alias(target) => table.iter().find(|entry| entry.path == target).unwrap_or(entry),
-        Kind::Group | Kind::Command { .. } => entry,
+        Kind::Group | Kind::Prefix | Kind::Command { .. } => entry,
     };
     let Kind::Command { build, .. } = entry.kind else { return next_words(table, before, part) };
     let mut command = build(Command::new(entry.path).disable_help_flag(true).disable_help_subcommand(true));

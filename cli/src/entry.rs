@@ -53,6 +53,8 @@ impl std::fmt::Debug for Entry {
 pub(crate) enum Kind {
     /// A word that only has commands below it.
     Group,
+    /// The same, but no command itself: its help is the list of what is below it.
+    Prefix,
     /// Another name of the command with this path.
     Alias(&'static str),
     Command {
@@ -89,6 +91,11 @@ impl Entry {
     /// A group: its commands are entries whose paths begin with its path.
     pub const fn group(path: &'static str, about: &'static str) -> Self {
         Self::new(path, about, Kind::Group)
+    }
+
+    /// A group that is no command itself, such as `operator root`.
+    pub const fn prefix(path: &'static str, about: &'static str) -> Self {
+        Self::new(path, about, Kind::Prefix)
     }
 
     /// Another name of a command.

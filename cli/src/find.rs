@@ -36,7 +36,7 @@ impl Line {
         }
         let Some(entry) = self.entry() else { return self.unknown() };
         match &entry.kind {
-            Kind::Group | Kind::Alias(_) => self.group(entry.path, &self.words[entry.words()..]),
+            Kind::Group | Kind::Prefix | Kind::Alias(_) => self.group(entry.path, &self.words[entry.words()..]),
             Kind::Command { build, run } => {
                 let command = build(
                     Command::new(entry.path).no_binary_name(true).disable_help_flag(true).disable_help_subcommand(true),

@@ -31,15 +31,21 @@ pub(crate) fn commands(table: &[&Entry], program: &str) {
 fn row<'e>(table: &[&'e Entry], entry: &'e Entry) -> (&'e str, &'e str) {
     let about = match entry.kind {
         Kind::Alias(target) => table.iter().find(|entry| entry.path == target).map_or("", |entry| entry.about),
-        Kind::Group | Kind::Command { .. } => entry.about,
+        Kind::Group | Kind::Prefix | Kind::Command { .. } => entry.about,
     };
     (entry.path, about)
 }
 
 /// Prints the help of a group: its commands.
 pub(crate) fn group(table: &[&Entry], program: &str, path: &str) {
-    let about = table.iter().find(|entry| entry.path == path).map_or("", |entry| entry.about);
-    print_group(program, path, about, below(table, path));
+    let entry = table.iter().find(|entry| entry.path == path);
+    let rows = below(table, path);
+    match entry.map(|entry| &entry.kind) {
+        Some(Kind::Prefix) => outln!("{}", subcommands(rows)),
+        Some(Kind::Group | Kind::Alias(_) | Kind::Command { .. }) | None => {
+            print_group(program, path, entry.map_or("", |entry| entry.about), rows);
+        }
+    }
 }
 
 /// Prints the help of the commands of an enum, with entries below the same path.
@@ -69,17 +75,23 @@ fn below(table: &[&Entry], path: &str) -> Vec<(String, String)> {
     rows
 }
 
-fn print_group(program: &str, path: &str, about: &str, mut rows: Vec<(String, String)>) {
+fn print_group(program: &str, path: &str, about: &str, rows: Vec<(String, String)>) {
     outln!("Usage: {program} {path} <subcommand> [options] [args]\n");
     if !about.is_empty() {
         outln!("  {}.\n", about.trim_end_matches('.'));
     }
-    outln!("Subcommands:");
+    outln!("{}", subcommands(rows));
+}
+
+/// The list of the commands below a group.
+fn subcommands(mut rows: Vec<(String, String)>) -> String {
     rows.sort_unstable();
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut out = String::from("Subcommands:");
     for (name, about) in rows {
-        outln!("    {name:<width$}    {about}");
+        out.push_str(&format!("\n    {name:<width$}    {about}"));
     }
+    out
 }
 
 /// Prints the help of one command.

@@ -1,6 +1,7 @@
 //! Ids and their prefixes.
 
 use serde_json::Value;
+use songline_model::quote;
 
 use crate::client::{Client, text, with_query};
 use crate::exit::{Exit, Failure, Tried};
@@ -33,7 +34,7 @@ pub async fn by_uuid(client: &Client, kind: &Kind<'_>, typed: &str) -> Result<Va
     match rows {
         [] => Err(Failure::new(match kind.none {
             Some(sentence) => sentence.replace("{}", &prefix),
-            None => format!("No {}(s) with prefix or id {prefix:?} found", kind.noun),
+            None => format!("No {}(s) with prefix or id {} found", kind.noun, quote(&prefix)),
         })),
         [only] => Ok(only.clone()),
         several => match several.iter().find(|row| text(&row["ID"]) == typed) {
@@ -96,11 +97,12 @@ pub async fn job_where(
         (text(&row["ID"]).to_owned(), namespace.to_owned())
     };
     match rows.as_slice() {
-        [] => Err(Failure::new(format!("No {noun}(s) with prefix or ID {typed:?} found"))),
+        [] => Err(Failure::new(format!("No {noun}(s) with prefix or ID {} found", quote(typed)))),
         [only] => Ok(named(only)),
         [first, second, ..] if text(&first["ID"]) == typed && text(&second["ID"]) != typed => Ok(named(first)),
         several => Err(Failure::new(format!(
-            "Prefix {typed:?} matched multiple jobs\n\n{}",
+            "Prefix {} matched multiple jobs\n\n{}",
+            quote(typed),
             list(several, client.namespace() == "*")
         ))
         .with_exit(Exit::FAILED)),

@@ -29,6 +29,19 @@ pub fn read_for(tried: &str, file: &str) -> Result<String, Failure> {
     open(file).map_err(|reason| Failure::of(tried, reason))
 }
 
+/// A file's bytes; `-` is standard input. `tried` is the beginning of the error about a file.
+///
+/// # Errors
+/// `TRIED: open FILE: ..`
+pub fn bytes_for(tried: &str, file: &str) -> Result<Vec<u8>, Failure> {
+    if file == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::of("Error reading standard input", error))?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).map_err(|error| Failure::of(tried, format_args!("open {file}: {}", words(&error))))
+}
+
 /// A file's text, or why it cannot be opened, in the words of Nomad's command line: `open FILE: no such file or directory`.
 ///
 /// # Errors
@@ -64,5 +77,16 @@ mod tests {
         assert_eq!(refused.message(), "Failed to read file: open none-such.hcl: no such file or directory");
         let refused = read_for("Error reading input data", "none-such").expect_err("there is no such file");
         assert_eq!(refused.message(), "Error reading input data: open none-such: no such file or directory");
+        let refused = bytes_for("Error reading input data", "none-such").expect_err("there is no such file");
+        assert_eq!(refused.message(), "Error reading input data: open none-such: no such file or directory");
+    }
+
+    #[test]
+    fn bytes_need_not_be_text() {
+        let dir = tempfile::tempdir().expect("a directory is made");
+        let file = dir.path().join("payload");
+        std::fs::write(&file, b"\xff\0\x1b").expect("it is written");
+        let bytes = bytes_for("Error reading input data", &file.display().to_string()).expect("it is read");
+        assert_eq!(bytes, b"\xff\0\x1b");
     }
 }

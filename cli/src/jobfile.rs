@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use songline_lang::jobspec::{self, ParseOptions};
 
+use crate::client::because;
 use crate::exit::Failure;
 use crate::input;
 
@@ -124,8 +125,8 @@ async fn fetch(path: &str) -> Result<String, String> {
     if path.starts_with("http://") || path.starts_with("https://") {
         let client = crate::client::plain()?;
         let answer = client.get(path).send().await.and_then(reqwest::Response::error_for_status);
-        let answer = answer.map_err(|error| format!("Error fetching {path}: {error}"))?;
-        return answer.text().await.map_err(|error| format!("Error fetching {path}: {error}"));
+        let failed = |error: reqwest::Error| format!("Error fetching {path}: {}", because(&error));
+        return answer.map_err(failed)?.text().await.map_err(failed);
     }
     if path == "-" {
         return input::read(path).map_err(|error| error.message().to_owned());

@@ -45,7 +45,7 @@ fn tree(table: &[&'static Entry]) -> Command {
             node = node.below.entry(word).or_default();
         }
         match entry.kind {
-            Kind::Group => node.about = entry.about,
+            Kind::Group | Kind::Prefix => node.about = entry.about,
             Kind::Command { build, .. } => (node.about, node.build) = (entry.about, Some(build)),
             Kind::Alias(target) => {
                 let target = table.iter().find(|entry| entry.path == target);

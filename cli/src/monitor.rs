@@ -1,6 +1,7 @@
 //! Monitors of evaluations: what becomes of an evaluation, step by step, until it ends; then its deployment.
 
 mod deployment;
+mod live;
 mod metrics;
 mod regions;
 
@@ -10,7 +11,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use deployment::block as deployment_block;
-pub use deployment::watch as watch_deployment;
 pub use metrics::lines as metric_lines;
 
 use crate::client::{Client, text};
@@ -47,6 +47,36 @@ pub fn detail(line: &str) {
 /// # Errors
 /// An evaluation or its allocations cannot be read.
 pub async fn evaluation(client: &Client, id: &str, verbose: bool) -> Outcome {
+    follow(client, id, Look { verbose, in_place: live::is_possible() }).await
+}
+
+/// Follows several evaluations at once, each with its client. Their lines are printed as they come.
+pub async fn evaluations(all: &[(&Client, String)], verbose: bool) -> Vec<Outcome> {
+    // Two deployments cannot be redrawn in one place.
+    let look = Look { verbose, in_place: all.len() == 1 && live::is_possible() };
+    futures_util::future::join_all(all.iter().map(|(client, id)| follow(client, id, look))).await
+}
+
+/// Follows a deployment, and the one that a failed one reverts to, printing it at every change, or redrawing it where
+/// standard output is a terminal. `true`: it ended well.
+///
+/// # Errors
+/// A deployment cannot be read.
+pub async fn watch_deployment(client: &Client, id: &str, verbose: bool) -> Result<bool, Failure> {
+    deployment::watch(client, id, Look { verbose, in_place: live::is_possible() }).await
+}
+
+/// Form of a monitor's output.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    /// Full ids, and the allocations of a deployment that is redrawn.
+    verbose: bool,
+    /// A deployment is redrawn in its place; otherwise it is printed anew at every change.
+    in_place: bool,
+}
+
+async fn follow(client: &Client, id: &str, look: Look) -> Outcome {
+    let verbose = look.verbose;
     let mut id = id.to_owned();
     let mut not_placed = false;
     loop {
@@ -63,17 +93,17 @@ pub async fn evaluation(client: &Client, id: &str, verbose: bool) -> Outcome {
         not_placed |= ended(&last, verbose);
         let next = text(&last["NextEval"]);
         if next.is_empty() {
-            return finish(client, text(&last["DeploymentID"]), not_placed, verbose).await;
+            return finish(client, text(&last["DeploymentID"]), not_placed, look).await;
         }
         wait(client, next, verbose).await?;
         id = next.to_owned();
     }
 }
 
-async fn finish(client: &Client, deployment: &str, not_placed: bool, verbose: bool) -> Outcome {
+async fn finish(client: &Client, deployment: &str, not_placed: bool, look: Look) -> Outcome {
     if !deployment.is_empty() {
-        step(&format!("Monitoring deployment \"{}\"", shown(deployment, verbose)));
-        if !deployment::watch(client, deployment, verbose).await? {
+        step(&format!("Monitoring deployment \"{}\"", shown(deployment, look.verbose)));
+        if !deployment::watch(client, deployment, look).await? {
             return Ok(Exit::FAILED);
         }
     }

@@ -26,7 +26,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
         .arity("This command takes one argument: <node>"),
     Entry::group("system", "Interact with the system"),
     Entry::command::<server::Gc>("system gc", "Collect everything that may be dropped"),
-    Entry::group("system reconcile", "Make derived state right"),
+    Entry::prefix("system reconcile", "Make derived state right"),
     Entry::command::<server::Summaries>("system reconcile summaries", "Recompute the summaries of all jobs"),
     Entry::here::<ui::Status>("status", "Show the status of any object"),
     Entry::command::<ui::Ui>("ui", "Open the web page")
@@ -42,7 +42,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<debug::Debug>("operator debug", "Capture what the agents of a cluster say about themselves")
         .arity("This command takes no arguments"),
     Entry::alias("debug", "operator debug").hidden(),
-    Entry::group("operator gossip", "Manage the key of the servers"),
+    Entry::prefix("operator gossip", "Manage the key of the servers"),
     Entry::group("operator gossip keyring", "Manage the key of the servers"),
     Entry::command::<keyring::Generate>("operator gossip keyring generate", "Print a new key"),
     Entry::command::<keyring::GossipList>("operator gossip keyring list", "Show the keys"),
@@ -57,7 +57,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::command::<raft::ListPeers>("operator raft list-peers", "Show the members of the replication"),
     Entry::command::<raft::RemovePeer>("operator raft remove-peer", "Remove a server from the replication"),
     Entry::command::<raft::TransferLeadership>("operator raft transfer-leadership", "Have another server lead"),
-    Entry::group("operator root", "Manage the root keys"),
+    Entry::prefix("operator root", "Manage the root keys"),
     Entry::group("operator root keyring", "Manage the root keys"),
     Entry::command::<keyring::List>("operator root keyring list", "Show the root keys"),
     Entry::command::<keyring::Rotate>("operator root keyring rotate", "Make a new root key")

@@ -7,6 +7,7 @@ mod snapshot;
 mod spec;
 mod volume;
 
+pub(crate) use self::volume::mount_options;
 use crate::{Entry, Failure};
 
 pub(crate) const COMMANDS: &[Entry] = &[

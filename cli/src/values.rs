@@ -24,6 +24,23 @@ pub fn percent(value: f64) -> String {
     format!("{value:.2}%")
 }
 
+/// A number with three significant digits, as Go's `%.3g` writes it: `0.00596`, `1.5e-05`.
+pub fn three_digits(value: f64) -> String {
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    let rounded = format!("{value:.2e}");
+    let Some((digits, exponent)) = rounded.split_once('e') else { return rounded };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-4..3).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trimmed(digits), exponent.unsigned_abs());
+    }
+    let decimals = usize::try_from(2 - exponent).unwrap_or(0);
+    trimmed(&format!("{value:.decimals$}"))
+}
+
 /// `<n> MHz`.
 pub fn megahertz(value: f64) -> String {
     format!("{value:.0} MHz")
@@ -150,6 +167,12 @@ mod tests {
         let shown: Vec<String> = [0, 5, 1023, 4096, 20 << 20, 1_610_612_736].map(size).into();
         assert_eq!(shown, ["0 B", "5 B", "1023 B", "4.0 KiB", "20 MiB", "1.5 GiB"]);
         assert_eq!(percent(12.341), "12.34%");
+    }
+
+    #[test]
+    fn numbers_have_three_significant_digits() {
+        let shown = [0.0, 1.0, 0.005958686, 0.00005958, 0.9996, 12.34, 999.4, 1234.0, -0.25].map(three_digits);
+        assert_eq!(shown, ["0", "1", "0.00596", "5.96e-05", "1", "12.3", "999", "1.23e+03", "-0.25"]);
     }
 
     #[test]

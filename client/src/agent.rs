@@ -303,7 +303,7 @@ impl<S: Servers> Inner<S> {
     async fn gather(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<News>) {
         while let Some(news) = inbox.recv().await {
             match news {
-                News::Update(report) => self.loops.report(*report),
+                News::Update(id) => self.loops.report(&id),
                 News::Plugin(rows) => self.on_plugin(*rows),
                 News::NodeEvent(event) => self.loops.emit(*event),
                 News::Ended => self.collector.look(),

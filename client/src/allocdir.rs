@@ -116,6 +116,19 @@ impl AllocDir {
         dir.dir(SECRETS)?.write(name, content, 0o600, owner.or_else(|| given_owner(&dir)))
     }
 
+    /// Writes the file with a task's identity into its secrets. With an owner only that one can read it. Otherwise, or
+    /// where the file cannot be given away, it can be read by all who may enter the directory, as with the reference:
+    /// the directory keeps other users away.
+    pub fn write_identity(&self, task: &str, name: &str, content: &[u8], owner: Option<Owner>) -> io::Result<()> {
+        let dir = self.open_task(task)?;
+        let (secrets, owner) = (dir.dir(SECRETS)?, owner.or_else(|| given_owner(&dir)));
+        if owner.is_some() && secrets.write(name, content, 0o600, owner).is_ok() {
+            return Ok(());
+        }
+        // The reference's 0666, less the usual mask.
+        secrets.write(name, content, 0o644, None)
+    }
+
     /// Writes a file that only the agent can read. Any entry in its place is replaced.
     pub fn write_private(&self, task: &str, name: &str, content: &[u8]) -> io::Result<()> {
         self.open_task(task)?.dir(PRIVATE)?.write(name, content, 0o600, None)
@@ -197,8 +210,8 @@ pub(crate) fn give_secrets(task: &Dir, owner: Option<Owner>) -> io::Result<()> {
 
 /// Owner by [`give_secrets`], if there is one.
 pub(crate) fn given_owner(task: &Dir) -> Option<Owner> {
-    // A directory that a task put in the place of the private one is removed before it is read.
-    let private = task.make_private(PRIVATE, 0o700, None).ok()?;
+    // A directory that a task put in the place of the private one belongs to another user, and is not believed.
+    let private = task.own_dir(PRIVATE).ok()?;
     let mut text = String::new();
     private.read(SECRETS_OWNER).ok()?.read_to_string(&mut text).ok()?;
     numbers(&text)
@@ -273,6 +286,23 @@ mod tests {
         dir.build_task("t", None)?;
         let owners = ["", "before", "after"].map(|name| owner(&secrets.join(name)).ok());
         assert_eq!(owners, [Some(agent); 3]);
+        Ok(())
+    }
+
+    #[test]
+    fn identity_is_private_to_the_tasks_user_and_else_guarded_by_its_directory() -> io::Result<()> {
+        use std::os::unix::fs::MetadataExt;
+
+        let (_parent, dir) = built();
+        let file = dir.task("t").join(SECRETS).join("nomad_token");
+        let shape = || std::fs::symlink_metadata(&file).map(|meta| (meta.uid(), meta.mode() & 0o777));
+        let agent = rustix::process::geteuid();
+        dir.write_identity("t", "nomad_token", b"a.b.c", None)?;
+        assert_eq!(shape()?, (agent.as_raw(), 0o644));
+        dir.write_identity("t", "nomad_token", b"a.b.c", Some((1234, 5678)))?;
+        // Without root the file cannot be given away.
+        assert_eq!(shape()?, if agent.is_root() { (1234, 0o600) } else { (agent.as_raw(), 0o644) });
+        assert_eq!(std::fs::read(&file)?, b"a.b.c");
         Ok(())
     }
 

@@ -137,6 +137,15 @@ impl Dir {
         Err(io::Error::other(format!("{name:?} is replaced again and again while it is made")))
     }
 
+    /// Opens a directory that [`Dir::make_private`] made for the agent. One that belongs to another user is an error.
+    pub fn own_dir(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+        let entry = self.entry(one(name.as_ref())?)?;
+        if entry.kind() != FileType::Directory || entry.stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user has made the directory"));
+        }
+        entry.into_dir()
+    }
+
     /// Makes a directory below this one with all its parents. Directories that are made get exactly this mode. An entry
     /// in the way that is not a directory is an error, and stays.
     pub fn make_dirs(&self, path: impl AsRef<Path>, mode: u32) -> io::Result<Self> {

@@ -33,7 +33,9 @@ pub use status::client_status;
 pub use sync::{AllocSync, Priority, priority};
 pub use task::{LocalState, TaskRecord};
 pub use tracker::{Decision, ExitResult, RestartTracker, StartFailure};
-pub use watch::{Changes, MISSING_RETRY, WATCH_RETRY, Wanted, changes, is_reconnect, is_unknown, retry_after, wanted};
+pub use watch::{
+    Changes, MISSING_RETRY, WATCH_RETRY, Wanted, begins_anew, changes, is_reconnect, is_unknown, retry_after, wanted,
+};
 
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::executor::place::Bind;
 use crate::options::{self, DRIVER};
-use crate::stats::TaskUsage;
+use crate::stats::{Detail, TaskUsage};
 pub(crate) use block::{text, texts};
 pub use session::{Command, CommandEnd, Ends};
 
@@ -126,7 +126,7 @@ pub trait Process: Send + Sync + 'static {
     fn exec(&self, command: Command, ends: Ends) -> Boxed<'_, Result<CommandEnd, String>>;
 
     /// Resource usage, if it is known. After the task's end it is the last known one.
-    fn usage(&self) -> Boxed<'_, Option<TaskUsage>>;
+    fn usage(&self, detail: Detail) -> Boxed<'_, Option<TaskUsage>>;
 
     /// Network in which the driver runs the task, if the driver has networks of its own.
     fn network(&self) -> Option<DriverNetwork> {

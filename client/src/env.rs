@@ -185,24 +185,23 @@ impl TaskEnv {
             .collect();
     }
 
-    /// Replaces every known `${name}`; unknown ones, and `$${name}`, stay as they are.
+    /// Replaces every known `${name}`; unknown ones, and `$${name}`, stay as they are. Other forms, such as
+    /// `${env["name"]}`, are for the `config` block of drivers only.
     pub fn replace(&self, text: &str) -> String {
         let (mut out, mut rest) = (String::with_capacity(text.len()), text);
         while let Some(at) = rest.find("${") {
-            let end = rest[at..].find('}').map(|end| at + end);
-            let escaped = rest[..at].ends_with('$');
-            match end {
-                Some(end) if !escaped => {
-                    out.push_str(&rest[..at]);
-                    match self.lookup(&rest[at + 2..end]) {
-                        Some(value) => out.push_str(value),
-                        None => out.push_str(&rest[at..=end]),
-                    }
-                    rest = &rest[end + 1..];
+            let (before, inner) = (&rest[..at], &rest[at + 2..]);
+            let name = inner.split_once('}').map(|(name, _)| name);
+            let name = name.filter(|name| is_reference(name) && !before.ends_with('$'));
+            out.push_str(before);
+            match name.map(|name| (name, self.named(name))) {
+                Some((name, Some(value))) => {
+                    out.push_str(value);
+                    rest = &inner[name.len() + 1..];
                 }
-                _ => {
-                    out.push_str(&rest[..at + 2]);
-                    rest = &rest[at + 2..];
+                Some((_, None)) | None => {
+                    out.push_str("${");
+                    rest = inner;
                 }
             }
         }
@@ -210,10 +209,15 @@ impl TaskEnv {
         out
     }
 
+    /// Value of a name: a variable, or else of the node.
+    fn named(&self, name: &str) -> Option<&str> {
+        self.vars.get(name).or_else(|| self.node.get(name)).map(String::as_str)
+    }
+
+    /// Value of a name in a driver's `config` block.
     fn lookup(&self, name: &str) -> Option<&str> {
         let quoted = name.strip_prefix("env[\"").and_then(|name| name.strip_suffix("\"]"));
-        let name = quoted.or_else(|| name.strip_prefix("env.")).unwrap_or(name);
-        self.vars.get(name).or_else(|| self.node.get(name)).map(String::as_str)
+        self.named(quoted.or_else(|| name.strip_prefix("env.")).unwrap_or(name))
     }
 
     /// Evaluates the templates of a driver's `config` block. The error lists the faults.
@@ -238,6 +242,11 @@ impl TaskEnv {
         out.push_str(rest);
         Some(out)
     }
+}
+
+/// Whether a text can be a name in `${..}` outside of `config` blocks.
+fn is_reference(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
 }
 
 /// Evaluation of the templates of one `config` block.

@@ -32,7 +32,8 @@ const EVENTS_MAX: usize = 11;
 
 /// The runner of one allocation, as the loops use it.
 pub trait Runner: Send + Sync + 'static {
-    /// Sends an input to the allocation's state machine.
+    /// Sends an input to the allocation's state machine. The runner also stores the copy of an update: only the runner
+    /// knows whether an earlier one of the same allocation has still to remove what it stored.
     fn tell(&self, input: Input);
 
     /// Reports that the servers reconnected to this node. `update` is their copy of the allocation.
@@ -48,6 +49,17 @@ pub trait Runner: Send + Sync + 'static {
     fn is_destroyed(&self) -> bool;
 }
 
+/// How the runner of an allocation begins.
+pub enum Begin<R, S> {
+    /// Nothing of the allocation is on this node.
+    Anew,
+    /// As `Anew`, once this earlier runner of the same allocation is destroyed. The new one then stores the servers'
+    /// newest copy, because the end of the earlier one removes it.
+    After(Arc<R>),
+    /// An earlier agent left the allocation with this state.
+    Restored(S),
+}
+
 /// Surroundings of the loops of a node: the factory of runners, and the state that outlives the agent.
 pub trait Host: Send + Sync + 'static {
     /// Runners of allocations.
@@ -61,13 +73,13 @@ pub trait Host: Send + Sync + 'static {
     /// Upper bound of the kill timeouts of tasks.
     fn kill_timeout_max(&self) -> Dur;
 
-    /// Starts the runner of an allocation; with `restored`, of one that an earlier agent left.
-    fn start(&self, machine: AllocRunner, restored: Option<Self::Restored>) -> Arc<Self::Runner>;
+    /// Starts the runner of an allocation.
+    fn start(&self, machine: AllocRunner, begin: Begin<Self::Runner, Self::Restored>) -> Arc<Self::Runner>;
 
     /// Stores that the servers know this node.
     fn put_registered(&self);
 
-    /// Stores the servers' copy of an allocation.
+    /// Stores the servers' copy of an allocation that is new to this node.
     fn put_alloc(&self, alloc: &Arc<Allocation>);
 
     /// Stores a report that the servers have acknowledged.
@@ -106,6 +118,9 @@ pub struct Loops<S: Servers, H: Host> {
     /// The node as it registers.
     node: Arc<Mutex<Arc<Node>>>,
     runners: Runners<H::Runner>,
+    /// Runners that were told to destroy their allocations. The servers may want such an allocation again, if they went
+    /// back to an earlier state.
+    leaving: Mutex<BTreeMap<AllocId, Arc<H::Runner>>>,
     /// Allocations that could not be set up: not tried again until the servers drop them.
     invalid: Mutex<BTreeSet<AllocId>>,
     sync: Mutex<AllocSync>,
@@ -148,6 +163,7 @@ impl<S: Servers, H: Host> Loops<S, H> {
             host,
             node,
             runners,
+            leaving: Mutex::default(),
             invalid: Mutex::default(),
             sync: Mutex::new(AllocSync::new(clock.now(), clock.jitter())),
             sync_wake: Notify::new(),
@@ -216,10 +232,12 @@ impl<S: Servers, H: Host> Loops<S, H> {
         self.node_changed.notify_one();
     }
 
-    /// Takes a runner's report for the servers.
-    pub fn report(&self, report: AllocReport) {
-        // An allocation that the servers have dropped has nothing to report.
-        if self.runners.lock().contains_key(&report.id) {
+    /// Takes the newest report of an allocation's runner for the servers.
+    pub fn report(&self, id: &AllocId) {
+        // An allocation that the servers have dropped has nothing to report. The caller may speak for a runner that was
+        // replaced, whose report does not count any more.
+        let report = self.runners.lock().get(id).map(|runner| runner.report());
+        if let Some(report) = report {
             self.sync.lock().put(self.now(), report);
             self.sync_wake.notify_one();
         }

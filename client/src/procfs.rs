@@ -56,6 +56,12 @@ pub fn is_alive(pid: i32, start_ticks: u64) -> bool {
     process(pid).is_some_and(|stat| stat.start_ticks == start_ticks && !stat.zombie)
 }
 
+/// The processes with these ids that run.
+pub fn those(pids: impl IntoIterator<Item = i32>) -> BTreeMap<i32, ProcessStat> {
+    let found = pids.into_iter().filter_map(|pid| Some((pid, process(pid)?)));
+    found.filter(|(_, stat)| !stat.zombie).collect()
+}
+
 /// All processes of this group.
 pub fn in_group(group: i32) -> BTreeMap<i32, ProcessStat> {
     all_where(|stat| stat.group == group)

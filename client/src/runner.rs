@@ -8,8 +8,9 @@ mod hooks;
 mod processes;
 mod report;
 mod start;
+mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ use crate::network::Networks;
 use crate::previous::Earlier;
 use crate::services::{Announcer, Registrar};
 use crate::state::{NotWritten, StateDb};
-use crate::stats::TaskUsage;
+use crate::stats::{Detail, TaskUsage};
 use crate::vault;
 
 /// Number of attempts to stop a task before the task counts as gone.
@@ -93,8 +94,8 @@ pub(crate) struct Shared {
 
 /// A runner's message to the agent.
 pub(crate) enum News {
-    /// An update for the servers.
-    Update(Box<AllocReport>),
+    /// The runner of this allocation has an update for the servers: [`View::update`].
+    Update(AllocId),
     /// The rows of a CSI plugin.
     Plugin(Box<csi::Fingerprint>),
     /// An event of the node.
@@ -139,6 +140,8 @@ pub(crate) struct Runner {
 pub(crate) enum Begin {
     /// The allocation is new to this node.
     Start,
+    /// As `Start`, once an earlier runner of the same allocation has removed everything of it.
+    After(Arc<Runner>),
     /// The allocation was left by an earlier agent.
     Restore(Box<Restored>),
 }
@@ -168,7 +171,7 @@ impl Runner {
             watch::channel(View { alloc, update, checks: Arc::default(), done_at: None, destroyed: false });
         let processes = Arc::new(Processes::default());
         let (awaited, held) = match &begin {
-            Begin::Start => (machine.awaits(), csi::HeldVolumes::new()),
+            Begin::Start | Begin::After(_) => (machine.awaits(), csi::HeldVolumes::new()),
             // The earlier agent has waited.
             Begin::Restore(restored) => (Vec::new(), restored.volumes.clone()),
         };
@@ -183,6 +186,7 @@ impl Runner {
             back: orders.downgrade(),
             dir: dir.clone(),
             processes: Arc::clone(&processes),
+            ending: TaskTracker::new(),
             prepared: Arc::default(),
             hooks: Arc::new(hooks),
             resources,
@@ -243,8 +247,8 @@ impl Runner {
     }
 
     /// Current usage of a task, or its last usage when it has ended; `None` when it was never started.
-    pub async fn usage(&self, task: &str) -> Option<TaskUsage> {
-        self.processes.usage(task).await
+    pub async fn usage(&self, task: &str, detail: Detail) -> Option<TaskUsage> {
+        self.processes.usage(task, detail).await
     }
 }
 
@@ -256,6 +260,8 @@ struct Shell {
     back: mpsc::WeakUnboundedSender<Order>,
     dir: AllocDir,
     processes: Arc<Processes>,
+    /// Removals of runs.
+    ending: TaskTracker,
     /// Prepared driver configuration of each task, for its start.
     prepared: Arc<Mutex<BTreeMap<Str, TaskConfig>>>,
     hooks: Arc<AllocHooks>,
@@ -282,8 +288,18 @@ impl Shell {
     ) {
         let cancel = self.shared.cancel.clone();
         let now = self.shared.clock.now();
+        let mut held = VecDeque::new();
         let effects = match begin {
             Begin::Start => self.machine.start(now),
+            Begin::After(earlier) => {
+                tokio::select! {
+                    () = cancel.cancelled() => return,
+                    orders = self.until_destroyed(&earlier, &mut queue) => held = orders,
+                }
+                drop(earlier);
+                self.shared.state.put_alloc(self.machine.alloc());
+                self.machine.start(self.shared.clock.now())
+            }
             Begin::Restore(restored) => {
                 let Restored { tasks, health, checks, network, volumes: _ } = *restored;
                 self.machine.restore_network(network);
@@ -296,10 +312,13 @@ impl Shell {
         };
         self.perform(effects).await;
         loop {
-            let order = tokio::select! {
-                () = cancel.cancelled() => return,
-                order = queue.recv() => order,
-                () = self.shared.clock.until(self.machine.next_deadline()) => Some(Order::Input(Input::Tick)),
+            let order = match held.pop_front() {
+                Some(order) => Some(order),
+                None => tokio::select! {
+                    () = cancel.cancelled() => return,
+                    order = queue.recv() => order,
+                    () = self.shared.clock.until(self.machine.next_deadline()) => Some(Order::Input(Input::Tick)),
+                },
             };
             let Some(order) = order else { return };
             self.obey(order).await;
@@ -314,7 +333,11 @@ impl Shell {
         let now = self.shared.clock.now();
         match order {
             Order::Input(input) => {
+                let is_update = matches!(input, Input::Update(_));
                 let effects = self.machine.on(input, now);
+                if is_update {
+                    self.shared.state.put_alloc(self.machine.alloc());
+                }
                 self.perform(effects).await;
             }
             Order::Reconnect(update) => {
@@ -497,11 +520,15 @@ impl Shell {
         self.processes.remove(&task).await;
         let id = self.run_id(&task, run);
         if let Some(driver) = self.driver(&task) {
-            self.shared.tracker.spawn(async move { driver.destroy(id).await });
+            let destroyed = self.ending.track_future(async move { driver.destroy(id).await });
+            self.shared.tracker.spawn(destroyed);
         }
     }
 
     async fn destroy(&mut self) {
+        // A later runner of the same allocation counts its runs from 1 again.
+        self.ending.close();
+        self.ending.wait().await;
         self.hooks.destroy(&self.context()).await;
         self.show.send_modify(|view| view.destroyed = true);
         let _ = self.shared.news.send(News::Ended);

@@ -28,7 +28,7 @@ use crate::csi;
 use crate::fingerprint::mhz_per_core;
 use crate::reverse::CsiNode;
 use crate::runner::Runner;
-use crate::stats::{self, CpuTimes, Interval, TaskUsage};
+use crate::stats::{self, CpuTimes, Detail, Interval, TaskUsage};
 
 pub(crate) use exec::SESSIONS_MAX;
 
@@ -173,16 +173,16 @@ impl<S: Servers> NodeAgent for Client<S> {
         let view = runner.view();
         let names: Vec<_> =
             view.update.tasks().map(|(name, _)| name.clone()).filter(|name| task.is_empty() || name == task).collect();
-        let look = async || -> BTreeMap<String, TaskUsage> {
-            let usages = names.iter().map(async |name| Some((name.to_string(), runner.usage(name).await?)));
+        let look = async |detail: Detail| -> BTreeMap<String, TaskUsage> {
+            let usages = names.iter().map(async |name| Some((name.to_string(), runner.usage(name, detail).await?)));
             futures_util::future::join_all(usages).await.into_iter().flatten().collect()
         };
-        let before = look().await;
+        let before = look(Detail::Sums).await;
         tokio::time::sleep(USAGE_INTERVAL).await;
-        let both = look()
+        let both = look(Detail::Processes)
             .await
             .into_iter()
-            .map(|(name, after)| (name.clone(), (before.get(&name).copied().unwrap_or(after), after)))
+            .map(|(name, after)| (name.clone(), (before.get(&name).cloned().unwrap_or_else(|| after.clone()), after)))
             .collect();
         let interval = Interval { secs: USAGE_INTERVAL.as_secs_f64(), mhz_per_core: mhz_per_core() };
         Ok(stats::alloc_usage(&both, interval, self.inner.shared.clock.now().nanos()).into())

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::cgroup::CgroupUsage;
 use crate::procfs::{self, PAGE_BYTES, ProcessStat, TICKS_PER_SECOND};
 
 /// Resource usage of one task at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskUsage {
     /// Memory, in bytes.
     pub rss_bytes: u64,
@@ -19,12 +20,21 @@ pub struct TaskUsage {
     pub user_ticks: u64,
     /// Processor time in the kernel, in ticks.
     pub system_ticks: u64,
-    /// Process group of the task; 0 when it has none.
-    pub group: i32,
+    /// Processes of the task by id, as far as they were read; `None` where there are none to read.
+    pub processes: Option<Arc<BTreeMap<i32, ProcessStat>>>,
     /// Usage counted by its cgroups, if they are read instead of its processes.
     pub counted: Option<CgroupUsage>,
     /// Whether a container engine read its cgroups, which passes on less.
     pub of_engine: bool,
+}
+
+/// What a reading of a task's usage has to contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The sums. The processes of a task whose cgroups count it are not read.
+    Sums,
+    /// Also each process, if the driver lists processes.
+    Processes,
 }
 
 impl TaskUsage {
@@ -34,29 +44,29 @@ impl TaskUsage {
     }
 
     /// Usage of a task whose cgroups count it.
-    pub(crate) fn counted(counted: &CgroupUsage, group: i32) -> Self {
+    pub(crate) fn counted(counted: &CgroupUsage, processes: BTreeMap<i32, ProcessStat>) -> Self {
         let CgroupUsage { rss_bytes, user_ticks, system_ticks, .. } = *counted;
-        Self { rss_bytes, user_ticks, system_ticks, group, counted: Some(*counted), of_engine: false }
+        let (counted, processes) = (Some(*counted), Some(Arc::new(processes)));
+        Self { rss_bytes, user_ticks, system_ticks, processes, counted, of_engine: false }
     }
 
     /// Usage of a container, as its engine says. Its processes are not listed.
     #[cfg(feature = "docker")]
     pub(crate) fn of_engine(counted: &CgroupUsage) -> Self {
-        Self { of_engine: true, ..Self::counted(counted, 0) }
+        Self { of_engine: true, processes: None, ..Self::counted(counted, BTreeMap::new()) }
     }
-}
 
-/// Usage of all processes of a group.
-pub(crate) fn group_usage(group: i32) -> TaskUsage {
-    let processes = procfs::in_group(group);
-    let sum = |of: fn(&ProcessStat) -> u64| processes.values().map(of).sum();
-    TaskUsage {
-        rss_bytes: sum(|stat| stat.rss_pages) * PAGE_BYTES,
-        user_ticks: sum(|stat| stat.user_ticks),
-        system_ticks: sum(|stat| stat.system_ticks),
-        group,
-        counted: None,
-        of_engine: false,
+    /// Usage of a task as the sum over its processes.
+    pub(crate) fn of_processes(processes: BTreeMap<i32, ProcessStat>) -> Self {
+        let sum = |of: fn(&ProcessStat) -> u64| -> u64 { processes.values().map(of).sum() };
+        Self {
+            rss_bytes: sum(|stat| stat.rss_pages) * PAGE_BYTES,
+            user_ticks: sum(|stat| stat.user_ticks),
+            system_ticks: sum(|stat| stat.system_ticks),
+            processes: Some(Arc::new(processes)),
+            counted: None,
+            of_engine: false,
+        }
     }
 }
 
@@ -148,14 +158,11 @@ pub(crate) fn alloc_usage(
         .iter()
         .map(|(name, (before, after))| {
             let own = usage(before, after, interval);
-            let pids = procfs::in_group(after.group)
-                .into_iter()
-                .map(|(pid, stat)| (pid.to_string(), process_usage(&stat)))
-                .collect();
-            (
-                name.clone(),
-                TaskResourceUsage { resource_usage: own, timestamp, pids: (after.group != 0).then_some(pids) },
-            )
+            let pids = after
+                .processes
+                .as_ref()
+                .map(|processes| processes.iter().map(|(pid, stat)| (pid.to_string(), process_usage(stat))).collect());
+            (name.clone(), TaskResourceUsage { resource_usage: own, timestamp, pids })
         })
         .collect();
     let timestamp = if rows.is_empty() { 0 } else { timestamp };
@@ -230,7 +237,7 @@ fn join(all: &mut Measured, more: &Measured) {
 }
 
 fn usage(before: &TaskUsage, after: &TaskUsage, interval: Interval) -> ResourceUsage {
-    if after.group == 0 && !after.of_engine {
+    if after.processes.is_none() && !after.of_engine {
         let memory_stats = MemoryStats { rss: after.rss_bytes, measured: Some(vec!["RSS"]), ..MemoryStats::default() };
         return ResourceUsage { memory_stats, cpu_stats: None, device_stats: None };
     }

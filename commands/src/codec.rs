@@ -71,6 +71,11 @@ struct Frame<'a> {
 }
 
 #[derive(Deserialize)]
+struct ReadKind {
+    kind: u16,
+}
+
+#[derive(Deserialize)]
 struct ReadFrame<'a> {
     schema: u16,
     kind: u16,
@@ -103,6 +108,12 @@ impl Envelope {
         let mut out = Vec::with_capacity(body.len() + FRAME_BYTES);
         rmp_serde::encode::write_named(&mut out, &frame).map_err(fail)?;
         Ok(out)
+    }
+
+    /// The kind of an entry's command. Decodes nothing else.
+    pub fn kind_of(bytes: &[u8]) -> Result<Kind, DecodeError> {
+        let ReadKind { kind } = rmp_serde::from_slice(bytes).map_err(DecodeError::Envelope)?;
+        Kind::from_number(kind).ok_or(DecodeError::UnknownKind(kind))
     }
 
     /// Decodes an entry, migrating an older body.

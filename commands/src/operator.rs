@@ -38,6 +38,10 @@ pub struct RestoreArchive {
     /// The archive of Nomad that the state was made of. `None`: the archive is ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportedArchive>,
+    /// Whether the allocations that nodes may have to act on get the index of the entry, so that every node fetches
+    /// them again. Entries of earlier versions left the rows as they were in the archive.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub renews_allocs: bool,
 }
 
 /// Archive of Nomad that a state was made of. Tables of such a state keep their indexes.

@@ -327,6 +327,19 @@ fn every_command_decodes_the_golden_bytes_of_every_released_schema() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "golden bytes are files, and a test may read them")]
+fn restore_that_renews_allocs_has_golden_bytes_of_its_own() {
+    let path = format!("{}/golden/1000-Restore-renews-allocs.msgpack", env!("CARGO_MANIFEST_DIR"));
+    let bytes = std::fs::read(&path).expect("is there");
+    let Command::Restore(older) = sample(Kind::Restore) else { panic!("it restores") };
+    assert!(!older.renews_allocs, "entries of earlier versions change no rows of the archive");
+    let newer = RestoreArchive { renews_allocs: true, ..older };
+    let expected = Envelope { command: newer.into(), ..envelope(Kind::Restore) };
+    assert_eq!(Envelope::decode(&bytes).expect("decodes"), expected);
+    assert_eq!(expected.encode().expect("encodes"), bytes);
+}
+
+#[test]
 fn every_migrated_command_kind_exists() {
     let kinds = songline_migrations::subjects().filter_map(|of| match of {
         songline_migrations::Subject::Command(kind) => Some(kind),
@@ -342,6 +355,7 @@ fn written_commands_are_read_back() {
     for &kind in Kind::ALL {
         let bytes = envelope(kind).encode().expect("encodes");
         assert_eq!(Envelope::decode(&bytes).expect("decodes"), envelope(kind));
+        assert_eq!(Envelope::kind_of(&bytes).expect("decodes"), kind);
     }
 }
 

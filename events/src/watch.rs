@@ -9,7 +9,7 @@ mod tests;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use songline_model::{AllocId, CsiVolumeKey, DeploymentId, EvalId, JobKey, NodeId, Str, VariableKey};
@@ -61,7 +61,15 @@ pub enum WatchKey {
 
 const SHARDS: usize = 16;
 
-type Shard = HashMap<WatchKey, Vec<(u64, Arc<Notify>)>>;
+type Shard = HashMap<WatchKey, Vec<(u64, Arc<Waiting>)>>;
+
+/// A waiting reader.
+#[derive(Debug, Default)]
+struct Waiting {
+    notify: Notify,
+    /// The whole state was replaced since the reader registered.
+    is_state_replaced: AtomicBool,
+}
 
 /// All waiting queries of a server.
 #[derive(Debug)]
@@ -87,12 +95,12 @@ impl Watches {
     /// Registers a reader of these keys. Dropping the watcher ends the registration.
     pub fn register(&self, keys: &[WatchKey]) -> Watcher<'_> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let notify = Arc::new(Notify::new());
+        let waiting = Arc::<Waiting>::default();
         self.waiting.fetch_add(1, Ordering::SeqCst);
         for key in keys {
-            self.shard(key).lock().entry(key.clone()).or_default().push((id, Arc::clone(&notify)));
+            self.shard(key).lock().entry(key.clone()).or_default().push((id, Arc::clone(&waiting)));
         }
-        Watcher { watches: self, keys: keys.to_vec(), id, notify }
+        Watcher { watches: self, keys: keys.to_vec(), id, waiting }
     }
 
     /// Wakes all readers of these rows. Call it after the view with the changes is published, or a reader may miss
@@ -104,13 +112,16 @@ impl Watches {
         changes.iter().for_each(|change| change.visit(Wake(self)));
     }
 
-    /// Wakes all readers, because the whole state was replaced.
+    /// Wakes all readers, because the whole state was replaced. Call it after the new view is published.
     pub fn wake_all(&self) {
         // In the order of their registration, which no hasher decides.
-        let mut waiting: Vec<(u64, Arc<Notify>)> = Vec::new();
+        let mut waiting: Vec<(u64, Arc<Waiting>)> = Vec::new();
         self.shards.iter().for_each(|shard| waiting.extend(shard.lock().values().flatten().cloned()));
         waiting.sort_by_key(|(id, _)| *id);
-        waiting.iter().for_each(|(_, notify)| notify.notify_one());
+        for (_, reader) in &waiting {
+            reader.is_state_replaced.store(true, Ordering::SeqCst);
+            reader.notify.notify_one();
+        }
     }
 
     /// Number of waiting queries.
@@ -120,8 +131,8 @@ impl Watches {
 
     fn wake_key(&self, key: &WatchKey) {
         if let Some(waiters) = self.shard(key).lock().get(key) {
-            for (_, notify) in waiters {
-                notify.notify_one();
+            for (_, reader) in waiters {
+                reader.notify.notify_one();
             }
         }
     }
@@ -155,13 +166,19 @@ pub struct Watcher<'a> {
     watches: &'a Watches,
     keys: Vec<WatchKey>,
     id: u64,
-    notify: Arc<Notify>,
+    waiting: Arc<Waiting>,
 }
 
 impl Watcher<'_> {
     /// Returns after the next change of a key; at once when a change came since the last call.
     pub async fn changed(&self) {
-        self.notify.notified().await;
+        self.waiting.notify.notified().await;
+    }
+
+    /// Whether the whole state was replaced since the registration. Indexes of rows may then be lower than before, so a
+    /// query answers with what it finds, whatever its index.
+    pub fn is_state_replaced(&self) -> bool {
+        self.waiting.is_state_replaced.load(Ordering::SeqCst)
     }
 }
 

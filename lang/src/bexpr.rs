@@ -118,6 +118,13 @@ impl Filter {
         eval::test(&self.root, &row)
     }
 
+    /// Whether `row` matches whatever the comparisons are that cannot be made on it: those of a field that it does not
+    /// have, or whose kind or literal does not fit. The order of terms does not matter. `is empty` is true of a key
+    /// that is missing from a map which the row has.
+    pub fn matches_for_certain<T: Serialize + ?Sized>(&self, row: &T) -> bool {
+        eval::test_known(&self.root, &row)
+    }
+
     /// Whether a row with plain fields matches, without building the whole row: cheap enough for millions of rows.
     pub fn matches_fields<R: PlainFields>(&self, row: &R) -> Result<bool, EvalError> {
         eval::test(&self.root, &eval::Fields(row))

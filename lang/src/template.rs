@@ -20,6 +20,7 @@ mod tests;
 mod value;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use bounds::Bounds;
 pub use value::{List, Map, Object, Record, Value, bytes_of_text, text_of_bytes};
@@ -95,6 +96,14 @@ pub struct Signature {
 pub enum Called {
     /// A value.
     Value(Value),
+    /// A changed copy of a map that the function was given. Variables that hold the map hold the copy from now on, as
+    /// in Go, where the function changes the map itself.
+    Changed {
+        /// The given map.
+        was: Arc<Map>,
+        /// The copy, which is also the function's result.
+        now: Value,
+    },
     /// The output of another template of the same text.
     Template {
         /// Its name.

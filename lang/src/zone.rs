@@ -33,6 +33,12 @@ impl Zone {
             .map_or(0, |time| self.0.offset_from_utc_datetime(&time.naive_utc()).fix().local_minus_utc().into())
     }
 
+    /// The zone's abbreviation at a time in Unix seconds, such as `CEST`.
+    pub fn abbreviation(self, at: i64) -> String {
+        DateTime::from_timestamp(at, 0)
+            .map_or_else(String::new, |time| self.0.offset_from_utc_datetime(&time.naive_utc()).to_string())
+    }
+
     /// The local time of a time in Unix seconds, in RFC 3339.
     pub fn shown(self, at: i64) -> Option<String> {
         Some(DateTime::from_timestamp(at, 0)?.with_timezone(&self.0).to_rfc3339_opts(SecondsFormat::AutoSi, true))

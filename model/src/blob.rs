@@ -8,6 +8,8 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::form;
+
 /// Bytes that this program does not interpret.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Blob(pub Vec<u8>);
@@ -27,7 +29,7 @@ impl fmt::Display for Blob {
 
 impl Serialize for Blob {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() { s.collect_str(self) } else { s.serialize_bytes(&self.0) }
+        if s.is_human_readable() { form::text(form::BLOB, self, s) } else { s.serialize_bytes(&self.0) }
     }
 }
 

@@ -111,7 +111,11 @@ impl fmt::Debug for Time {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() { s.collect_str(self) } else { s.serialize_newtype_struct(form::TIME, &self.0) }
+        if s.is_human_readable() {
+            form::text(form::TIME, self, s)
+        } else {
+            s.serialize_newtype_struct(form::TIME, &self.0)
+        }
     }
 }
 

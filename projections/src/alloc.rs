@@ -16,10 +16,12 @@ use songline_model::{
 
 use crate::job::status::{self, After};
 use crate::job::summary;
+use crate::key_set::KeySet;
 use crate::prefix::IdPrefix;
 use crate::rejected::Rejected;
-use crate::state::State;
-use crate::table::{Rules, Table, tables};
+use crate::runs::Runs;
+use crate::state::{Indexes, State};
+use crate::table::{Kept, Rules, Table, tables};
 use crate::tx::Tx;
 use crate::{csi, deployment, eval, node};
 
@@ -57,6 +59,11 @@ impl Listed {
 
 /// Number of other allocs of its job that a new alloc is compared with, to share equal resources.
 const SIBLINGS_MAX: usize = 4;
+
+/// The object that `theirs` shares, unless `own` shares it already.
+fn other<'a, T>(own: &Option<Arc<T>>, theirs: &'a Option<Arc<T>>) -> Option<&'a Arc<T>> {
+    theirs.as_ref().filter(|theirs| own.as_ref().is_some_and(|own| !Arc::ptr_eq(own, theirs)))
+}
 
 impl Rules<AllocId, Allocation> for tables::Allocs {
     fn key(row: &Allocation) -> AllocId {
@@ -97,64 +104,108 @@ impl Rules<AllocId, Allocation> for tables::Allocs {
         Ok(Arc::new(Allocation { job, ..rmp_serde::from_slice(stored)? }))
     }
 
-    /// Shares equal resources: the allocs of a group mostly have the same ones, which take more memory than the rest
-    /// of the row.
+    /// Shares equal resources and equal counts of available nodes: the allocs of a group mostly have the same ones,
+    /// and the resources take more memory than the rest of the row.
     fn share(state: &State, mut row: Arc<Allocation>) -> Arc<Allocation> {
-        let Some(resources) = &row.allocated_resources else { return row };
-        let siblings =
-            state.by.allocs_by_job.get(&row.job_key()).into_iter().flat_map(OrdMap::values).take(SIBLINGS_MAX);
-        let mut theirs = siblings
-            .filter(|sibling| sibling.task_group == row.task_group)
-            .filter_map(|row| row.allocated_resources.as_ref());
-        if let Some(shared) =
-            theirs.find(|theirs| theirs == &resources).filter(|theirs| !Arc::ptr_eq(theirs, resources)).cloned()
+        let siblings = state.by.allocs_by_job.get(&row.job_key()).into_iter().flat_map(OrdMap::values);
+        let is_twin = |sibling: &&Arc<Allocation>| {
+            sibling.task_group == row.task_group && sibling.allocated_resources == row.allocated_resources
+        };
+        let Some(twin) = siblings.take(SIBLINGS_MAX).find(is_twin) else { return row };
+        if let Some(theirs) = other(&row.allocated_resources, &twin.allocated_resources) {
+            Arc::make_mut(&mut row).allocated_resources = Some(Arc::clone(theirs));
+        }
+        // A metric that others hold, too, is not copied for this.
+        if let Some(own) = Arc::get_mut(&mut row).and_then(|row| Arc::get_mut(row.metrics.as_mut()?))
+            && let Some(their) = &twin.metrics
+            && own.nodes_available == their.nodes_available
+            && let Some(theirs) = other(&own.nodes_available, &their.nodes_available)
         {
-            Arc::make_mut(&mut row).allocated_resources = Some(shared);
+            own.nodes_available = Some(Arc::clone(theirs));
         }
         row
     }
 
     fn reindex(state: &mut State, before: Option<&Arc<Allocation>>, after: Option<&Arc<Allocation>>) {
         let by = &mut state.by;
-        nest(
-            &mut by.allocs_by_job,
-            before.map(|row| (row.job_key(), row.id)),
-            after.map(|row| (row.job_key(), row.id, Arc::clone(row))),
-        );
-        nest(
-            &mut by.allocs_by_node,
-            before.and_then(|row| Some((row.node_id?, row.id))),
-            after.and_then(|row| Some((row.node_id?, row.id, Listed::of(row)))),
-        );
-        node::usage::count(&mut by.usage_by_node, before, after);
-        let created = |row: &Arc<Allocation>| (row.create_index, row.id);
         crate::index::move_in_runs(&mut by.allocs_by_create, before.map(created), after.map(created));
-        let of_eval = |row: &Arc<Allocation>| Some((row.eval_id?, row.id));
-        crate::index::move_key(&mut by.allocs_by_eval, before.and_then(of_eval), after.and_then(of_eval));
-        let of_deployment = |row: &Arc<Allocation>| Some((row.deployment_id?, row.id));
-        crate::index::move_key(
+        crate::index::move_in_sets(&mut by.allocs_by_eval, before.and_then(of_eval), after.and_then(of_eval));
+        crate::index::move_in_sets(
             &mut by.allocs_by_deployment,
             before.and_then(of_deployment),
             after.and_then(of_deployment),
         );
-        let signed_by = |row: &Arc<Allocation>| row.signing_key_id.filter(|_| row.needs_signing_key());
-        crate::index::move_count(&mut by.allocs_by_signing_key, before.and_then(signed_by), after.and_then(signed_by));
-        crate::quota::count_alloc(by, before, after);
-        let live = |row: &Arc<Allocation>| (row.job_key(), !row.terminal());
-        let (left, entered) = (before.map(live), after.map(live));
-        if left != entered {
-            if let Some((key, live)) = left {
-                crate::index::count(&mut by.job_counts, &key, |counts| {
-                    counts.allocs -= 1;
-                    counts.allocs_live -= u64::from(live);
-                });
-            }
-            if let Some((key, live)) = entered {
-                crate::index::count(&mut by.job_counts, &key, |counts| {
-                    counts.allocs += 1;
-                    counts.allocs_live += u64::from(live);
-                });
-            }
+        reindex_others(by, before, after);
+    }
+
+    fn index_row(state: &mut State, row: &Arc<Allocation>) {
+        reindex_others(&mut state.by, None, Some(row));
+    }
+
+    fn index_row_again<Old: Kept<AllocId, Allocation>>(
+        state: &mut State,
+        key: &AllocId,
+        old: &Old,
+        row: &Arc<Allocation>,
+    ) {
+        let old = old.row(state, key);
+        reindex_others(&mut state.by, Some(&old), Some(row));
+    }
+}
+
+fn created(row: &Arc<Allocation>) -> (u64, AllocId) {
+    (row.create_index, row.id)
+}
+
+fn of_eval(row: &Arc<Allocation>) -> Option<(EvalId, AllocId)> {
+    Some((row.eval_id?, row.id))
+}
+
+fn of_deployment(row: &Arc<Allocation>) -> Option<(DeploymentId, AllocId)> {
+    Some((row.deployment_id?, row.id))
+}
+
+/// Builds the indexes in create order and by evaluation and deployment after a checkpoint was read: its rows come in
+/// another order, and inserting them one by one would copy a set each time.
+pub(crate) fn index_loaded(state: &mut State) {
+    let rows = || state.tables.allocs.iter();
+    let mut in_create_order: Vec<_> = rows().map(|row| (created(row), ())).collect();
+    in_create_order.sort_unstable();
+    state.by.allocs_by_create = Runs::from_sorted(&in_create_order);
+    state.by.allocs_by_eval = crate::index::sets(rows().filter_map(of_eval));
+    state.by.allocs_by_deployment = crate::index::sets(rows().filter_map(of_deployment));
+}
+
+/// Updates the indexes that `index_loaded` leaves alone.
+fn reindex_others(by: &mut Indexes, before: Option<&Arc<Allocation>>, after: Option<&Arc<Allocation>>) {
+    nest(
+        &mut by.allocs_by_job,
+        before.map(|row| (row.job_key(), row.id)),
+        after.map(|row| (row.job_key(), row.id, Arc::clone(row))),
+    );
+    nest(
+        &mut by.allocs_by_node,
+        before.and_then(|row| Some((row.node_id?, row.id))),
+        after.and_then(|row| Some((row.node_id?, row.id, Listed::of(row)))),
+    );
+    node::usage::count(&mut by.usage_by_node, before, after);
+    let signed_by = |row: &Arc<Allocation>| row.signing_key_id.filter(|_| row.needs_signing_key());
+    crate::index::move_count(&mut by.allocs_by_signing_key, before.and_then(signed_by), after.and_then(signed_by));
+    crate::quota::count_alloc(by, before, after);
+    let live = |row: &Arc<Allocation>| (row.job_key(), !row.terminal());
+    let (left, entered) = (before.map(live), after.map(live));
+    if left != entered {
+        if let Some((key, live)) = left {
+            crate::index::count(&mut by.job_counts, &key, |counts| {
+                counts.allocs -= 1;
+                counts.allocs_live -= u64::from(live);
+            });
+        }
+        if let Some((key, live)) = entered {
+            crate::index::count(&mut by.job_counts, &key, |counts| {
+                counts.allocs += 1;
+                counts.allocs_live += u64::from(live);
+            });
         }
     }
 }
@@ -227,12 +278,12 @@ impl State {
 
     /// The allocations that an evaluation placed, by id.
     pub fn allocs_of_eval(&self, id: EvalId) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
-        self.by.allocs_by_eval.range((id, FIRST)..=(id, LAST)).filter_map(|(_, id)| self.alloc(*id))
+        self.by.allocs_by_eval.get(&id).into_iter().flat_map(KeySet::iter).filter_map(|id| self.alloc(*id))
     }
 
     /// The allocations of a deployment, by id.
     pub fn allocs_of_deployment(&self, id: DeploymentId) -> impl DoubleEndedIterator<Item = &Arc<Allocation>> {
-        self.by.allocs_by_deployment.range((id, FIRST)..=(id, LAST)).filter_map(|(_, id)| self.alloc(*id))
+        self.by.allocs_by_deployment.get(&id).into_iter().flat_map(KeySet::iter).filter_map(|id| self.alloc(*id))
     }
 
     /// The allocations whose id has this prefix, by id.
@@ -244,9 +295,6 @@ impl State {
         self.tables.allocs.range(AllocId::from_bytes(low)..=AllocId::from_bytes(high))
     }
 }
-
-const FIRST: AllocId = AllocId::NIL;
-const LAST: AllocId = AllocId::from_bytes([0xff; 16]);
 
 /// Applies nodes' reports of their allocs. Reports for unknown allocs, or for those of another node, are dropped; so
 /// are all reports of a node that is `down` or `disconnected`, which has to send a heartbeat first. The sender sees
@@ -346,6 +394,15 @@ fn set_transition(tx: &mut Tx<'_>, id: AllocId, transition: &DesiredTransition) 
     row.desired_transition.merge(transition);
     row.modify_index = tx.index();
     row.alloc_modify_index = tx.index();
+    tx.put::<tables::Allocs>(row);
+}
+
+/// Gives an alloc the index of the entry, as if the servers had changed it.
+pub(crate) fn renew(tx: &mut Tx<'_>, id: AllocId) {
+    let Some(stored) = tx.alloc(id) else {
+        return;
+    };
+    let row = Allocation { modify_index: tx.index(), alloc_modify_index: tx.index(), ..Allocation::clone(stored) };
     tx.put::<tables::Allocs>(row);
 }
 

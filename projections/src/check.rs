@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use imbl::OrdMap;
-use songline_model::{Allocation, Eligibility, EvalStatus, JobKey, NamespaceName, RootKeyId};
+use songline_model::{AllocId, Allocation, Eligibility, EvalStatus, JobKey, NamespaceName, RootKeyId};
 
 use crate::alloc::Counts;
 use crate::digest;
+use crate::key_set::KeySet;
 use crate::node::ready::ReadyByPool;
 use crate::row_map::RowMap;
 use crate::table::{Kept, TableType, TableVisitor, VisitsTable};
@@ -141,8 +142,9 @@ fn indexes(state: &State) {
         by.allocs_by_node.values().map(imbl::OrdMap::len).sum::<usize>(),
         count(|alloc| alloc.node_id.is_some())
     );
-    assert_eq!(by.allocs_by_eval.len(), count(|alloc| alloc.eval_id.is_some()));
-    assert_eq!(by.allocs_by_deployment.len(), count(|alloc| alloc.deployment_id.is_some()));
+    let in_sets = |sets: &mut dyn Iterator<Item = &KeySet<AllocId>>| sets.map(KeySet::len).sum::<usize>();
+    assert_eq!(in_sets(&mut by.allocs_by_eval.values()), count(|alloc| alloc.eval_id.is_some()));
+    assert_eq!(in_sets(&mut by.allocs_by_deployment.values()), count(|alloc| alloc.deployment_id.is_some()));
     assert_eq!(by.deployments_by_create.len(), rows(Table::Deployment));
     assert_eq!(by.deployments_by_job.len(), rows(Table::Deployment));
     assert_eq!(by.nodes_by_pool.len(), rows(Table::Nodes));

@@ -487,6 +487,7 @@ impl Reader<'_> {
 
     fn end(mut self) -> Result<State, CheckpointError> {
         let end: End = self.message()?;
+        crate::alloc::index_loaded(&mut self.state);
         crate::eval::index_loaded(&mut self.state);
         if end.jobs != self.jobs.len() as u64 {
             return Err(self.malformed("jobs are missing"));

@@ -2,6 +2,7 @@
 //! end one.
 
 mod promote;
+mod rollback;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::tx::Tx;
 use crate::{alloc, eval, job};
 
 pub(crate) use promote::promote;
+pub use rollback::Rollback;
 
 fn job_key(row: &Deployment) -> JobKey {
     JobKey { namespace: row.namespace.clone(), id: row.job_id.clone() }

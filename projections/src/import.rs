@@ -41,6 +41,7 @@ impl Importer {
 
     /// The state. Active deployments without a job end as cancelled: no other code would end them.
     pub fn finish(mut self) -> State {
+        crate::alloc::index_loaded(&mut self.state);
         crate::eval::index_loaded(&mut self.state);
         let stamp = Stamp {
             raft_index: 0,

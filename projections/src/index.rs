@@ -33,6 +33,14 @@ pub(crate) fn move_in_runs<K: Ord + Copy>(set: &mut Runs<K>, before: Option<K>, 
     }
 }
 
+/// The sets of all keys: what [`move_in_sets`] makes of them one by one.
+pub(crate) fn sets<K: Ord + Clone, T: Ord + Copy>(keys: impl Iterator<Item = (K, T)>) -> OrdMap<K, KeySet<T>> {
+    let mut keys: Vec<_> = keys.collect();
+    keys.sort_unstable();
+    let of_one = |keys: &[(K, T)]| (keys[0].0.clone(), KeySet::from_sorted(keys.iter().map(|(_, key)| *key).collect()));
+    keys.chunk_by(|(one, _), (other, _)| one == other).map(of_one).collect()
+}
+
 /// Moves one key between the sets of a map; empty sets are removed.
 pub(crate) fn move_in_sets<K: Ord + Clone, T: Ord + Copy>(
     map: &mut OrdMap<K, KeySet<T>>,

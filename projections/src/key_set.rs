@@ -24,6 +24,14 @@ impl<T: Ord + Copy> KeySet<T> {
         KeySet::Few(Arc::new([key]))
     }
 
+    /// A set of keys in order without duplicates.
+    pub(crate) fn from_sorted(keys: Arc<[T]>) -> Self {
+        if keys.len() <= FEW_MAX {
+            return KeySet::Few(keys);
+        }
+        KeySet::Many(Runs::from_sorted(&keys.iter().map(|key| (*key, ())).collect::<Vec<_>>()))
+    }
+
     /// Adds a key, unless it is present.
     pub(crate) fn insert(&mut self, key: T) {
         match self {

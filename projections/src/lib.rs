@@ -57,6 +57,7 @@ pub use alloc::Listed;
 pub use change::{Change, Visitor, Visits};
 pub use checkpoint::{Ahead, CheckpointError, CheckpointSummary, Done, Piece};
 pub use csi::DenormalizedVolume;
+pub use deployment::Rollback;
 pub use digest::Digest;
 pub use eval::{EvalList, is_safe_to_delete};
 pub use idempotency::{Refused, Remembered};
@@ -133,7 +134,7 @@ pub fn apply(state: &mut State, raft_index: u64, envelope: &Envelope) -> Applied
     let stamp = state.next_stamp(raft_index, envelope);
     let at = stamp.at;
     let applied = if let Command::Restore(cmd) = &envelope.command {
-        restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd.imported.is_some(), || restore::read(cmd))
+        restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd, || restore::read(cmd))
     } else {
         apply_to_rows(state, stamp, envelope)
     };
@@ -150,7 +151,7 @@ pub fn apply_restore(state: &mut State, raft_index: u64, envelope: &Envelope, re
     let Command::Restore(cmd) = &envelope.command else { panic!("only an archive replaces the state") };
     let stamp = state.next_stamp(raft_index, envelope);
     let at = stamp.at;
-    let applied = restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd.imported.is_some(), || Ok(restored));
+    let applied = restore::apply(state, &stamp, envelope.idempotency.as_ref(), cmd, || Ok(restored));
     state.passed(raft_index, at);
     applied
 }

@@ -1,7 +1,8 @@
 //! Restore of an archive: replaces the whole state, with indexes that never go back.
 
+use imbl::OrdMap;
 use songline_commands::{Idempotency, RestoreArchive};
-use songline_model::with_sources;
+use songline_model::{AllocId, with_sources};
 
 use crate::change::Change;
 use crate::import::cancel_orphaned_deployments;
@@ -9,7 +10,7 @@ use crate::rejected::Rejected;
 use crate::state::State;
 use crate::table::TABLES;
 use crate::tx::{Stamp, Tx};
-use crate::{Applied, Outcome, acl, idempotency};
+use crate::{Applied, Listed, Outcome, acl, alloc, idempotency};
 
 /// Replaces the state, or refuses and leaves it unchanged. Event streams end here: rows that subscribers know may all
 /// have changed. An import keeps the indexes of its tables, which clients of the other cluster know.
@@ -17,7 +18,7 @@ pub(crate) fn apply(
     state: &mut State,
     stamp: &Stamp,
     sent: Option<&Idempotency>,
-    imports: bool,
+    cmd: &RestoreArchive,
     read: impl FnOnce() -> Result<State, Rejected>,
 ) -> Applied {
     let mut tx = Tx::new(state, stamp.clone());
@@ -40,13 +41,16 @@ pub(crate) fn apply(
     restored.base = stamp.index - stamp.raft_index;
     cancel_orphaned_deployments(&mut restored, &stamp);
     drop_one_time_tokens(&mut restored, &stamp);
+    if cmd.renews_allocs {
+        renew_allocs(&mut restored, &stamp);
+    }
     let result = Ok(Outcome::Restored { archive_index });
     if let Some(sent) = sent {
         let mut tx = Tx::new(&mut restored, stamp.clone());
         idempotency::remember(&mut tx, sent, &result);
         tx.commit();
     }
-    if !imports {
+    if cmd.imported.is_none() {
         // Any table may have changed, so every waiting blocking query has to wake.
         restored.table_index = [stamp.index; TABLES];
     }
@@ -69,4 +73,27 @@ fn drop_one_time_tokens(restored: &mut State, stamp: &Stamp) {
     let mut tx = Tx::new(restored, stamp.clone());
     acl::drop_one_time_tokens(&mut tx);
     tx.commit();
+}
+
+/// Gives allocations the index of the entry, so that their nodes fetch them again. A node compares indexes, and the
+/// archive's are below those that the node has seen since the archive was saved.
+fn renew_allocs(restored: &mut State, stamp: &Stamp) {
+    let mut tx = Tx::new(restored, stamp.clone());
+    let renewed: Vec<AllocId> = tx.by.allocs_by_node.values().flat_map(to_renew).collect();
+    for id in renewed {
+        alloc::renew(&mut tx, id);
+    }
+    tx.commit();
+}
+
+/// The allocations of a node that the node has to fetch again: those that may run there, and those of which the servers
+/// do not know yet that they have ended. Without any, it is the newest one, because a node ignores a list whose index
+/// is not above that of its last list.
+fn to_renew(listed: &OrdMap<AllocId, Listed>) -> Vec<AllocId> {
+    let open = listed.iter().filter(|(_, listed)| !listed.row.client_terminal()).map(|(id, _)| *id);
+    let open: Vec<AllocId> = open.collect();
+    if !open.is_empty() {
+        return open;
+    }
+    listed.iter().max_by_key(|(_, listed)| listed.alloc_modify_index).map(|(id, _)| *id).into_iter().collect()
 }

@@ -64,8 +64,8 @@ pub(crate) struct Indexes {
     pub(crate) allocs_by_job: OrdMap<JobKey, OrdMap<AllocId, std::sync::Arc<Allocation>>>,
     pub(crate) allocs_by_node: OrdMap<NodeId, OrdMap<AllocId, Listed>>,
     pub(crate) usage_by_node: OrdMap<NodeId, NodeUsage>,
-    pub(crate) allocs_by_eval: OrdSet<(EvalId, AllocId)>,
-    pub(crate) allocs_by_deployment: OrdSet<(DeploymentId, AllocId)>,
+    pub(crate) allocs_by_eval: OrdMap<EvalId, KeySet<AllocId>>,
+    pub(crate) allocs_by_deployment: OrdMap<DeploymentId, KeySet<AllocId>>,
     /// System jobs that are not stopped: every change of a node asks for them.
     pub(crate) system_jobs: OrdSet<JobKey>,
     pub(crate) job_counts: OrdMap<JobKey, Counts>,

@@ -150,6 +150,7 @@ fn namespace(name: &str) -> Envelope {
     Envelope::new(Time::from_secs(1), Actor::Anonymous, UpsertNamespaces { namespaces })
 }
 
+/// A restore as earlier versions wrote it: no row of the archive changes.
 fn restore(state: &State) -> Envelope {
     let mut bytes = Vec::new();
     state.write_checkpoint(&mut bytes).expect("writes");
@@ -191,6 +192,38 @@ fn restoring_never_takes_the_index_back() {
     pass(&mut far, 5000);
     let applied = apply(&mut far, 5001, &restore(&old));
     assert_eq!((applied.index, far.applied_index(), far.base()), (5001, 5001, 0));
+}
+
+#[test]
+fn restore_that_renews_allocs_makes_every_node_fetch_its_open_allocs_again() {
+    for seed in 0..SEEDS {
+        let mut dice = Dice::new(seed);
+        let mut archived = State::new();
+        for raft_index in 2..2 + ENTRIES {
+            let envelope = dice.envelope(&archived, raft_index);
+            apply(&mut archived, raft_index, &envelope);
+        }
+        let mut entry = restore(&archived);
+        let Command::Restore(cmd) = &mut entry.command else { panic!("it restores") };
+        cmd.renews_allocs = true;
+        let mut state = State::new();
+        let index = apply(&mut state, 1000, &entry).index;
+        consistent(&state);
+        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for alloc in state.allocs() {
+            let before = archived.alloc(alloc.id).expect("a restore adds no alloc");
+            let renewed = Allocation { alloc_modify_index: index, modify_index: index, ..Allocation::clone(before) };
+            let is_renewed = alloc.alloc_modify_index == index;
+            assert!(is_renewed || before.client_terminal(), "seed {seed}: {:?} is open", alloc.id);
+            assert_eq!(**alloc, if is_renewed { renewed } else { Allocation::clone(before) }, "seed {seed}");
+            if let Some(node) = alloc.node_id {
+                let newest = nodes.entry(node).or_default();
+                *newest = alloc.alloc_modify_index.max(*newest);
+            }
+        }
+        assert!(nodes.values().all(|newest| *newest == index), "seed {seed}: {nodes:?}, the entry is {index}");
+        assert_eq!(state.allocs().count(), archived.allocs().count(), "seed {seed}");
+    }
 }
 
 #[test]

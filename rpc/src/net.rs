@@ -4,6 +4,7 @@
 
 mod channel;
 mod header;
+mod hold;
 mod line;
 mod pool;
 mod serve;

@@ -39,6 +39,21 @@ pub trait Servers: Send + Sync + 'static {
         ids: Vec<AllocId>,
     ) -> impl Future<Output = Result<Vec<Arc<Allocation>>, RpcError>> + Send;
 
+    /// `Alloc.GetAllocs` as a blocking query: the allocations and their newest index, once all of them exist at the
+    /// server and one of them is above `min_index`. By default the answer comes at once.
+    fn alloc_get_newer_allocs(
+        &self,
+        from: &NodeAuth,
+        ids: Vec<AllocId>,
+        _query: BlockingQuery,
+    ) -> impl Future<Output = Result<(Vec<Arc<Allocation>>, u64), RpcError>> + Send {
+        async move {
+            let allocs = self.alloc_get_allocs(from, ids).await?;
+            let index = allocs.iter().map(|alloc| alloc.modify_index).max().unwrap_or(1);
+            Ok((allocs, index))
+        }
+    }
+
     /// `Alloc.GetAlloc`: one allocation of any node and the index of the answer; `None` when it does not exist. Blocks
     /// until the answer's index is above `min_index`.
     fn alloc_get_alloc(

@@ -37,7 +37,8 @@ pub struct SessionLimits {
     pub backlog_max: usize,
     /// Most streams opened by the other side; a further one is reset.
     pub streams_max: usize,
-    /// Most unread bytes of all streams together; more end the session.
+    /// Most bytes of all streams together that are unread, or held in requests that are unfinished or being answered;
+    /// more end the session.
     pub unread_bytes_max: usize,
 }
 
@@ -85,7 +86,7 @@ pub enum Ended {
     /// A stream was opened twice.
     #[error("duplicate stream initiated")]
     Duplicate,
-    /// More unread bytes of all streams than `unread_bytes_max`.
+    /// More unread and held bytes of all streams than `unread_bytes_max`.
     #[error("too many unread bytes")]
     Unread,
 }

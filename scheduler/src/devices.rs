@@ -2,6 +2,7 @@
 //! Plugins and the passing of devices into tasks are the node's.
 
 mod attribute;
+pub(crate) mod victims;
 
 use songline_model::{
     Affinity, AllocatedDeviceResource, AllocatedResources, Constraint, Node, NodeDevice, NodeDeviceResource,
@@ -107,6 +108,28 @@ impl Request {
         self.affinities.iter().map(|affinity| affinity.weight.abs() as f64).sum()
     }
 
+    /// Number of the requested devices.
+    fn count(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX)
+    }
+
+    /// Whether a group has enough free devices. For a request of no devices, none has.
+    fn has_enough(&self, group: &NodeDeviceResource, held: &Held) -> bool {
+        let count = self.count();
+        count > 0 && self.free(group, held).take(count).count() == count
+    }
+
+    /// Number of devices of a group in these resources that the request could use.
+    fn count_in(&self, group: &NodeDeviceResource, resources: &AllocatedResources) -> usize {
+        let usable = |wanted: &Str| {
+            let mut devices = group.instances.iter().flatten();
+            devices.any(|device| device.healthy && device.id == *wanted && self.matches_device(device))
+        };
+        let of_group = keys(resources)
+            .filter(|(vendor, kind, name, _)| *vendor == group.vendor && *kind == group.kind && *name == group.name);
+        of_group.filter(|(.., id)| usable(id)).count()
+    }
+
     /// The healthy devices of a group that satisfy the request and are not held.
     fn free<'a>(&'a self, group: &'a NodeDeviceResource, held: &'a Held) -> impl Iterator<Item = &'a NodeDevice> {
         let devices = group.instances.iter().flatten().filter(|device| device.healthy);
@@ -124,6 +147,15 @@ impl Held {
         alone
     }
 
+    /// Takes as many free devices of the group as are requested, or all if there are fewer. Returns their ids.
+    fn take_free(&mut self, group: &NodeDeviceResource, request: &Request) -> Vec<Str> {
+        let ids: Vec<Str> = request.free(group, self).take(request.count()).map(|device| device.id.clone()).collect();
+        for id in &ids {
+            self.0.take((group.vendor.clone(), group.kind.clone(), group.name.clone(), id.clone()));
+        }
+        ids
+    }
+
     /// Releases the devices of an allocation.
     pub fn release(&mut self, resources: &AllocatedResources) {
         for key in keys(resources) {
@@ -136,10 +168,16 @@ impl Held {
     }
 }
 
-/// Whether the node has devices for all requests, if no allocation held any.
+/// Whether the node has devices for all requests, if no allocation held any. Each request takes those of the first
+/// group that has enough (first fit), whatever its affinities.
 pub fn feasible(requests: &[Request], node: &Node) -> bool {
     let mut held = Held::default();
-    requests.iter().all(|request| give(request, node, &mut held).is_ok())
+    requests.iter().all(|request| {
+        let fits = |group: &&NodeDeviceResource| request.matches(group) && request.has_enough(group, &held);
+        let Some(group) = groups(node).find(fits) else { return false };
+        held.take_free(group, request);
+        true
+    })
 }
 
 /// Whether the node has no device at all for one of the requests, healthy or not. All nodes of its class lack it too.
@@ -147,21 +185,6 @@ pub fn lacks(requests: &[Request], node: &Node) -> bool {
     // Ids may differ between the nodes of a class.
     let of_class = |constraint: &Constraint| constraint.l_target != IDS && constraint.r_target != IDS;
     requests.iter().any(|request| !groups(node).any(|group| request.satisfied_by(group, of_class)))
-}
-
-/// Number of devices in these resources that satisfy one of the requests.
-pub fn wanted(requests: &[Request], node: &Node, resources: &AllocatedResources) -> usize {
-    let held = keys(resources).filter(|(vendor, kind, name, id)| {
-        let mut groups =
-            groups(node).filter(|group| group.vendor == *vendor && group.kind == *kind && group.name == *name);
-        groups.any(|group| {
-            let device = group.instances.iter().flatten().find(|device| device.healthy && device.id == *id);
-            let suits =
-                |request: &Request| request.matches(group) && device.is_some_and(|one| request.matches_device(one));
-            requests.iter().any(suits)
-        })
-    });
-    held.count()
 }
 
 /// Finds devices for the requests of a task and adds them to `held`; `Err` is the reason.
@@ -184,25 +207,19 @@ fn give(request: &Request, node: &Node, held: &mut Held) -> Result<(AllocatedDev
     if groups(node).next().is_none() {
         return Err("no devices available");
     }
-    let count = usize::try_from(request.count).unwrap_or(usize::MAX);
     let mut best: Option<(&NodeDeviceResource, f64)> = None;
     for group in groups(node).filter(|group| request.matches(group)) {
         let matched = request.matched(group);
-        if best.is_none_or(|(_, most)| matched >= most) && request.free(group, held).take(count).count() == count {
+        if best.is_none_or(|(_, most)| matched >= most) && request.has_enough(group, held) {
             best = Some((group, matched));
         }
     }
     let (group, matched) = best.ok_or("no devices match request")?;
-    let ids: Vec<Str> = request.free(group, held).take(count).map(|device| device.id.clone()).collect();
-    let (vendor, kind, name) = (&group.vendor, &group.kind, &group.name);
-    for id in &ids {
-        held.0.take((vendor.clone(), kind.clone(), name.clone(), id.clone()));
-    }
     let devices = AllocatedDeviceResource {
-        vendor: vendor.clone(),
-        kind: kind.clone(),
-        name: name.clone(),
-        device_ids: Some(ids),
+        vendor: group.vendor.clone(),
+        kind: group.kind.clone(),
+        name: group.name.clone(),
+        device_ids: Some(held.take_free(group, request)),
     };
     Ok((devices, matched))
 }

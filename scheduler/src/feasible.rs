@@ -89,9 +89,7 @@ impl Demands {
     /// Checks all demands that are decided from the node alone; `Err` is the filter text.
     pub fn check_node(&self, node: &Node) -> Result<(), Str> {
         self.check_job(node)?;
-        self.check_drivers(node)?;
         self.check_group(node)?;
-        self.check_devices(node)?;
         self.check_abilities(node)
     }
 
@@ -105,13 +103,36 @@ impl Demands {
         check_rules(&self.job, node)
     }
 
-    /// Checks the drivers of the tasks; `Err` is the filter text.
-    pub fn check_drivers(&self, node: &Node) -> Result<(), Str> {
+    /// Checks the demands of the group and its tasks on drivers, attributes, devices and networks, in this order; `Err`
+    /// is the filter text.
+    pub fn check_group(&self, node: &Node) -> Result<(), Str> {
+        self.check_drivers(node)?;
+        check_rules(&self.group, node)?;
+        self.check_devices(node)?;
+        self.check_network(node)
+    }
+
+    /// Checks the demands of the group in which the nodes of one class may differ: health of drivers, and health and
+    /// number of devices. `Err` is the filter text.
+    pub fn check_group_in_class(&self, node: &Node) -> Result<(), Str> {
+        self.check_drivers(node)?;
+        self.check_devices(node)
+    }
+
+    /// Whether some node of this node's class may meet the demands of the group, even if this one does not.
+    pub fn may_meet_in_class(&self, node: &Node) -> bool {
+        !self.lacks_driver(node)
+            && check_rules(&self.group, node).is_ok()
+            && !devices::lacks(&self.devices, node)
+            && self.check_network(node).is_ok()
+    }
+
+    fn check_drivers(&self, node: &Node) -> Result<(), Str> {
         if self.drivers.iter().all(|driver| has_driver(node, driver)) { Ok(()) } else { Err("missing drivers".into()) }
     }
 
     /// Whether the node has no trace of one of the drivers, so that no node of its class has that driver.
-    pub fn lacks_driver(&self, node: &Node) -> bool {
+    fn lacks_driver(&self, node: &Node) -> bool {
         self.drivers.iter().any(|driver| {
             let detected =
                 node.drivers.as_ref().and_then(|drivers| drivers.get(driver)).is_some_and(|info| info.detected);
@@ -119,19 +140,11 @@ impl Demands {
         })
     }
 
-    /// Checks whether the node has the devices of the tasks; `Err` is the filter text.
-    pub fn check_devices(&self, node: &Node) -> Result<(), Str> {
+    fn check_devices(&self, node: &Node) -> Result<(), Str> {
         if devices::feasible(&self.devices, node) { Ok(()) } else { Err("missing devices".into()) }
     }
 
-    /// Whether the node has no device at all for a task, so that no node of its class has.
-    pub fn lacks_devices(&self, node: &Node) -> bool {
-        devices::lacks(&self.devices, node)
-    }
-
-    /// Checks the other demands of the group and its tasks; `Err` is the filter text.
-    pub fn check_group(&self, node: &Node) -> Result<(), Str> {
-        check_rules(&self.group, node)?;
+    fn check_network(&self, node: &Node) -> Result<(), Str> {
         self.network.as_ref().map_or(Ok(()), |ask| check_network(ask, node))
     }
 }

@@ -2,6 +2,7 @@
 //! allocation is the node's task.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use songline_model::{AllocatedPortMapping, AllocatedResources, Allocation, NetworkResource, Node, Port, Str};
 
@@ -17,6 +18,8 @@ const RANDOM_TRIES: usize = 20;
 const DEFAULT_HOST_NETWORK: &str = "default";
 /// Dimension of a node on which two allocations hold the same port.
 pub const COLLISION: &str = "network: port collision";
+/// Dimension of a node whose lists of reserved ports cannot be read.
+pub const INVALID_NODE: &str = "network: invalid node";
 const PORTS: usize = 65_536;
 const NO_DYNAMIC_PORT: &str = "dynamic port selection failed";
 
@@ -26,8 +29,6 @@ pub struct Ports {
     taken: BTreeMap<Str, PortSet>,
     /// Further holders of ports that are taken.
     shared: Holders<(Str, i64)>,
-    /// Whether a stopping allocation shares a port with another one.
-    pub disputed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -59,9 +60,8 @@ impl PortSet {
 impl Ports {
     /// The ports that the node reserves for itself; `Err` is a text that is not a list of ports.
     pub fn of_node(node: &Node) -> Result<Self, String> {
-        let mut ports = Self { taken: BTreeMap::new(), shared: Holders::default(), disputed: false };
-        let everywhere = node.reserved_resources.as_ref().map_or("", |kept| kept.networks.reserved_host_ports.as_str());
-        let everywhere = parse_ports(everywhere)?;
+        let mut ports = Self { taken: BTreeMap::new(), shared: Holders::default() };
+        let everywhere = parse_ports(reserved_everywhere(node))?;
         for (_, address, kept) in addresses(node) {
             let kept = parse_ports(kept)?;
             let set = ports.taken.entry(address.clone()).or_insert_with(PortSet::empty);
@@ -106,6 +106,11 @@ impl Ports {
                 set.set(port, false);
             }
         });
+    }
+
+    /// Whether a port is held twice: by two allocations, or by an allocation and the node itself.
+    pub fn has_clash(&self) -> bool {
+        !self.shared.is_empty()
     }
 
     /// Finds ports for the request of a group and adds them to `offer`. No port is taken yet: see [`Ports::take_all`].
@@ -328,18 +333,35 @@ fn each_port(resources: &AllocatedResources, mut seen: impl FnMut(&Str, i64)) {
     }
 }
 
+/// Whether the list of ports that a node reserves on all its addresses can be read.
+pub fn is_valid(node: &Node) -> bool {
+    port_ranges(reserved_everywhere(node)).all(|range| range.is_ok())
+}
+
+/// The ports that a node reserves on all its addresses, as it lists them.
+fn reserved_everywhere(node: &Node) -> &str {
+    node.reserved_resources.as_ref().map_or("", |kept| kept.networks.reserved_host_ports.as_str())
+}
+
 /// Parses `22,80,8500-8600`.
 pub fn parse_ports(text: &str) -> Result<Vec<i64>, String> {
-    let number = |text: &str| text.trim().parse::<i64>().ok().filter(|port| (0..PORTS as i64).contains(port));
     let mut ports = Vec::new();
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let (low, high) = part.split_once('-').unwrap_or((part, part));
-        match (number(low), number(high)) {
-            (Some(low), Some(high)) if low <= high => ports.extend(low..=high),
-            _ => return Err(format!("invalid port range: {part}")),
-        }
+    for range in port_ranges(text) {
+        ports.extend(range?);
     }
     Ok(ports)
+}
+
+/// The ranges of such a list; a single port is a range of one. `Err` is a part that is no range of ports.
+fn port_ranges(text: &str) -> impl Iterator<Item = Result<RangeInclusive<i64>, String>> {
+    let number = |text: &str| text.trim().parse::<i64>().ok().filter(|port| (0..PORTS as i64).contains(port));
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(move |part| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        match (number(low), number(high)) {
+            (Some(low), Some(high)) if low <= high => Ok(low..=high),
+            _ => Err(format!("invalid port range: {part}")),
+        }
+    })
 }
 
 #[cfg(test)]

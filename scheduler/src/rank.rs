@@ -5,6 +5,8 @@ pub mod affinity;
 pub mod first;
 pub mod spread;
 
+use std::sync::Arc;
+
 use songline_model::{
     AllocMetric, Amount, FlatMap, Node, NodeId, NodeScoreMeta, Resources, SchedulerAlgorithm, ScoresByName, Str,
     TaskGroup,
@@ -94,10 +96,10 @@ pub struct Metrics {
 
 impl Metrics {
     /// Starts counting, with the numbers that are known before any node is examined.
-    pub fn new(nodes_in_pool: usize, nodes_available: &FlatMap<Str, i64>) -> Self {
+    pub fn new(nodes_in_pool: usize, nodes_available: &Arc<FlatMap<Str, i64>>) -> Self {
         let metric = AllocMetric {
             nodes_in_pool: nodes_in_pool as i64,
-            nodes_available: Some(nodes_available.clone()),
+            nodes_available: Some(Arc::clone(nodes_available)),
             ..AllocMetric::default()
         };
         Self { metric, scored: Vec::new() }
@@ -179,7 +181,7 @@ pub fn exhaust_resources(metric: &mut AllocMetric, group: &TaskGroup) {
     }
 }
 
-fn add(counts: &mut Option<FlatMap<Str, i64>>, key: &Str) {
+fn add(counts: &mut Option<Box<FlatMap<Str, i64>>>, key: &Str) {
     *counts.get_or_insert_default().or_default(key) += 1;
 }
 

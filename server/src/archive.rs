@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -22,6 +22,15 @@ const SUMS: &str = "SHA256SUMS";
 
 /// Largest `meta.json` and `SHA256SUMS` that are read, in bytes: a bound against archives with false sizes.
 const SMALL_BYTES_MAX: u64 = 16 << 20;
+
+/// Format version of archives.
+const VERSION: u32 = 1;
+
+/// Size of a tar's blocks, in bytes.
+const BLOCK_BYTES: usize = 512;
+
+/// Number of characters of a name that an error shows.
+const NAME_SHOWN_MAX: usize = 100;
 
 /// The archive's description of itself, in the reference's shape.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +91,12 @@ pub enum ArchiveError {
     /// A member is missing or its checksum does not match.
     #[error("failed to read snapshot file: failed checking integrity of snapshot: {0}")]
     Integrity(String),
+    /// Bytes follow the end of the tar.
+    #[error("{0} unread uncompressed bytes remain")]
+    Trailing(usize),
+    /// `meta.json` names another format version.
+    #[error("failed to read snapshot file: unsupported snapshot version {0}")]
+    Version(u32),
     /// `meta.json` cannot be parsed.
     #[error("failed to read snapshot file: failed to decode snapshot metadata: {0}")]
     Meta(#[from] serde_json::Error),
@@ -165,11 +180,35 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
         _ if !magic.starts_with(&[0x1f, 0x8b]) => return Err(ArchiveError::Compression("gzip: invalid header".into())),
         _ => {}
     }
-    let content = |error: io::Error| ArchiveError::Content(content_text(&error));
+    // All members of the gzip stream, so that none follows unread.
+    let mut tar = tar::Archive::new(MultiGzDecoder::new(magic.chain(input)));
+    let members = members(&mut tar, state)?;
+    read_end(tar.into_inner())?;
+    let meta: Meta = serde_json::from_slice(verified(&members)?)?;
+    if meta.version != VERSION {
+        return Err(ArchiveError::Version(meta.version));
+    }
+    match members.state.map(|sum| sum.bytes) {
+        Some(bytes) if bytes != meta.size => {
+            Err(ArchiveError::Integrity(format!("{STATE:?} has {bytes} bytes, {META:?} names {}", meta.size)))
+        }
+        Some(_) | None => Ok(meta),
+    }
+}
+
+/// The members of an archive.
+#[derive(Default)]
+struct Members {
+    meta: Option<Vec<u8>>,
+    sums: Option<Vec<u8>>,
+    /// Sum of the state, whose bytes were written to their destination.
+    state: Option<Sum>,
+}
+
+/// Reads the members of a tar.
+fn members<R: Read>(tar: &mut tar::Archive<R>, state: impl Write) -> Result<Members, ArchiveError> {
     let mut state = Some(state);
-    let (mut meta, mut sums) = (None, None);
-    let mut found = BTreeMap::new();
-    let mut tar = tar::Archive::new(GzDecoder::new(magic.chain(input)));
+    let mut members = Members::default();
     // Raw entries: tar extensions count as foreign members here. Without `raw`, long names and extended headers would
     // be read into memory at any length, and holes of sparse files would be filled up to the length that a header of
     // 512 bytes claims.
@@ -177,12 +216,12 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
         let mut entry = entry.map_err(content)?;
         let name = entry.path().map_err(content)?.to_string_lossy().into_owned();
         let slot = match name.as_str() {
-            META => &mut meta,
-            SUMS => &mut sums,
+            META => &mut members.meta,
+            SUMS => &mut members.sums,
             STATE => {
                 // A second `state.bin` is rejected like any other foreign file.
                 let state = state.take().ok_or(ArchiveError::Unexpected(name))?;
-                found.insert(STATE, pour(entry, state)?);
+                members.state = Some(pour(entry, state)?);
                 continue;
             }
             _ => return Err(ArchiveError::Unexpected(name)),
@@ -194,29 +233,60 @@ pub fn read(mut input: impl Read, state: impl Write) -> Result<Meta, ArchiveErro
         entry.read_to_end(&mut bytes).map_err(content)?;
         *slot = Some(bytes);
     }
-    // Read the tar's padding and the gzip checksum: only the end of the stream proves that it is whole.
-    let mut rest = Vec::new();
-    tar.into_inner().take(SMALL_BYTES_MAX).read_to_end(&mut rest).map_err(content)?;
-    if rest.iter().any(|byte| *byte != 0) {
-        return Err(ArchiveError::Integrity(format!("{} unread uncompressed bytes remain", rest.len())));
+    Ok(members)
+}
+
+/// Reads what follows the members: the second of the two zero blocks that end a tar, and nothing else. The first one
+/// was read with the members. Only the end of the stream proves that it is whole: the gzip checksum is there.
+fn read_end(rest: impl Read) -> Result<(), ArchiveError> {
+    let mut read = Vec::new();
+    rest.take(SMALL_BYTES_MAX).read_to_end(&mut read).map_err(content)?;
+    let Some((block, unread)) = read.split_at_checked(BLOCK_BYTES) else {
+        return Err(ArchiveError::Content("unexpected EOF".into()));
+    };
+    if block.iter().any(|byte| *byte != 0) {
+        return Err(ArchiveError::Trailing(read.len()));
     }
-    let meta = meta.ok_or_else(|| ArchiveError::Integrity(format!("file missing for {META:?}")))?;
-    found.insert(META, hex(&Sha256::digest(&meta)));
-    let sums = sums.ok_or_else(|| ArchiveError::Integrity(format!("file missing for {SUMS:?}")))?;
-    let sums = String::from_utf8_lossy(&sums);
-    for name in [META, STATE] {
-        let sum = found.get(name).ok_or_else(|| ArchiveError::Integrity(format!("file missing for {name:?}")))?;
-        let listed = sums.lines().filter_map(|line| line.split_once("  ")).find(|(_, listed)| *listed == name);
-        let (listed, _) = listed.ok_or_else(|| ArchiveError::Integrity(format!("list missing hash for {name:?}")))?;
-        if listed != sum {
+    if unread.is_empty() { Ok(()) } else { Err(ArchiveError::Trailing(unread.len())) }
+}
+
+/// The archive's description, once the list has the right sum of each member, and no other line.
+fn verified(members: &Members) -> Result<&[u8], ArchiveError> {
+    let missing = |name: &str| ArchiveError::Integrity(format!("file missing for {name:?}"));
+    let meta = members.meta.as_deref().ok_or_else(|| missing(META))?;
+    let sums = members.sums.as_deref().ok_or_else(|| missing(SUMS))?;
+    let sums = String::from_utf8_lossy(sums);
+    let listed = listed(&sums)?;
+    let state = members.state.map(|sum| hex(&sum.sha256));
+    for (name, sum) in [(META, Some(hex(&Sha256::digest(meta)))), (STATE, state)] {
+        let (sum, listed) = (sum.ok_or_else(|| missing(name))?, listed.get(name).ok_or_else(|| missing(name))?);
+        if *listed != sum {
             return Err(ArchiveError::Integrity(format!("hash check failed for {name:?}")));
         }
     }
-    Ok(serde_json::from_slice(&meta)?)
+    Ok(meta)
 }
 
-/// Copies a member and returns its SHA-256 in hexadecimal.
-fn pour(mut from: impl Read, to: impl Write) -> Result<String, ArchiveError> {
+/// The sums in a list, by the name of the member.
+fn listed(sums: &str) -> Result<BTreeMap<&str, &str>, ArchiveError> {
+    let mut listed = BTreeMap::new();
+    for (line, number) in sums.lines().zip(1..) {
+        let Some((sum, name)) = line.split_once("  ") else {
+            return Err(ArchiveError::Integrity(format!("line {number} of {SUMS:?} has no hash and name")));
+        };
+        if ![META, STATE].contains(&name) {
+            let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
+            return Err(ArchiveError::Integrity(format!("list missing hash for {shown:?}")));
+        }
+        if listed.insert(name, sum).is_some() {
+            return Err(ArchiveError::Integrity(format!("more than one hash for {name:?}")));
+        }
+    }
+    Ok(listed)
+}
+
+/// Copies a member and returns its sum.
+fn pour(mut from: impl Read, to: impl Write) -> Result<Sum, ArchiveError> {
     let mut to = Summed::new(to);
     let mut block = vec![0; 256 * 1024];
     loop {
@@ -224,12 +294,12 @@ fn pour(mut from: impl Read, to: impl Write) -> Result<String, ArchiveError> {
             Ok(0) => break,
             Ok(read) => to.write_all(&block[..read]).map_err(ArchiveError::Keep)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(ArchiveError::Content(content_text(&error))),
+            Err(error) => return Err(content(error)),
         }
     }
     let (mut to, sum) = to.finish();
     to.flush().map_err(ArchiveError::Keep)?;
-    Ok(hex(&sum.sha256))
+    Ok(sum)
 }
 
 /// The value of the `Digest` header of an archive with this SHA-256.
@@ -237,12 +307,12 @@ pub fn digest_header(sha256: &[u8; 32]) -> String {
     format!("sha-256={}", STANDARD.encode(sha256))
 }
 
-/// Go's text for a stream that ends too early: clients show it.
-fn content_text(error: &io::Error) -> String {
-    match error.kind() {
+/// The error of a content that cannot be read. A stream that ends too early has Go's text: clients show it.
+fn content(error: io::Error) -> ArchiveError {
+    ArchiveError::Content(match error.kind() {
         io::ErrorKind::UnexpectedEof => "unexpected EOF".into(),
         _ => error.to_string(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -372,10 +442,91 @@ mod tests {
             ),
             (
                 packed(&[(META, b"{}"), (STATE, b""), (SUMS, b"")]),
-                "failed to read snapshot file: failed checking integrity of snapshot: list missing hash for \"meta.json\"",
+                "failed to read snapshot file: failed checking integrity of snapshot: file missing for \"meta.json\"",
             ),
         ] {
             assert_eq!(read_all(&bytes).expect_err("is no archive").to_string(), text);
         }
+    }
+
+    /// The members of a sound archive: description, state, list.
+    fn sound(state: &[u8]) -> [(&'static str, Vec<u8>); 3] {
+        let description = serde_json::to_vec(&Meta { size: state.len() as u64, ..meta() }).expect("encodes");
+        let sums = sums_of(&description, state);
+        [(META, description), (STATE, state.to_vec()), (SUMS, sums)]
+    }
+
+    fn sums_of(meta: &[u8], state: &[u8]) -> Vec<u8> {
+        format!("{}  {META}\n{}  {STATE}\n", hex(&Sha256::digest(meta)), hex(&Sha256::digest(state))).into_bytes()
+    }
+
+    /// The tar of these members without the zero blocks at its end.
+    fn unended(members: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (name, bytes) in members {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            tar.append_data(&mut header, name, &bytes[..]).expect("packs");
+        }
+        let mut bytes = tar.into_inner().expect("packs");
+        bytes.truncate(bytes.len() - 2 * BLOCK_BYTES);
+        bytes
+    }
+
+    fn gzipped(bytes: &[u8]) -> Vec<u8> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(1));
+        gzip.write_all(bytes).expect("packs");
+        gzip.finish().expect("packs")
+    }
+
+    #[test]
+    fn bytes_after_the_end_of_an_archive_are_refused() {
+        let tar = unended(&sound(b"the state"));
+        let with = |zeros: usize| [&tar[..], &vec![0; zeros][..]].concat();
+        let good = gzipped(&with(2 * BLOCK_BYTES));
+        assert!(read_all(&good).is_ok());
+        let end = "failed to read snapshot file: failed to read or write snapshot data: ";
+        for (bytes, text) in [
+            // A tar as other tools write it: padded to 10240 bytes.
+            (gzipped(&with(10_240 - tar.len())), format!("{} unread uncompressed bytes remain", 9216 - tar.len())),
+            (gzipped(&[&with(1024)[..], b"x"].concat()), "1 unread uncompressed bytes remain".into()),
+            ([&good[..], &gzipped(b"more")[..]].concat(), "4 unread uncompressed bytes remain".into()),
+            ([&good[..], b"0123456789garbage"].concat(), format!("{end}invalid gzip header")),
+            (gzipped(&with(BLOCK_BYTES)), format!("{end}unexpected EOF")),
+            (gzipped(&tar), format!("{end}unexpected EOF")),
+        ] {
+            assert_eq!(read_all(&bytes).expect_err("is refused").to_string(), text);
+        }
+    }
+
+    #[test]
+    fn archive_whose_list_or_description_does_not_fit_is_refused() {
+        let [meta_file, state_file, sums_file] = sound(b"the state");
+        let refused = |meta: &[u8], sums: Vec<u8>| {
+            let members = [(META, meta.to_vec()), state_file.clone(), (SUMS, sums)];
+            read_all(&gzipped(&[&unended(&members)[..], &[0_u8; 1024][..]].concat()))
+                .expect_err("is refused")
+                .to_string()
+        };
+        let integrity =
+            |text: &str| format!("failed to read snapshot file: failed checking integrity of snapshot: {text}");
+        let sums = String::from_utf8(sums_file.1).expect("is text");
+        for (added, text) in [
+            ("00  more\n", "list missing hash for \"more\""),
+            ("\n", "line 3 of \"SHA256SUMS\" has no hash and name"),
+            ("00  state.bin\n", "more than one hash for \"state.bin\""),
+        ] {
+            assert_eq!(refused(&meta_file.1, format!("{sums}{added}").into_bytes()), integrity(text));
+        }
+        let first = sums.lines().next().expect("a line");
+        assert_eq!(refused(&meta_file.1, first.into()), integrity("file missing for \"state.bin\""));
+        let described = |meta: Meta| {
+            let description = serde_json::to_vec(&meta).expect("encodes");
+            refused(&description, sums_of(&description, &state_file.1))
+        };
+        let newer = described(Meta { version: 9, size: 9, ..meta() });
+        assert_eq!(newer, "failed to read snapshot file: unsupported snapshot version 9");
+        let longer = described(Meta { size: 10, ..meta() });
+        assert_eq!(longer, integrity("\"state.bin\" has 9 bytes, \"meta.json\" names 10"));
     }
 }

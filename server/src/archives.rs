@@ -3,6 +3,8 @@
 //! A log entry only names the archive that it restores. The archive's content is a file in the server's directory,
 //! which is durable before the entry is written.
 
+mod unneeded;
+
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +25,8 @@ use crate::ahead::read_state;
 use crate::archive::{self, Configuration, Member, Meta, Sum, Summed};
 use crate::hex::hex;
 use crate::import::{self, Bundle, ContentKind, RootKeys};
+
+pub(crate) use unneeded::{NamedArchives, Tidying, remove_unfinished, touch};
 
 /// Buffer size of file reads and writes, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -93,7 +97,9 @@ impl Core {
         // waits.
         free(self.stores.read_archive.lock().replace(ReadArchive { digest: digest.clone(), state: Box::new(state) }));
         self.spread_archive(&digest).await?;
-        let command = RestoreArchive { archive: Blob::default(), digest: digest.into(), imported };
+        // Nodes of an imported cluster know the indexes of its rows, and keep what they run.
+        let renews_allocs = imported.is_none();
+        let command = RestoreArchive { archive: Blob::default(), digest: digest.into(), imported, renews_allocs };
         let written = self.write(Proposal { actor, cause: None, idempotency, command: command.into() }).await;
         free(self.stores.read_archive.lock().take());
         written?;
@@ -127,6 +133,7 @@ impl Core {
         let (state, digest) = verified(content.as_file_mut())?;
         if !choices.dry_run {
             content.as_file().sync_all().map_err(failed)?;
+            self.stores.named_archives.expect(&digest);
             content.persist(dir.join(format!("{digest}.state"))).map_err(|error| failed(error.error))?;
             File::open(&dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
         }

@@ -1,10 +1,13 @@
 //! Requests of node agents, answered in process. The network transport calls the same functions.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use songline_api::{Proposal, ProposeError};
+use songline_api::{Agent as _, Proposal, ProposeError};
 use songline_commands::{Actor, AddNodeEvents, Cause, Command, Kind, UpdateEvals, UpdateNodeDrain};
 use songline_events::watch::{WatchKey, Watcher};
 use songline_model::{
@@ -50,23 +53,26 @@ impl Servers for Core {
 
     async fn node_get_client_allocs(&self, from: &NodeAuth, query: BlockingQuery) -> Result<ClientAllocs, RpcError> {
         let _call = self.node_call("Node.GetClientAllocs", from.id, &from.secret);
-        let deadline = deadline(&query);
+        let deadline = self.deadline_of(&query);
         let mut allocs_before = None;
+        // Registered before the view is taken: a change between the two wakes the query.
+        let watch = self.watches().register(&[WatchKey::NodeOrders(from.id)]);
         loop {
-            // Registered before the view is taken: a change between the two wakes the query.
-            let watch = self.watches().register(&[WatchKey::NodeOrders(from.id)]);
+            // Asked before the view is taken: the new state is published before its watchers are told of it.
+            let is_state_replaced = watch.is_state_replaced();
             let view = self.view();
             if view.node(from.id).is_some_and(|node| node.secret_id != from.secret) {
                 return Err(RpcError::remote("node secret ID does not match"));
             }
             let mut answer = client_allocs(&view, from.id);
-            // Garbage collection raises no row's index. Fewer rows than before therefore count as news, at the
-            // table's index.
+            // Garbage collection raises no row's index, and the rows of another state may have lower ones. Fewer rows
+            // than before, or rows of another state, therefore count as news, at the table's index.
             let fewer = allocs_before.is_some_and(|before| answer.allocs.len() < before);
-            if fewer {
-                answer.index = view.table_index(Table::Allocs).max(1);
+            let is_news = fewer || is_state_replaced;
+            if is_news {
+                answer.index = answer.index.max(view.table_index(Table::Allocs));
             }
-            if query.min_index == 0 || fewer || answer.index > query.min_index || Instant::now() >= deadline {
+            if query.min_index == 0 || is_news || answer.index > query.min_index || Instant::now() >= deadline {
                 return Ok(answer);
             }
             allocs_before = Some(answer.allocs.len());
@@ -88,6 +94,16 @@ impl Servers for Core {
             .collect())
     }
 
+    async fn alloc_get_newer_allocs(
+        &self,
+        from: &NodeAuth,
+        ids: Vec<AllocId>,
+        query: BlockingQuery,
+    ) -> Result<(Vec<Arc<Allocation>>, u64), RpcError> {
+        let _call = self.node_call("Alloc.GetAllocs", from.id, &from.secret);
+        self.newer_allocs(from, &ids, &query).await
+    }
+
     async fn alloc_get_alloc(
         &self,
         from: &NodeAuth,
@@ -95,13 +111,14 @@ impl Servers for Core {
         query: BlockingQuery,
     ) -> Result<(Option<Arc<Allocation>>, u64), RpcError> {
         let _call = self.node_call("Alloc.GetAlloc", from.id, &from.secret);
-        let deadline = deadline(&query);
+        let deadline = self.deadline_of(&query);
+        let watch = self.watches().register(&[WatchKey::Alloc(id)]);
         loop {
-            let watch = self.watches().register(&[WatchKey::Alloc(id)]);
+            let is_state_replaced = watch.is_state_replaced();
             let (view, _) = self.authenticate(from)?;
             let alloc = view.alloc(id).cloned();
             let index = alloc.as_ref().map_or(view.table_index(Table::Allocs), |row| row.modify_index);
-            if alloc.is_none() || index > query.min_index || Instant::now() >= deadline {
+            if alloc.is_none() || index > query.min_index || is_state_replaced || Instant::now() >= deadline {
                 return Ok((alloc, index.max(1)));
             }
             drop((view, alloc));
@@ -121,6 +138,9 @@ impl Servers for Core {
             return Err(RpcError::remote("must update at least one allocation"));
         }
         self.must_lead()?;
+        if self.view().node(from.id).is_none() {
+            return Err(RpcError::remote(format!("node {} not found", from.id)));
+        }
         let (_, node) = self.authenticate(from)?;
         if let Some(refusal) = reports::refusal(&node) {
             return Err(RpcError::remote(refusal));
@@ -221,6 +241,42 @@ impl Core {
             () = tokio::time::sleep_until(deadline) => Ok(()),
             () = self.shutdown_token().cancelled() => Err(RpcError::Lost("server is shutting down".into())),
         }
+    }
+
+    /// The allocations of the node among `ids`, and their newest index, once it is above the query's. A server that is
+    /// behind waits until it has caught up; an allocation that was deleted is not waited for. At the deadline the
+    /// answer is what there is.
+    async fn newer_allocs(
+        &self,
+        from: &NodeAuth,
+        ids: &[AllocId],
+        query: &BlockingQuery,
+    ) -> Result<(Vec<Arc<Allocation>>, u64), RpcError> {
+        if query.min_index == 0 {
+            let (view, _) = self.authenticate(from)?;
+            return Ok(pulled(&view, from.id, ids));
+        }
+        let deadline = self.deadline_of(query);
+        let keys: Vec<WatchKey> = ids.iter().map(|id| WatchKey::Alloc(*id)).collect();
+        let watch = self.watches().register(&keys);
+        loop {
+            let is_state_replaced = watch.is_state_replaced();
+            let (view, _) = self.authenticate(from)?;
+            let (allocs, index) = pulled(&view, from.id, ids);
+            if index > query.min_index || is_state_replaced || Instant::now() >= deadline {
+                return Ok((allocs, index));
+            }
+            drop((view, allocs));
+            self.woken(&watch, deadline).await?;
+        }
+    }
+
+    /// Time at which a blocking query is answered even without news: at most 300 s, and up to a sixteenth longer, so
+    /// that many nodes do not return at the same moment.
+    fn deadline_of(&self, query: &BlockingQuery) -> Instant {
+        let wait = if query.max_wait.nanos() > 0 { query.max_wait.min(POLL_MAX) } else { POLL_MAX }.to_std();
+        let extra_ms = u64::try_from(wait.as_millis() / 16).unwrap_or(0);
+        Instant::now() + wait + Duration::from_millis(self.chance(0..extra_ms))
     }
 
     /// Fails unless this server leads: another server's tables may be behind.
@@ -377,6 +433,16 @@ fn client_allocs(view: &State, node: NodeId) -> ClientAllocs {
     ClientAllocs { allocs, index, migrate_tokens }
 }
 
+/// The allocations of the node among `ids`, and the newest index of all of `ids`. If one does not exist, the index is
+/// that of the table: either this server is behind, and the index is lower than that of the list with the id, or the
+/// allocation was deleted.
+fn pulled(view: &State, node: NodeId, ids: &[AllocId]) -> (Vec<Arc<Allocation>>, u64) {
+    let known: Vec<_> = ids.iter().filter_map(|id| view.alloc(*id)).collect();
+    let newest = known.iter().map(|alloc| alloc.modify_index).max().filter(|_| known.len() == ids.len());
+    let index = newest.unwrap_or_else(|| view.table_index(Table::Allocs)).max(1);
+    (known.into_iter().filter(|alloc| alloc.node_id == Some(node)).cloned().collect(), index)
+}
+
 /// Token by which an allocation fetches its predecessor's data from another node; `None` when the data is not to be
 /// migrated.
 fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
@@ -389,13 +455,7 @@ fn token_of_move(view: &State, alloc: &Allocation) -> Option<Str> {
     migrate_token::of(before.id, &node.secret_id)
 }
 
-/// Time at which a blocking query is answered even without news.
-fn deadline(query: &BlockingQuery) -> Instant {
-    let wait = if query.max_wait.nanos() > 0 { query.max_wait } else { POLL_MAX };
-    Instant::now() + wait.to_std()
-}
-
-/// Longest wait of a blocking query without a bound of its own.
+/// Longest wait of a blocking query, and the wait of one without a bound of its own.
 const POLL_MAX: Dur = Dur::from_secs(300);
 
 /// Delay of a node's alloc update, in which other updates join its batch. A longer delay saves log entries but slows

@@ -1,7 +1,9 @@
-//! Bounds the log and its replay time: takes checkpoints, and drops old segments that checkpoints cover.
+//! Bounds the log and its replay time: takes checkpoints, drops old segments that checkpoints cover, and archives that
+//! only entries of such segments name.
 
 use std::sync::{Arc, Weak};
 
+use super::archives::Tidying;
 use super::surroundings::Unsaved;
 use super::{Core, Keeping, watching};
 
@@ -13,6 +15,7 @@ pub(crate) fn start(core: &Arc<Core>) {
 
 async fn run(core: Weak<Core>, keeping: Keeping) {
     let mut checked = tokio::time::Instant::now();
+    let mut archives = Tidying::default();
     loop {
         tokio::time::sleep(keeping.look_every).await;
         let Some(core) = core.upgrade() else { return };
@@ -22,6 +25,7 @@ async fn run(core: Weak<Core>, keeping: Keeping) {
         if log.failure().is_some() {
             continue;
         }
+        archives.look(&core).await;
         let applied = log.applied().map_or(0, |position| position.index);
         let saved = log.checkpointed().map_or(0, |position| position.index);
         let unsaved = Unsaved {

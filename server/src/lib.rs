@@ -210,6 +210,7 @@ impl Core {
         let world = Arc::clone(&surroundings.world);
         songline_migrations::check()?;
         disk.create_dir_all(&dir).map_err(|source| StartError::Directory { dir: dir.clone(), source })?;
+        archives::remove_unfinished(&dir, &*disk);
         let stores = Stores::open(&dir, &surroundings)?;
         let id = cluster::identity(&dir, &*disk, &*world)
             .map_err(|source| StartError::Directory { dir: dir.clone(), source })?;

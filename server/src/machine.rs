@@ -192,7 +192,13 @@ impl StateMachine for Machine {
                 None => entry,
             };
             let started = Instant::now();
-            let archive = |digest: &str| self.core.upgrade()?.archive(digest);
+            let archive = |digest: &str| {
+                let core = self.core.upgrade()?;
+                let archive = core.archive(digest);
+                // Last, because fetching the archive announces an entry that is still to come.
+                core.stores.named_archives.note(digest, entry.position.index);
+                archive
+            };
             let Some((kind, applied)) = apply_entry(&mut self.state, &entry, archive) else {
                 if !self.is_old_news()
                     && let Some(core) = self.core.upgrade()

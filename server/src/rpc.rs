@@ -5,6 +5,7 @@ mod csi;
 mod dispatch;
 mod evals;
 mod events;
+mod forwarded;
 mod local;
 mod methods;
 mod more;
@@ -12,6 +13,7 @@ mod rates;
 mod reads;
 mod remote;
 mod route;
+mod routes;
 mod sessions;
 #[cfg(test)]
 pub(crate) mod tests;

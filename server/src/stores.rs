@@ -10,7 +10,7 @@ use songline_events::hub::{EventHub, History, HubConfig, StoredHistory};
 use songline_events::object_history::ObjectHistory;
 use songline_events::refill::Refill;
 
-use super::archives::ReadArchive;
+use super::archives::{NamedArchives, ReadArchive};
 use super::{StartError, Surroundings, refill};
 
 /// The derived stores of a server.
@@ -22,6 +22,8 @@ pub(crate) struct Stores {
     pub(super) refill: refill::Progress,
     /// The archive that was decoded last, for the entry that restores it.
     pub(super) read_archive: Mutex<Option<ReadArchive>>,
+    /// The archives that entries of the log name.
+    pub(super) named_archives: NamedArchives,
 }
 
 impl Stores {
@@ -40,6 +42,7 @@ impl Stores {
             object_history,
             refill: refill::Progress::default(),
             read_archive: Mutex::default(),
+            named_archives: NamedArchives::default(),
         })
     }
 

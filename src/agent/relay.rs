@@ -26,7 +26,7 @@ use super::client_only::ClientOnly;
 use crate::config::AgentConfig;
 
 /// Header with the caller's token.
-const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
+pub(super) const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
 /// Largest server answer that is read into memory here, in bytes.
 const READ_BYTES_MAX: usize = 1 << 20;
 /// Paths that only agents with a server implement.

@@ -72,15 +72,34 @@ pub fn apply(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Vec<S
 }
 
 fn apply_seen(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Seen> {
-    // The first pass refuses unknown keys and wrong values, also those of settings that the second one leaves out.
-    let applied = apply_each(document, &mut config.clone()).and_then(|seen| {
-        apply_each(&overlay::without_empty(document), config)?;
+    let (told, empty) = overlay::parted(document);
+    let mut next = config.clone();
+    let applied = apply_each(&told, &mut next).and_then(|mut seen| {
+        // Empty values change nothing. Unknown keys and wrong values among them are refused all the same.
+        if let Some(empty) = &empty {
+            seen.without_effect.extend(apply_each(empty, &mut next.clone())?.without_effect);
+        }
         Ok(seen)
     });
-    applied.map_err(|error| {
+    let seen = applied.map_err(|error| {
         let text = format!("{error:#}");
         if text.contains(char::is_control) { anyhow!(super::one_line(&text)) } else { error }
-    })
+    })?;
+    *config = next;
+    Ok(seen)
+}
+
+/// A value that is neither a number nor a boolean where one is expected.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotOfType(String);
+
+/// Whether the setting at a path is a number or a boolean: it refuses a text that is neither.
+fn is_number_or_flag(path: &[String]) -> bool {
+    let text = Value::from("neither");
+    let document =
+        path.iter().rev().fold(text, |value, key| Value::Object([(key.clone(), value)].into_iter().collect()));
+    apply_each(&document, &mut AgentConfig::default()).is_err_and(|error| error.is::<NotOfType>())
 }
 
 fn apply_each(document: &Value, config: &mut AgentConfig) -> anyhow::Result<Seen> {
@@ -425,7 +444,7 @@ fn flag(key: &str, value: &Value) -> anyhow::Result<bool> {
         Value::String(word) => match word.as_str() {
             "true" | "1" => Ok(true),
             "false" | "0" => Ok(false),
-            other => bail!("{key}: decodeBool: Unknown value for boolean: {other:?}"),
+            other => bail!(NotOfType(format!("{key}: decodeBool: Unknown value for boolean: {other:?}"))),
         },
         other => bail!("{key}: expected true or false, got {other}"),
     }
@@ -434,7 +453,9 @@ fn flag(key: &str, value: &Value) -> anyhow::Result<bool> {
 fn number(key: &str, value: &Value) -> anyhow::Result<i64> {
     match value {
         Value::Number(number) => number.as_i64().ok_or_else(|| anyhow!("{key}: expected a whole number, got {number}")),
-        Value::String(text) => text.parse().with_context(|| format!("{key}: expected a whole number, got {text:?}")),
+        Value::String(text) => {
+            text.parse().with_context(|| NotOfType(format!("{key}: expected a whole number, got {text:?}")))
+        }
         other => bail!("{key}: expected a whole number, got {other}"),
     }
 }

@@ -161,6 +161,30 @@ fn page_on_the_terminal_is_refused_without_a_terminal() -> Result<()> {
 }
 
 #[test]
+fn prefixes_list_their_subcommands_only_and_messages_have_the_name_of_the_program() -> Result<()> {
+    let prefixes: [(&[&str], &str); 3] = [
+        (&["operator", "root"], "keyring"),
+        (&["operator", "gossip"], "keyring"),
+        (&["system", "reconcile"], "summaries"),
+    ];
+    for (words, below) in prefixes {
+        let listed = songline(words)?;
+        let shown = String::from_utf8(listed.stdout)?;
+        ensure!(listed.status.code() == Some(1), "{words:?}: {:?}", listed.status);
+        let expected = format!("Subcommands:\n    {below} ");
+        ensure!(shown.starts_with(&expected) && shown.lines().count() == 2, "{words:?}: {shown}");
+        ensure!(output(&[words, &["-h"]].concat())? == shown, "{words:?} -h");
+    }
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("notes.txt");
+    std::fs::write(&file, "")?;
+    let refused = songline(&["fmt", &file.display().to_string()])?;
+    let said = String::from_utf8(refused.stderr)?;
+    ensure!(refused.status.code() == Some(1) && said.contains("using songline fmt"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn configuration_check_names_each_setting_with_its_effect() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("agent.hcl");

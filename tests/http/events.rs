@@ -112,7 +112,12 @@ fn event_stream_honours_its_parameters() -> Result<()> {
             expect![[r#"400 Expect `true` or `false` for `snapshot` query string parameter, got "maybe""#]],
         ),
         ("full=2", expect![[r#"400 Expect `true` or `false` for `full` query string parameter, got "2""#]]),
-        ("after_index=x", expect![[r#"400 Unable to parse after_index: "x""#]]),
+        (
+            "after_index=x",
+            expect![[
+                r#"400 Expect a number from 0 to 18446744073709551615 for `after_index` query string parameter, got "x""#
+            ]],
+        ),
         (
             "filter=Topic%20%3D%3D",
             expect![[

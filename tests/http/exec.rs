@@ -3,6 +3,8 @@
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -238,6 +240,38 @@ fn exec_session_ends_with_its_caller_its_task_and_its_agent() -> Result<()> {
         process.kill();
     }
     ended
+}
+
+#[test]
+fn signal_ends_the_command_line_while_its_streams_are_full() -> Result<()> {
+    let story = Story::begin()?;
+    let alloc = waiting_task(&story, "full")?;
+    // The first command reads no input; the output of the second is not read here.
+    for (command, program) in [(["sleep", "77501"], "sleep"), (["yes", "77502"], "yes")] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_songline"))
+            .args(["alloc", "exec", "-address", &format!("http://{}", story.http()), "-t=false", &alloc])
+            .args(command)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let in_task = wait_for_process(program, command[1])?;
+        let (mut stdin, (to, written)) = (child.stdin.take().context("it has input")?, mpsc::channel());
+        let writer =
+            std::thread::spawn(move || while stdin.write_all(&[b'z'; 60_000]).is_ok() && to.send(()).is_ok() {});
+        // Nothing is taken for a while: all buffers on the way are full.
+        while written.recv_timeout(Duration::from_millis(500)).is_ok() {}
+        let before = written.recv_timeout(Duration::ZERO);
+        process::signal(i32::try_from(child.id())?, rustix::process::Signal::TERM)?;
+        let ended = process::wait_for_end(i32::try_from(child.id())?, Instant::now() + WITHIN);
+        // A process that has ended cannot be killed.
+        let _ended = child.kill();
+        let status = child.wait()?;
+        ensure!(ended && before == Err(RecvTimeoutError::Timeout), "{command:?}: {ended} {before:?} {status}");
+        ensure!(status.code() == Some(143), "{command:?}: {status}");
+        ensure!(writer.join().is_ok(), "the writer panicked");
+        ensure!(in_task.ends_before(Instant::now() + WITHIN), "{command:?} outlives its caller");
+    }
+    Ok(())
 }
 
 #[test]

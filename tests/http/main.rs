@@ -6,6 +6,8 @@ mod acl;
 #[allow(dead_code, reason = "each test of the whole uses its part")]
 mod agent;
 mod cli;
+mod cli_calls;
+mod cli_jobs;
 mod clients;
 mod dev;
 mod eval;
@@ -29,6 +31,7 @@ mod metrics;
 mod monitor;
 mod multiregion;
 mod node;
+mod on_terminal;
 mod openapi;
 mod planted;
 #[path = "../support/process.rs"]
@@ -39,6 +42,7 @@ mod refusals;
 mod regions;
 mod reload;
 mod replay;
+mod restored;
 mod secrets;
 #[path = "../support/openapi.rs"]
 mod shapes;

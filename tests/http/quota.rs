@@ -79,6 +79,10 @@ fn quotas_are_made_shown_and_deleted_on_the_command_line() -> Result<()> {
         &["quota", "list"],
         &["quota", "status", "def"],
         &["quota", "status", "none"],
+        &["quota", "list", "-t", "{{range .}}{{.Name}}{{end}}"],
+        &["quota", "status", "-t", "{{.Description}}", "def"],
+        &["quota", "inspect", "-t", "{{.Spec.Name}}", "def"],
+        &["quota", "inspect", "-json", "-t", "{{.}}", "def"],
         &["quota", "delete", "default-quota"],
         &["quota", "delete", "default-quota"],
     ] {
@@ -113,12 +117,38 @@ fn quotas_are_made_shown_and_deleted_on_the_command_line() -> Result<()> {
         Region  Name               Usage
         global  nvidia/gpu/1080ti  0 / 1
         $ quota status none
-        Error: Quota "none" matched no quotas
+        Error retrieving quota: Quota "none" matched no quotas
+        $ quota list -t {{range .}}{{.Name}}{{end}}
+        default-quota
+        $ quota status -t {{.Description}} def
+        Limits of the default namespace
+        $ quota inspect -t {{.Spec.Name}} def
+        default-quota
+        $ quota inspect -json -t {{.}} def
+        Both json and template formatting are not allowed
         $ quota delete default-quota
         Successfully deleted quota "default-quota"!
         $ quota delete default-quota
-        Error: deleting the quota: Unexpected response code: 404 (quota "default-quota" not found)
+        Error deleting quota: Unexpected response code: 404 (quota "default-quota" not found)
     "#]]
     .assert_eq(&out);
+    Ok(())
+}
+
+#[test]
+fn quotas_as_json_have_sorted_keys_and_four_spaces() -> Result<()> {
+    let story = Story::begin()?;
+    let folder = tempfile::tempdir()?;
+    story.put("/v1/quota", &quota(250))?;
+    let commands: [(&[&str], &str); 4] = [
+        (&["quota", "list", "-json"], "[\n    {\n        \"CreateIndex\": "),
+        (&["quota", "status", "-json", "gold"], "{\n    \"CreateIndex\": "),
+        (&["quota", "inspect", "gold"], "{\n    \"Spec\": {\n        \"CreateIndex\": "),
+        (&["quota", "inspect", "-json", "gold"], "{\n    \"Spec\": {\n        \"CreateIndex\": "),
+    ];
+    for (words, begin) in commands {
+        let shown = songline(&story, folder.path(), words)?;
+        ensure!(shown.starts_with(begin), "{words:?}: {shown}");
+    }
     Ok(())
 }

@@ -83,8 +83,12 @@ fn dry_run_restore_verifies_an_archive_and_a_bad_archive_changes_nothing() -> Re
     };
     ensure!(rows("namespaces") == Some(2), "{report}");
 
-    let meta = json!({"Version": 1, "ID": "2-7-5", "Index": 7, "Term": 2, "Peers": "", "Configuration": {"Servers": []}, "ConfigurationIndex": 1, "Size": 1});
-    let meta = meta.to_string().into_bytes();
+    let meta = |size: usize| {
+        let configuration = json!({"Servers": []});
+        let meta = json!({"Version": 1, "ID": "2-7-5", "Index": 7, "Term": 2, "Peers": "",
+            "Configuration": configuration, "ConfigurationIndex": 1, "Size": size});
+        meta.to_string().into_bytes()
+    };
     let mut cut = archive.clone();
     cut.truncate(archive.len() / 2);
     let mut flipped = archive.clone();
@@ -92,20 +96,25 @@ fn dry_run_restore_verifies_an_archive_and_a_bad_archive_changes_nothing() -> Re
     let refused = [
         (cut, "failed to read snapshot file: failed to read or write snapshot data: unexpected EOF"),
         (flipped, "failed to read snapshot file: "),
-        (packed(&[("meta.json", &meta), ("state.bin", b"so")])?, "failed to read snapshot: reading the checkpoint"),
+        (packed(&[("meta.json", &meta(2)), ("state.bin", b"so")])?, "failed to read snapshot: reading the checkpoint"),
         (
             // An archive of Nomad begins with an empty map and a record of type 5.
-            packed(&[("meta.json", &meta), ("state.bin", b"\x80\x05")])?,
+            packed(&[("meta.json", &meta(2)), ("state.bin", b"\x80\x05")])?,
             "failed to read snapshot: record 1 (type 5 at byte 1) is cut off",
         ),
         (
-            packed(&[("meta.json", &meta), ("state.bin", &[0x80; 64])])?,
+            packed(&[("meta.json", &meta(64)), ("state.bin", &[0x80; 64])])?,
             "failed to read snapshot: this is not a state that Songline wrote",
         ),
         (
-            packed(&[("meta.json", &meta), ("state.bin", b""), ("more", b"")])?,
+            packed(&[("meta.json", &meta(0)), ("state.bin", b""), ("more", b"")])?,
             "failed to read snapshot file: unexpected file \"more\" in snapshot",
         ),
+        (
+            packed(&[("meta.json", &meta(1)), ("state.bin", b"so")])?,
+            "failed to read snapshot file: failed checking integrity of snapshot: \"state.bin\" has 2 bytes",
+        ),
+        ([&archive[..], b"more"].concat(), "failed to read snapshot file: failed to read or write snapshot data: "),
     ];
     for (body, reason) in refused {
         for path in ["/v1/operator/snapshot", "/v1/operator/snapshot?dry_run=true"] {

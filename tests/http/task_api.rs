@@ -56,7 +56,11 @@ fn play(acl: bool) -> Result<()> {
     ensure!(at(&identity, "/v1/status/leader")?.0 == 200, "a task is answered");
     ensure!(
         at(&identity, "/v1/jobs?prefix=%zz")? == (400, "Bad Request".to_owned()),
-        "a broken query is refused first"
+        "a broken query is refused before the request is routed"
+    );
+    ensure!(
+        at("", "/v1/jobs?prefix=%zz")? == (401, "Unauthorized".to_owned()),
+        "a missing token is told before a broken query"
     );
     let unknown = at("5f7d9a52-0000-4000-8000-00000000dead", "/v1/status/leader")?;
     ensure!(unknown == (403, "Forbidden".to_owned()), "a secret of nobody is refused: {unknown:?}");

@@ -32,12 +32,15 @@ impl Members {
         Ok(Self { meta, state })
     }
 
-    /// An archive with right sums around this state.
+    /// An archive with right sums and the right size around this state.
     fn around(&self, state: &[u8]) -> Result<Vec<u8>> {
         let hex = |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let sums = format!("{}  meta.json\n{}  state.bin\n", hex(&self.meta), hex(state));
+        let mut meta: serde_json::Value = serde_json::from_slice(&self.meta)?;
+        meta["Size"] = state.len().into();
+        let meta = serde_json::to_vec(&meta)?;
+        let sums = format!("{}  meta.json\n{}  state.bin\n", hex(&meta), hex(state));
         let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-        for (name, bytes) in [("meta.json", &self.meta[..]), ("state.bin", state), ("SHA256SUMS", sums.as_bytes())] {
+        for (name, bytes) in [("meta.json", &meta[..]), ("state.bin", state), ("SHA256SUMS", sums.as_bytes())] {
             let mut header = tar::Header::new_ustar();
             header.set_size(bytes.len() as u64);
             header.set_mode(0o600);

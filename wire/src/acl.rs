@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use songline_lang::acl::Written;
 use songline_model::{
     AccessorId, AclAuthMethod, AclAuthMethodConfig, AclPolicy, AclToken, AclTokenRoleLink, Blob, Dur, JobAcl,
-    OneTimeToken, Str, Time,
+    OneTimeToken, Str, Time, form,
 };
 
 /// Replacement for a client secret that is set.
@@ -19,7 +19,11 @@ pub struct Span(Dur);
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if self.0 == Dur::ZERO { s.serialize_str("") } else { s.collect_str(&self.0) }
+        if self.0 == Dur::ZERO {
+            s.serialize_newtype_struct(form::SPAN, "")
+        } else {
+            s.serialize_newtype_struct(form::SPAN, &form::Text(self.0))
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use songline_model::{
 use songline_projections::DenormalizedVolume;
 
 use crate::alloc::{AllocFields, AllocStub};
+use crate::go_time::GoTime;
 use crate::responses::QueryMeta;
 
 /// A whole volume. Its claims are not shown, but their allocations are.
@@ -297,7 +298,7 @@ pub struct CsiVolumeRegisterRequest {
     pub namespace: Str,
 }
 
-/// `CSIVolume` in a request: the fields that a request may set. Other fields are ignored.
+/// `CSIVolume` in a request. The fields with an underscore have no effect, but a wrong type of them is refused.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSIVolume", rename_all = "PascalCase")]
 pub struct CsiVolumeRequest {
@@ -323,7 +324,41 @@ pub struct CsiVolumeRequest {
     snapshot_id: Str,
     #[serde(rename = "PluginID")]
     plugin_id: Str,
+    #[serde(rename = "AccessMode")]
+    _access_mode: Str,
+    #[serde(rename = "AttachmentMode")]
+    _attachment_mode: Str,
+    #[serde(rename = "ReadAllocs")]
+    _read_allocs: Option<BTreeMap<Str, Allocation>>,
+    #[serde(rename = "WriteAllocs")]
+    _write_allocs: Option<BTreeMap<Str, Allocation>>,
+    #[serde(rename = "Schedulable")]
+    _schedulable: bool,
+    #[serde(rename = "Provider")]
+    _provider: Str,
+    #[serde(rename = "ProviderVersion")]
+    _provider_version: Str,
+    #[serde(rename = "ControllerRequired")]
+    _controller_required: bool,
+    #[serde(rename = "ControllersHealthy")]
+    _controllers_healthy: i64,
+    #[serde(rename = "ControllersExpected")]
+    _controllers_expected: i64,
+    #[serde(rename = "NodesHealthy")]
+    _nodes_healthy: i64,
+    #[serde(rename = "NodesExpected")]
+    _nodes_expected: i64,
+    #[serde(rename = "ResourceExhausted")]
+    _resource_exhausted: GoTime,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
 }
+
+/// An allocation in the body of a volume, of which no field counts.
+#[derive(Debug, Default, Deserialize)]
+struct Allocation {}
 
 impl CsiVolumeRequest {
     /// The volume of the request; in `namespace` unless the request names another.
@@ -361,7 +396,7 @@ pub struct CsiSnapshotCreateRequest {
     pub namespace: Str,
 }
 
-/// `CSISnapshot` in a request. Other fields are ignored.
+/// `CSISnapshot` in a request. The fields with an underscore have no effect, but a wrong type of them is refused.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename = "CSISnapshot", rename_all = "PascalCase")]
 pub struct CsiSnapshotRequest {
@@ -377,6 +412,16 @@ pub struct CsiSnapshotRequest {
     pub secrets: CsiSecrets,
     /// Parameters for the plugin.
     pub parameters: Option<BTreeMap<Str, Str>>,
+    #[serde(rename = "ID")]
+    _id: Str,
+    #[serde(rename = "ExternalSourceVolumeID")]
+    _external_source_volume_id: Str,
+    #[serde(rename = "SizeBytes")]
+    _size_bytes: i64,
+    #[serde(rename = "CreateTime")]
+    _create_time: i64,
+    #[serde(rename = "IsReady")]
+    _is_ready: bool,
 }
 
 /// `CSISnapshot` in an answer: a snapshot as the storage describes it.

@@ -114,7 +114,7 @@ pub struct JobVersionsResponse<'a> {
 }
 
 /// Decodes a submitted job. Refuses a volume mount without its volume or its destination, which has no stored form.
-fn with_whole_mounts<'de, D: Deserializer<'de>>(
+pub fn with_whole_mounts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<songline_model::spec::Job>, D::Error> {
     let job: Option<songline_model::spec::Job> = Option::deserialize(deserializer)?;

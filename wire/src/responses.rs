@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
-use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, Str};
+use songline_model::{AllocMetric, EvalId, Evaluation, JobDiff, PlanAnnotations, Str, form};
 
 use crate::alloc::AllocStub;
 
@@ -105,11 +105,24 @@ pub struct JobPlanResponse<'a> {
     /// Differences to the stored job.
     pub diff: Option<JobDiff>,
     /// Next launch of a periodic job: RFC 3339, in the job's time zone.
+    #[serde(serialize_with = "time_as_text")]
     pub next_periodic_launch: Option<String>,
     /// Warnings about the job.
     pub warnings: String,
     /// Modify index of the stored job, as in `job_modify_index`.
     pub index: u64,
+}
+
+/// Writes a time that is a text already.
+fn time_as_text<S: Serializer>(time: &Option<String>, s: S) -> Result<S::Ok, S::Error> {
+    /// The text of a time.
+    struct Text<'a>(&'a str);
+    impl Serialize for Text<'_> {
+        fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+            s.serialize_newtype_struct(form::TIME, self.0)
+        }
+    }
+    time.as_deref().map(Text).serialize(s)
 }
 
 /// Numbers of allocations that a plan would place, stop and update, by group.

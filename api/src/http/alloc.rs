@@ -129,17 +129,15 @@ const ORDERED_MAX: usize = 20_000;
 fn rows<'v>(view: &'v State, params: &ReadParams) -> Result<Box<dyn Iterator<Item = Arc<Allocation>> + 'v>, ApiError> {
     if !params.prefix.is_empty() {
         let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
-        let found: StubList = view.allocs_with_prefix(&prefix).cloned().collect();
-        return Ok(if params.reverse { Box::new(found.into_iter().rev()) } else { Box::new(found.into_iter()) });
+        return Ok(paging::ordered(params, view.allocs_with_prefix(&prefix).cloned()));
     }
     let filter = paging::parse_filter(&params.filter)?;
     if let Some(mut narrowed) = filter.and_then(|filter| narrowed(view, params, &filter)) {
         narrowed.sort_by_key(|alloc| (alloc.create_index, alloc.id));
-        return Ok(if params.reverse { Box::new(narrowed.into_iter().rev()) } else { Box::new(narrowed.into_iter()) });
+        return Ok(paging::ordered(params, narrowed.into_iter()));
     }
     Ok(match (paging::first_index(params), params.reverse) {
-        (None, false) => Box::new(view.allocs().cloned()),
-        (None, true) => Box::new(view.allocs().rev().cloned()),
+        (None, _) => paging::ordered(params, view.allocs().cloned()),
         (Some(first), false) => Box::new(view.allocs_in((first, AllocId::NIL)..).cloned()),
         (Some(first), true) => Box::new(view.allocs_in(..=(first, AllocId::from_bytes([0xff; 16]))).rev().cloned()),
     })

@@ -9,17 +9,19 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use parking_lot::Mutex;
 
-use crate::caller::Callers;
+use crate::caller::{Callers, denied};
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::http::capability::Capability;
 use crate::http::credentials::Credentials;
+use crate::http::encoding::Encoding;
+use crate::http::events::OnlyNew;
 use crate::http::mux::{Handler, Mux};
-use crate::http::once;
 use crate::http::passed::PassedOn;
 use crate::http::rates::Counted;
 use crate::http::route::Route;
 use crate::http::std_params::StdParams;
+use crate::http::{once, std_params};
 use crate::server::Server;
 
 /// Handler of all requests to a server. Cheap to clone.
@@ -86,11 +88,22 @@ impl<S: Server> Api<S> {
             peer: parts.extensions.get().copied(),
             upgrade: parts.extensions.get().cloned(),
             rate: target.route.rate.filter(|_| measured),
+            stale_error: Arc::default(),
+            only_new: parts.extensions.get::<OnlyNew>().is_some(),
+            encoding: parts.extensions.get::<Encoding>().copied().unwrap_or_default(),
         };
-        let answer = once::run(target.handler, target.std_params, call).await;
+        let (stale_error, credentials) = (Arc::clone(&call.stale_error), call.credentials.clone());
+        let mut answer = once::run(target.handler, target.std_params, call).await;
+        // A handler that forgot to check its caller tells nothing.
+        if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) && !credentials.is_admitted() {
+            answer = Err(denied());
+        }
         if measured {
             self.server.measure_answer(target.route, started.elapsed());
         }
-        answer
+        match stale_error.get() {
+            Some(error) => std_params::after(error, answer),
+            None => answer,
+        }
     }
 }

@@ -19,7 +19,8 @@ use songline_lang::acl::Access;
 pub(super) fn routes<S: Writes + Cluster>(mux: &mut Mux<S>) {
     let (config, health) = ("/v1/operator/autopilot/configuration", "/v1/operator/autopilot/health");
     mux.add(Methods::Get, config, "", Capability::Operator(Access::Read), |call| Box::pin(read_config(call)));
-    mux.add(Methods::Put, config, "", Capability::Operator(Access::Write), |call| Box::pin(write_config(call)));
+    let late_write = Capability::Late(&Capability::Operator(Access::Write));
+    mux.add(Methods::Put, config, "", late_write, |call| Box::pin(write_config(call)));
     mux.add(Methods::Get, health, "", Capability::Operator(Access::Read), |call| Box::pin(read_health(call)));
     for path in [config, health] {
         // Other methods are answered like unknown paths.
@@ -87,6 +88,10 @@ struct ConfigRequest {
     enable_redundancy_zones: bool,
     disable_upgrade_migration: bool,
     enable_custom_upgrades: bool,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
 }
 
 /// Go's name of the type that a configuration is parsed with.
@@ -120,10 +125,10 @@ fn read_body(body: &[u8]) -> Result<AutopilotConfig, ApiError> {
 }
 
 async fn write_config<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
-    call.write_namespace()?;
     let body = call.bytes().await?;
     let config = read_body(&body)?;
     let cas = cas(call.query())?;
+    call.write_namespace()?;
     let written = call.propose(SetAutopilotConfig { config, cas }).await?;
     call.plain(&(written.outcome != Outcome::Cas(false)))
 }

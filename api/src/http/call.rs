@@ -1,7 +1,7 @@
 //! One request as a handler sees it, and its possible responses. Routing, compression and CORS are layers around it.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -20,8 +20,9 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::http::credentials::Credentials;
+use crate::http::encoding::{self, Encoding};
 use crate::http::idempotency::Once;
-use crate::http::params::{Query, ReadParams, check_region, namespace, stale_error};
+use crate::http::params::{Query, ReadParams, check_region, stale_error};
 use crate::http::passed::Peer;
 use crate::http::rate::Rate;
 use crate::http::when::PastView;
@@ -68,6 +69,12 @@ pub struct Call<S> {
     /// Label of the request in the rate counters. `None`: its route is not counted, or the request was counted
     /// before.
     pub(crate) rate: Option<Rate>,
+    /// Error of a bad `stale`, with which the answer begins. Set when the parameters of a read are parsed.
+    pub(crate) stale_error: Arc<OnceLock<String>>,
+    /// Whether an event stream begins with the next entry, whatever its parameters say.
+    pub(crate) only_new: bool,
+    /// Encoding of the answer.
+    pub(crate) encoding: Encoding,
 }
 
 /// Index of an answer, and the start of the next page.
@@ -100,6 +107,17 @@ impl<S> Call<S> {
     /// Query of the request.
     pub fn query(&self) -> Query<'_> {
         Query(&self.query)
+    }
+
+    /// Namespace of a request whose body may name one, too: that of the query, else the first of `in_body` that is not
+    /// empty, else `default`.
+    pub fn namespace_or(&self, in_body: &[&str]) -> Str {
+        let of_query = self.query().text("namespace");
+        [&*of_query]
+            .into_iter()
+            .chain(in_body.iter().copied())
+            .find(|name| !name.is_empty())
+            .map_or(Str::new_static(songline_model::DEFAULT_NAMESPACE), Str::new)
     }
 
     /// The past state that was asked for, if one was.
@@ -152,8 +170,11 @@ impl<S> Call<S> {
         Ok(response)
     }
 
-    /// A JSON response without further headers.
+    /// A JSON response without further headers, or one in the encoding that the request asks for.
     pub fn plain<T: Serialize + ?Sized>(&self, value: &T) -> Result<Response, ApiError> {
+        if self.encoding == Encoding::NodeRpc {
+            return encoding::node_rpc(value);
+        }
         let fail = |error: serde_json::Error| ApiError::internal(format!("encoding the answer: {error}"));
         let pretty = self.query().get("pretty").is_some_and(|value| value != "0");
         let body = if pretty {
@@ -172,15 +193,32 @@ impl<S> Call<S> {
 }
 
 impl<S: Agent> Call<S> {
-    /// Parses the parameters of a read.
+    /// Parses the parameters of a read. Then refuses a caller without a capability that is checked late.
     pub fn read_params(&self) -> Result<ReadParams, ApiError> {
-        ReadParams::parse(self.query(), &self.server.info().region)
+        let params = self.parse_read_params(&self.server.info().region)?;
+        self.demand()?;
+        Ok(params)
     }
 
-    /// Namespace of a write. Refuses another region.
+    /// Parses the parameters of a read. Refuses another region than `region`.
+    pub(super) fn parse_read_params(&self, region: &str) -> Result<ReadParams, ApiError> {
+        if let Some(error) = stale_error(self.query()) {
+            self.stale_error.get_or_init(|| error);
+        }
+        ReadParams::parse(self.query(), region)
+    }
+
+    /// Namespace of a write. Refuses another region, then a caller without a capability that is checked late.
     pub fn write_namespace(&self) -> Result<Str, ApiError> {
+        self.write_namespace_or("")
+    }
+
+    /// Namespace of a write whose body names one, too: that of the query takes precedence. Refuses as
+    /// [`Self::write_namespace`].
+    pub fn write_namespace_or(&self, in_body: &str) -> Result<Str, ApiError> {
         check_region(self.query(), &self.server.info().region)?;
-        Ok(namespace(self.query()))
+        self.demand()?;
+        Ok(self.namespace_or(&[in_body]))
     }
 
     /// A new id. With an idempotency key, every retry makes the same ids and therefore gets the same answer. Secrets
@@ -227,10 +265,6 @@ impl<S: Reads> Call<S> {
 
     /// A JSON response with the headers of a read.
     pub fn read<T: Serialize + ?Sized>(&self, meta: &Meta, value: &T) -> Result<Response, ApiError> {
-        if let Some(error) = stale_error(self.query()) {
-            let json = serde_json::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
-            return Err(ApiError::bad_request(error + &json));
-        }
         let mut response = self.plain(value)?;
         self.read_headers(&mut response, meta.index);
         if let Some(value) = meta.next_token.as_ref().and_then(|token| HeaderValue::from_str(token).ok()) {
@@ -248,6 +282,8 @@ impl<S: Reads> Call<S> {
 impl<S: Writes> Call<S> {
     /// Writes a command to the log. With a caller's idempotency key, a retried request runs once.
     pub async fn propose(&self, command: impl Into<Command>) -> Result<Written, ApiError> {
+        // A handler that forgot to check its caller writes nothing.
+        self.demand()?;
         let idempotency = self.once.as_ref().map(Once::next);
         // A route for all callers ignores an invalid token.
         let actor = self.authenticated().map_or(Actor::Anonymous, |caller| caller.actor());
@@ -327,15 +363,19 @@ pub fn empty_written(index: u64) -> Response {
     response
 }
 
-/// The response to an error: the plain text, cut to [`ERROR_BYTES_MAX`].
-pub fn error_response<S: Reads>(server: &S, error: ApiError) -> Response {
-    let mut text = error.text.into_owned();
+/// The text of an error, cut to [`ERROR_BYTES_MAX`].
+pub(super) fn shortened(mut text: String) -> String {
     if text.len() > ERROR_BYTES_MAX {
         let more = text.len();
         text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX - 32));
         text.push_str(&format!(".. ({} bytes more)", more - text.len()));
     }
-    let mut response = Response::new(Body::from(text));
+    text
+}
+
+/// The response to an error: the plain text, cut to [`ERROR_BYTES_MAX`].
+pub fn error_response<S: Reads>(server: &S, error: ApiError) -> Response {
+    let mut response = Response::new(Body::from(shortened(error.text.into_owned())));
     *response.status_mut() = error.code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     if let Some(index) = error.index {

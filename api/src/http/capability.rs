@@ -45,8 +45,18 @@ pub enum Capability {
     Variables(VariableCapability),
     /// Rights to the subscribed topics; the handler checks them.
     Topics,
+    /// This capability, checked late: the handler reads path, own parameters and body before the standard parameters,
+    /// and reading those (`Call::read_params`, `Call::write_namespace`) refuses the caller.
+    Late(&'static Capability),
     /// A management token.
     Management,
+}
+
+impl Capability {
+    /// The capability itself, whenever it is checked.
+    pub(super) fn demanded(self) -> Self {
+        if let Capability::Late(other) = self { *other } else { self }
+    }
 }
 
 fn words(f: &mut fmt::Formatter<'_>, prefix: &str, capabilities: &[NamespaceCapability]) -> fmt::Result {
@@ -78,6 +88,7 @@ impl fmt::Display for Capability {
             Capability::Quota(access) => write!(f, "quota:{access}"),
             Capability::Variables(capability) => write!(f, "variables:{capability}"),
             Capability::Topics => f.write_str("topics"),
+            Capability::Late(other) => other.fmt(f),
             Capability::Management => f.write_str("management"),
         }
     }

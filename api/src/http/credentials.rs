@@ -2,6 +2,7 @@
 //! may do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use songline_model::Time;
@@ -16,12 +17,13 @@ pub struct Credentials {
     callers: Arc<Callers>,
     capability: Capability,
     caller: Arc<Mutex<Result<Caller, AuthError>>>,
+    admitted: Arc<AtomicBool>,
 }
 
 impl Credentials {
     /// Credentials before authentication.
     pub(super) fn new(callers: Arc<Callers>, capability: Capability) -> Self {
-        Self { callers, capability, caller: Arc::new(Mutex::new(Err(AuthError::Unknown))) }
+        Self { callers, capability, caller: Arc::new(Mutex::new(Err(AuthError::Unknown))), admitted: Arc::default() }
     }
 
     /// Right that the route of the request requires.
@@ -37,6 +39,16 @@ impl Credentials {
     /// Replaces the caller.
     pub(super) fn set_caller(&self, caller: Result<Caller, AuthError>) {
         *self.caller.lock() = caller;
+    }
+
+    /// Notes that the rights of the caller were checked and suffice.
+    pub(super) fn set_admitted(&self) {
+        self.admitted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the rights of the caller were checked and suffice.
+    pub(super) fn is_admitted(&self) -> bool {
+        self.admitted.load(Ordering::Relaxed)
     }
 
     /// Expiration of the token with which the request was admitted.

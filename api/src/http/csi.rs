@@ -163,7 +163,7 @@ async fn register<S: Writes + Nodes + Status>(mut call: Call<S>) -> Result<Respo
 /// The volumes in a request's body, with their namespaces.
 async fn requested<S: Agent>(call: &mut Call<S>, name: &'static str) -> Result<Vec<CsiVolume>, ApiError> {
     let request: CsiVolumeRegisterRequest = call.json_named(Names { root: Some(name), ..Names::default() }).await?;
-    let namespace = write_namespace(call, &request.namespace)?;
+    let namespace = call.write_namespace_or(&request.namespace)?;
     if request.volumes.is_empty() {
         return Err(ApiError::internal("missing volume definition"));
     }
@@ -177,13 +177,6 @@ async fn requested<S: Agent>(call: &mut Call<S>, name: &'static str) -> Result<V
 fn require_write<S>(call: &Call<S>, namespace: &str) -> Result<(), ApiError> {
     call.require_in(namespace, &[NamespaceCapability::CsiWriteVolume])?;
     call.require(|acl| acl.plugin(Access::Read))
-}
-
-/// Namespace of a write: that of the body if the query names none.
-fn write_namespace<S: Agent>(call: &Call<S>, of_body: &Str) -> Result<Str, ApiError> {
-    let namespace = call.write_namespace()?;
-    let in_query = !call.query().text("namespace").is_empty();
-    Ok(if in_query || of_body.is_empty() { namespace } else { of_body.clone() })
 }
 
 /// Refuses an incomplete volume, or one whose plugin cannot serve it. Returns the plugin.

@@ -8,9 +8,9 @@ use songline_events::watch::WatchKey;
 use songline_lang::go_json::Names;
 use songline_model::{
     AllocId, Deployment, DeploymentId, DeploymentStatus, DeploymentStatusUpdate, EvalId, EvalStatus, EvalTrigger,
-    Evaluation, Job, Str,
+    Evaluation, Str,
 };
-use songline_projections::{State, Table};
+use songline_projections::{Rollback, State, Table};
 use songline_wire::alloc::AllocFields;
 use songline_wire::deployment::{
     DeploymentAllocHealthRequest, DeploymentPauseRequest, DeploymentPromoteRequest, DeploymentUnblockRequest,
@@ -45,17 +45,14 @@ pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
 }
 
-fn rows(view: &State, params: &ReadParams) -> Result<Vec<Arc<Deployment>>, ApiError> {
+/// Rows of a list, in its order.
+fn rows<'v>(view: &'v State, params: &ReadParams) -> Result<Box<dyn Iterator<Item = Arc<Deployment>> + 'v>, ApiError> {
     if !params.prefix.is_empty() {
         let prefix =
             ids::prefix(&params.prefix).map_err(|error| ApiError::internal(format!("index error: {error}")))?;
-        let mut found: Vec<_> = view.deployments_with_prefix(&prefix).cloned().collect();
-        if params.reverse {
-            found.reverse();
-        }
-        return Ok(found);
+        return Ok(paging::ordered(params, view.deployments_with_prefix(&prefix).cloned()));
     }
-    Ok(if params.reverse { view.deployments().rev().cloned().collect() } else { view.deployments().cloned().collect() })
+    Ok(paging::ordered(params, view.deployments().cloned()))
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
@@ -69,7 +66,7 @@ async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
         let keep = |row: &Deployment| {
             params.in_namespace(&row.namespace) && caller.acl().namespace(&row.namespace, NamespaceCapability::ReadJob)
         };
-        let page = paging::page(&params, rows(view, &params)?.into_iter(), token, keep)?;
+        let page = paging::page(&params, rows(view, &params)?, token, keep)?;
         Ok(At { index: view.table_index(Table::Deployment), value: page })
     })
     .await?;
@@ -113,19 +110,17 @@ async fn fail<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let view = call.view();
     let deployment = active(&call, &view, deployment_id(call.id())?, "can't fail terminal deployment")?;
-    let rollback = rollback(&view, deployment, |_| true);
     let base = "Deployment marked as failed";
-    // As in Nomad, only here a description says that there is no stable version; that of reported health does not.
-    let description = match &rollback {
-        None if reverts(deployment, |_| true) => format!("{base} - no stable job version to auto revert to"),
-        Some(_) | None => describe(base, &rollback),
+    let (job, description) = if reverts(deployment, |_| true) {
+        let rollback = view.rollback(deployment);
+        let description = rollback.describe(base);
+        (rollback.job(), description)
+    } else {
+        (None, base.to_owned())
     };
+    let reverted_job_version = job.as_ref().map(|job| job.version);
     let eval = eval_of(&call, &view, deployment);
     let eval_id = eval.id;
-    let (reverted_job_version, job) = match rollback {
-        Some(Rollback::To(job)) => (Some(job.version), Some(job)),
-        Some(Rollback::Same(_)) | None => (None, None),
-    };
     let command = UpdateDeploymentStatus {
         update: status(deployment.id, DeploymentStatus::Failed, description),
         eval: Some(eval),
@@ -189,15 +184,21 @@ async fn allocation_health<S: Writes>(mut call: Call<S>) -> Result<Response, Api
     let deployment = active(&call, &view, deployment_id(call.id())?, refusal)?;
     let (healthy, unhealthy) = (alloc_ids(&healthy)?, alloc_ids(&unhealthy)?);
     let groups: Vec<Str> = unhealthy.iter().filter_map(|id| Some(view.alloc(*id)?.task_group.clone())).collect();
-    let rollback = rollback(&view, deployment, |group| groups.iter().any(|name| name == group));
-    let update = (!unhealthy.is_empty()).then(|| {
-        let description = describe("Failed due to unhealthy allocations", &rollback);
-        status(deployment.id, DeploymentStatus::Failed, description)
-    });
-    let (reverted_job_version, job) = match rollback.filter(|_| !unhealthy.is_empty()) {
-        Some(Rollback::To(job)) => (Some(job.version), Some(job)),
-        Some(Rollback::Same(_)) | None => (None, None),
+    let base = "Failed due to unhealthy allocations";
+    let (job, description) = if reverts(deployment, |group| groups.contains(group)) {
+        match view.rollback(deployment) {
+            // As in Nomad, a failure by reported health does not say that there is no stable version.
+            Rollback::NoStable => (None, base.to_owned()),
+            rollback => {
+                let description = rollback.describe(base);
+                (rollback.job(), description)
+            }
+        }
+    } else {
+        (None, base.to_owned())
     };
+    let reverted_job_version = job.as_ref().map(|job| job.version);
+    let update = (!unhealthy.is_empty()).then(|| status(deployment.id, DeploymentStatus::Failed, description));
     let eval = eval_of(&call, &view, deployment);
     let eval_id = eval.id;
     let command = SetDeploymentAllocHealth {
@@ -284,40 +285,9 @@ fn status(deployment_id: DeploymentId, status: DeploymentStatus, description: St
     DeploymentStatusUpdate { deployment_id, status, status_description: description.into() }
 }
 
-/// Target of a failed deployment's rollback.
-enum Rollback {
-    /// An older version of the job.
-    To(Arc<Job>),
-    /// No rollback: the specification of the stable version equals the current one.
-    Same(u64),
-}
-
 /// Whether one of the `in_question` groups has `auto_revert`.
 fn reverts(deployment: &Deployment, in_question: impl Fn(&Str) -> bool) -> bool {
     deployment.task_groups.iter().flatten().any(|(name, group)| group.auto_revert && in_question(name))
-}
-
-/// The newest stable version, when one of the `in_question` groups has `auto_revert`.
-fn rollback(view: &State, deployment: &Deployment, in_question: impl Fn(&Str) -> bool) -> Option<Rollback> {
-    if !reverts(deployment, in_question) {
-        return None;
-    }
-    let current = view.job(&deployment.namespace, &deployment.job_id)?;
-    let stable = view.job_versions(&deployment.namespace, &deployment.job_id).into_iter().find(|job| job.stable)?;
-    if stable.version == current.version || !stable.spec_changed(current) {
-        return Some(Rollback::Same(stable.version));
-    }
-    Some(Rollback::To(stable))
-}
-
-fn describe(base: &str, rollback: &Option<Rollback>) -> String {
-    match rollback {
-        Some(Rollback::To(job)) => format!("{base} - rolling back to job version {}", job.version),
-        Some(Rollback::Same(version)) => {
-            format!("{base} - not rolling back to stable job version {version} as current job has same specification")
-        }
-        None => base.to_owned(),
-    }
 }
 
 fn eval_of<S: Agent>(call: &Call<S>, view: &State, deployment: &Deployment) -> Evaluation {

@@ -61,15 +61,14 @@ pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     });
 }
 
-/// Evaluations whose ids have the wanted prefix, in the order of their ids, or the reverse of it.
-fn rows_with_prefix(view: &State, params: &ReadParams) -> Result<Vec<Arc<Evaluation>>, ApiError> {
+/// Evaluations whose ids have the wanted prefix, in the order of their ids.
+fn rows_with_prefix<'v>(
+    view: &'v State,
+    params: &ReadParams,
+) -> Result<impl DoubleEndedIterator<Item = Arc<Evaluation>> + use<'v>, ApiError> {
     let prefix = ids::prefix(&params.prefix)
         .map_err(|error| ApiError::internal(format!("eval lookup failed: index error: {error}")))?;
-    let mut found: Vec<_> = view.evals_with_prefix(&prefix).collect();
-    if params.reverse {
-        found.reverse();
-    }
-    Ok(found)
+    Ok(view.evals_with_prefix(&prefix))
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
@@ -135,7 +134,7 @@ fn page_with_prefix(view: &State, asked: Asked<'_>) -> Result<Page<Arc<Evaluatio
     };
     paging::page(
         asked.params,
-        rows_with_prefix(view, asked.params)?.into_iter(),
+        paging::ordered(asked.params, rows_with_prefix(view, asked.params)?),
         |eval: &Evaluation| Token::Text(eval.id.to_string()),
         keep,
     )
@@ -159,7 +158,7 @@ async fn count<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
                     let wanted = filter.as_ref().is_none_or(|filter| filter.matches(&**eval).unwrap_or(false));
                     counts(&eval.namespace) && wanted
                 };
-                rows_with_prefix(view, &params)?.into_iter().filter(passes).count()
+                rows_with_prefix(view, &params)?.filter(passes).count()
             }
         };
         Ok(At { index: view.table_index(Table::Evals), value: count as u64 })

@@ -1,6 +1,8 @@
-//! The event stream as a request: dialect, format and start position. The stream itself is in `event`.
+//! The event stream as a request: what it asks for, whether its caller may, and the response. `wish` parses the
+//! parameters. The stream itself is in `songline_events::hub`.
 
 mod permit;
+mod wish;
 
 use std::sync::Arc;
 
@@ -8,17 +10,23 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use songline_events::hub::{Dialect, Expression, Format, Interest, Start};
+use songline_events::hub::{Format, Interest, Start};
 use tokio_stream::StreamExt;
 
 use crate::error::ApiError;
 use crate::http::call::{Call, error_response};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
-use crate::http::params::{Query, check_region, namespace, parse_bool, parse_duration, parse_int, quote, stale_error};
+use crate::http::params::{Query, check_region, namespace, parse_duration, parse_int, stale_error};
 use crate::server::Reads;
 
 use permit::TokenPermit;
+use wish::Wish;
+
+/// Marks the request of an event stream that the node RPC makes for a caller who wants only new events: the stream
+/// begins with the next entry. In a query that would need a parameter of ours, and so another dialect.
+#[derive(Debug, Clone, Copy)]
+pub struct OnlyNew;
 
 pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/event/stream", "", Capability::Topics, |call| Box::pin(stream(call)));
@@ -54,11 +62,13 @@ async fn opened<S: Reads>(call: Call<S>, index: Option<u64>, interest: Interest)
         return Err(ApiError::internal("EventBroker not configured"));
     }
     let wish = Wish::parse(query, index.unwrap_or(u64::MAX))?;
+    let format = wish::format(query, &call.headers)?;
     let refusal = refusal(query, index);
-    if !refusal.is_empty() && wish.dialect.has_marks() {
+    // A decoder of msgpack could not read a text before the frames.
+    if !refusal.is_empty() && (wish.dialect.has_marks() || format == Format::Msgpack) {
         return Err(ApiError::bad_request(refusal));
     }
-    let format = format(&call)?;
+    let start = if call.only_new { Start::Now } else { wish.start };
     let interest = interest.with_expression(wish.expression);
     let caller = call.caller()?;
     let (interest, permit) = if call.server.info().acl.enabled {
@@ -73,7 +83,7 @@ async fn opened<S: Reads>(call: Call<S>, index: Option<u64>, interest: Interest)
     } else {
         (interest, None)
     };
-    let mut subscription = call.server.events().subscribe(interest, format, wish.dialect, wish.start);
+    let mut subscription = call.server.events().subscribe(interest, format, wish.dialect, start);
     if let Some(permit) = permit {
         subscription = subscription.permitted_by(Arc::new(permit));
     }
@@ -119,99 +129,4 @@ fn refusal(query: Query<'_>, index: Option<u64>) -> String {
         said.push_str("Invalid index");
     }
     said
-}
-
-/// Parameters beside topics. Each parameter of ours selects our dialect.
-struct Wish {
-    dialect: Dialect,
-    start: Start,
-    snapshot: bool,
-    expression: Option<Expression>,
-}
-
-impl Wish {
-    /// Parses the parameters. `index` is the plain parameter, 0 when it is absent.
-    fn parse(query: Query<'_>, index: u64) -> Result<Self, ApiError> {
-        let full = flag(query, "full")?;
-        let snapshot = flag(query, "snapshot")?;
-        let expression = match query.get("filter").filter(|text| !text.is_empty()) {
-            None => None,
-            Some(text) => Some(
-                Expression::parse(&text)
-                    .map_err(|error| ApiError::bad_request(format!("failed to read filter expression: {error}")))?,
-            ),
-        };
-        let after = match query.get("after_index") {
-            None => None,
-            Some(text) => Some(
-                text.parse::<u64>()
-                    .map_err(|_| ApiError::bad_request(format!("Unable to parse after_index: {}", quote(&text))))?,
-            ),
-        };
-        let now = match query.get("from").as_deref() {
-            None => false,
-            Some("now") => true,
-            Some(other) => {
-                return Err(ApiError::bad_request(format!(
-                    "Expect `now` for `from` query string parameter, got {other}"
-                )));
-            }
-        };
-        // `from=now` adds nothing to a snapshot, so it does not conflict with one.
-        let starts = [
-            ("after_index", after.is_some()),
-            ("from", now && !snapshot),
-            ("snapshot", snapshot),
-            ("index", index > 0),
-        ];
-        let mut given = starts.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
-        let ours = full || snapshot || expression.is_some() || after.is_some() || now;
-        if let (true, Some(first), Some(second)) = (ours, given.next(), given.next()) {
-            return Err(ApiError::bad_request(format!(
-                "{first} and {second} both say where the stream begins: give one of them"
-            )));
-        }
-        let dialect = match (ours, full) {
-            (false, _) => Dialect::Plain,
-            (true, false) => Dialect::Ours,
-            (true, true) => Dialect::Full,
-        };
-        let start = match (after, now) {
-            // No entry has the highest index; one less leaves room for the stream to add one.
-            (Some(after), _) => Start::After(after.min(u64::MAX - 1)),
-            // A snapshot determines where its stream continues.
-            (None, true) => Start::Now,
-            (None, false) if ours && index > 0 => Start::After(index - 1),
-            (None, false) => Start::Plain(index),
-        };
-        Ok(Self { dialect, start, snapshot, expression })
-    }
-}
-
-/// A boolean parameter of ours.
-fn flag(query: Query<'_>, name: &str) -> Result<bool, ApiError> {
-    match query.get(name).as_deref() {
-        None => Ok(false),
-        Some(text) => parse_bool(text).ok_or_else(|| {
-            ApiError::bad_request(format!(
-                "Expect `true` or `false` for `{name}` query string parameter, got {}",
-                quote(text)
-            ))
-        }),
-    }
-}
-
-fn format<S>(call: &Call<S>) -> Result<Format, ApiError> {
-    match call.query().get("format").as_deref() {
-        Some("msgpack") => return Ok(Format::Msgpack),
-        Some("json") => return Ok(Format::Json),
-        // The reference ignores other values.
-        Some(_) | None => {}
-    }
-    let accepts = call.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let msgpack = accepts.flat_map(|value| value.split(',')).any(|media| {
-        let media = media.split(';').next().unwrap_or_default().trim();
-        media == "application/msgpack" || media == "application/x-msgpack"
-    });
-    Ok(if msgpack { Format::Msgpack } else { Format::Json })
 }

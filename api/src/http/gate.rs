@@ -21,25 +21,42 @@ const RESOLVED: [&str; 3] = ["/v1/agent/self", "/v1/agent/host", "/v1/jobs/parse
 pub(super) const NOT_A_SECRET_ID: &str = "acl token lookup failed: index error: UUID must be 36 characters";
 
 /// Authenticates the caller, then lets the request through or refuses it. Invalid parameters, and another region, are
-/// told first: the reference's agent looks at them before it asks a server, which checks the caller.
+/// told first: the reference's agent looks at them before it asks a server, which checks the caller. A handler whose
+/// capability is checked late looks at them itself.
 pub(super) fn check<S: Reads + Status>(call: &Call<S>, std_params: StdParams) -> Result<(), ApiError> {
     let caller = call.credentials.authenticate(&*call.server, token_of(&call.headers));
     rates::count(call, &caller);
+    if matches!(call.credentials.capability(), Capability::Late(_)) {
+        call.credentials.set_caller(caller);
+        return Ok(());
+    }
     std_params.check(call)?;
     admit(call, caller)
 }
 
 fn admit<S: Agent>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {
     call.credentials.set_caller(caller.clone());
+    may_pass(call, caller)?;
+    call.credentials.set_admitted();
+    Ok(())
+}
+
+fn may_pass<S: Agent>(call: &Call<S>, caller: Result<Caller, AuthError>) -> Result<(), ApiError> {
     if !call.server.info().acl.enabled {
         // Handlers of ACLs refuse the request after they looked at its path and body ([`Call::with_acls`]).
         return Ok(());
     }
-    let capability = call.credentials.capability();
+    let capability = call.credentials.capability().demanded();
     let caller = match (capability, caller) {
-        (Capability::Anyone | Capability::Possession | Capability::AgentLate(_) | Capability::Topics, _) => {
-            return Ok(());
-        }
+        // The handlers refuse an invalid token, where they do not ignore it.
+        (
+            Capability::Anyone
+            | Capability::Possession
+            | Capability::AgentLate(_)
+            | Capability::Variables(_)
+            | Capability::Topics,
+            _,
+        ) => return Ok(()),
         (Capability::Agent(_) | Capability::AgentNamespace(_), Err(AuthError::Unknown)) => {
             return Err(token_not_found());
         }
@@ -82,6 +99,7 @@ fn caller_may<S>(call: &Call<S>, capability: Capability, caller: &Caller) -> Res
         Capability::AgentNamespace(capabilities) | Capability::Namespace(capabilities) => asked(capabilities),
         Capability::OrNode(other) => caller.is_node() || caller_may(call, *other, caller)?,
         Capability::OrWorkload(other) => caller.is_workload() || caller_may(call, *other, caller)?,
+        Capability::Late(other) => caller_may(call, *other, caller)?,
         Capability::Node(access) => acl.node(access),
         // The body alone may name the pool of a write; then the handler checks it.
         Capability::NodePool(capability) => call.id().is_empty() || acl.node_pool(call.id(), capability),
@@ -130,6 +148,12 @@ impl<S> Call<S> {
 }
 
 impl<S: Agent> Call<S> {
+    /// Refuses a caller without the route's capability if that is checked late. Else the gate has checked it.
+    pub fn demand(&self) -> Result<(), ApiError> {
+        let is_late = matches!(self.credentials.capability(), Capability::Late(_));
+        if is_late { admit(self, self.authenticated()) } else { Ok(()) }
+    }
+
     /// Refuses a request about ACLs on a server without them. As in the reference, a wrong path or body is told first,
     /// so each handler asks when it has read them, and before it looks at the state.
     pub fn with_acls(&self) -> Result<(), ApiError> {

@@ -37,14 +37,18 @@ const SUBMIT: &[NamespaceCapability] = &[NamespaceCapability::SubmitJob];
 const DISPATCH: &[NamespaceCapability] = &[NamespaceCapability::DispatchJob];
 
 pub(super) fn routes<S: Writes + Schedules + Regions>(mux: &mut Mux<S>) {
-    let (read_job, submit) = (Capability::Namespace(&[NamespaceCapability::ReadJob]), Capability::Namespace(SUBMIT));
+    const READ_JOB: Capability = Capability::Namespace(&[NamespaceCapability::ReadJob]);
+    const LIST_JOBS: Capability = Capability::Namespace(&[NamespaceCapability::ListJobs]);
+    const SCALE: Capability = Capability::Namespace(&[NamespaceCapability::ScaleJob, NamespaceCapability::SubmitJob]);
+    const FORCE: Capability =
+        Capability::Namespace(&[NamespaceCapability::DispatchJob, NamespaceCapability::SubmitJob]);
     // The body may name the namespace, so the handler checks the capability.
-    let submit_own = Capability::Object(SUBMIT);
+    let (read_job, submit_own) = (READ_JOB, Capability::Object(SUBMIT));
+    // The body may name the region, too, of which even an invalid token is told first.
+    let (late_read, late_submit) = (Capability::Late(&READ_JOB), Capability::Late(&Capability::Object(SUBMIT)));
     let root = "/v1/job/";
-    mux.add(Methods::Get, "/v1/jobs", "", Capability::Namespace(&[NamespaceCapability::ListJobs]), |call| {
-        Box::pin(list(call))
-    });
-    mux.add(Methods::Write, "/v1/jobs", "", submit_own, |call| Box::pin(register::register(call)));
+    mux.add(Methods::Get, "/v1/jobs", "", Capability::Late(&LIST_JOBS), |call| Box::pin(list(call)));
+    mux.add(Methods::Write, "/v1/jobs", "", late_submit, |call| Box::pin(register::register(call)));
     mux.add(
         Methods::Write,
         "/v1/jobs/parse",
@@ -52,20 +56,24 @@ pub(super) fn routes<S: Writes + Schedules + Regions>(mux: &mut Mux<S>) {
         Capability::AgentNamespace(&[NamespaceCapability::ParseJob, NamespaceCapability::SubmitJob]),
         |call| Box::pin(plan::parse(call)),
     );
-    mux.add(Methods::Write, "/v1/validate/job", "", Capability::Object(&[NamespaceCapability::ReadJob]), |call| {
-        Box::pin(plan::validate(call))
-    });
+    mux.add(
+        Methods::Write,
+        "/v1/validate/job",
+        "",
+        Capability::Late(&Capability::Object(&[NamespaceCapability::ReadJob])),
+        |call| Box::pin(plan::validate(call)),
+    );
     mux.add(Methods::Write, root, "{}/evaluate", submit_own, |call| {
         Box::pin(where_body_says(call, SUBMIT, register::evaluate))
     });
     mux.add(Methods::Get, root, "{}/allocations", read_job, |call| Box::pin(allocations(call)));
     mux.add(Methods::Get, root, "{}/evaluations", read_job, |call| Box::pin(evaluations(call)));
-    mux.add(Methods::Write, root, "{}/plan", submit_own, |call| Box::pin(plan::plan(call)));
-    mux.add(Methods::Any, root, "{}/summary", read_job, |call| Box::pin(summary(call)));
+    mux.add(Methods::Write, root, "{}/plan", late_submit, |call| Box::pin(plan::plan(call)));
+    mux.add(Methods::Any, root, "{}/summary", late_read, |call| Box::pin(summary(call)));
     mux.add(Methods::Write, root, "{}/dispatch", Capability::Object(DISPATCH), |call| {
         Box::pin(where_body_says(call, DISPATCH, dispatch::dispatch))
     });
-    mux.add(Methods::Any, root, "{}/versions", read_job, |call| Box::pin(versions(call)));
+    mux.add(Methods::Any, root, "{}/versions", late_read, |call| Box::pin(versions(call)));
     mux.add(Methods::Write, root, "{}/revert", submit_own, |call| {
         Box::pin(where_body_says(call, SUBMIT, register::revert))
     });
@@ -81,39 +89,35 @@ pub(super) fn routes<S: Writes + Schedules + Regions>(mux: &mut Mux<S>) {
         Capability::Namespace(&[NamespaceCapability::ReadJob, NamespaceCapability::ReadJobScaling]),
         |call| Box::pin(scale::status(call)),
     );
-    mux.add(
-        Methods::Write,
-        root,
-        "{}/scale",
-        Capability::Namespace(&[NamespaceCapability::ScaleJob, NamespaceCapability::SubmitJob]),
-        |call| Box::pin(scale::scale(call)),
-    );
-    mux.add(
-        Methods::Write,
-        root,
-        "{}/periodic/force",
-        Capability::Namespace(&[NamespaceCapability::DispatchJob, NamespaceCapability::SubmitJob]),
-        |call| Box::pin(periodic::force(call)),
-    );
+    mux.add(Methods::Write, root, "{}/scale", Capability::Late(&SCALE), |call| Box::pin(scale::scale(call)));
+    mux.add(Methods::Write, root, "{}/periodic/force", FORCE, |call| Box::pin(periodic::force(call)));
     mux.add(Methods::Get, root, "{}/services", read_job, |call| Box::pin(services(call)));
-    mux.add(Methods::Any, root, "{}/submission", read_job, |call| Box::pin(submission(call)));
+    mux.add(Methods::Any, root, "{}/submission", late_read, |call| Box::pin(submission(call)));
     mux.add(Methods::Get, root, "{}", read_job, |call| Box::pin(read(call)));
-    mux.add(Methods::Write, root, "{}", submit_own, |call| Box::pin(register::update(call)));
-    mux.add(Methods::Delete, root, "{}", submit, |call| Box::pin(stop::deregister(call)));
+    mux.add(Methods::Write, root, "{}", late_submit, |call| Box::pin(register::update(call)));
+    mux.add(Methods::Delete, root, "{}", Capability::Late(&Capability::Namespace(SUBMIT)), |call| {
+        Box::pin(stop::deregister(call))
+    });
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
+    let meta = wants_meta(&call)?;
     let params = call.read_params()?;
-    list_where(&call, &params, |_| true).await
+    list_where(&call, &params, meta, |_| true).await
 }
 
-/// List of the jobs that `wanted` accepts.
+/// Whether a list of jobs is to have their metadata.
+pub(super) fn wants_meta<S>(call: &Call<S>) -> Result<bool, ApiError> {
+    Ok(call.query().boolean("meta")?.unwrap_or(false))
+}
+
+/// List of the jobs that `wanted` accepts, with their metadata if `meta` says so.
 pub(super) async fn list_where<S: Reads>(
     call: &Call<S>,
     params: &ReadParams,
+    meta: bool,
     wanted: impl Fn(&Job) -> bool,
 ) -> Result<Response, ApiError> {
-    let meta = call.query().boolean("meta")?.unwrap_or(false);
     let keys = [WatchKey::Table(Table::Jobs), WatchKey::Table(Table::JobSummary)];
     let found = blocking::run(call, params, &keys, |view| {
         let token = |job: &Job| Token::Spaced(job.namespace.to_string(), job.id.to_string());

@@ -16,8 +16,9 @@ use crate::server::{Nodes, Reads};
 use songline_lang::acl::Access;
 
 pub(super) fn routes<S: Reads + Nodes>(mux: &mut Mux<S>) {
+    const LATE_WRITE: Capability = Capability::Late(&Capability::Node(Access::Write));
     mux.add(Methods::Get, "/v1/client/metadata", "", Capability::Node(Access::Read), |call| Box::pin(read(call)));
-    mux.add(Methods::Post, "/v1/client/metadata", "", Capability::Node(Access::Write), |call| Box::pin(apply(call)));
+    mux.add(Methods::Post, "/v1/client/metadata", "", LATE_WRITE, |call| Box::pin(apply(call)));
 }
 
 /// Body of a change of a node's dynamic metadata; null removes a key.
@@ -36,6 +37,7 @@ async fn read<S: Reads + Nodes>(call: Call<S>) -> Result<Response, ApiError> {
 
 async fn apply<S: Reads + Nodes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: NodeMetaApplyRequest = call.json().await?;
+    call.read_params()?;
     let in_query = call.query().text("node_id").into_owned();
     let node = if in_query.is_empty() { request.node_id.as_str() } else { &in_query };
     let agent = agent_of_node(&call, node, ApiError::internal)?;

@@ -15,6 +15,7 @@ use crate::http::blocking::{self, At};
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::capability::Capability;
 use crate::http::mux::{Methods, Mux};
+use crate::http::params::quote;
 use crate::server::{Reads, Regions, Writes};
 
 /// Longest description, in bytes.
@@ -27,10 +28,11 @@ pub(super) const LIVE_JOBS: &str = "per_page=1&filter=Status+%21%3D+%22dead%22";
 
 pub(super) fn routes<S: Writes + Regions>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/namespaces", "", Capability::Filtered, |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/namespace", "", Capability::Management, |call| Box::pin(create(call)));
+    let management = Capability::Late(&Capability::Management);
+    mux.add(Methods::Write, "/v1/namespace", "", management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/namespace/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/namespace/", "{}", Capability::Management, |call| Box::pin(update(call)));
-    mux.add(Methods::Delete, "/v1/namespace/", "{}", Capability::Management, |call| Box::pin(delete(call)));
+    mux.add(Methods::Write, "/v1/namespace/", "{}", management, |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/namespace/", "{}", management, |call| Box::pin(delete(call)));
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
@@ -83,6 +85,7 @@ async fn write<S: Writes>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -
     if path_name.is_some_and(|name| namespace.name != *name) {
         return Err(ApiError::bad_request("Namespace name does not match request path"));
     }
+    call.write_namespace()?;
     admit(&namespace)?;
     namespace.hash = Some(Blob(hash(&namespace)));
     let written = call.propose(UpsertNamespaces { namespaces: vec![namespace] }).await?;
@@ -91,12 +94,13 @@ async fn write<S: Writes>(call: &Call<S>, body: &[u8], path_name: Option<Str>) -
 
 async fn delete<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
+    call.write_namespace()?;
     if name == songline_model::DEFAULT_NAMESPACE {
         return Err(ApiError::internal("can not delete default namespace"));
     }
     let regions = regions_with_jobs(&call, &name).await?;
     if !regions.is_empty() {
-        let text = format!("namespace \"{name}\" has non-terminal jobs in regions: [{}]", regions.join(" "));
+        let text = format!("namespace {} has non-terminal jobs in regions: [{}]", quote(&name), regions.join(" "));
         return Err(ApiError::internal(multi_error(&[text])));
     }
     // The namespace is not deleted, and yet the reference reports success: clients rely on it.
@@ -139,7 +143,7 @@ fn admit(namespace: &Namespace) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(ApiError::internal(format!("Invalid namespace {:?}: {}", name.as_str(), multi_error(&errors))))
+    Err(ApiError::internal(format!("Invalid namespace {}: {}", quote(name), multi_error(&errors))))
 }
 
 /// Reasons why a name and a description are refused, for namespaces and quotas.
@@ -148,7 +152,7 @@ pub(super) fn refusals(name: &str, description: &str) -> Vec<String> {
     let valid = (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !valid {
-        errors.push(format!("invalid name {name:?}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$"));
+        errors.push(format!("invalid name {}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$", quote(name)));
     }
     if description.len() > DESCRIPTION_BYTES_MAX {
         errors.push(format!("description longer than {DESCRIPTION_BYTES_MAX}"));

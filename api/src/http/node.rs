@@ -23,17 +23,18 @@ use crate::server::{Agent, Cluster, Reads, Writes};
 use songline_lang::acl::{Access, NamespaceCapability};
 
 pub(super) fn routes<S: Writes + Cluster>(mux: &mut Mux<S>) {
-    mux.add(Methods::Get, "/v1/nodes", "", Capability::Node(Access::Read), |call| Box::pin(list(call)));
+    // Bodies and own parameters are told before the rights are checked.
+    let (late_read, late_write) =
+        (Capability::Late(&Capability::Node(Access::Read)), Capability::Late(&Capability::Node(Access::Write)));
+    mux.add(Methods::Get, "/v1/nodes", "", late_read, |call| Box::pin(list(call)));
     mux.add(Methods::Write, "/v1/node/", "{}/evaluate", Capability::Node(Access::Write), |call| {
         Box::pin(evaluate(call))
     });
     mux.add(Methods::Get, "/v1/node/", "{}/allocations", Capability::Node(Access::Read), |call| {
         Box::pin(allocations(call))
     });
-    mux.add(Methods::Write, "/v1/node/", "{}/drain", Capability::Node(Access::Write), |call| Box::pin(drain(call)));
-    mux.add(Methods::Write, "/v1/node/", "{}/eligibility", Capability::Node(Access::Write), |call| {
-        Box::pin(eligibility(call))
-    });
+    mux.add(Methods::Write, "/v1/node/", "{}/drain", late_write, |call| Box::pin(drain(call)));
+    mux.add(Methods::Write, "/v1/node/", "{}/eligibility", late_write, |call| Box::pin(eligibility(call)));
     mux.add(Methods::Write, "/v1/node/", "{}/purge", Capability::Node(Access::Write), |call| Box::pin(purge(call)));
     mux.add(Methods::Get, "/v1/node/", "{}", Capability::OrNode(&Capability::Node(Access::Read)), |call| {
         Box::pin(read(call))
@@ -41,8 +42,8 @@ pub(super) fn routes<S: Writes + Cluster>(mux: &mut Mux<S>) {
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
-    let params = call.read_params()?;
     let fields = list_fields(&call)?;
+    let params = call.read_params()?;
     let prefix = ids::prefix(&params.prefix).map_err(|error| lookup_failed(&error))?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Nodes)], |view| {
         let rows = view.nodes_with_prefix(&prefix).cloned();
@@ -133,8 +134,8 @@ fn servers<S: Cluster>(server: &S) -> Vec<NodeServerInfo> {
 }
 
 async fn drain<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
-    call.write_namespace()?;
     let request: NodeUpdateDrainRequest = call.json_named(Names { package: "api", ..Names::default() }).await?;
+    call.write_namespace()?;
     let id = node_id(call.id())?;
     let view = call.view();
     let node = view.node(id).ok_or_else(node_not_found)?;
@@ -176,8 +177,8 @@ async fn drain<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn eligibility<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
-    call.write_namespace()?;
     let request: NodeUpdateEligibilityRequest = call.json().await?;
+    call.write_namespace()?;
     if request.node_event.is_some_and(|event| !event.is_null()) {
         return Err(ApiError::internal("node event must not be set"));
     }

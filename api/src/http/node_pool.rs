@@ -19,6 +19,7 @@ use crate::http::mux::{Methods, Mux};
 use crate::http::namespace::{LIVE_JOBS, multi_error};
 use crate::http::node;
 use crate::http::paging::{self, Token};
+use crate::http::params::quote;
 use crate::server::{Reads, Regions, Writes};
 use songline_lang::acl::{Access, NodePoolCapability};
 
@@ -26,22 +27,18 @@ use songline_lang::acl::{Access, NodePoolCapability};
 const DESCRIPTION_BYTES_MAX: usize = 256;
 
 pub(super) fn routes<S: Writes + Regions>(mux: &mut Mux<S>) {
+    const READ: Capability = Capability::NodePool(NodePoolCapability::Read);
+    const WRITE: Capability = Capability::NodePool(NodePoolCapability::Write);
     mux.add(Methods::Get, "/v1/node/pools", "", Capability::Filtered, |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/node/pools", "", Capability::NodePool(NodePoolCapability::Write), |call| {
-        Box::pin(create(call))
-    });
-    mux.add(Methods::Get, "/v1/node/pool/", "{}/nodes", Capability::Node(Access::Read), |call| {
+    // Bodies and own parameters are told before the rights are checked.
+    let write = Capability::Late(&WRITE);
+    mux.add(Methods::Write, "/v1/node/pools", "", write, |call| Box::pin(create(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/nodes", Capability::Late(&Capability::Node(Access::Read)), |call| {
         Box::pin(list_nodes(call))
     });
-    mux.add(Methods::Get, "/v1/node/pool/", "{}/jobs", Capability::NodePool(NodePoolCapability::Read), |call| {
-        Box::pin(list_jobs(call))
-    });
-    mux.add(Methods::Get, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Read), |call| {
-        Box::pin(read(call))
-    });
-    mux.add(Methods::Write, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Write), |call| {
-        Box::pin(update(call))
-    });
+    mux.add(Methods::Get, "/v1/node/pool/", "{}/jobs", Capability::Late(&READ), |call| Box::pin(list_jobs(call)));
+    mux.add(Methods::Get, "/v1/node/pool/", "{}", READ, |call| Box::pin(read(call)));
+    mux.add(Methods::Write, "/v1/node/pool/", "{}", write, |call| Box::pin(update(call)));
     mux.add(Methods::Delete, "/v1/node/pool/", "{}", Capability::NodePool(NodePoolCapability::Delete), |call| {
         Box::pin(delete(call))
     });
@@ -96,6 +93,7 @@ async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn write<S: Writes>(call: &Call<S>, mut pool: NodePool) -> Result<Response, ApiError> {
+    call.write_namespace()?;
     call.require(|acl| acl.node_pool(&pool.name, NodePoolCapability::Write))?;
     admit(&pool)?;
     pool.hash = Some(Blob(hash(&pool)));
@@ -128,7 +126,7 @@ async fn delete<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError
     let mut errors = Vec::new();
     for (what, regions) in [("non-terminal jobs", with_jobs), ("nodes", with_nodes)] {
         if !regions.is_empty() {
-            errors.push(format!("node pool \"{name}\" has {what} in regions: [{}]", regions.join(" ")));
+            errors.push(format!("node pool {} has {what} in regions: [{}]", quote(name), regions.join(" ")));
         }
     }
     if !errors.is_empty() {
@@ -139,11 +137,9 @@ async fn delete<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError
 }
 
 async fn list_nodes<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
-    let params = call.read_params()?;
-    if !params.prefix.is_empty() {
-        return Err(ApiError::bad_request("prefix argument not allowed"));
-    }
+    refuse_prefix(&call)?;
     let fields = node::list_fields(&call)?;
+    let params = call.read_params()?;
     let pool = Str::new(call.id());
     call.require(|acl| acl.node_pool(&pool, NodePoolCapability::Read))?;
     let found = blocking::run(&call, &params, &[WatchKey::Table(Table::Nodes)], |view| {
@@ -160,16 +156,23 @@ async fn list_nodes<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn list_jobs<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
+    refuse_prefix(&call)?;
+    let meta = job::wants_meta(&call)?;
     let params = call.read_params()?;
-    if !params.prefix.is_empty() {
-        return Err(ApiError::bad_request("prefix argument not allowed"));
-    }
     let pool = Str::new(call.id());
     if call.view().node_pool(&pool).is_none() {
         let index = call.view().table_index(Table::NodePools).max(1);
         return Err(ApiError::missing("node pool not found", index));
     }
-    job::list_where(&call, &params, |job: &Job| job.node_pool == *pool).await
+    job::list_where(&call, &params, meta, |job: &Job| job.node_pool == *pool).await
+}
+
+/// Refuses a prefix, which lists of one pool do not take.
+fn refuse_prefix<S>(call: &Call<S>) -> Result<(), ApiError> {
+    if call.query().text("prefix").is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::bad_request("prefix argument not allowed"))
 }
 
 /// Refuses an invalid node pool.
@@ -179,13 +182,13 @@ fn admit(pool: &NodePool) -> Result<(), ApiError> {
     let valid = (1..=128).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if !valid {
-        errors.push(format!("invalid name {:?}, must match regex ^[a-zA-Z0-9-_]{{1,128}}$", name.as_str()));
+        errors.push(format!("invalid name {}, must match regex ^[a-zA-Z0-9-_]{{1,128}}$", quote(name)));
     }
     if pool.description.len() > DESCRIPTION_BYTES_MAX {
         errors.push(format!("description longer than {DESCRIPTION_BYTES_MAX}"));
     }
     if !errors.is_empty() {
-        return Err(ApiError::bad_request(format!("invalid node pool {:?}: {}", name.as_str(), multi_error(&errors))));
+        return Err(ApiError::bad_request(format!("invalid node pool {}: {}", quote(name), multi_error(&errors))));
     }
     if *name == ALL_NODE_POOL || *name == DEFAULT_NODE_POOL {
         return Err(ApiError::bad_request(format!("modifying node pool \"{name}\" is not allowed")));

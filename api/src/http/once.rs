@@ -53,12 +53,14 @@ pub(super) async fn run<S: Reads + Status>(
     once.hash_body(&body);
     let first = call.server.view().remembered(&once.key, call.server.now()).cloned();
     let Some(first) = first else { return past::run(handler, again(&call, &once, &body, None)).await };
+    // The handler, which would check a late capability, may not run.
+    call.demand()?;
     if first.body_hash != once.hash() {
         return Err(Rejected::IdempotencyKeyReused(once.key).into());
     }
     // A handler that checks the rights by itself runs again, on the state before the first run, and gives the same
     // answer.
-    let checks_itself = matches!(call.credentials.capability(), Capability::Object(_));
+    let checks_itself = matches!(call.credentials.capability().demanded(), Capability::Object(_));
     if let Some(answer) = first.answer.as_ref().filter(|_| !checks_itself) {
         return Ok(kept(answer));
     }
@@ -111,6 +113,9 @@ fn again<S>(call: &Call<S>, once: &Once, body: &Bytes, past: Option<Arc<PastView
         upgrade: call.upgrade.clone(),
         forward_key: None,
         rate: call.rate,
+        stale_error: Arc::clone(&call.stale_error),
+        only_new: call.only_new,
+        encoding: call.encoding,
         past,
     }
 }

@@ -33,7 +33,8 @@ const SPOOL_PIECE_BYTES: usize = 64 * 1024;
 pub(super) fn routes<S: Writes + Upkeep>(mux: &mut Mux<S>) {
     let config = "/v1/operator/scheduler/configuration";
     mux.add(Methods::Get, config, "", Capability::Operator(Access::Read), |call| Box::pin(read_config(call)));
-    mux.add(Methods::Write, config, "", Capability::Operator(Access::Write), |call| Box::pin(write_config(call)));
+    let late_write = Capability::Late(&Capability::Operator(Access::Write));
+    mux.add(Methods::Write, config, "", late_write, |call| Box::pin(write_config(call)));
     mux.add(Methods::Get, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(save(call)));
     mux.add(Methods::Write, "/v1/operator/snapshot", "", Capability::Management, |call| Box::pin(restore(call)));
     mux.add(Methods::Put, "/v1/system/gc", "", Capability::Management, |call| Box::pin(collect(call)));
@@ -89,6 +90,10 @@ struct ConfigRequest {
     memory_oversubscription_enabled: bool,
     reject_job_registration: bool,
     pause_eval_broker: bool,
+    #[serde(rename = "CreateIndex")]
+    _create_index: u64,
+    #[serde(rename = "ModifyIndex")]
+    _modify_index: u64,
 }
 
 #[derive(Serialize)]
@@ -99,7 +104,6 @@ struct SetConfigResponse {
 }
 
 async fn write_config<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
-    call.write_namespace()?;
     let body = call.bytes().await?;
     let bad = |error: String| ApiError::bad_request(format!("Error parsing scheduler config: {error}"));
     if body.is_empty() {
@@ -117,6 +121,7 @@ async fn write_config<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError
             .ok_or_else(|| ApiError::bad_request(format!("invalid scheduler algorithm: {word}")))?,
     };
     let cas = cas(call.query())?;
+    call.write_namespace()?;
     let config = SchedulerConfiguration {
         scheduler_algorithm,
         preemption_config: request.preemption_config,

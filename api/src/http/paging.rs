@@ -35,14 +35,15 @@ impl Token {
     /// Order of this element relative to a token that a client sent.
     fn compare(&self, sent: &str) -> Ordering {
         match (self, sent.split_once('.')) {
-            (Token::Indexed(index, id), Some((sent_index, sent_id))) if sent_index.parse::<u64>().is_ok() => {
-                index.cmp(&sent_index.parse().unwrap_or(0)).then_with(|| id.as_str().cmp(sent_id))
-            }
+            (Token::Indexed(index, id), parts) => match index_of(sent) {
+                Some(of_sent) => index.cmp(&of_sent).then_with(|| id.as_str().cmp(parts.map_or("", |(_, id)| id))),
+                None => self.text().as_str().cmp(sent),
+            },
             (Token::Spaced(namespace, id), Some((sent_namespace, sent_id))) => {
                 namespace.as_str().cmp(sent_namespace).then_with(|| id.as_str().cmp(sent_id))
             }
             (Token::Text(text), _) => text.as_str().cmp(sent),
-            (Token::Indexed(..) | Token::Spaced(..), _) => self.text().as_str().cmp(sent),
+            (Token::Spaced(..), None) => self.text().as_str().cmp(sent),
         }
     }
 }
@@ -78,20 +79,10 @@ pub fn page_by<R>(
     let filter = parse_filter(&params.filter)?;
     let mut out = Page { rows: Vec::new(), next_token: None };
     let per_page = usize::try_from(params.per_page.max(0)).unwrap_or(0);
-    let mut is_before_page = !params.next_token.is_empty();
-    for row in rows {
+    // Some lists keep their order under `reverse`, so their tokens are on the wrong side after the page's first row:
+    // later rows are not compared.
+    for row in rows.skip_while(|row| params.is_before(&token(row))) {
         let element: &R = &row;
-        if is_before_page {
-            let own = token(element);
-            let is_before =
-                own.compare(&params.next_token) == if params.reverse { Ordering::Greater } else { Ordering::Less };
-            // Some lists keep their order under `reverse`, so their tokens are on the wrong side after the page's first
-            // row: later rows are not compared. Lists by index are reversed.
-            is_before_page = is_before || matches!(own, Token::Indexed(..));
-            if is_before {
-                continue;
-            }
-        }
         if !keep(element) {
             continue;
         }
@@ -113,7 +104,12 @@ pub fn page_by<R>(
 /// Create index of a page's first row, in a list ordered by create index and id. `None`: the page is the first, or
 /// its token names no index.
 pub fn first_index(params: &ReadParams) -> Option<u64> {
-    params.next_token.split_once('.')?.0.parse().ok()
+    index_of(&params.next_token)
+}
+
+/// The create index that a token begins with.
+fn index_of(token: &str) -> Option<u64> {
+    token.split_once('.').map_or(token, |(index, _)| index).parse().ok()
 }
 
 /// Whether an element of a list ordered by create index and id lies before the page.
@@ -123,8 +119,23 @@ pub fn is_before(params: &ReadParams, index: u64, id: impl Display) -> bool {
     {
         return false;
     }
-    let place = Token::Indexed(index, id.to_string()).compare(&params.next_token);
-    place == if params.reverse { Ordering::Greater } else { Ordering::Less }
+    params.is_before(&Token::Indexed(index, id.to_string()))
+}
+
+impl ReadParams {
+    /// Whether an element lies before the first one of the page.
+    fn is_before(&self, token: &Token) -> bool {
+        let before = if self.reverse { Ordering::Greater } else { Ordering::Less };
+        !self.next_token.is_empty() && token.compare(&self.next_token) == before
+    }
+}
+
+/// Rows in the order of their list: that of `rows`, or the opposite with `reverse`.
+pub fn ordered<'v, R>(
+    params: &ReadParams,
+    rows: impl DoubleEndedIterator<Item = Arc<R>> + 'v,
+) -> Box<dyn Iterator<Item = Arc<R>> + 'v> {
+    if params.reverse { Box::new(rows.rev()) } else { Box::new(rows) }
 }
 
 /// Largest number of rows that a page reads: its size plus one, which shows whether there is a next page.

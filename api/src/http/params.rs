@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+pub use songline_model::quote;
 use songline_model::{DEFAULT_NAMESPACE, Str};
 
 use crate::error::ApiError;
@@ -56,12 +57,31 @@ impl<'a> Query<'a> {
         self.get(name).is_some_and(|value| value.is_empty() || parse_bool(&value) == Some(true))
     }
 
-    fn pairs(self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
-        self.0.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Some((decode(key)?, decode(value)?))
+    /// Pairs that cannot be decoded, as written, each with its name if that can be decoded. As in the reference, the
+    /// other methods ignore them.
+    pub fn undecodable(self) -> impl Iterator<Item = (Option<Cow<'a, str>>, &'a str)> {
+        self.written().filter(|pair| decode_pair(pair).is_none()).map(|pair| {
+            let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+            (decode(name), pair)
         })
     }
+
+    fn pairs(self) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> {
+        self.written().filter_map(decode_pair)
+    }
+
+    /// The pairs as written.
+    fn written(self) -> impl Iterator<Item = &'a str> {
+        self.0.split('&').filter(|pair| !pair.is_empty())
+    }
+}
+
+fn decode_pair(pair: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    if pair.contains(';') {
+        return None;
+    }
+    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    Some((decode(key)?, decode(value)?))
 }
 
 fn decode(text: &str) -> Option<Cow<'_, str>> {
@@ -79,41 +99,6 @@ pub fn parse_bool(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
         _ => None,
     }
-}
-
-/// A text in Go's double quotes, as `strconv.Quote` makes it.
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => out.extend(['\\', letter]),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            '\0'..' ' | '\u{7f}' => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
-            ' '..'\u{7f}' => out.push(letter),
-            _ if is_printable(letter) => out.push(letter),
-            '\u{80}'..='\u{ffff}' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            _ => out.push_str(&format!("\\U{:08x}", u32::from(letter))),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// Whether a letter outside ASCII has a visible form.
-fn is_printable(letter: char) -> bool {
-    let mut buffer = [0; 5];
-    buffer[0] = b'a';
-    let bytes = 1 + letter.encode_utf8(&mut buffer[1..]).len();
-    // Rust escapes combining marks at the start of a text only; Go never does.
-    let text = std::str::from_utf8(&buffer[..bytes]).unwrap_or_default();
-    text.escape_debug().count() == 2
 }
 
 /// Parameters of a read.
@@ -156,7 +141,6 @@ impl ReadParams {
         if query.0.is_empty() {
             return Ok(out);
         }
-        check_region(query, region)?;
         out.stale = query.flag("stale");
         out.prefix = query.text("prefix").into_owned();
         out.namespace = namespace(query);
@@ -175,6 +159,8 @@ impl ReadParams {
         if !index.is_empty() {
             out.min_index = parse_uint(&index).map_err(|_| ApiError::bad_request("Invalid index"))?;
         }
+        // The reference's agent parses the others, and a server then refuses the region.
+        check_region(query, region)?;
         Ok(out)
     }
 
@@ -240,22 +226,4 @@ pub fn parse_int(text: &str) -> Result<i64, String> {
         let reason = if is_number { "value out of range" } else { "invalid syntax" };
         format!("strconv.ParseInt: parsing {}: {reason}", quote(text))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_quoted_as_go_quotes_them() {
-        for (text, quoted) in [
-            ("a b", r#""a b""#),
-            ("\"'\\", r#""\"'\\""#),
-            ("\u{1}\u{7}\n\u{7f}", r#""\x01\a\n\x7f""#),
-            ("\u{85}\u{a0}\u{feff}\u{e0001}", r#""\u0085\u00a0\ufeff\U000e0001""#),
-            ("\u{e4}\u{301}\u{1f600}", "\"\u{e4}\u{301}\u{1f600}\""),
-        ] {
-            assert_eq!(quote(text), quoted);
-        }
-    }
 }

@@ -46,6 +46,8 @@ pub(super) async fn run<S: Reads>(handler: Handler<S>, mut call: Call<S>) -> Res
             "a past state does not change: index cannot be combined with at_index or at_time",
         ));
     }
+    // Past states take work to make, so a capability that the handler checks late is checked before.
+    call.demand()?;
     let state = find(&call, when).await?;
     let index = state.applied_index();
     let view = Arc::new(PastView::new(state));

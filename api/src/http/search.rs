@@ -30,8 +30,9 @@ use clock::Clock;
 const MATCHES_MAX: usize = 20;
 
 pub(super) fn routes<S: Reads>(mux: &mut Mux<S>) {
-    mux.add(Methods::Write, "/v1/search", "", Capability::Filtered, |call| Box::pin(search(call)));
-    mux.add(Methods::Write, "/v1/search/fuzzy", "", Capability::Filtered, |call| Box::pin(fuzzy::search(call)));
+    let filtered = Capability::Late(&Capability::Filtered);
+    mux.add(Methods::Write, "/v1/search", "", filtered, |call| Box::pin(search(call)));
+    mux.add(Methods::Write, "/v1/search/fuzzy", "", filtered, |call| Box::pin(fuzzy::search(call)));
 }
 
 /// A kind of objects that can be searched.

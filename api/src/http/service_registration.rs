@@ -34,9 +34,10 @@ pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     const LOOK_UP: Capability =
         Capability::OrWorkload(&Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::ReadJob])));
     const TAKE_BACK: Capability = Capability::OrNode(&Capability::Namespace(&[NamespaceCapability::SubmitJob]));
+    // A wrong path is told before the rights are checked.
     mux.add(Methods::Get, "/v1/services", "", Capability::Filtered, |call| Box::pin(list(call)));
-    mux.add(Methods::Get, root, "{}", LOOK_UP, |call| Box::pin(read(call)));
-    mux.add(Methods::Delete, root, "{}", TAKE_BACK, |call| Box::pin(delete(call)));
+    mux.add(Methods::Get, root, "{}", Capability::Late(&LOOK_UP), |call| Box::pin(read(call)));
+    mux.add(Methods::Delete, root, "{}", Capability::Late(&TAKE_BACK), |call| Box::pin(delete(call)));
 }
 
 /// Services of one namespace in lists.

@@ -27,34 +27,19 @@ const LOGIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 const LOGIN_DEADLINE: std::time::Duration = std::time::Duration::from_secs(60);
 
 pub(super) fn routes<S: Writes + Logins + Regions>(mux: &mut Mux<S>) {
+    let management = Capability::Late(&Capability::Management);
     mux.add(Methods::Get, "/v1/acl/auth-methods", "", Capability::Anyone, |call| Box::pin(auth_methods::list(call)));
-    mux.add(Methods::Write, "/v1/acl/auth-method", "", Capability::Management, |call| {
-        Box::pin(auth_methods::create(call))
-    });
-    mux.add(Methods::Get, "/v1/acl/auth-method/", "{}", Capability::Management, |call| {
-        Box::pin(auth_methods::read(call))
-    });
-    mux.add(Methods::Write, "/v1/acl/auth-method/", "{}", Capability::Management, |call| {
-        Box::pin(auth_methods::update(call))
-    });
-    mux.add(Methods::Delete, "/v1/acl/auth-method/", "{}", Capability::Management, |call| {
-        Box::pin(auth_methods::delete(call))
-    });
+    mux.add(Methods::Write, "/v1/acl/auth-method", "", management, |call| Box::pin(auth_methods::create(call)));
+    mux.add(Methods::Get, "/v1/acl/auth-method/", "{}", management, |call| Box::pin(auth_methods::read(call)));
+    mux.add(Methods::Write, "/v1/acl/auth-method/", "{}", management, |call| Box::pin(auth_methods::update(call)));
+    mux.add(Methods::Delete, "/v1/acl/auth-method/", "{}", management, |call| Box::pin(auth_methods::delete(call)));
     mux.add(Methods::Get, "/v1/acl/binding-rules", "", Capability::Management, |call| {
         Box::pin(binding_rules::list(call))
     });
-    mux.add(Methods::Write, "/v1/acl/binding-rule", "", Capability::Management, |call| {
-        Box::pin(binding_rules::create(call))
-    });
-    mux.add(Methods::Get, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| {
-        Box::pin(binding_rules::read(call))
-    });
-    mux.add(Methods::Write, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| {
-        Box::pin(binding_rules::update(call))
-    });
-    mux.add(Methods::Delete, "/v1/acl/binding-rule/", "{}", Capability::Management, |call| {
-        Box::pin(binding_rules::delete(call))
-    });
+    mux.add(Methods::Write, "/v1/acl/binding-rule", "", management, |call| Box::pin(binding_rules::create(call)));
+    mux.add(Methods::Get, "/v1/acl/binding-rule/", "{}", management, |call| Box::pin(binding_rules::read(call)));
+    mux.add(Methods::Write, "/v1/acl/binding-rule/", "{}", management, |call| Box::pin(binding_rules::update(call)));
+    mux.add(Methods::Delete, "/v1/acl/binding-rule/", "{}", management, |call| Box::pin(binding_rules::delete(call)));
     mux.add(Methods::Write, "/v1/acl/login", "", Capability::Anyone, |call| Box::pin(login::login(call)));
     mux.add(Methods::Write, "/v1/acl/oidc/auth-url", "", Capability::Anyone, |call| Box::pin(oidc::auth_url(call)));
     mux.add(Methods::Write, "/v1/acl/oidc/complete-auth", "", Capability::Anyone, |call| {

@@ -15,14 +15,14 @@ use crate::server::Server;
 impl<S: Server> Api<S> {
     /// Refusal of a request over a task's socket. `None`: the request may proceed.
     pub(crate) fn refuse_stranger<B>(&self, request: &axum::http::Request<B>) -> Option<Response> {
-        if request.uri().query().is_some_and(|query| unescape(query).is_none()) {
-            return Some(refusal(StatusCode::BAD_REQUEST, "Bad Request"));
-        }
         let token = token_of(request.headers());
         if token.is_empty() {
             return Some(refusal(StatusCode::UNAUTHORIZED, "Unauthorized"));
         }
         match self.is_known(token) {
+            Ok(true) if request.uri().query().is_some_and(|query| unescape(query).is_none()) => {
+                Some(refusal(StatusCode::BAD_REQUEST, "Bad Request"))
+            }
             Ok(true) => None,
             Ok(false) | Err(AuthError::Unknown) => Some(refusal(StatusCode::FORBIDDEN, "Forbidden")),
             Err(AuthError::Expired | AuthError::BadIdentity(_) | AuthError::BadPolicy(_)) => {

@@ -110,11 +110,11 @@ async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
 async fn read<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
     let path = required_path(&call)?;
     let params = read_params(&call)?;
-    // A caller without the right to read it does not learn whether it exists.
-    call.require(|acl| acl.variable(&params.namespace, &path, VariableCapability::Read))?;
-    let key = VariableKey::new(params.namespace.as_str(), path);
+    let key = VariableKey::new(params.namespace.as_str(), path.clone());
     let keys = [WatchKey::Variable(key.clone())];
     let found = blocking::run(&call, &params, &keys, |view| {
+        // A caller without the right to read it does not learn whether it exists.
+        call.require(|acl| acl.variable(&params.namespace, &path, VariableCapability::Read))?;
         let row = view.variable(&key).cloned();
         let index = row.as_ref().map_or_else(|| view.table_index(Table::Variables).max(1), |row| row.meta.modify_index);
         Ok(At { index, value: row })

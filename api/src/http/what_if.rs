@@ -32,6 +32,7 @@ struct Question {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Change {
+    #[serde(deserialize_with = "songline_wire::job::with_whole_mounts")]
     register: Option<spec::Job>,
     deregister: Option<NamedJob>,
     drain_nodes: Option<Vec<Str>>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use songline_api::{Agent, Reads};
-use songline_commands::UpsertNamespaces;
-use songline_model::Namespace;
+use songline_commands::{RestoreArchive, UpsertNamespaces};
+use songline_model::{Blob, Namespace};
 
 use crate::server::{Memory, answer, text};
 
@@ -75,4 +75,17 @@ async fn blocking_query_below_the_current_index_answers_at_once() {
     let index = server.run(namespaces("dev"));
     let response = answer(&server, &format!("GET /v1/namespace/dev?index={}", index - 1)).await;
     assert_eq!(response.headers()["x-nomad-index"], index.to_string().as_str());
+}
+
+#[tokio::test]
+async fn restore_answers_blocking_queries_whose_object_has_a_lower_index_then() {
+    let server = Memory::new();
+    let archived = server.run(namespaces("dev"));
+    let mut archive = Vec::new();
+    server.view().write_checkpoint(&mut archive).expect("writes");
+    let index = server.run(namespaces("dev"));
+    let query = waiting(&server, format!("GET /v1/namespace/dev?index={index}")).await;
+    let digest = blake3::hash(&archive).to_hex().as_str().into();
+    server.run(RestoreArchive { archive: Blob(archive), digest, ..RestoreArchive::default() });
+    assert_eq!(query.await.expect("answers").0, archived);
 }

@@ -172,3 +172,72 @@ async fn malformed_numbers_in_queries_of_jobs_are_refused_as_go_does() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn fields_without_an_effect_are_refused_when_their_type_is_wrong() {
+    let field = |text: &str| format!("400 json: cannot unmarshal {text}");
+    let of_volume = |value: &str, name: &str, kind: &str| {
+        field(&format!("{value} into Go struct field CSIVolume.Volumes.{name} of type {kind}"))
+    };
+    let server = Memory::new();
+    for (path, body, expected) in [
+        ("/v1/volumes", r#"{"Volumes": [{"Schedulable": 1}]}"#, of_volume("number", "Schedulable", "bool")),
+        ("/v1/volumes", r#"{"Volumes": [{"Provider": 1}]}"#, of_volume("number", "Provider", "string")),
+        ("/v1/volumes", r#"{"Volumes": [{"NodesHealthy": "x"}]}"#, of_volume("string", "NodesHealthy", "int")),
+        ("/v1/volumes", r#"{"Volumes": [{"ModifyIndex": "x"}]}"#, of_volume("string", "ModifyIndex", "uint64")),
+        (
+            "/v1/volumes",
+            r#"{"Volumes": [{"ReadAllocs": 5}]}"#,
+            of_volume("number", "ReadAllocs", "map[string]*structs.Allocation"),
+        ),
+        (
+            "/v1/volumes",
+            r#"{"Volumes": [{"ResourceExhausted": 5}]}"#,
+            "400 Time.UnmarshalJSON: input is not a JSON string".to_owned(),
+        ),
+        (
+            "/v1/operator/scheduler/configuration",
+            r#"{"CreateIndex": "x"}"#,
+            field("string into Go struct field SchedulerConfiguration.CreateIndex of type uint64").replacen(
+                "400 ",
+                "400 Error parsing scheduler config: ",
+                1,
+            ),
+        ),
+        (
+            "/v1/operator/autopilot/configuration",
+            r#"{"ModifyIndex": "x"}"#,
+            field("string into Go struct field .Alias.ModifyIndex of type uint64").replacen(
+                "400 ",
+                "400 Error parsing autopilot config: ",
+                1,
+            ),
+        ),
+    ] {
+        assert_eq!(told(&server, "", &format!("PUT {path} {body}")).await, expected, "{path} {body}");
+    }
+    // The indexes of a configuration that was read and is sent back have no effect.
+    let sent = r#"{"SchedulerAlgorithm": "spread", "CreateIndex": 7, "ModifyIndex": 7}"#;
+    let written = told(&server, "", &format!("PUT /v1/operator/scheduler/configuration {sent}")).await;
+    assert!(written.starts_with("200 "), "{written}");
+    let view = server.view();
+    let stored = view.scheduler_config().expect("is stored");
+    assert_eq!((stored.create_index, stored.modify_index), (view.applied_index(), view.applied_index()));
+}
+
+#[tokio::test]
+async fn expiration_time_that_has_no_form_is_not_taken_for_none() {
+    let server = world().await;
+    let secret = MANAGEMENT.to_string();
+    for (time, expected) in [
+        ("3000-01-01T00:00:00Z", "expiration time cannot be more than 24h0m0s in the future"),
+        ("1500-01-01T00:00:00Z", "expiration time cannot be before create time"),
+        ("0001-01-02T00:00:00Z", "expiration time cannot be before create time"),
+        // Go's zero time is none.
+        ("0001-01-01T00:00:00Z", "200 "),
+    ] {
+        let line = format!("PUT /v1/acl/token {{\"Type\": \"management\", \"ExpirationTime\": \"{time}\"}}");
+        let answer = told(&server, &secret, &line).await;
+        assert!(answer.contains(expected), "{time}: {answer}");
+    }
+}

@@ -431,6 +431,21 @@ async fn auth_method_without_config_accepts_no_login() {
 }
 
 #[tokio::test]
+async fn one_unusable_static_key_refuses_every_login() {
+    let server = Memory::asking(Provider::new());
+    let refused = "401 unable to validate provided token: unable to parse public key for JWT auth: \
+                   data does not contain any valid RSA or ECDSA public keys";
+    for key in ["junk", "-----BEGIN X-----\nMAA=\n-----END X-----"] {
+        // The other sources of keys are not asked.
+        let config = json!({"JWTValidationPubKeys": [key], "JWKSURL": "https://id.test/keys"});
+        method(&server, AclAuthMethodKind::Jwt, Some(config));
+        assert_eq!(show(&server, json!({"alg": "EdDSA"})).await, refused);
+        let malformed = json!({"AuthMethodName": "corp", "LoginToken": "x"});
+        assert_eq!(told(put(&server, "/v1/acl/login", &malformed).await), refused);
+    }
+}
+
+#[tokio::test]
 async fn login_repeated_under_one_idempotency_key_creates_one_token() {
     let (server, _) = by_keys();
     let token =

@@ -12,6 +12,7 @@ mod cluster;
 mod corpus;
 mod csi;
 mod deliberate;
+mod early;
 mod eval;
 mod event_sink;
 mod every_list;

@@ -184,6 +184,14 @@ async fn invalid_event_stream_parameters_are_refused() {
         "region=mars",
         "snapshot=maybe",
         "filter=Nothing == 1",
+        "filter=%ZZ",
+        "filter=a;b",
+        "f%72om=%Z",
+        "after_index=1&topic=%ZZ",
+        "after_index=",
+        "format=xml",
+        "format=",
+        "index=-1&format=msgpack",
     ] {
         let response = answer(&server, &format!("GET /v1/event/stream?{query}")).await;
         let media = response.headers()["content-type"].to_str().expect("is text").to_owned();
@@ -193,13 +201,86 @@ async fn invalid_event_stream_parameters_are_refused() {
     expect![[r#"
         topic=Job:a:b: 400 text/plain; charset=utf-8: Invalid topic query: error parsing topics: Invalid key value pair for topic, topic: Job:a:b
         index=x: 400 text/plain; charset=utf-8: Unable to parse index: strconv.Atoi: parsing "x": invalid syntax
-        after_index=x: 400 application/json: Unable to parse after_index: "x"
+        after_index=x: 400 application/json: Expect a number from 0 to 18446744073709551615 for `after_index` query string parameter, got "x"
         from=then: 400 application/json: Expect `now` for `from` query string parameter, got then
         region=mars: 500 application/json: No path to region
         snapshot=maybe: 400 application/json: Expect `true` or `false` for `snapshot` query string parameter, got "maybe"
         filter=Nothing == 1: 400 application/json: failed to read filter expression: 1:8 (7): no match found, expected: "!=", ".", "==", "[", [ \t\r\n] or [a-zA-Z0-9_/]
+        filter=%ZZ: 400 application/json: Unable to decode query string parameter "filter=%ZZ": write % as %25 and ; as %3B
+        filter=a;b: 400 application/json: Unable to decode query string parameter "filter=a;b": write % as %25 and ; as %3B
+        f%72om=%Z: 400 application/json: Unable to decode query string parameter "f%72om=%Z": write % as %25 and ; as %3B
+        after_index=1&topic=%ZZ: 400 application/json: Unable to decode query string parameter "topic=%ZZ": write % as %25 and ; as %3B
+        after_index=: 400 application/json: Expect a number from 0 to 18446744073709551615 for `after_index` query string parameter, got ""
+        format=xml: 400 application/json: Expect `json` or `msgpack` for `format` query string parameter, got "xml"
+        format=: 400 application/json: Expect `json` or `msgpack` for `format` query string parameter, got ""
+        index=-1&format=msgpack: 400 application/json: Invalid index
     "#]]
     .assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn first_value_of_a_repeated_parameter_counts() {
+    let server = Memory::new();
+    server.run(pool("a"));
+    server.run(pool("b"));
+    settled(&server).await;
+    let mut seen = String::new();
+    // A plain stream ignores a topic that cannot be decoded, as the reference does.
+    for (query, count) in [("after_index=2&after_index=x", 3), ("filter=&filter=x", 3), ("topic=%ZZ", 3)] {
+        let lines = subscribe(&server, &format!("?{query}")).await.lines(count).await;
+        seen.push_str(&format!("{query}\n{lines}"));
+    }
+    expect![[r#"
+        after_index=2&after_index=x
+        {}
+        {"Events":[{"FilterKeys":null,"Index":3,"Key":"b","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":3}
+        {"Index":3,"CaughtUp":true}
+        filter=&filter=x
+        {}
+        {"Events":[{"FilterKeys":null,"Index":2,"Key":"a","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":2}
+        {"Events":[{"FilterKeys":null,"Index":3,"Key":"b","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":3}
+        topic=%ZZ
+        {}
+        {"Events":[{"FilterKeys":null,"Index":2,"Key":"a","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":2}
+        {"Events":[{"FilterKeys":null,"Index":3,"Key":"b","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":3}
+    "#]]
+    .assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn full_stream_without_a_start_begins_with_the_oldest_entry_in_memory() {
+    let server = Memory::new();
+    server.run(UpsertNamespaces { namespaces: vec![Namespace { name: "dev".into(), ..Namespace::default() }] });
+    server.run(pool("a"));
+    settled(&server).await;
+    let mut seen = subscribe(&server, "?full=true").await.lines(4).await;
+    seen.push_str(&subscribe(&server, "").await.lines(2).await);
+    expect![[r#"
+        {}
+        {"Events":[{"FilterKeys":null,"Index":2,"Key":"dev","Namespace":"","Topic":"Namespace","Type":"NamespaceUpserted"}],"Index":2}
+        {"Events":[{"FilterKeys":null,"Index":3,"Key":"a","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":3}
+        {"Index":3,"CaughtUp":true}
+        {}
+        {"Events":[{"FilterKeys":null,"Index":3,"Key":"a","Namespace":"","Topic":"NodePool","Type":"NodePoolUpserted"}],"Index":3}
+    "#]]
+    .assert_eq(&seen);
+}
+
+#[tokio::test]
+async fn event_stream_has_the_format_that_the_client_prefers() {
+    let server = Memory::new();
+    for (accept, expected) in [
+        ("application/msgpack", "application/msgpack"),
+        ("application/json, application/x-msgpack", "application/msgpack"),
+        ("application/json;q=0.5, application/msgpack", "application/msgpack"),
+        ("application/json, application/msgpack;q=0", "application/json"),
+        ("application/x-msgpack; q=0.000", "application/json"),
+        ("application/msgpack;q=0.5, application/json;q=0.9", "application/json"),
+        ("text/html, */*", "application/json"),
+    ] {
+        let response = answer(&server, &format!("GET /v1/event/stream [Accept: {accept}]")).await;
+        assert_eq!(response.headers()["content-type"], expected, "{accept}");
+    }
 }
 
 #[tokio::test]

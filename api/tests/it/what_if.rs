@@ -7,7 +7,7 @@ use serde_json::Value;
 use songline_model::{AllocOutcome, JobKey, JobOutcome, WhatIf};
 use songline_projections::State;
 
-use crate::world::{ask, token_with, world};
+use crate::world::{MANAGEMENT, ask, token_with, told, world};
 
 const READS: &str = "namespace \"default\" { policy = \"read\" }";
 const READS_BOTH: &str = "namespace \"default\" { policy = \"read\" } namespace \"other\" { policy = \"read\" }";
@@ -56,4 +56,22 @@ async fn what_if_shows_jobs_of_readable_namespaces_only_and_needs_the_rights_to_
     assert_eq!(ask(both.clone(), r#"{"Configure": {"SchedulerAlgorithm": "spread"}}"#).await, "403 ");
     assert_eq!(ask(both.clone(), r#"{"Register": {"ID": "x"}}"#).await, "403 ");
     assert_eq!(ask(both, "{}").await, "400 ");
+}
+
+#[tokio::test]
+async fn what_if_refuses_a_job_that_a_registration_refuses() {
+    let server = world().await;
+    let secret = MANAGEMENT.to_string();
+    for mount in [r#"{"Volume": "v"}"#, r#"{"Destination": "/v"}"#] {
+        let group =
+            format!(r#"{{"Name": "g", "Tasks": [{{"Name": "t", "Driver": "raw_exec", "VolumeMounts": [{mount}]}}]}}"#);
+        let job = format!(r#"{{"ID": "x", "TaskGroups": [{group}]}}"#);
+        for line in [
+            format!(r#"PUT /v1/what-if {{"Changes": [{{"Register": {job}}}]}}"#),
+            format!(r#"PUT /v1/jobs {{"Job": {job}}}"#),
+        ] {
+            let answer = told(&server, &secret, &line).await;
+            assert_eq!(answer, "400 volume mount needs Volume and Destination", "{line}");
+        }
+    }
 }

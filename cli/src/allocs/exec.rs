@@ -1,27 +1,37 @@
 //! `alloc exec`: a command in a running task, with this terminal as its own where it is one.
 
+mod escape;
+mod outbox;
+
+use std::future::pending;
 use std::io::{IsTerminal, Read, Write};
 
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use futures_util::{SinkExt, StreamExt};
+use futures_util::StreamExt;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
+use self::escape::Escape;
+use self::outbox::Outbox;
 use super::find::{by_id, of_job, only_task};
-use crate::client::{escape, text};
+use crate::client::{escape as quoted, text};
 use crate::exit::{Failure, Outcome, Tried};
-use crate::{General, out};
+use crate::{General, errln, out};
 
 /// How often the agent is told that this side lives.
 const HEARTBEAT: std::time::Duration = std::time::Duration::from_secs(10);
+/// Exit code of a command that a signal has ended is this plus the signal's number, as in shells.
+const SIGNALLED: i32 = 128;
 /// Bytes of input that are sent at once.
 const INPUT_BYTES_MAX: usize = 8 << 10;
 
@@ -54,9 +64,8 @@ pub(crate) struct Options {
 
 impl crate::Run for Options {
     async fn run(self, _: &crate::Context) -> Outcome {
-        if self.escape != "none" && self.escape.chars().count() > 1 {
-            return Err(Failure::new("-e requires 'none' or a single character"));
-        }
+        let escape = Escape::parse(&self.escape).map_err(Failure::new)?;
+        let tty = self.tty()?;
         let client = self.general.client()?;
         let alloc = if self.job { of_job(&client, &self.alloc).await? } else { by_id(&client, &self.alloc).await? };
         let client = client.with_scope(None, Some(text(&alloc["Namespace"])));
@@ -64,63 +73,161 @@ impl crate::Run for Options {
             Some(task) => task.clone(),
             None => only_task(&alloc)?,
         };
-        let terminals = || std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        let tty = self.tty.unwrap_or_else(|| self.interactive && terminals());
-        if tty && !self.interactive {
-            return Err(Failure::new("-i must be enabled if running with tty"));
-        }
         let (id, command) = (text(&alloc["ID"]), serde_json::to_string(&self.command).tried("Error encoding command")?);
         let path =
-            format!("/v1/client/allocation/{id}/exec?task={}&command={}&tty={tty}", escape(&task), escape(&command));
+            format!("/v1/client/allocation/{id}/exec?task={}&command={}&tty={tty}", quoted(&task), quoted(&command));
         let upgraded = client.upgrade(&path).await.tried("failed to exec into task")?;
         let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
+        let escape = if tty { escape } else { Escape::none() };
+        // Before the terminal is raw: a signal that ended the process would leave it so.
+        let signals = Signals::listen().tried("Error handling signals")?;
         let raw = if tty { Raw::enter() } else { None };
-        let ended = converse(socket, self.interactive, tty).await;
+        let input = self.interactive.then(read_stdin);
+        let ended = converse(socket, Side { input, tty, escape, signals }).await;
         drop(raw);
-        let code = ended.map_err(|error| Failure::of("failed to exec into task", format_args!("{error:#}")))?;
+        let code = match ended.map_err(|error| Failure::of("failed to exec into task", format_args!("{error:#}")))? {
+            Ended::Exited(code) => code,
+            Ended::HungUp => {
+                errln!("\nConnection closed");
+                1
+            }
+            Ended::Signalled(signal) => SIGNALLED + signal.as_raw_value(),
+        };
         // Not by returning: a read of standard input that waits would hold the process.
         std::process::exit(code)
     }
 }
 
-async fn converse(mut socket: WebSocketStream<reqwest::Upgraded>, interactive: bool, tty: bool) -> anyhow::Result<i32> {
-    let mut stdin = if interactive { read_stdin() } else { mpsc::channel(1).1 };
-    let (mut reads, mut resized, mut beat) =
-        (interactive, signal(SignalKind::window_change())?, tokio::time::interval(HEARTBEAT));
-    if tty && let Some(size) = size() {
-        say(&mut socket, &size).await?;
+impl Options {
+    /// Whether the command gets a terminal.
+    fn tty(&self) -> Result<bool, Failure> {
+        let is_terminal = std::io::stdin().is_terminal();
+        let tty = self.tty.unwrap_or_else(|| self.interactive && is_terminal && std::io::stdout().is_terminal());
+        if tty && !self.interactive {
+            return Err(Failure::new("-i must be enabled if running with tty"));
+        }
+        if tty && !is_terminal {
+            return Err(Failure::new("-t requires standard input to be a terminal; use -t=false"));
+        }
+        Ok(tty)
     }
-    if !interactive {
-        say(&mut socket, &json!({"stdin": {"close": true}})).await?;
+}
+
+/// How a session ended.
+enum Ended {
+    /// The command has exited.
+    Exited(i32),
+    /// The user has left by the escape.
+    HungUp,
+    /// A signal has ended this side.
+    Signalled(SignalKind),
+}
+
+/// This side of a session.
+struct Side {
+    /// Pieces of standard input. `None`: the command gets none.
+    input: Option<mpsc::Receiver<Vec<u8>>>,
+    tty: bool,
+    escape: Escape,
+    signals: Signals,
+}
+
+/// The signals that end a session.
+struct Signals([(SignalKind, Signal); 3]);
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        let listened = |kind: SignalKind| Ok::<_, std::io::Error>((kind, signal(kind)?));
+        let (hangup, terminate) = (listened(SignalKind::hangup())?, listened(SignalKind::terminate())?);
+        Ok(Self([listened(SignalKind::interrupt())?, terminate, hangup]))
+    }
+
+    /// The signal that has come.
+    async fn received(&mut self) -> SignalKind {
+        let [(interrupt, first), (terminate, second), (hangup, third)] = &mut self.0;
+        tokio::select! {
+            _ = first.recv() => *interrupt,
+            _ = second.recv() => *terminate,
+            _ = third.recv() => *hangup,
+        }
+    }
+}
+
+/// Holds a session until its end. Nothing waits for the connection or for standard output outside of the `select!`:
+/// signals and the escape end a session whose command takes no input, or whose output is not read.
+async fn converse<T>(socket: WebSocketStream<T>, side: Side) -> anyhow::Result<Ended>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let Side { input, tty, mut escape, mut signals } = side;
+    let (to, mut from) = socket.split();
+    let mut outbox = Outbox::new(to);
+    let mut printing = None;
+    let mut reads = input.is_some();
+    let mut stdin = input.unwrap_or_else(|| mpsc::channel(1).1);
+    let (mut resized, mut beat) = (signal(SignalKind::window_change())?, tokio::time::interval(HEARTBEAT));
+    if tty && let Some(size) = size() {
+        outbox.say(&size);
+    }
+    if !reads {
+        outbox.say(&json!({"stdin": {"close": true}}));
     }
     loop {
         tokio::select! {
-            message = socket.next() => match message.context("the agent hung up")? {
+            message = from.next(), if printing.is_none() => match message.context("the agent hung up")? {
                 Ok(Message::Text(text)) => {
-                    if let Some(code) = show(&serde_json::from_str(&text)?)? {
-                        // The agent closes by itself; that the answer arrives is of no use to anybody.
-                        let _ = socket.close(None).await;
-                        return Ok(code);
-                    }
+                    let message: Value = serde_json::from_str(&text)?;
+                    printing = Some(tokio::task::spawn_blocking(move || show(&message)));
                 }
                 Ok(Message::Close(Some(CloseFrame { reason, .. }))) if !reason.is_empty() => bail!("{reason}"),
                 Ok(Message::Close(_)) => bail!("the session was closed before its end"),
                 Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
                 Err(error) => return Err(error).context("the session broke"),
             },
-            read = stdin.recv(), if reads => {
+            code = printed(&mut printing) => {
+                if let Some(code) = code? {
+                    outbox.close().await;
+                    return Ok(Ended::Exited(code));
+                }
+            }
+            () = outbox.send(), if outbox.is_busy() => {}
+            read = stdin.recv(), if reads && outbox.has_room() => {
                 reads = read.is_some();
-                let input = read.map_or_else(|| json!({"close": true}), |bytes| json!({"data": STANDARD.encode(bytes)}));
-                say(&mut socket, &json!({"stdin": input})).await?;
-            },
-            _ = resized.recv(), if tty => {
-                if let Some(size) = size() {
-                    say(&mut socket, &size).await?;
+                let Some(typed) = read.map(|bytes| escape.take(bytes)) else {
+                    outbox.say(&json!({"stdin": {"close": true}}));
+                    continue;
+                };
+                if !typed.data.is_empty() {
+                    outbox.say(&json!({"stdin": {"data": STANDARD.encode(typed.data)}}));
+                }
+                if typed.hangs_up {
+                    outbox.close().await;
+                    return Ok(Ended::HungUp);
                 }
             },
-            _ = beat.tick() => say(&mut socket, &json!({})).await?,
+            signal = signals.received() => {
+                outbox.close().await;
+                return Ok(Ended::Signalled(signal));
+            }
+            _ = resized.recv(), if tty => {
+                if let Some(size) = size() {
+                    outbox.say(&size);
+                }
+            },
+            // A message that waits shows that this side lives once it arrives.
+            _ = beat.tick() => if !outbox.is_busy() {
+                outbox.say(&json!({}));
+            },
         }
     }
+}
+
+/// Result of the message that is printed now; without one this waits for ever.
+async fn printed(printing: &mut Option<JoinHandle<anyhow::Result<Option<i32>>>>) -> anyhow::Result<Option<i32>> {
+    let Some(task) = printing else { return pending().await };
+    let shown = task.await;
+    *printing = None;
+    shown.context("printing failed")?
 }
 
 /// Standard input, piece by piece, read by a thread that nobody waits for.
@@ -136,18 +243,6 @@ fn read_stdin() -> mpsc::Receiver<Vec<u8>> {
         }
     });
     pieces
-}
-
-async fn say(socket: &mut WebSocketStream<reqwest::Upgraded>, what: &Value) -> anyhow::Result<()> {
-    match socket.send(Message::text(what.to_string())).await {
-        Ok(()) => Ok(()),
-        // The agent has said why, and that is read next.
-        Err(
-            tokio_tungstenite::tungstenite::Error::Protocol(_)
-            | tokio_tungstenite::tungstenite::Error::ConnectionClosed,
-        ) => Ok(()),
-        Err(error) => Err(error).context("the session broke"),
-    }
 }
 
 /// Prints what a message brings. The exit code, when it brings that.
@@ -168,7 +263,7 @@ fn size() -> Option<Value> {
     Some(json!({"tty_size": {"height": size.ws_row, "width": size.ws_col}}))
 }
 
-/// The terminal while its keys go to the command: nothing of them is looked at here, not even Ctrl-C.
+/// The terminal while its keys go to the command, Ctrl-C among them: only the escape is taken out.
 struct Raw(Termios);
 
 impl Raw {
@@ -185,5 +280,35 @@ impl Drop for Raw {
     fn drop(&mut self) {
         // There is nothing left to do for a terminal that refuses its own settings.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::SinkExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn output_is_read_while_the_agent_takes_no_input() {
+        let (here, there) = tokio::io::duplex(1 << 10);
+        let socket = WebSocketStream::from_raw_socket(here, Role::Client, None).await;
+        let mut agent = WebSocketStream::from_raw_socket(there, Role::Server, None).await;
+        let (to, pieces) = mpsc::channel(1);
+        let signals = Signals::listen().expect("signals are handled");
+        let side = Side { input: Some(pieces), tty: false, escape: Escape::none(), signals };
+        let session = tokio::spawn(converse(socket, side));
+        // Pieces are taken until the connection and the queue are full. The agent never reads.
+        let piece = || to.send(vec![b'x'; INPUT_BYTES_MAX]);
+        let full = std::time::Duration::from_millis(200);
+        while let Ok(taken) = tokio::time::timeout(full, piece()).await {
+            taken.expect("the session goes on");
+        }
+        for said in [json!({}), json!({"exited": true, "result": {"exit_code": 7}})] {
+            agent.send(Message::text(said.to_string())).await.expect("the session reads");
+        }
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(30), session).await;
+        let ended = ended.expect("the session ends").expect("it does not panic").expect("it does not fail");
+        assert!(matches!(ended, Ended::Exited(7)));
     }
 }

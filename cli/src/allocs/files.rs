@@ -6,16 +6,12 @@ use clap::Args;
 use serde_json::Value;
 
 use super::find::{by_id, of_job};
+use super::tail::{self, Cut, LINES, last_lines};
 use crate::client::{Client, RequestError, text, with_query};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::jobs::lists::items;
 use crate::layout::list;
 use crate::{Context, General, out, outln, values};
-
-/// Number of lines of `-tail` without a number.
-const LINES: i64 = 10;
-/// Estimated length of a line, for the place where the tail is looked for.
-const LINE_BYTES: i64 = 120;
 
 /// Arguments of `alloc fs`.
 #[derive(Args)]
@@ -79,7 +75,7 @@ impl crate::Run for Fs {
             outln!("{}", list(&["Mode", "Size", "Modified Time", "Name"], &rows));
             return Ok(Exit::DONE);
         }
-        self.print(&client, id, path).await
+        self.print(&File { client: &client, alloc: id, path }).await
     }
 }
 
@@ -92,45 +88,70 @@ impl Fs {
         vec![text(&file["FileMode"]).to_owned(), size, values::time_of(text(&file["ModTime"])), name]
     }
 
-    async fn print(&self, client: &Client, id: &str, path: &str) -> Outcome {
+    async fn print(&self, file: &File<'_>) -> Outcome {
         let tails = self.tail || self.lines.is_some() || self.bytes.is_some();
         if !tails && !self.follow {
-            let whole = with_query(&format!("/v1/client/fs/cat/{id}"), &[("path", path)]);
-            let mut response = client.open(&whole).await.map_err(bare)?;
-            while let Some(piece) = response.chunk().await.map_err(|error| Failure::new(error.to_string()))? {
-                out::bytes(&piece);
-            }
+            let mut response = file.whole().await?;
+            tail::print(&mut response, false, <[u8]>::to_vec).await.map_err(Failure::new)?;
             return Ok(Exit::DONE);
         }
-        let lines = self.lines.unwrap_or(LINES);
-        let end = self.bytes.unwrap_or_else(|| lines.saturating_mul(LINE_BYTES));
-        let (origin, offset) = if tails { ("end", end) } else { ("start", 0) };
-        let follow = if self.follow { "true" } else { "false" };
-        let stream = with_query(
-            &format!("/v1/client/fs/stream/{id}"),
-            &[("path", path), ("origin", origin), ("offset", &offset.to_string()), ("follow", follow)],
-        );
-        let mut response = client.open(&stream).await.map_err(bare)?;
-        let (mut content, mut rest) = (Vec::new(), Vec::new());
-        let cut = tails && self.bytes.is_none() && !self.follow;
-        loop {
-            tokio::select! {
-                piece = response.chunk() => match piece.map_err(|error| Failure::new(error.to_string()))? {
-                    Some(piece) => {
-                        rest.extend_from_slice(&piece);
-                        let data = frames(&mut rest);
-                        if cut { content.extend_from_slice(&data) } else { out::bytes(&data) }
-                    }
-                    None => break,
-                },
-                _ = tokio::signal::ctrl_c() => break,
-            }
+        if !tails || self.bytes.is_some() {
+            let mut response = file.stream(self.bytes, self.follow).await?;
+            tail::print(&mut response, self.follow, decoder()).await.map_err(Failure::new)?;
+            return Ok(Exit::DONE);
         }
-        let text = String::from_utf8_lossy(&content);
-        let all: Vec<&str> = text.split_inclusive('\n').collect();
-        let skipped = all.len().saturating_sub(usize::try_from(lines).unwrap_or(usize::MAX));
-        out::bytes(all[skipped..].concat().as_bytes());
+        file.tail(self.lines.filter(|lines| *lines >= 0).unwrap_or(LINES), self.follow).await
+    }
+}
+
+/// One file of an allocation.
+struct File<'a> {
+    client: &'a Client,
+    alloc: &'a str,
+    path: &'a str,
+}
+
+impl File<'_> {
+    async fn whole(&self) -> Result<reqwest::Response, Failure> {
+        let path = with_query(&format!("/v1/client/fs/cat/{}", self.alloc), &[("path", self.path)]);
+        self.client.open(&path).await.map_err(bare)
+    }
+
+    /// Frames from so many bytes before the end on; without a number from the start.
+    async fn stream(&self, end: Option<i64>, follow: bool) -> Result<reqwest::Response, Failure> {
+        let origin = if end.is_some() { "end" } else { "start" };
+        let follow = if follow { "true" } else { "false" };
+        let path = with_query(
+            &format!("/v1/client/fs/stream/{}", self.alloc),
+            &[("path", self.path), ("origin", origin), ("offset", &end.unwrap_or(0).to_string()), ("follow", follow)],
+        );
+        self.client.open(&path).await.map_err(bare)
+    }
+
+    /// The last lines, then what follows.
+    async fn tail(&self, lines: i64, follow: bool) -> Outcome {
+        let found = tail::read(lines, async |end| {
+            let mut response = self.stream(Some(end), false).await?;
+            tail::whole(&mut response, decoder()).await.map_err(Failure::new)
+        })
+        .await?;
+        if !follow {
+            out::bytes(last_lines(&found.bytes, lines));
+            return Ok(Exit::DONE);
+        }
+        let mut response = self.stream(Some(found.asked), true).await?;
+        let cut = Cut::new(lines, found.bytes.len());
+        tail::follow(&mut response, cut, decoder()).await.map_err(Failure::new)?;
         Ok(Exit::DONE)
+    }
+}
+
+/// Decodes a stream of frames piece by piece: a frame may lie in two pieces.
+fn decoder() -> impl FnMut(&[u8]) -> Vec<u8> {
+    let mut rest = Vec::new();
+    move |piece: &[u8]| {
+        rest.extend_from_slice(piece);
+        frames(&mut rest)
     }
 }
 

@@ -1,17 +1,12 @@
 //! `alloc logs`: the output of a task.
 
 use clap::Args;
-use serde_json::Value;
 
 use super::find::{by_id, of_job, only_task};
-use crate::client::{Client, text, with_query};
-use crate::exit::{Exit, Failure, Outcome};
+use super::tail::{self, Cut, LINES, last_lines};
+use crate::client::{Client, because, text, with_query};
+use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::{Context, General, out};
-
-/// Number of lines of `-tail` without a number.
-const LINES: i64 = 10;
-/// Estimated length of a line, for the place where the tail is looked for.
-const LINE_BYTES: i64 = 120;
 
 /// Arguments of `alloc logs`.
 #[derive(Args)]
@@ -70,125 +65,104 @@ impl crate::Run for Logs {
             None => only_task(&alloc).map_err(|failure| Failure::of("Failed to validate task", failure.message()))?,
         };
         let plain = !self.stderr && !self.stdout && !self.tail && self.lines.is_none() && self.bytes.is_none();
+        let stream = |kind| Stream { client: &client, alloc: text(&alloc["ID"]), task: &task, kind };
         if self.follow && plain {
-            return self.follow_both(&client, &alloc, &task).await;
+            return follow_both(&stream("stdout"), &stream("stderr")).await;
         }
-        let kind = if self.stderr { "stderr" } else { "stdout" };
-        self.one(&client, &alloc, &task, kind).await
+        self.one(&stream(if self.stderr { "stderr" } else { "stdout" })).await
     }
 }
 
-impl Logs {
-    /// Path of a stream of frames' bytes.
-    fn path(&self, alloc: &Value, task: &str, kind: &str, end: i64) -> String {
-        let follow = if self.follow { "true" } else { "false" };
+/// One output of a task.
+struct Stream<'a> {
+    client: &'a Client,
+    alloc: &'a str,
+    task: &'a str,
+    kind: &'static str,
+}
+
+impl Stream<'_> {
+    /// The beginning of an error.
+    fn tried(&self) -> String {
+        format!("Failed to read {} file: error reading file", self.kind)
+    }
+
+    /// The bytes from `end` before the end on; from the start if that is negative.
+    async fn open(&self, end: i64, follow: bool) -> Result<reqwest::Response, Failure> {
+        let follow = if follow { "true" } else { "false" };
         let (origin, offset) = if end >= 0 { ("end", end.to_string()) } else { ("start", "0".to_owned()) };
-        with_query(
-            &format!("/v1/client/fs/logs/{}", text(&alloc["ID"])),
+        let path = with_query(
+            &format!("/v1/client/fs/logs/{}", self.alloc),
             &[
-                ("task", task),
-                ("type", kind),
+                ("task", self.task),
+                ("type", self.kind),
                 ("follow", follow),
                 ("origin", origin),
                 ("offset", &offset),
                 ("plain", "true"),
             ],
-        )
+        );
+        self.client.open(&path).await.tried(&self.tried())
     }
 
-    async fn one(&self, client: &Client, alloc: &Value, task: &str, kind: &str) -> Outcome {
+    /// The last lines, then what follows.
+    async fn tail(&self, lines: i64, follow: bool) -> Outcome {
+        let found = tail::read(lines, async |end| {
+            let mut response = self.open(end, false).await?;
+            tail::whole(&mut response, <[u8]>::to_vec).await.tried(&self.tried())
+        })
+        .await?;
+        if !follow {
+            out::bytes(last_lines(&found.bytes, lines));
+            return Ok(Exit::DONE);
+        }
+        let mut response = self.open(found.asked, true).await?;
+        let cut = Cut::new(lines, found.bytes.len());
+        tail::follow(&mut response, cut, <[u8]>::to_vec).await.tried(&self.tried())?;
+        Ok(Exit::DONE)
+    }
+}
+
+impl Logs {
+    async fn one(&self, stream: &Stream<'_>) -> Outcome {
         let tails = self.tail || self.lines.is_some() || self.bytes.is_some();
         let lines = self.lines.filter(|lines| *lines >= 0).or((tails && self.bytes.is_none()).then_some(LINES));
-        let end = match (self.bytes, lines) {
-            (Some(bytes), _) => bytes,
-            (None, Some(lines)) => lines.saturating_mul(LINE_BYTES),
-            (None, None) => -1,
-        };
-        let tried = format!("Failed to read {kind} file: error reading file");
-        let mut response =
-            client.open(&self.path(alloc, task, kind, end)).await.map_err(|error| Failure::of(&tried, error))?;
-        let Some(lines) = lines else {
-            copy(&mut response, out::bytes).await.map_err(|error| Failure::of(&tried, error))?;
-            return Ok(Exit::DONE);
-        };
-        let mut head = Vec::new();
-        if self.follow {
-            // What is there comes in one piece, mostly; what follows is printed as it comes.
-            if let Some(piece) = response.chunk().await.map_err(|error| Failure::of(&tried, error))? {
-                head.extend_from_slice(&piece);
-            }
-            out::bytes(last_lines(&head, lines));
-            copy(&mut response, out::bytes).await.map_err(|error| Failure::of(&tried, error))?;
-            return Ok(Exit::DONE);
+        if let Some(lines) = lines {
+            return stream.tail(lines, self.follow).await;
         }
-        copy(&mut response, |piece| head.extend_from_slice(piece)).await.map_err(|error| Failure::of(&tried, error))?;
-        out::bytes(last_lines(&head, lines));
-        Ok(Exit::DONE)
-    }
-
-    /// Follows both streams from their ends.
-    async fn follow_both(&self, client: &Client, alloc: &Value, task: &str) -> Outcome {
-        let open = async |kind: &str| {
-            let tried = format!("Failed to read {kind} file: error reading file");
-            client.open(&self.path(alloc, task, kind, 0)).await.map_err(|error| Failure::of(&tried, error))
-        };
-        let (mut stdout, mut stderr) = (open("stdout").await?, open("stderr").await?);
-        let both = async {
-            tokio::join!(
-                copy(&mut stdout, out::bytes),
-                copy(&mut stderr, |piece| {
-                    out::complain(format_args!("{}", String::from_utf8_lossy(piece)));
-                })
-            )
-        };
-        tokio::select! {
-            _ = both => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
+        let mut response = stream.open(self.bytes.unwrap_or(-1), self.follow).await?;
+        tail::print(&mut response, self.follow, <[u8]>::to_vec).await.tried(&stream.tried())?;
         Ok(Exit::DONE)
     }
 }
 
-/// Hands on the pieces of an answer until it ends or the user interrupts.
-async fn copy(response: &mut reqwest::Response, mut to: impl FnMut(&[u8])) -> reqwest::Result<()> {
-    loop {
-        tokio::select! {
-            piece = response.chunk() => match piece? {
-                Some(piece) => to(&piece),
-                None => return Ok(()),
-            },
-            _ = tokio::signal::ctrl_c() => return Ok(()),
-        }
+/// Follows both outputs of a task from their ends. An output that breaks off does not end the other one: its error is
+/// returned once both have ended.
+async fn follow_both(stdout: &Stream<'_>, stderr: &Stream<'_>) -> Outcome {
+    let (mut first, mut second) = (stdout.open(0, true).await?, stderr.open(0, true).await?);
+    let both = async {
+        let (first, second) = tokio::join!(
+            copy(&mut first, out::bytes),
+            copy(&mut second, |piece| {
+                out::complain(format_args!("{}", String::from_utf8_lossy(piece)));
+            })
+        );
+        first.tried(&stdout.tried()).and(second.tried(&stderr.tried()))
+    };
+    tokio::select! {
+        ended = both => ended?,
+        _ = tokio::signal::ctrl_c() => {}
     }
+    Ok(Exit::DONE)
 }
 
-/// The last lines of a text.
-fn last_lines(text: &[u8], lines: i64) -> &[u8] {
-    let mut left = usize::try_from(lines).unwrap_or(0);
-    if left == 0 {
-        return &[];
+/// Hands on the pieces of an answer until it ends.
+///
+/// # Errors
+/// The connection broke; the text has the causes.
+async fn copy(response: &mut reqwest::Response, mut to: impl FnMut(&[u8])) -> Result<(), String> {
+    while let Some(piece) = response.chunk().await.map_err(|error| because(&error))? {
+        to(&piece);
     }
-    let body = text.strip_suffix(b"\n").unwrap_or(text);
-    for (at, byte) in body.iter().enumerate().rev() {
-        if *byte == b'\n' {
-            left -= 1;
-            if left == 0 {
-                return &text[at + 1..];
-            }
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::last_lines;
-
-    #[test]
-    fn last_lines_are_cut_at_line_breaks() {
-        assert_eq!(last_lines(b"one\ntwo\nthree\n", 2), b"two\nthree\n");
-        assert_eq!(last_lines(b"one\ntwo", 1), b"two");
-        assert_eq!(last_lines(b"one\n", 5), b"one\n");
-        assert_eq!(last_lines(b"one\n", 0), b"");
-    }
+    Ok(())
 }

@@ -4,14 +4,14 @@ use clap::Args;
 use serde_json::Value;
 
 use super::find::by_id;
-use super::tasks;
-use crate::client::{Client, text};
+use super::{tasks, volumes};
+use crate::client::{Client, RequestError, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
 use crate::layout::{block, list, section};
 use crate::values::{age, from_now, now, time};
-use crate::{Context, General, ids, monitor, outln};
+use crate::{Context, General, ids, monitor, out, outln};
 
 /// Arguments of `alloc status`.
 #[derive(Args)]
@@ -62,13 +62,15 @@ impl crate::Run for Status {
             pairs.extend(placement(&alloc));
         }
         outln!("{}", block(&pairs));
+        let known = tasks::Known {
+            stats: statistics(&client, &alloc).await,
+            detailed: self.stats,
+            volumes: if self.verbose { Some(volumes::csi(&client, &alloc).await) } else { None },
+        };
         addresses(&alloc);
         checks(&client, &alloc).await;
-        // A node that does not answer has no statistics; the rest is known without it.
-        let path = format!("/v1/client/allocation/{}/stats", text(&alloc["ID"]));
-        let stats = if text(&alloc["ClientStatus"]) == "running" { client.get(&path).await.ok() } else { None };
         for task in tasks::in_order(&alloc) {
-            tasks::print(&alloc, &task, stats.as_ref(), self.stats);
+            tasks::print(&alloc, &task, &known);
         }
         if self.verbose {
             section("Placement Metrics", &monitor::metric_lines(&alloc["Metrics"], true, "  "));
@@ -114,6 +116,34 @@ impl Status {
             }
         }
         pairs
+    }
+}
+
+/// Statistics of a running allocation. If there are none, standard error says why: the rest is known without the node.
+async fn statistics(client: &Client, alloc: &Value) -> Option<Value> {
+    let status = text(&alloc["ClientStatus"]);
+    if !matches!(status, "running" | "unknown" | "lost") {
+        return None;
+    }
+    match client.get(&format!("/v1/client/allocation/{}/stats", text(&alloc["ID"]))).await {
+        Ok(stats) => Some(stats),
+        Err(error) => {
+            if let Some(sentence) = no_statistics(alloc, &error) {
+                out::warning(&sentence);
+            }
+            None
+        }
+    }
+}
+
+/// Why an allocation has no statistics. `None`: none are expected of an allocation that no longer runs on its node.
+fn no_statistics(alloc: &Value, error: &RequestError) -> Option<String> {
+    match error {
+        RequestError::Refused { status: 404, body } if body.contains("No path to node") => Some(format!(
+            "Couldn't retrieve stats: node {:?} is down or has no connection to a server",
+            ids::shown(text(&alloc["NodeID"]), false)
+        )),
+        error => (text(&alloc["ClientStatus"]) == "running").then(|| format!("Couldn't retrieve stats: {error}")),
     }
 }
 
@@ -228,6 +258,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn missing_statistics_have_a_reason() {
+        let alloc = |status: &str| json!({ "NodeID": "0123456789", "ClientStatus": status });
+        let refused = |status, body: &str| RequestError::Refused { status, body: body.to_owned() };
+        let down = "Couldn't retrieve stats: node \"01234567\" is down or has no connection to a server";
+        for status in ["running", "lost", "unknown"] {
+            let said = no_statistics(&alloc(status), &refused(404, "No path to node"));
+            assert_eq!(said.as_deref(), Some(down), "{status}");
+        }
+        let other = refused(404, "Unknown allocation \"x\"");
+        let said = no_statistics(&alloc("running"), &other);
+        let reason = "Couldn't retrieve stats: Unexpected response code: 404 (Unknown allocation \"x\")";
+        assert_eq!(said.as_deref(), Some(reason));
+        assert_eq!(no_statistics(&alloc("lost"), &other), None);
+    }
 
     #[test]
     fn rescheduling_is_shown_where_there_is_some() {

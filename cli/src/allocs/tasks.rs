@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::volumes::{self, Volumes};
 use crate::client::text;
 use crate::jobs::lists::items;
 use crate::layout::{block, list, resources};
@@ -34,18 +35,28 @@ pub(super) fn in_order(alloc: &Value) -> Vec<String> {
     names
 }
 
+/// Answers about an allocation beside its own.
+pub(super) struct Known {
+    /// Statistics, if its node has answered.
+    pub stats: Option<Value>,
+    /// Whether statistics are printed in detail.
+    pub detailed: bool,
+    /// CSI volumes; `None`: they are named only.
+    pub volumes: Option<Volumes>,
+}
+
 /// Prints a task: resources, events.
-pub(super) fn print(alloc: &Value, name: &str, stats: Option<&Value>, detailed: bool) {
+pub(super) fn print(alloc: &Value, name: &str, known: &Known) {
     let state = &alloc["TaskStates"][name];
     let lifecycle = lifecycle(alloc, name);
     let lifecycle = if lifecycle.is_empty() { String::new() } else { format!(" ({lifecycle})") };
     outln!("\nTask \"{name}\"{lifecycle} is \"{}\"", text(&state["State"]));
-    let used = stats.map(|stats| &stats["Tasks"][name]["ResourceUsage"]);
+    let used = known.stats.as_ref().map(|stats| &stats["Tasks"][name]["ResourceUsage"]);
     outln!("Task Resources:\n{}", use_of(alloc, name, used));
-    if let Some(used) = used.filter(|used| detailed && !used.is_null()) {
+    if let Some(used) = used.filter(|used| known.detailed && !used.is_null()) {
         measured(used);
     }
-    volumes(alloc, name);
+    volumes::print(alloc, of_job(alloc, name), known.volumes.as_ref());
     outln!("\nTask Events:\n{}", block(&times(state)));
     let events: Vec<_> = items(&state["Events"])
         .iter()
@@ -141,25 +152,5 @@ fn measured(used: &Value) {
             }
         };
         outln!("\n{title}\n{}", list(&names, &[names.iter().map(cell).collect()]));
-    }
-}
-
-/// Volumes that the task mounts.
-fn volumes(alloc: &Value, name: &str) {
-    let groups = items(&alloc["Job"]["TaskGroups"]);
-    let group = groups.iter().find(|group| group["Name"] == alloc["TaskGroup"]).unwrap_or(&Value::Null);
-    let mounts = items(&of_job(alloc, name)["VolumeMounts"]);
-    for (kind, title) in [("host", "Host Volumes"), ("csi", "CSI Volumes")] {
-        let rows: Vec<_> = mounts
-            .iter()
-            .filter_map(|mount| {
-                let volume = &group["Volumes"][text(&mount["Volume"])];
-                let read_only = volume["ReadOnly"] == true || mount["ReadOnly"] == true;
-                (text(&volume["Type"]) == kind).then(|| vec![text(&volume["Name"]).to_owned(), read_only.to_string()])
-            })
-            .collect();
-        if !rows.is_empty() {
-            outln!("\n{title}:\n{}", list(&["ID", "Read Only"], &rows));
-        }
     }
 }

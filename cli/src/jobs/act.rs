@@ -2,12 +2,13 @@
 
 use clap::Args;
 use serde_json::{Value, json};
+use songline_model::quote;
 
 use super::run::route;
 use super::stop::found;
 use crate::client::{Client, short, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
-use crate::{Context, General, monitor, outln};
+use crate::{Context, General, ask, monitor, outln};
 
 /// Flags of commands that end with an evaluation.
 #[derive(Args)]
@@ -83,7 +84,7 @@ impl crate::Run for Promote {
         let deployment = client.get(&route(&id, "/deployment")).await.tried("Error retrieving deployments")?;
         let deployment = text(&deployment["ID"]);
         if deployment.is_empty() {
-            return Err(Failure::new(format!("Job {id:?} has no deployment to promote")));
+            return Err(Failure::new(format!("Job {} has no deployment to promote", quote(&id))));
         }
         let body = if self.group.is_empty() {
             json!({"DeploymentID": deployment, "All": true})
@@ -91,7 +92,7 @@ impl crate::Run for Promote {
             json!({"DeploymentID": deployment, "Groups": self.group})
         };
         let path = format!("/v1/deployment/promote/{deployment}");
-        let tried = format!("Error promoting deployment \"{deployment}\" for job {id:?}");
+        let tried = format!("Error promoting deployment \"{deployment}\" for job {}", quote(&id));
         let answer = client.put(&path, &body).await.tried(&tried)?;
         self.follow.end(&client, &answer).await
     }
@@ -110,6 +111,9 @@ pub(crate) struct Revert {
     /// Token of Vault; else `VAULT_TOKEN`.
     #[arg(long)]
     vault_token: Option<String>,
+    /// Ask nothing.
+    #[arg(long)]
+    yes: bool,
     /// Id of the job, or its beginning.
     job: String,
     /// Version to return to.
@@ -120,6 +124,12 @@ impl crate::Run for Revert {
     async fn run(self, _: &Context) -> Outcome {
         let version: u64 = self.version.parse().tried("Failed to parse job-version flag")?;
         let (client, id) = found(&self.general, &self.job).await?;
+        if !self.yes && id != self.job {
+            let question = format!("Are you sure you want to revert job {} to version {version}?", quote(&id));
+            if let Some(exit) = ask::confirm(&question, "Cancelling job revert")? {
+                return Ok(exit);
+            }
+        }
         let token = |flag: Option<String>, name: &str| flag.or_else(|| std::env::var(name).ok()).unwrap_or_default();
         let body = json!({
             "JobID": id,

@@ -1,6 +1,7 @@
 //! Differences between two versions of a job, as `job plan` and `job history` print them.
 
 use serde_json::Value;
+use songline_model::quote;
 
 use super::lists::items;
 use crate::client::text;
@@ -104,10 +105,9 @@ fn content(part: &Value, depth: usize, width: usize) -> String {
 fn value_of(field: &Value, kind: &str) -> String {
     let (old, new) = (text(&field["Old"]), text(&field["New"]));
     match kind {
-        "Added" => format!("{new:?}"),
-        "Deleted" => format!("{old:?}"),
-        "Edited" => format!("{old:?} => {new:?}"),
-        _ => format!("{new:?}"),
+        "Deleted" => quote(old),
+        "Edited" => format!("{} => {}", quote(old), quote(new)),
+        _ => quote(new),
     }
 }
 
@@ -181,4 +181,33 @@ fn task(task: &Value, depth: usize, width: usize, shown: Shown) -> String {
     }
     out.push_str(&content(task, depth + 2 + padding(kind, width), widest(members(task))));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_quoted_as_go_quotes_them() {
+        let field =
+            |kind: &str, name: &str, old: &str, new: &str| json!({"Type": kind, "Name": name, "Old": old, "New": new});
+        let diff = json!({
+            "Type": "Edited",
+            "ID": "web",
+            "Fields": [
+                field("Added", "Meta[a]", "", "x\u{1b}y\u{1}"),
+                field("Deleted", "Meta[b]", "it's \"\\", ""),
+                field("Edited", "Meta[c]", "\0", "\u{7}\u{e4}"),
+            ],
+        });
+        expect![[r#"
+            +/- Job: "web"
+            +   Meta[a]: "x\x1by\x01"
+            -   Meta[b]: "it's \"\\"
+            +/- Meta[c]: "\x00" => "\aä""#]]
+        .assert_eq(&job(&diff, Shown::default()));
+    }
 }

@@ -45,7 +45,7 @@ impl crate::Run for Dispatch {
             meta.insert(key.to_owned(), json!(value));
         }
         let payload =
-            self.payload.as_deref().map(|file| input::read_for("Error reading input data", file)).transpose()?;
+            self.payload.as_deref().map(|file| input::bytes_for("Error reading input data", file)).transpose()?;
         let client = self.general.client()?;
         let fits = |job: &Value| job["ParameterizedJob"] == true;
         let (id, namespace) = ids::job_where(&client, &self.job, "parameterized job", fits, jobs).await?;

@@ -30,7 +30,7 @@ pub(crate) struct Fmt {
 }
 
 impl Run for Fmt {
-    async fn run(mut self, _: &Context) -> Outcome {
+    async fn run(mut self, context: &Context) -> Outcome {
         if self.check {
             self.write = false;
         }
@@ -42,7 +42,7 @@ impl Run for Fmt {
             changed = self.format("<stdin>", &source)?.is_some();
         } else {
             let mut errors = Errors::new();
-            for file in self.files(&mut errors) {
+            for file in self.files(&mut errors, &context.program) {
                 match self.file(&file) {
                     Ok(differs) => changed |= differs,
                     Err(error) => errors.push(error.to_string()),
@@ -57,8 +57,8 @@ impl Run for Fmt {
 }
 
 impl Fmt {
-    /// The files to format, in order.
-    fn files(&self, errors: &mut Errors) -> Vec<PathBuf> {
+    /// The files to format, in order. `program` is the name in error messages.
+    fn files(&self, errors: &mut Errors, program: &str) -> Vec<PathBuf> {
         let here = [".".to_owned()];
         let paths = if self.paths.is_empty() { &here[..] } else { &self.paths[..] };
         let mut files = Vec::new();
@@ -72,7 +72,7 @@ impl Fmt {
                     }
                 }
                 Ok(_) if is_formatted(path) => files.push(path.to_owned()),
-                Ok(_) => errors.push("Only .nomad and .hcl files can be processed using nomad fmt"),
+                Ok(_) => errors.push(format!("Only .nomad and .hcl files can be processed using {program} fmt")),
             }
         }
         files

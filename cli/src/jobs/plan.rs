@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use serde_json::{Value, json};
+use songline_model::quote;
 
 use super::diff::{self, Shown};
 use super::lists::items;
-use super::run::{client_of, next_launch, route};
+use super::run::{Foreign, client_of, next_launch, route};
 use crate::client::{Client, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::jobfile::{JobFile, ReadJob};
@@ -33,12 +34,8 @@ pub(crate) struct Plan {
     /// Override policies that may be overridden.
     #[arg(long)]
     policy_override: bool,
-    /// Token of Vault; else `VAULT_TOKEN`.
-    #[arg(long)]
-    vault_token: Option<String>,
-    /// Namespace of Vault.
-    #[arg(long)]
-    vault_namespace: Option<String>,
+    #[command(flatten)]
+    foreign: Foreign,
     /// Show unchanged parts, too.
     #[arg(long)]
     verbose: bool,
@@ -55,11 +52,7 @@ impl crate::Run for Plan {
 impl Plan {
     async fn plan(&self, context: &Context) -> Outcome {
         let ReadJob { mut job, .. } = self.file.read(&self.path).await?;
-        for (key, value) in [("VaultToken", &self.vault_token), ("VaultNamespace", &self.vault_namespace)] {
-            if let Some(value) = value {
-                job[key] = json!(value);
-            }
-        }
+        self.foreign.put_into(&mut job);
         let client = client_of(&self.general, &job)?;
         let body = json!({ "Job": job, "Diff": true, "PolicyOverride": self.policy_override });
         let regions = items(&job["Multiregion"]["Regions"]);
@@ -97,11 +90,11 @@ impl Plan {
     fn how_to_run(&self, context: &Context, answer: &Value) {
         let index = answer["JobModifyIndex"].as_u64().unwrap_or(0);
         let mut flags = String::new();
-        self.file.var.iter().for_each(|pair| flags.push_str(&format!("-var={pair:?} ")));
-        self.file.var_file.iter().for_each(|file| flags.push_str(&format!("-var-file={file:?} ")));
+        self.file.var.iter().for_each(|pair| flags.push_str(&format!("-var={} ", quote(pair))));
+        self.file.var_file.iter().for_each(|file| flags.push_str(&format!("-var-file={} ", quote(file))));
         // `job run` reads the namespace of the file or the environment itself.
         if let Some(namespace) = self.general.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
-            flags.push_str(&format!("-namespace={namespace:?} "));
+            flags.push_str(&format!("-namespace={} ", quote(namespace)));
         }
         outln!("Job Modify Index: {index}");
         outln!("To submit the job with version verification run:\n");

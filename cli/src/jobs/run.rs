@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 use songline_lang::languages::JobLanguages;
+use songline_model::quote;
 
 use crate::client::{Client, RequestError, escape, text};
 use crate::exit::{Exit, Failure, Outcome, Tried};
@@ -10,8 +11,8 @@ use crate::jobfile::{JobFile, ReadJob};
 use crate::{Context, General, format, monitor, out, outln, values};
 
 /// Tokens and namespaces of Consul and Vault that become part of the job.
-#[derive(Args)]
-struct Foreign {
+#[derive(Args, Default)]
+pub(super) struct Foreign {
     /// Token of Consul; else `CONSUL_HTTP_TOKEN`.
     #[arg(long)]
     consul_token: Option<String>,
@@ -27,8 +28,13 @@ struct Foreign {
 }
 
 impl Foreign {
-    fn put_into(&self, job: &mut Value) {
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    /// Puts the flags into the job, or the tokens of the environment where there is no flag.
+    pub(super) fn put_into(&self, job: &mut Value) {
+        self.put_with(job, |name| std::env::var(name).ok());
+    }
+
+    fn put_with(&self, job: &mut Value, variable: impl Fn(&str) -> Option<String>) {
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let consul = self.consul_token.clone().or_else(|| variable("CONSUL_HTTP_TOKEN"));
         let vault = self.vault_token.clone().or_else(|| variable("VAULT_TOKEN"));
         let all = [
@@ -47,8 +53,14 @@ impl Foreign {
 
 /// The client for a job: the region and the namespace of its file go before flags and variables.
 pub(super) fn client_of(general: &General, job: &Value) -> Result<Client, Failure> {
+    let (region, namespace) = scope_of(job);
+    Ok(general.client()?.with_scope(region, namespace))
+}
+
+/// The region and the namespace that a job's file names.
+fn scope_of(job: &Value) -> (Option<&str>, Option<&str>) {
     let named = |key: &str| Some(text(&job[key])).filter(|name| !name.is_empty());
-    Ok(general.client()?.with_scope(named("Region").filter(|name| *name != "global"), named("Namespace")))
+    (named("Region"), named("Namespace"))
 }
 
 /// Arguments of `job run`.
@@ -96,7 +108,7 @@ impl crate::Run for Run {
         let client = client_of(&self.general, &job)?;
         let mut body = json!({ "Job": job, "Submission": submission });
         if let Some(typed) = self.check_index.as_deref().filter(|typed| !typed.is_empty()) {
-            let index: u64 = typed.parse().tried(&format!("Error parsing check-index value {typed:?}"))?;
+            let index: u64 = typed.parse().tried(&format!("Error parsing check-index value {}", quote(typed)))?;
             body["EnforceIndex"] = json!(true);
             body["JobModifyIndex"] = json!(index);
         }
@@ -205,4 +217,39 @@ fn validated_here(job: Value) -> Result<Value, Failure> {
 /// Path of one job's route.
 pub(super) fn route(job: &str, rest: &str) -> String {
     format!("/v1/job/{}{rest}", escape(job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn region_and_namespace_of_the_file_go_before_those_of_the_request() {
+        let job = json!({ "Region": "global", "Namespace": "apps" });
+        assert_eq!(scope_of(&job), (Some("global"), Some("apps")));
+        let silent = json!({ "Region": null, "Namespace": "" });
+        assert_eq!(scope_of(&silent), (None, None));
+    }
+
+    #[test]
+    fn tokens_of_the_environment_stand_in_for_missing_flags() {
+        let environment = |name: &str| match name {
+            "CONSUL_HTTP_TOKEN" => Some("from-environment".to_owned()),
+            _ => Some(String::new()),
+        };
+        let put = |foreign: Foreign| {
+            let mut job = json!({ "ID": "web" });
+            foreign.put_with(&mut job, environment);
+            job
+        };
+        assert_eq!(put(Foreign::default()), json!({ "ID": "web", "ConsulToken": "from-environment" }));
+        let flags = Foreign {
+            consul_token: Some("flag".to_owned()),
+            consul_namespace: Some("one".to_owned()),
+            vault_namespace: Some("two".to_owned()),
+            ..Foreign::default()
+        };
+        let expected = json!({ "ID": "web", "ConsulToken": "flag", "ConsulNamespace": "one", "VaultNamespace": "two" });
+        assert_eq!(put(flags), expected);
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Status {
 }
 
 impl crate::Run for Status {
-    async fn run(self, _: &Context) -> Outcome {
+    async fn run(self, context: &Context) -> Outcome {
         let Some(typed) = &self.job else { return self.all().await };
         let (client, id) = found(&self.general, typed).await?;
         let job = client.get(&route(&id, "")).await.tried("Error querying job")?;
@@ -54,7 +54,7 @@ impl crate::Run for Status {
         if job["Periodic"].is_object() {
             return periodic(&client, &job).await;
         }
-        self.details(&client, &job).await
+        self.details(&client, &job, &context.program).await
     }
 }
 
@@ -68,7 +68,7 @@ impl Status {
         Ok(Exit::DONE)
     }
 
-    async fn details(&self, client: &Client, job: &Value) -> Outcome {
+    async fn details(&self, client: &Client, job: &Value, program: &str) -> Outcome {
         let id = text(&job["ID"]);
         let get = |rest: &str| route(id, rest);
         summary(client, id).await?;
@@ -76,7 +76,9 @@ impl Status {
         if self.verbose || self.evals {
             section("Evaluations", &evals(items(&all), self.verbose));
         }
-        failures(items(&all), self.verbose);
+        if let Some(failures) = failures(items(&all), self.verbose, program) {
+            section("Placement Failure", &failures);
+        }
         let every = if self.all_allocs { "true" } else { "" };
         let path = with_query(&get("/allocations"), &[("all", every)]);
         let found = newest_first(client.get(&path).await.tried("Error querying job allocations")?);
@@ -155,14 +157,13 @@ fn children_row(children: &Value) -> String {
     list(&states, &[states.map(|state| children[state].as_i64().unwrap_or(0).to_string()).to_vec()])
 }
 
-/// The newest failed placement, while an evaluation is blocked.
-fn failures(evals: &[Value], verbose: bool) {
+/// The newest failed placement, while an evaluation is blocked. `program` is the name in the hint.
+fn failures(evals: &[Value], verbose: bool, program: &str) -> Option<String> {
     if !evals.iter().any(|eval| text(&eval["Status"]) == "blocked") {
-        return;
+        return None;
     }
     let failed = |eval: &&Value| eval["FailedTGAllocs"].as_object().is_some_and(|groups| !groups.is_empty());
-    let newest = evals.iter().filter(failed).max_by_key(|eval| eval["CreateIndex"].as_u64());
-    let Some(newest) = newest else { return };
+    let newest = evals.iter().filter(failed).max_by_key(|eval| eval["CreateIndex"].as_u64())?;
     let groups: BTreeMap<&String, &Value> = newest["FailedTGAllocs"].as_object().into_iter().flatten().collect();
     let mut parts: Vec<String> = Vec::new();
     for (name, metric) in groups.iter().take(FAILED_GROUPS_MAX) {
@@ -171,11 +172,11 @@ fn failures(evals: &[Value], verbose: bool) {
     }
     if groups.len() > FAILED_GROUPS_MAX {
         parts.push(format!(
-            "Placement failures truncated. To see remainder run:\nnomad eval status {}",
+            "Placement failures truncated. To see remainder run:\n{program} eval status {}",
             text(&newest["ID"])
         ));
     }
-    section("Placement Failure", &parts.join("\n\n"));
+    Some(parts.join("\n\n"))
 }
 
 /// A row for each group whose last changed allocation waits for an evaluation; `None`: there is none.
@@ -267,6 +268,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn hint_below_truncated_failures_has_the_name_of_the_program() {
+        let groups: serde_json::Map<String, Value> = (1..=6).map(|at| (format!("g{at}"), json!({}))).collect();
+        let failed = json!({ "ID": "0123456789", "CreateIndex": 7, "Status": "complete", "FailedTGAllocs": groups });
+        let blocked = json!({ "ID": "b", "CreateIndex": 8, "Status": "blocked" });
+        let shown = failures(&[blocked, failed.clone()], false, "songline").expect("an evaluation is blocked");
+        assert!(shown.starts_with("Task Group \"g1\":\n") && !shown.contains("g6"), "{shown}");
+        assert!(shown.ends_with("run:\nsongline eval status 0123456789"), "{shown}");
+        assert_eq!(failures(&[failed], false, "songline"), None);
+    }
 
     #[test]
     fn future_attempts_are_those_of_the_last_allocation_of_each_group() {

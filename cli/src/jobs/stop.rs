@@ -1,6 +1,7 @@
 //! `job stop`.
 
 use clap::Args;
+use songline_model::quote;
 
 use super::lists::jobs;
 use super::run::route;
@@ -42,37 +43,73 @@ pub(crate) struct Stop {
 impl crate::Run for Stop {
     async fn run(self, _: &Context) -> Outcome {
         let client = self.general.client()?;
-        let mut worst = Exit::DONE;
+        let mut first = First(Exit::DONE);
+        let mut chosen = Vec::new();
         for typed in &self.jobs {
-            let exit = match self.stop(&client, typed).await {
-                Ok(exit) => exit,
-                Err(failure) => {
-                    out::failure(&failure);
-                    Exit::FAILED
-                }
-            };
-            if worst == Exit::DONE {
-                worst = exit;
+            match self.choose(&client, typed).await {
+                Ok(Ok(job)) => chosen.push(job),
+                Ok(Err(exit)) => first.take(Ok(exit)),
+                Err(failure) => first.take(Err(failure)),
             }
         }
-        Ok(worst)
+        // All jobs stop before the first of them is waited for.
+        let mut asked = Vec::new();
+        for job in &chosen {
+            match self.stop(job).await {
+                Ok(eval) if eval.is_empty() => {}
+                Ok(eval) if self.detach => outln!("{eval}"),
+                Ok(eval) => asked.push((&job.client, eval)),
+                Err(failure) => first.take(Err(failure)),
+            }
+        }
+        for outcome in monitor::evaluations(&asked, self.verbose).await {
+            first.take(outcome);
+        }
+        Ok(first.0)
     }
 }
 
+/// The first exit code that is not 0. Failures are printed as they come.
+struct First(Exit);
+
+impl First {
+    fn take(&mut self, outcome: Outcome) {
+        let exit = outcome.unwrap_or_else(|failure| {
+            out::failure(&failure);
+            Exit::FAILED
+        });
+        if self.0 == Exit::DONE {
+            self.0 = exit;
+        }
+    }
+}
+
+/// A job to stop.
+struct Chosen {
+    id: String,
+    /// A client of the job's namespace.
+    client: Client,
+}
+
 impl Stop {
-    async fn stop(&self, client: &Client, typed: &str) -> Outcome {
+    /// The job that was typed; an exit code if it is not to be stopped after all.
+    async fn choose(&self, client: &Client, typed: &str) -> Result<Result<Chosen, Exit>, Failure> {
         let (id, namespace) = ids::job(client, typed, jobs).await?;
-        let client = client.with_scope(None, Some(&namespace));
         if !self.yes && id != typed {
-            let question = format!("Are you sure you want to stop job {id:?}?");
+            let question = format!("Are you sure you want to stop job {}?", quote(&id));
             if let Some(exit) = ask::confirm(&question, "Cancelling job stop")? {
-                return Ok(exit);
+                return Ok(Err(exit));
             }
         }
+        Ok(Ok(Chosen { id, client: client.with_scope(None, Some(&namespace)) }))
+    }
+
+    /// Stops a job. Returns the evaluation, empty if none was made.
+    async fn stop(&self, job: &Chosen) -> Result<String, Failure> {
         let flag = |set: bool| if set { "true" } else { "" };
         let priority = self.eval_priority.map(|priority| priority.to_string()).unwrap_or_default();
         let path = with_query(
-            &route(&id, ""),
+            &route(&job.id, ""),
             &[
                 ("purge", flag(self.purge)),
                 ("global", flag(self.global)),
@@ -80,16 +117,9 @@ impl Stop {
                 ("eval_priority", &priority),
             ],
         );
-        let answer = client.delete(&path).await.tried(&format!("Error deregistering job with id {id} err"))?;
-        let eval = text(&answer["EvalID"]);
-        if eval.is_empty() {
-            return Ok(Exit::DONE);
-        }
-        if self.detach {
-            outln!("{eval}");
-            return Ok(Exit::DONE);
-        }
-        monitor::evaluation(&client, eval, self.verbose).await
+        let tried = format!("Error deregistering job with id {} err", job.id);
+        let answer = job.client.delete(&path).await.tried(&tried)?;
+        Ok(text(&answer["EvalID"]).to_owned())
     }
 }
 

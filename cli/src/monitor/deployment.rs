@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::regions;
+use super::live::Drawing;
+use super::{Look, regions};
 use crate::client::{Client, text, with_query};
 use crate::exit::{Failure, Tried};
 use crate::ids::shown;
+use crate::jobs::lists::{allocs, items, newest_first};
 use crate::layout::{self, heading, list};
 use crate::outln;
 use crate::values::{stamp, time_of};
@@ -15,14 +17,14 @@ use crate::values::{stamp, time_of};
 /// Longest wait of a blocking query.
 const WAIT: &str = "2s";
 
-/// Follows a deployment, and the one that a failed one reverts to, printing it at every change. `true`: it ended well.
+/// Follows a deployment, and the one that a failed one reverts to. `true`: it ended well.
 ///
 /// # Errors
 /// A deployment cannot be read.
-pub async fn watch(client: &Client, id: &str, verbose: bool) -> Result<bool, Failure> {
+pub(super) async fn watch(client: &Client, id: &str, look: Look) -> Result<bool, Failure> {
     let mut id = id.to_owned();
     loop {
-        let last = until_ended(client, &id, verbose).await?;
+        let last = until_ended(client, &id, look).await?;
         let state = text(&last["Status"]);
         let reverts =
             last["TaskGroups"].as_object().into_iter().flatten().any(|(_, group)| group["AutoRevert"] == true);
@@ -39,20 +41,42 @@ pub async fn watch(client: &Client, id: &str, verbose: bool) -> Result<bool, Fai
     }
 }
 
-async fn until_ended(client: &Client, id: &str, verbose: bool) -> Result<Value, Failure> {
+/// Shows a deployment until it has ended. Returns its last state.
+async fn until_ended(client: &Client, id: &str, look: Look) -> Result<Value, Failure> {
     let mut index = 0;
+    let drawing = look.in_place.then(|| Drawing::begin(&shown(id, look.verbose)));
     loop {
         let path = with_query(&format!("/v1/deployment/{id}"), &[("index", &index.to_string()), ("wait", WAIT)]);
         let answer = client.ask(&path).await.tried("Error fetching deployment")?;
         let deployment = answer.value;
-        if answer.index != index {
-            outln!("\n{}\n{}", stamp(), block(client, &deployment, verbose).await?);
+        let status = text(&deployment["Status"]);
+        let has_ended = matches!(status, "failed" | "successful" | "cancelled");
+        match &drawing {
+            Some(drawing) if answer.index != index || has_ended => {
+                let block = block(client, &deployment, look.verbose).await?;
+                let block = format!("{}\n{block}{}", stamp(), allocations(client, id, look).await?);
+                if has_ended { drawing.end(status, &block) } else { drawing.draw(&block) }
+            }
+            None if answer.index != index => {
+                outln!("\n{}\n{}", stamp(), block(client, &deployment, look.verbose).await?);
+            }
+            Some(_) | None => {}
         }
         index = answer.index;
-        if matches!(text(&deployment["Status"]), "failed" | "successful" | "cancelled") {
+        if has_ended {
             return Ok(deployment);
         }
     }
+}
+
+/// The section `Allocations` of a deployment; empty without `verbose`.
+async fn allocations(client: &Client, id: &str, look: Look) -> Result<String, Failure> {
+    if !look.verbose {
+        return Ok(String::new());
+    }
+    let path = format!("/v1/deployment/allocations/{id}");
+    let found = newest_first(client.get(&path).await.tried("Error fetching deployment allocations")?);
+    Ok(format!("\n\n{}\n{}", heading("Allocations"), allocs(items(&found), true, true)))
 }
 
 /// The block of a deployment, the deployments of other regions, and the table `Deployed` of its groups.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::client::text;
+use crate::values::three_digits;
 
 /// Lines about why nodes did not fit, each behind `indent`. `scores` adds the table of scores.
 pub fn lines(metric: &Value, scores: bool, indent: &str) -> String {
@@ -45,10 +46,7 @@ fn scores(metric: &Value) -> String {
     let found: Vec<&Value> = metric["ScoreMetaData"].as_array().into_iter().flatten().collect();
     let Some(first) = found.first() else { return String::new() };
     let names: Vec<String> = first["Scores"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
-    let number = |value: &Value| {
-        let rounded = format!("{:.3}", value.as_f64().unwrap_or(0.0));
-        rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
+    let number = |value: &Value| three_digits(value.as_f64().unwrap_or(0.0));
     let rows: Vec<Vec<String>> = found
         .iter()
         .map(|node| {
@@ -87,5 +85,16 @@ mod tests {
             * Dimension "memory" exhausted on 1 nodes
             * Quota limit hit "cpu""#]]
         .assert_eq(&lines(&metric, false, ""));
+    }
+
+    #[test]
+    fn small_scores_of_two_nodes_differ() {
+        let node = |id: &str, score: f64| json!({"NodeID": id, "Scores": {"binpack": score}, "NormScore": score});
+        let metric = json!({"NodesEvaluated": 2, "ScoreMetaData": [node("a", 0.005958686), node("b", 0.0061)]});
+        expect![[r#"
+            Node  binpack  final score
+            a     0.00596  0.00596
+            b     0.0061   0.0061"#]]
+        .assert_eq(&lines(&metric, true, ""));
     }
 }

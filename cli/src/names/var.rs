@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use serde_json::{Value, json};
+use songline_model::quote;
 
 use self::input::Spec;
 use self::print::Out;
@@ -81,7 +82,7 @@ impl crate::Run for Put {
         let client = if self.general.namespace.is_some() { client } else { client.with_scope(None, namespace) };
         in_one_namespace(&client)?;
         if self.verbose {
-            errln!("Writing to path {:?}", spec.path);
+            errln!("Writing to path {}", quote(&spec.path));
         }
         let cas = match (self.force, check_index, spec.index) {
             (true, ..) => None,
@@ -89,18 +90,18 @@ impl crate::Run for Put {
             // A variable without an index is created.
             (false, None, None) => Some(0),
         };
-        let cas = cas.map(|index| index.to_string()).unwrap_or_default();
+        let sent = cas.map(|index| index.to_string()).unwrap_or_default();
         let body = json!({"Namespace": client.namespace(), "Path": spec.path, "Items": spec.items});
-        let path = with_query(&route(&spec.path), &[("cas", &cas)]);
+        let path = with_query(&route(&spec.path), &[("cas", &sent)]);
         let written = match client.put(&path, &body).await {
-            Err(RequestError::Refused { status: 409, body }) => return Err(conflict(&body, &spec.path)),
+            Err(RequestError::Refused { status: 409, body }) => return Err(conflict(&body, &spec.path, cas)),
             other => other.tried("Error creating variable")?,
         };
         warn(&spec);
         if self.verbose {
             let index = &written["ModifyIndex"];
             let verb = if written["CreateIndex"] == *index { "Created" } else { "Updated" };
-            errln!("{verb} variable {:?} with modify index {index}", spec.path);
+            errln!("{verb} variable {} with modify index {index}", quote(&spec.path));
         }
         out.print(&written)?;
         Ok(Exit::DONE)
@@ -115,14 +116,18 @@ fn warn(spec: &Spec) {
         .filter_map(|key| {
             let mut found: Vec<String> = Vec::new();
             for c in key.chars().filter(|c| !c.is_alphanumeric() && *c != '_') {
-                let quoted = format!("{:?}", c.to_string());
+                let quoted = quote(&c.to_string());
                 if !found.contains(&quoted) {
                     found.push(quoted);
                 }
             }
             let all = found.join(",");
             (!found.is_empty()).then(|| {
-                format!("* {key:?} contains characters [{all}] that require the 'index' function for direct access in templates")
+                let key = quote(key);
+                format!(
+                    "* {key} contains characters [{all}] \
+                     that require the 'index' function for direct access in templates"
+                )
             })
         })
         .collect();
@@ -132,13 +137,16 @@ fn warn(spec: &Spec) {
     }
 }
 
-/// The explanation of a write that another one went before.
-fn conflict(body: &str, path: &str) -> Failure {
+/// The explanation of a write that another one went before. `sent` is the index that the write was to be at.
+fn conflict(body: &str, path: &str, sent: Option<u64>) -> Failure {
     let there: Value = serde_json::from_str(body).unwrap_or_default();
     let index = &there["ModifyIndex"];
+    // A write without an index is one that creates the variable.
+    let (sent, path) = (sent.unwrap_or(0), quote(path));
     Failure::new(format!(
-        "\nCheck-and-Set conflict\n\n    Your provided check-index does not match the server-side index {index} of\n    \
-         variable {path:?}. Get it, and write it again with -check-index={index}; or use\n    -force to overwrite it.\n"
+        "\nCheck-and-Set conflict\n\n    \
+         Your provided check-index ({sent}) does not match the server-side index {index} of\n    \
+         variable {path}. Get it, and write it again with -check-index={index}; or use\n    -force to overwrite it.\n"
     ))
 }
 
@@ -179,7 +187,9 @@ impl crate::Run for Get {
         match found["Items"].get(item) {
             // The value alone: scripts take it as it is.
             Some(value) => crate::out::bytes(text(value).as_bytes()),
-            None => return Err(Failure::new(format!("Variable {:?} has no item {item:?}", self.path))),
+            None => {
+                return Err(Failure::new(format!("Variable {} has no item {}", quote(&self.path), quote(item))));
+            }
         }
         Ok(Exit::DONE)
     }
@@ -202,13 +212,13 @@ impl crate::Run for Purge {
         let index = index_of(self.check_index.as_deref())?;
         let client = self.general.client()?;
         in_one_namespace(&client)?;
-        let cas = index.map(|index| index.to_string()).unwrap_or_default();
-        let path = with_query(&route(&self.path), &[("cas", &cas)]);
+        let sent = index.map(|index| index.to_string()).unwrap_or_default();
+        let path = with_query(&route(&self.path), &[("cas", &sent)]);
         match client.delete(&path).await {
-            Err(RequestError::Refused { status: 409, body }) => return Err(conflict(&body, &self.path)),
+            Err(RequestError::Refused { status: 409, body }) => return Err(conflict(&body, &self.path, index)),
             other => other.tried("Error purging variable")?,
         };
-        outln!("Successfully purged variable {:?}!", self.path);
+        outln!("Successfully purged variable {}!", quote(&self.path));
         Ok(Exit::DONE)
     }
 }
@@ -322,6 +332,16 @@ impl crate::Run for Init {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conflict_names_both_indexes() {
+        let there = r#"{"Path": "a/b", "ModifyIndex": 673}"#;
+        for (sent, shown) in [(Some(1), "(1)"), (None, "(0)")] {
+            let message = conflict(there, "a/b", sent).message().to_owned();
+            let line = format!("    Your provided check-index {shown} does not match the server-side index 673 of\n");
+            assert!(message.starts_with(&format!("\nCheck-and-Set conflict\n\n{line}")), "{message}");
+        }
+    }
 
     #[test]
     fn check_index_is_a_decimal_number() {

@@ -162,7 +162,7 @@ impl Drain {
 /// Prints what becomes of a drain until it is over and all allocations that it moves have stopped.
 async fn follow(client: &Client, id: &str) -> Result<(), Failure> {
     let (mut index, mut is_draining) = (0, true);
-    let mut seen: BTreeMap<String, (String, bool)> = BTreeMap::new();
+    let mut seen = BTreeMap::new();
     loop {
         let node = client.get(&format!("/v1/node/{id}")).await.tried("Error monitoring node")?;
         let (complete, ignores_system) =
@@ -171,7 +171,9 @@ async fn follow(client: &Client, id: &str) -> Result<(), Failure> {
         let answer = client.ask(&path).await.tried("Error monitoring allocations")?;
         index = answer.index;
         let allocs = items(&answer.value);
-        allocs.iter().for_each(|alloc| tell(alloc, &mut seen));
+        for line in allocs.iter().flat_map(|alloc| news(alloc, &mut seen)) {
+            outln!("{}: {line}", stamp());
+        }
         if complete && is_draining {
             outln!("{}: Drain complete for node {id}", stamp());
             is_draining = false;
@@ -188,16 +190,59 @@ async fn follow(client: &Client, id: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints what changed of an allocation.
-fn tell(alloc: &Value, seen: &mut BTreeMap<String, (String, bool)>) {
+/// State of an allocation that was told.
+struct Told {
+    status: String,
+    is_marked: bool,
+    stops: bool,
+}
+
+/// Lines about what has changed of an allocation since it was seen before.
+fn news(alloc: &Value, seen: &mut BTreeMap<String, Told>) -> Vec<String> {
     let (id, status) = (text(&alloc["ID"]), text(&alloc["ClientStatus"]));
-    let migrates = alloc["DesiredTransition"]["Migrate"] == true;
-    let before = seen.insert(id.to_owned(), (status.to_owned(), migrates));
-    let Some((old, was_marked)) = before else { return };
-    if migrates && !was_marked {
-        outln!("{}: Alloc {id:?} marked for migration", stamp());
+    let is_marked = alloc["DesiredTransition"]["Migrate"] == true;
+    let stops = text(&alloc["DesiredStatus"]) == "stop";
+    let before = seen.insert(id.to_owned(), Told { status: status.to_owned(), is_marked, stops });
+    let Some(before) = before else { return Vec::new() };
+    let mut lines = Vec::new();
+    if is_marked && !before.is_marked {
+        lines.push(format!("Alloc {id:?} marked for migration"));
     }
-    if old != status {
-        outln!("{}: Alloc {id:?} status {old} -> {status}", stamp());
+    if is_marked && stops && !before.stops {
+        lines.push(format!("Alloc {id:?} draining"));
+    }
+    if before.status != status {
+        lines.push(format!("Alloc {id:?} status {} -> {status}", before.status));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marked_alloc_drains_before_its_status_changes() {
+        let mut seen = BTreeMap::new();
+        let mut see = |migrates: bool, desired: &str, status: &str| {
+            let alloc = json!({
+                "ID": "a", "ClientStatus": status, "DesiredStatus": desired,
+                "DesiredTransition": {"Migrate": migrates},
+            });
+            news(&alloc, &mut seen).join(", ")
+        };
+        assert_eq!(see(false, "run", "running"), "");
+        assert_eq!(see(true, "run", "running"), r#"Alloc "a" marked for migration"#);
+        assert_eq!(see(true, "stop", "running"), r#"Alloc "a" draining"#);
+        assert_eq!(see(true, "stop", "complete"), r#"Alloc "a" status running -> complete"#);
+        assert_eq!(see(true, "stop", "complete"), "");
+    }
+
+    #[test]
+    fn stop_of_an_unmarked_alloc_is_no_drain() {
+        let mut seen = BTreeMap::new();
+        let alloc = |desired: &str| json!({"ID": "a", "ClientStatus": "running", "DesiredStatus": desired});
+        assert!(news(&alloc("run"), &mut seen).is_empty());
+        assert!(news(&alloc("stop"), &mut seen).is_empty());
     }
 }

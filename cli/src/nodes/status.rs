@@ -1,5 +1,9 @@
 //! `node status`: all nodes, or one of them.
 
+mod devices;
+mod usage;
+mod volumes;
+
 use std::collections::BTreeMap;
 
 use clap::Args;
@@ -13,7 +17,7 @@ use crate::format::Format;
 use crate::jobs::lists::{allocs, items, newest_first};
 use crate::layout::{block, list, section};
 use crate::pages::Page;
-use crate::values::{go_duration, megahertz, percent, size, time_of};
+use crate::values::{go_duration, time_of};
 use crate::{Context, General, outln};
 
 /// Nanoseconds of a second.
@@ -110,32 +114,42 @@ impl Status {
         let path = with_query("/v1/client/stats", &[("node_id", id)]);
         // A node that does not answer has no statistics; the rest is known without it.
         let stats = if self.short { None } else { client.get(&path).await.ok() };
-        outln!("{}", block(&self.head(node, stats.as_ref())));
+        let csi = if self.short { Vec::new() } else { volumes::csi(client, id).await };
+        outln!("{}", block(&self.head(node, stats.as_ref(), &csi)));
         let found = client.get(&format!("/v1/node/{id}/allocations")).await.tried("Error querying node allocations")?;
         let found = newest_first(found);
         let of_node = items(&found);
         if self.verbose {
-            volumes_and_networks(node);
+            volumes::host(node);
+            volumes::networks(node);
+            volumes::print_csi(&csi);
         }
         if self.verbose || self.short {
             drivers(node);
         }
         if !self.short {
             self.events(node);
-            resources(node, of_node, stats.as_ref());
-            if let Some(stats) = stats.as_ref().filter(|_| self.stats) {
-                measured(stats);
+            usage::allocated(node, of_node);
+            if let Some(stats) = &stats {
+                usage::allocs(node, usage::of_allocs(client, of_node).await);
+                usage::host(node, stats);
+                devices::utilization(stats);
+                if self.stats {
+                    usage::detailed(stats);
+                    devices::detailed(stats);
+                }
             }
         }
         section("Allocations", &allocs(of_node, self.verbose, false));
         if self.verbose {
             section("Attributes", &sorted(&node["Attributes"]));
+            devices::groups(node);
             section("Meta", &sorted(&node["Meta"]));
         }
         Ok(Exit::DONE)
     }
 
-    fn head(&self, node: &Value, stats: Option<&Value>) -> Vec<(&'static str, String)> {
+    fn head(&self, node: &Value, stats: Option<&Value>, csi: &[Value]) -> Vec<(&'static str, String)> {
         let word = |key: &str| text(&node[key]).to_owned();
         let names = |key: &str| keys(&node[key]).join(",");
         let mut pairs = vec![
@@ -170,7 +184,7 @@ impl Status {
         pairs.extend([
             ("Host Volumes", names("HostVolumes")),
             ("Host Networks", names("HostNetworks")),
-            ("CSI Volumes", String::new()),
+            ("CSI Volumes", volumes::names(csi)),
             ("Driver Status", drivers.join(",")),
         ]);
         pairs
@@ -226,30 +240,6 @@ fn drain(strategy: &Value) -> String {
     format!("true; {kind}{system}")
 }
 
-fn volumes_and_networks(node: &Value) {
-    let volumes: Vec<_> = keys(&node["HostVolumes"])
-        .into_iter()
-        .map(|name| {
-            let volume = &node["HostVolumes"][name];
-            vec![name.to_owned(), (volume["ReadOnly"] == true).to_string(), text(&volume["Path"]).to_owned()]
-        })
-        .collect();
-    if !volumes.is_empty() {
-        section("Host Volumes", &list(&["Name", "ReadOnly", "Source"], &volumes));
-    }
-    let networks: Vec<_> = keys(&node["HostNetworks"])
-        .into_iter()
-        .map(|name| {
-            let network = &node["HostNetworks"][name];
-            let word = |key: &str| text(&network[key]).to_owned();
-            vec![name.to_owned(), word("CIDR"), word("Interface"), word("ReservedPorts")]
-        })
-        .collect();
-    if !networks.is_empty() {
-        section("Host Networks", &list(&["Name", "CIDR", "Interface", "ReservedPorts"], &networks));
-    }
-}
-
 fn drivers(node: &Value) {
     let rows: Vec<_> = keys(&node["Drivers"])
         .into_iter()
@@ -265,76 +255,4 @@ fn drivers(node: &Value) {
         })
         .collect();
     section("Drivers", &list(&["Driver", "Detected", "Healthy", "Message", "Time"], &rows));
-}
-
-/// Granted resources of the node, and those in use.
-fn resources(node: &Value, allocs: &[Value], stats: Option<&Value>) {
-    let (own, kept) = (&node["NodeResources"], &node["ReservedResources"]);
-    let less = |group: &str, key: &str, kept_key: &str| {
-        own[group][key].as_u64().unwrap_or(0).saturating_sub(kept[group][kept_key].as_u64().unwrap_or(0))
-    };
-    let cpu = less("Cpu", "CpuShares", "CpuShares");
-    let (memory, disk) = (less("Memory", "MemoryMB", "MemoryMB"), less("Disk", "DiskMB", "DiskMB"));
-    let (mut used_cpu, mut used_memory, mut used_disk) = (0, 0, 0);
-    let live = allocs.iter().filter(|alloc| !matches!(text(&alloc["ClientStatus"]), "complete" | "failed" | "lost"));
-    for alloc in live {
-        let granted = &alloc["AllocatedResources"];
-        used_disk += granted["Shared"]["DiskMB"].as_u64().unwrap_or(0);
-        for (_, task) in granted["Tasks"].as_object().into_iter().flatten() {
-            used_cpu += task["Cpu"]["CpuShares"].as_u64().unwrap_or(0);
-            used_memory += task["Memory"]["MemoryMB"].as_u64().unwrap_or(0);
-        }
-    }
-    let of = |used: u64, all: u64| format!("{}/{}", size(used << 20), size(all << 20));
-    let row = vec![format!("{used_cpu}/{cpu} MHz"), of(used_memory, memory), of(used_disk, disk)];
-    section("Allocated Resources", &list(&["CPU", "Memory", "Disk"], &[row]));
-    let Some(stats) = stats else { return };
-    let ticks = stats["CPUTicksConsumed"].as_f64().unwrap_or(0.0);
-    let ram = &stats["Memory"];
-    let bytes = |value: &Value| value.as_u64().unwrap_or(0);
-    let row = vec![format!("0/{cpu} MHz"), format!("0 B/{}", size(memory << 20))];
-    section("Allocation Resource Utilization", &list(&["CPU", "Memory"], &[row]));
-    let disk = &stats["AllocDirStats"];
-    let row = vec![
-        format!("{ticks:.0}/{}", megahertz(own["Cpu"]["CpuShares"].as_f64().unwrap_or(0.0))),
-        format!("{}/{}", size(bytes(&ram["Used"])), size(bytes(&ram["Total"]))),
-        format!("{}/{}", size(bytes(&disk["Used"])), size(bytes(&disk["Size"]))),
-    ];
-    section("Host Resource Utilization", &list(&["CPU", "Memory", "Disk"], &[row]));
-}
-
-/// Everything that the node measures.
-fn measured(stats: &Value) {
-    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
-    let cpus: Vec<String> = items(&stats["CPU"])
-        .iter()
-        .map(|cpu| {
-            block(&[
-                ("CPU", text(&cpu["CPU"]).to_owned()),
-                ("User", percent(number(&cpu["User"]))),
-                ("System", percent(number(&cpu["System"]))),
-                ("Idle", percent(number(&cpu["Idle"]))),
-            ])
-        })
-        .collect();
-    section("CPU Stats", &cpus.join("\n\n"));
-    let memory =
-        ["Total", "Available", "Used", "Free"].map(|key| (key, size(stats["Memory"][key].as_u64().unwrap_or(0))));
-    section("Memory Stats", &block(&memory));
-    let disks: Vec<String> = items(&stats["DiskStats"])
-        .iter()
-        .map(|disk| {
-            let bytes = |key: &str| size(disk[key].as_u64().unwrap_or(0));
-            block(&[
-                ("Device", text(&disk["Device"]).to_owned()),
-                ("MountPoint", text(&disk["Mountpoint"]).to_owned()),
-                ("Size", bytes("Size")),
-                ("Used", bytes("Used")),
-                ("Available", bytes("Available")),
-                ("Used Percent", percent(number(&disk["UsedPercent"]))),
-                ("Inodes Percent", percent(number(&disk["InodesUsedPercent"]))),
-            ])
-        })
-        .collect();
-    section("Disk Stats", &disks.join("\n\n"));
 }

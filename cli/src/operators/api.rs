@@ -6,7 +6,7 @@ use clap::Args;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName};
 
-use crate::client::{Client, escape};
+use crate::client::{Client, because, escape};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{Context, General, Run, errln, input, out, outln};
 
@@ -30,18 +30,20 @@ pub(crate) struct Api {
     /// Print the heads of request and answer on standard error.
     #[arg(long)]
     verbose: bool,
-    /// Path of the request, with its query, or a whole URL.
+    /// Path of the request, with its query, or a whole URL, whose address then goes before `-address`.
     path: String,
 }
 
 impl Run for Api {
     async fn run(self, _: &Context) -> Outcome {
-        let client = self.general.client()?;
+        let (address, mut path) = target(&self.path);
+        let general = General { address: address.or_else(|| self.general.address.clone()), ..self.general.clone() };
+        let client = general.client()?;
         let body = self.body()?;
-        let name = self.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.to_owned());
+        let has_body = body.is_some();
+        let name = self.method.clone().unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned());
         let method = Method::from_bytes(name.to_uppercase().as_bytes())
             .map_err(|_| Failure::of("Error making request", format_args!("invalid method {name:?}")))?;
-        let mut path = path_of(&self.path);
         if let Some(filter) = self.filter.as_deref().filter(|filter| !filter.is_empty()) {
             path.push(if path.contains('?') { '&' } else { '?' });
             path.push_str(&format!("filter={}", escape(filter)));
@@ -53,12 +55,12 @@ impl Run for Api {
                 .ok_or_else(|| Failure::of("Error making request", format_args!("invalid header {header:?}")))?;
             request = request.header(name.trim(), value.trim());
         }
-        if let Some(body) = body.clone() {
+        if let Some(body) = body {
             request = request.body(body);
         }
         let request = request.build().map_err(|error| Failure::of("Error making request", error))?;
         if self.dryrun {
-            outln!("{}", curl(&request, body.is_some()));
+            outln!("{}", curl(&request, has_body));
             return Ok(Exit::DONE);
         }
         if self.verbose {
@@ -71,16 +73,16 @@ impl Run for Api {
 
 impl Api {
     /// Standard input, if there is some: a terminal has no body.
-    fn body(&self) -> Result<Option<String>, Failure> {
+    fn body(&self) -> Result<Option<Vec<u8>>, Failure> {
         if std::io::stdin().is_terminal() {
             return Ok(None);
         }
-        let body = input::read("-")?;
+        let body = input::bytes_for("Error reading input data", "-")?;
         Ok(Some(body).filter(|body| !body.is_empty()))
     }
 
     async fn send(&self, client: &Client, request: reqwest::Request) -> Outcome {
-        let tried = |error: reqwest::Error| Failure::of("Error performing request", error);
+        let tried = |error: reqwest::Error| Failure::of("Error performing request", because(&error));
         let mut response = client.execute(request).await.map_err(tried)?;
         if self.verbose {
             errln!("< {:?} {}", response.version(), response.status());
@@ -93,15 +95,20 @@ impl Api {
     }
 }
 
-/// The path and query of what was typed. Of a whole URL the address is left out: the flags and variables name it.
-fn path_of(typed: &str) -> String {
-    if let Ok(url) = reqwest::Url::parse(typed) {
-        return match url.query() {
-            Some(query) => format!("{}?{query}", url.path()),
-            None => url.path().to_owned(),
-        };
-    }
-    if typed.starts_with('/') { typed.to_owned() } else { format!("/{typed}") }
+/// The address, if a whole URL was typed, and the path with its query.
+fn target(typed: &str) -> (Option<String>, String) {
+    let url = reqwest::Url::parse(typed).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let Some(mut url) = url else {
+        return (None, if typed.starts_with('/') { typed.to_owned() } else { format!("/{typed}") });
+    };
+    let path = match url.query() {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    };
+    url.set_path("");
+    url.set_query(None);
+    url.set_fragment(None);
+    (Some(url.into()), path)
 }
 
 /// The URL with its query as Go writes it: keys in order, a space as `+`.
@@ -157,10 +164,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_whole_urls_are_accepted() {
-        assert_eq!(path_of("/v1/jobs?prefix=a"), "/v1/jobs?prefix=a");
-        assert_eq!(path_of("v1/jobs"), "/v1/jobs");
-        assert_eq!(path_of("http://other:4646/v1/jobs?prefix=a"), "/v1/jobs?prefix=a");
+    fn whole_url_names_address_and_path() {
+        let shown = |typed: &str| {
+            let (address, path) = target(typed);
+            format!("{} {path}", address.unwrap_or_default())
+        };
+        assert_eq!(shown("/v1/jobs?prefix=a"), " /v1/jobs?prefix=a");
+        assert_eq!(shown("v1/jobs"), " /v1/jobs");
+        assert_eq!(shown("v1/job/a:b"), " /v1/job/a:b");
+        assert_eq!(shown("localhost:4646/v1/jobs"), " /localhost:4646/v1/jobs");
+        assert_eq!(shown("http://other:4646/v1/jobs?prefix=a#x"), "http://other:4646/ /v1/jobs?prefix=a");
+        assert_eq!(shown("https://other"), "https://other/ /");
     }
 
     #[test]

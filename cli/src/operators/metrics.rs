@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::client::with_query;
+use crate::client::{because, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::{Context, General, Run, format, out, outln};
 
@@ -32,7 +32,9 @@ impl Run for Metrics {
         if kind == "prometheus" {
             let mut response =
                 client.open(&with_query("/v1/metrics", &[("format", kind)])).await.tried("Error getting metrics")?;
-            while let Some(piece) = response.chunk().await.tried("Error getting metrics")? {
+            while let Some(piece) =
+                response.chunk().await.map_err(|error| because(&error)).tried("Error getting metrics")?
+            {
                 out::bytes(&piece);
             }
             return Ok(Exit::DONE);

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::client::{Client, escape, text, with_query};
+use crate::client::{Client, because, escape, text, with_query};
 use crate::exit::{Exit, Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::layout::list;
@@ -310,7 +310,7 @@ impl Run for Monitor {
                 piece = response.chunk() => match piece {
                     Ok(Some(bytes)) => out::bytes(&bytes),
                     Ok(None) => return Ok(Exit::DONE),
-                    Err(error) => return Err(Failure::of("==> Error monitoring", error)),
+                    Err(error) => return Err(Failure::of("==> Error monitoring", because(&error))),
                 },
                 _ = tokio::signal::ctrl_c() => return Ok(Exit::DONE),
             }

@@ -4,12 +4,14 @@ mod spec;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
 use clap::Subcommand;
 use serde_json::{Value, json};
+use songline_model::quote;
 
 use crate::client::{Client, escape, text};
-use crate::{General, table};
+use crate::exit::{Exit, Failure, Outcome, Tried};
+use crate::format::{self, Format};
+use crate::{General, layout, outln, table};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Inspect {
         #[command(flatten)]
         target: General,
+        #[command(flatten)]
+        format: Format,
         /// Its name, or a prefix of it.
         name: String,
     },
@@ -49,75 +53,80 @@ pub(crate) enum Command {
     List {
         #[command(flatten)]
         target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: Format,
     },
     /// Show a quota with the use of each limit.
     Status {
         #[command(flatten)]
         target: General,
-        /// Print the answer as it came.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: Format,
         /// Its name, or a prefix of it.
         name: String,
     },
 }
 
-async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Apply { target, json, file } => {
-            let quota = spec::read(&file, json)?;
-            target.client()?.put("/v1/quota", &quota).await.context("applying the quota")?;
-            crate::outln!("Successfully applied quota specification {:?}!", text(&quota["Name"]));
-        }
-        Command::Delete { target, name } => {
-            target.client()?.delete(&format!("/v1/quota/{}", escape(&name))).await.context("deleting the quota")?;
-            crate::outln!("Successfully deleted quota {name:?}!");
-        }
-        Command::Init { json, file } => spec::init(json, file)?,
-        Command::Inspect { target, name } => {
-            let (quota, usage) = read(&target.client()?, &name).await?;
-            crate::outln!("{}", serde_json::to_string_pretty(&json!({ "Spec": quota, "Usage": usage }))?);
-        }
-        Command::List { target, json } => {
-            let quotas = target.client()?.get("/v1/quotas").await.context("retrieving quotas")?;
-            shown(&quotas, json, list)?;
-        }
-        Command::Status { target, json, name } => {
-            let (quota, usage) = read(&target.client()?, &name).await?;
-            shown(&quota, json, |quota| status(quota, &usage))?;
+impl crate::Run for Command {
+    async fn run(self, _: &crate::Context) -> Outcome {
+        match self {
+            Command::Apply { target, json, file } => {
+                let quota = spec::read(&file, json)?;
+                target.client()?.put("/v1/quota", &quota).await.tried("Error applying quota")?;
+                outln!("Successfully applied quota specification {}!", quote(text(&quota["Name"])));
+                Ok(Exit::DONE)
+            }
+            Command::Delete { target, name } => {
+                let done = format!("Successfully deleted quota {}!", quote(&name));
+                target.delete(&format!("/v1/quota/{}", escape(&name)), "Error deleting quota", &done).await
+            }
+            Command::Init { json, file } => {
+                spec::init(json, file)?;
+                Ok(Exit::DONE)
+            }
+            Command::Inspect { target, format, name } => {
+                format.wanted()?;
+                let (quota, usage) = read(&target.client()?, &name).await?;
+                format.show(&json!({ "Spec": quota, "Usage": usage }), format::json)
+            }
+            Command::List { target, format } => {
+                format.wanted()?;
+                let quotas = target.client()?.get("/v1/quotas").await.tried("Error retrieving quotas")?;
+                format.show(&quotas, list)
+            }
+            Command::Status { target, format, name } => {
+                format.wanted()?;
+                let (quota, usage) = read(&target.client()?, &name).await?;
+                if !format.print(&quota)? {
+                    status(&quota, &usage);
+                }
+                Ok(Exit::DONE)
+            }
         }
     }
-    Ok(())
 }
 
 /// A quota by its name or by a prefix that no other quota has, and its use.
-async fn read(api: &Client, name: &str) -> anyhow::Result<(Value, Value)> {
-    let found = api.get(&format!("/v1/quotas?prefix={}", escape(name))).await.context("retrieving the quota")?;
+async fn read(api: &Client, name: &str) -> Result<(Value, Value), Failure> {
+    let tried = "Error retrieving quota";
+    let found = api.get(&format!("/v1/quotas?prefix={}", escape(name))).await.tried(tried)?;
     let quotas = found.as_array().map(Vec::as_slice).unwrap_or_default();
     let quota = match quotas {
-        [] => bail!("Quota {name:?} matched no quotas"),
+        [] => return Err(Failure::of(tried, format_args!("Quota {} matched no quotas", quote(name)))),
         [only] => only,
-        [first, ..] if text(&first["Name"]) == name => first,
-        [..] => {
-            list(&found);
-            bail!("Prefix {name:?} matched multiple quotas");
-        }
+        several => match several.iter().find(|one| text(&one["Name"]) == name) {
+            Some(exact) => exact,
+            None => return Err(Failure::new(format!("Prefix matched multiple quotas\n\n{}", list(&found)))),
+        },
     };
     let usage = api.get(&format!("/v1/quota/usage/{}", escape(text(&quota["Name"])))).await;
-    Ok((quota.clone(), usage.context("retrieving the use of the quota")?))
+    Ok((quota.clone(), usage.tried(tried)?))
 }
 
-fn list(quotas: &Value) {
+fn list(quotas: &Value) -> String {
     let row = |quota: &Value| vec![text(&quota["Name"]).to_owned(), text(&quota["Description"]).to_owned()];
     let rows: Vec<_> = quotas.as_array().into_iter().flatten().map(row).collect();
-    if rows.is_empty() {
-        crate::outln!("No quotas found");
-        return;
-    }
-    table::print(&["Name", "Description"], &rows);
+    if rows.is_empty() { "No quotas found".to_owned() } else { layout::list(&["Name", "Description"], &rows) }
 }
 
 fn status(quota: &Value, usage: &Value) {
@@ -127,9 +136,9 @@ fn status(quota: &Value, usage: &Value) {
         ("Description", text(&quota["Description"]).to_owned()),
         ("Limits", limits.len().to_string()),
     ]);
-    crate::outln!("\nQuota Limits");
+    outln!("\nQuota Limits");
     if limits.is_empty() {
-        crate::outln!("No quota limits defined");
+        outln!("No quota limits defined");
         return;
     }
     let row = |limit: &Value| {
@@ -151,7 +160,7 @@ fn status(quota: &Value, usage: &Value) {
     );
     let devices = limits.iter().flat_map(|limit| devices(limit, usage)).collect::<Vec<_>>();
     if !devices.is_empty() {
-        crate::outln!("\nDevices");
+        outln!("\nDevices");
         table::print(&["Region", "Name", "Usage"], &devices);
     }
 }
@@ -177,21 +186,4 @@ fn share(used: Option<&Value>, limit: Option<&Value>) -> String {
         limit => limit.max(0).to_string(),
     };
     format!("{used} / {limit}")
-}
-
-impl crate::Run for Command {
-    async fn run(self, _: &crate::Context) -> crate::Outcome {
-        run(self).await?;
-        Ok(crate::Exit::DONE)
-    }
-}
-
-/// Prints an answer as it came, or in words.
-fn shown(answer: &Value, json: bool, in_words: impl FnOnce(&Value)) -> anyhow::Result<()> {
-    if json {
-        crate::outln!("{}", serde_json::to_string_pretty(answer)?);
-    } else {
-        in_words(answer);
-    }
-    Ok(())
 }

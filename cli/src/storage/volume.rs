@@ -104,7 +104,7 @@ impl Status {
                 ("Nodes Expected", of("Nodes", "Expected")),
                 ("Access Mode", word("AccessMode")),
                 ("Attachment Mode", word("AttachmentMode")),
-                ("Mount Options", options(&volume["MountOptions"])),
+                ("Mount Options", mount_options(&volume["MountOptions"])),
             ])
         );
         if self.short {
@@ -144,7 +144,7 @@ async fn external(client: &Client, plugin: &str) {
 }
 
 /// Mount options in one line.
-fn options(options: &Value) -> String {
+pub(crate) fn mount_options(options: &Value) -> String {
     let mut parts = Vec::new();
     let file_system = text(&options["FSType"]);
     if !file_system.is_empty() {

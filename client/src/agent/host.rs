@@ -56,8 +56,13 @@ impl Host for AgentHost {
         self.shared.config.kill_timeout_max
     }
 
-    fn start(&self, machine: AllocRunner, restored: Option<Box<Restored>>) -> Arc<Runner> {
-        Runner::spawn(Arc::clone(&self.shared), machine, restored.map_or(Begin::Start, Begin::Restore))
+    fn start(&self, machine: AllocRunner, begin: loops::Begin<Runner, Box<Restored>>) -> Arc<Runner> {
+        let begin = match begin {
+            loops::Begin::Anew => Begin::Start,
+            loops::Begin::After(earlier) => Begin::After(earlier),
+            loops::Begin::Restored(restored) => Begin::Restore(restored),
+        };
+        Runner::spawn(Arc::clone(&self.shared), machine, begin)
     }
 
     fn put_registered(&self) {

@@ -11,7 +11,7 @@ use crate::config::PublishSettings;
 use crate::fingerprint::mhz_per_core;
 use crate::runner::Waits;
 use crate::stats::gauges::{of_host, of_task};
-use crate::stats::{CpuTimes, Interval, TaskUsage};
+use crate::stats::{CpuTimes, Detail, Interval, TaskUsage};
 
 /// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
@@ -64,7 +64,7 @@ impl<S: Servers> Inner<S> {
                 let view = runner.view();
                 let running = view.update.tasks().filter(|(_, state)| state.state == TaskRunState::Running);
                 for name in running.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
-                    if let Some(usage) = runner.usage(&name).await {
+                    if let Some(usage) = runner.usage(&name, Detail::Sums).await {
                         tasks.insert((id, name), usage);
                     }
                 }

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{
-    AllocClientStatus, AllocDeploymentStatus, AllocNetworkStatus, Allocation, Dur, Errors, JobType, Str, Time,
+    AllocClientStatus, AllocDeploymentStatus, AllocNetworkStatus, Allocation, Dur, Errors, JobType, Str, TaskRunState,
+    Time,
 };
 use songline_rpc::message::CheckResult;
 
@@ -139,11 +140,36 @@ impl AllocRunner {
         })
     }
 
+    /// Takes a newer copy of the servers before [`Self::start`], which then begins as if there had been no other.
+    /// Fails as [`Self::new`] does; the machine then keeps its copy.
+    pub fn replace_copy(&mut self, alloc: Arc<Allocation>, now: Time) -> Result<(), String> {
+        if alloc.alloc_modify_index > self.alloc.alloc_modify_index {
+            *self = Self::new(alloc, self.config.clone(), now)?;
+        }
+        Ok(())
+    }
+
     /// Begins an allocation that is new to this node.
     pub fn start(&mut self, now: Time) -> Vec<Effect> {
         let mut fx = Vec::new();
+        if !self.alloc.terminal() {
+            self.begin_anew();
+        }
         self.run(now, &mut fx);
         self.finish(now, fx)
+    }
+
+    /// Takes back what the servers know of the tasks' runs: nothing of them is left on this node. Tasks that have ended
+    /// do not run again, unless others that are to run may need what they had prepared.
+    fn begin_anew(&mut self) {
+        let prepares = |task: &TaskRunner| task.stage == Stage::PrestartEphemeral && !task.state.failed;
+        let runs = |task: &TaskRunner| !task.is_dead() && !prepares(task) && task.stage != Stage::Poststop;
+        let any_runs = self.tasks.values().any(runs);
+        for task in self.tasks.values_mut().filter(|task| !task.is_dead() || (prepares(task) && any_runs)) {
+            task.state.state = TaskRunState::Pending;
+            task.state.finished_at = None;
+        }
+        self.gates.restore(&states(&self.tasks));
     }
 
     /// Begins with an allocation that an earlier agent left: first looks for its processes.
@@ -480,8 +506,8 @@ impl AllocRunner {
 
     fn look_at_health(&mut self, now: Time, fx: &mut Vec<Effect>) {
         let (status, _) = self.status();
-        let (tasks, pass) = (&self.tasks, self.checks.pass());
-        let verdict = self.health.as_mut().and_then(|health| health.look(now, status, &states(tasks), pass));
+        let (tasks, checks) = (&self.tasks, &self.checks);
+        let verdict = self.health.as_mut().and_then(|health| health.look(now, status, &states(tasks), checks));
         match verdict {
             None => {}
             Some(Verdict::Healthy) => {

@@ -1,7 +1,7 @@
 //! Checks of an allocation's services: when each runs, its newest result, whether all of them pass, and which failing
 //! check restarts tasks. Addresses and texts are resolved before ([`CheckPlan`]); the shell makes the requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use songline_model::{CheckRestart, Dur, Str, Time};
@@ -233,13 +233,34 @@ impl Checks {
 
     /// Whether the checks are known, have all run, and those that deployments wait for pass.
     pub(super) fn pass(&self) -> bool {
-        let passes = |observed: &Observed| match observed.result.status.as_str() {
-            SUCCESS => true,
-            WARNING => observed.plan.mode != CheckMode::Healthiness,
-            FAILURE => observed.plan.mode == CheckMode::Readiness,
-            _ => false,
+        self.planned && self.observed.values().all(Observed::passes)
+    }
+
+    /// Text for a task's event about Consul's checks of its services and of its group's; `None` if they pass, or if
+    /// there are none. Other checks have no text of their own.
+    pub(super) fn complaint(&self, task: &str) -> Option<String> {
+        let is_of = |of: &Workload| match of {
+            Workload::Group => true,
+            Workload::Task(name) => *name == task,
         };
-        self.planned && self.observed.values().all(passes)
+        let all: Vec<&Observed> =
+            self.observed.values().filter(|observed| observed.is_at_consul() && is_of(&observed.plan.of)).collect();
+        let (passing, others): (Vec<&Observed>, Vec<&Observed>) =
+            all.iter().copied().partition(|observed| observed.passes());
+        let failing: BTreeSet<&str> = others
+            .iter()
+            .filter(|observed| observed.result.status != PENDING)
+            .map(|observed| observed.plan.service.as_str())
+            .collect();
+        if !failing.is_empty() {
+            let names: Vec<&str> = failing.into_iter().collect();
+            return Some(format!("Services not healthy by deadline: {}", names.join(", ")));
+        }
+        match (passing.len(), all.len()) {
+            (passing, all) if passing == all => None,
+            (0, _) => Some("Service checks not registered".to_owned()),
+            (passing, all) => Some(format!("Only {passing} out of {all} checks registered and passing")),
+        }
     }
 
     /// Newest results by check. Those of Consul's checks are shown by Consul.
@@ -299,6 +320,16 @@ impl Checks {
 }
 
 impl Observed {
+    /// Whether the newest result keeps no deployment waiting.
+    fn passes(&self) -> bool {
+        match self.result.status.as_str() {
+            SUCCESS => true,
+            WARNING => self.plan.mode != CheckMode::Healthiness,
+            FAILURE => self.plan.mode == CheckMode::Readiness,
+            _ => false,
+        }
+    }
+
     fn is_at_consul(&self) -> bool {
         self.plan.request == CheckRequest::AtConsul
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use songline_model::{AllocClientStatus, Allocation, Dur, JobType, Str, TaskEvent, TaskRunState, TaskState, Time};
 
 use super::alloc::has_checks;
+use super::checks::Checks;
 use super::coordinator::Stage;
 use super::event;
 
@@ -81,12 +82,12 @@ impl HealthWatcher {
     }
 
     /// Judges the tasks' states and whether all checks pass.
-    pub fn look(
+    pub(super) fn look(
         &mut self,
         now: Time,
         status: AllocClientStatus,
         tasks: &BTreeMap<Str, TaskState>,
-        checks_pass: bool,
+        checks: &Checks,
     ) -> Option<Verdict> {
         let mut blamed = BTreeMap::new();
         let (mut latest, mut waiting) = (None::<Time>, false);
@@ -113,25 +114,26 @@ impl HealthWatcher {
             self.due = started.map(|_| now.plus(self.min_healthy_time));
             self.checks_due = None;
         }
-        self.checks_due = checks_pass.then(|| self.checks_due.unwrap_or(now.plus(self.min_healthy_time)));
+        self.checks_due = checks.pass().then(|| self.checks_due.unwrap_or(now.plus(self.min_healthy_time)));
         if self.healthy_at().is_some_and(|due| now >= due) {
             return Some(Verdict::Healthy);
         }
-        (now >= self.deadline).then(|| Verdict::Unhealthy(self.late(now, tasks)))
+        (now >= self.deadline).then(|| Verdict::Unhealthy(self.late(now, tasks, checks)))
     }
 
-    fn late(&self, now: Time, tasks: &BTreeMap<Str, TaskState>) -> BTreeMap<Str, TaskEvent> {
+    fn late(&self, now: Time, tasks: &BTreeMap<Str, TaskState>, checks: &Checks) -> BTreeMap<Str, TaskEvent> {
         let (min, deadline) = (self.min_healthy_time, self.healthy_deadline);
         let unchecked = self.checked && self.checks_due.is_none_or(|due| now < due);
-        let text = |task: &TaskState| match task.state {
+        let short = || format!("Task not running for min_healthy_time of {min} by healthy_deadline of {deadline}");
+        let text = |name: &str, task: &TaskState| match task.state {
             TaskRunState::Pending => Some(format!("Task not running by healthy_deadline of {deadline}")),
-            TaskRunState::Running if unchecked || task.started_at.is_some_and(|at| at.plus(min) > self.deadline) => {
-                Some(format!("Task not running for min_healthy_time of {min} by healthy_deadline of {deadline}"))
-            }
+            TaskRunState::Running if task.started_at.is_some_and(|at| at.plus(min) > self.deadline) => Some(short()),
+            // Nomad's own checks have no other text (recorded).
+            TaskRunState::Running if unchecked => Some(checks.complaint(name).unwrap_or_else(short)),
             TaskRunState::Running | TaskRunState::Dead | TaskRunState::None => None,
         };
         let watched = tasks.iter().filter(|(name, _)| self.stages.get(*name) != Some(&Stage::Poststop));
-        watched.filter_map(|(name, task)| Some((name.clone(), unhealthy(now, &text(task)?)))).collect()
+        watched.filter_map(|(name, task)| Some((name.clone(), unhealthy(now, &text(name, task)?)))).collect()
     }
 }
 

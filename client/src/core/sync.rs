@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{AllocClientStatus, AllocId, Dur, Time};
+use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, Dur, Time};
 use songline_rpc::AllocReport;
 
 use super::jitter::Jitter;
@@ -100,10 +100,30 @@ impl AllocSync {
         }
     }
 
-    /// The servers have dropped an allocation: no update is sent for it any more.
+    /// The servers have changed an allocation; `copy` is theirs, `known` the newest update. Their copy lacks what they
+    /// have acknowledged if they went back to an earlier state: the update is sent again. (A copy that is fetched while
+    /// an update is on its way may cause an update too many.)
+    pub fn compare(&mut self, now: Time, copy: &Allocation, known: AllocReport) {
+        let Some(acknowledged) = self.acknowledged.get(&copy.id) else { return };
+        let is_judged = |status: Option<&AllocDeploymentStatus>| status.is_some_and(|status| status.healthy.is_some());
+        let lacks_health = is_judged(acknowledged.deployment_status.as_ref())
+            && is_judged(known.deployment_status.as_ref())
+            && !is_judged(copy.deployment_status.as_deref());
+        if !copy.client_terminal() && (acknowledged.client_status != copy.client_status || lacks_health) {
+            self.acknowledged.remove(&copy.id);
+            self.put(now, known);
+        }
+    }
+
+    /// The servers have dropped an allocation, or its runner is replaced: no earlier update is sent for it any more.
     pub fn forget(&mut self, id: &AllocId) {
         self.pending.remove(id);
         self.acknowledged.remove(id);
+        // A refused batch is pending again. It must not bring back an update of the old runner while the new one waits
+        // and has none.
+        if let Some(batch) = &mut self.in_flight {
+            batch.retain(|update| update.id != *id);
+        }
     }
 
     /// Time at which [`Self::on_time`] is due. `None` when there is nothing to send, or nothing may be sent now.

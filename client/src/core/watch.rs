@@ -101,6 +101,12 @@ pub fn changes(
     changes
 }
 
+/// Whether an allocation that was stopped here begins anew: the servers went back to a state in which it runs. `known`
+/// is the local copy.
+pub fn begins_anew(known: &Allocation, update: &Allocation) -> bool {
+    known.server_terminal() && !update.terminal() && update.alloc_modify_index > known.alloc_modify_index
+}
+
 /// Whether an update only marks a reconnect of this node and does not change the allocation. `known` is the
 /// `alloc_modify_index` of the local copy.
 pub fn is_reconnect(known: u64, update: &Allocation) -> bool {

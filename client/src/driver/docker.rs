@@ -35,7 +35,7 @@ use songline_model::{AllocId, Blob};
 use self::container::{Container, Handle};
 use self::engine::{Engine, Failure};
 use self::image::ImageName;
-use self::images::Images;
+use self::images::{Image, Images};
 use self::settings::Settings;
 use super::{AllocNetwork, Boxed, Driver, Fingerprint, Listener, Process, RunId, TaskConfig};
 use crate::beneath::Dir;
@@ -130,21 +130,21 @@ impl Inner {
         }
     }
 
-    /// Id of an image, which is pulled if it is not here, if its tag may have moved, or if the task wants it pulled.
+    /// An image, which is pulled if it is not here, if its tag may have moved, or if the task wants it pulled.
     async fn image(
         &self,
         told: &str,
         task: &Map<String, Value>,
         timeout: Duration,
         listener: &Listener,
-    ) -> Result<String, Failure> {
+    ) -> Result<Image, Failure> {
         let image = ImageName::parse(told);
         let forced = super::block::flag(task, "force_pull").unwrap_or(false);
         if !forced
             && !image.may_change()
-            && let Some(id) = self.images.find(told).await?
+            && let Some(found) = self.images.find(told).await?
         {
-            return Ok(id);
+            return Ok(found);
         }
         let credentials = match auth::credentials(task, &self.settings, &image).await {
             Ok(credentials) => credentials,

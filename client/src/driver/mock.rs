@@ -18,7 +18,7 @@ use super::{Boxed, Driver, DriverNetwork, Fingerprint, Process, RunId, TaskConfi
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::rotate::RotatingFile;
-use crate::stats::TaskUsage;
+use crate::stats::{Detail, TaskUsage};
 use canned::Canned;
 
 /// The driver.
@@ -280,7 +280,7 @@ impl Process for Pretended {
         Box::pin(canned::run(self.handle.options.exec_command.as_ref(), command, ends))
     }
 
-    fn usage(&self) -> Boxed<'_, Option<TaskUsage>> {
+    fn usage(&self, _detail: Detail) -> Boxed<'_, Option<TaskUsage>> {
         let usage = TaskUsage::pretended(self.handle.started_at.unsigned_abs() % (64 << 20));
         Box::pin(std::future::ready(Some(usage)))
     }

@@ -25,7 +25,7 @@ use crate::cgroup::hierarchy::{Hierarchy, Limits};
 use crate::config::ClientConfig;
 use crate::core::{ExitResult, StartFailure};
 use crate::executor::place::Spec;
-use crate::stats::TaskUsage;
+use crate::stats::{Detail, TaskUsage};
 use line::{MONITOR, Machine, monitor};
 
 /// The program.
@@ -212,8 +212,8 @@ impl Process for Virtual {
         Box::pin(std::future::ready(Err("task driver does not support exec".to_owned())))
     }
 
-    fn usage(&self) -> Boxed<'_, Option<TaskUsage>> {
-        self.process.usage()
+    fn usage(&self, detail: Detail) -> Boxed<'_, Option<TaskUsage>> {
+        self.process.usage(detail)
     }
 }
 

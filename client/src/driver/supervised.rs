@@ -1,6 +1,7 @@
 //! Tasks that an executor supervises: starting, recovering and waiting for them. `raw_exec` and `exec` share this
 //! module; they choose the program and its isolation.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -22,7 +23,7 @@ use crate::core::{ExitResult, StartFailure};
 use crate::executor::place::{Exit, Order, Place, Spec, Started};
 use crate::procfs;
 use crate::signal;
-use crate::stats::{TaskUsage, group_usage};
+use crate::stats::{Detail, TaskUsage};
 
 /// Timeout of an executor's report of the start.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -279,10 +280,53 @@ impl Process for Supervised {
         })
     }
 
-    fn usage(&self) -> Boxed<'_, Option<TaskUsage>> {
-        let counted = self.started.cgroups.as_ref().filter(|_| self.started.counted).and_then(Cgroups::usage);
-        let usage = counted
-            .map_or_else(|| group_usage(self.started.task), |counted| TaskUsage::counted(&counted, self.started.task));
-        Box::pin(std::future::ready(Some(usage)))
+    fn usage(&self, detail: Detail) -> Boxed<'_, Option<TaskUsage>> {
+        Box::pin(std::future::ready(Some(usage_of(&self.started, detail))))
+    }
+}
+
+fn usage_of(started: &Started, detail: Detail) -> TaskUsage {
+    // A process may leave the task's process group, but not its cgroups.
+    let members = || started.cgroups.as_ref().map(|own| procfs::those(own.members())).unwrap_or_default();
+    if !started.counted {
+        // Without rights the cgroups stay empty.
+        let members = members();
+        let processes = if members.is_empty() { procfs::in_group(started.task) } else { members };
+        return TaskUsage::of_processes(processes);
+    }
+    // The process group is not read: once the cgroups are empty, another task may have its id.
+    match (started.cgroups.as_ref().and_then(Cgroups::usage), detail) {
+        (Some(counted), Detail::Sums) => TaskUsage::counted(&counted, BTreeMap::new()),
+        (Some(counted), Detail::Processes) => TaskUsage::counted(&counted, members()),
+        (None, Detail::Sums | Detail::Processes) => TaskUsage::of_processes(members()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_of_a_counted_task_are_those_of_its_cgroups_and_are_read_only_on_request() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).expect("writes");
+        let own = i32::try_from(std::process::id()).expect("pids are small");
+        let group = procfs::process(own).expect("we run").group;
+        let cgroups = Some(Cgroups::Unified(dir.path().to_owned()));
+        let started = Started { task: group, cgroups, counted: true, ..Started::default() };
+        let read = |detail| {
+            let usage = usage_of(&started, detail);
+            (usage.rss_bytes, usage.processes.iter().flat_map(|all| all.keys().copied()).collect::<Vec<i32>>())
+        };
+        write("memory.current", "9\n");
+        write("memory.stat", "anon 7\n");
+        write("cgroup.procs", &format!("{own}\n"));
+        assert_eq!(read(Detail::Sums), (7, vec![]));
+        assert_eq!(read(Detail::Processes), (7, vec![own]));
+        // The group has processes, such as this one.
+        write("cgroup.procs", "");
+        assert_eq!(read(Detail::Processes), (7, vec![]));
+        std::fs::remove_file(dir.path().join("memory.current")).expect("is there");
+        assert_eq!(read(Detail::Sums), (0, vec![]));
     }
 }

@@ -130,3 +130,25 @@ fn driver_config_is_evaluated_and_its_faults_are_listed() {
         x ${ -> Invalid expression: Expected the start of an expression, but found an invalid expression token.
     "#]].assert_eq(&texts.map(evaluate).concat());
 }
+
+#[test]
+fn quoted_and_dotted_environment_names_are_replaced_in_driver_configs_only() {
+    let env = env(Task { name: "web".into(), ..Task::default() }, "http");
+    let texts = [
+        "${NOMAD_DC} ${attr.kernel.name}",
+        "${env[\"NOMAD_DC\"]} ${env.NOMAD_DC}",
+        "$${NOMAD_DC} ${ NOMAD_DC } ${}",
+        "${unknown} ${open ${NOMAD_DC}",
+    ];
+    let lines = texts.map(|text| format!("{text} -> {}\n", env.replace(text)));
+    expect![[r#"
+        ${NOMAD_DC} ${attr.kernel.name} -> dc1 linux
+        ${env["NOMAD_DC"]} ${env.NOMAD_DC} -> ${env["NOMAD_DC"]} ${env.NOMAD_DC}
+        $${NOMAD_DC} ${ NOMAD_DC } ${} -> $${NOMAD_DC} ${ NOMAD_DC } ${}
+        ${unknown} ${open ${NOMAD_DC} -> ${unknown} ${open dc1
+    "#]]
+    .assert_eq(&lines.concat());
+    let config = BTreeMap::from([("args".into(), serde_json::json!(["${env[\"NOMAD_DC\"]}", "${env.NOMAD_DC}"]))]);
+    let evaluated = env.evaluate_config(&config).expect("the names are known");
+    assert_eq!(evaluated["args"], serde_json::json!(["dc1", "dc1"]));
+}

@@ -8,9 +8,10 @@ use std::time::Duration;
 use songline_model::{AllocClientStatus, AllocDeploymentStatus, AllocId, Allocation, TaskRunState, TaskState, Time};
 use songline_rpc::{AllocReport, BlockingQuery, Servers};
 
-use super::{DEV_RETRY, Host, Loops, Runner};
+use super::{Begin, DEV_RETRY, Host, Loops, Runner};
 use crate::core::{
-    AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, changes, is_reconnect, is_unknown, retry_after, wanted,
+    AllocRunner, AllocRunnerConfig, Input, MISSING_RETRY, begins_anew, changes, is_reconnect, is_unknown, retry_after,
+    wanted,
 };
 
 /// Delay before the next round.
@@ -86,16 +87,15 @@ impl<S: Servers, H: Host> Loops<S, H> {
     ) {
         let indexes = pulled.iter().map(|(id, alloc)| (*id, alloc.alloc_modify_index)).collect();
         let todo = changes(here, &indexes, unchanged);
+        self.leaving.lock().retain(|_, runner| !runner.is_destroyed());
         for id in todo.removed {
-            self.sync.lock().forget(&id);
-            if let Some(runner) = self.runners.lock().remove(&id) {
-                runner.tell(Input::Destroy);
-            }
+            self.remove_alloc(&id);
         }
         self.invalid.lock().retain(|id| pulled.contains_key(id) || unchanged.contains(id));
         for id in todo.updated {
-            if let (Some(alloc), Some(runner)) = (pulled.remove(&id), self.runners.lock().get(&id)) {
-                self.update_alloc(runner, alloc);
+            let runner = self.runners.lock().get(&id).cloned();
+            if let (Some(alloc), Some(runner)) = (pulled.remove(&id), runner) {
+                self.update_alloc(&runner, alloc);
             }
         }
         let added: Vec<Arc<Allocation>> = todo.added.iter().filter_map(|id| pulled.remove(id)).collect();
@@ -109,21 +109,45 @@ impl<S: Servers, H: Host> Loops<S, H> {
         self.host.on_synced();
     }
 
-    fn update_alloc(&self, runner: &H::Runner, alloc: Arc<Allocation>) {
+    fn remove_alloc(&self, id: &AllocId) {
+        self.sync.lock().forget(id);
+        let runner = self.runners.lock().remove(id);
+        if let Some(runner) = runner {
+            runner.tell(Input::Destroy);
+            self.leaving.lock().insert(*id, runner);
+        }
+    }
+
+    fn update_alloc(&self, runner: &Arc<H::Runner>, alloc: Arc<Allocation>) {
+        let known = runner.alloc();
+        if begins_anew(&known, &alloc) {
+            tracing::info!(alloc = %alloc.id, "the servers want an allocation again that was stopped");
+            self.remove_alloc(&alloc.id);
+            return self.add_alloc(alloc);
+        }
+        if known.deployment_id == alloc.deployment_id {
+            self.sync.lock().compare(self.now(), &alloc, runner.report());
+        }
         if runner.is_destroyed() {
             return;
         }
-        if is_reconnect(runner.alloc().alloc_modify_index, &alloc) {
+        if is_reconnect(known.alloc_modify_index, &alloc) {
             return runner.reconnect(alloc);
         }
-        self.host.put_alloc(&alloc);
         runner.tell(Input::Update(alloc));
     }
 
     fn add_alloc(&self, alloc: Arc<Allocation>) {
-        self.host.put_alloc(&alloc);
+        let earlier = self.leaving.lock().remove(&alloc.id).filter(|earlier| !earlier.is_destroyed());
+        let begin = match earlier {
+            Some(earlier) => Begin::After(earlier),
+            None => {
+                self.host.put_alloc(&alloc);
+                Begin::Anew
+            }
+        };
         match self.machine(&alloc) {
-            Ok(machine) => self.begin(alloc.id, machine, None),
+            Ok(machine) => self.begin(alloc.id, machine, begin),
             Err(error) => {
                 tracing::error!(alloc = %alloc.id, error, "adding an allocation");
                 self.refuse(&alloc, &error);
@@ -131,8 +155,8 @@ impl<S: Servers, H: Host> Loops<S, H> {
         }
     }
 
-    fn begin(&self, id: AllocId, machine: AllocRunner, restored: Option<H::Restored>) {
-        let runner = self.host.start(machine, restored);
+    fn begin(&self, id: AllocId, machine: AllocRunner, begin: Begin<H::Runner, H::Restored>) {
+        let runner = self.host.start(machine, begin);
         self.runners.lock().insert(id, runner);
     }
 
@@ -178,7 +202,7 @@ impl<S: Servers, H: Host> Loops<S, H> {
             }
         }
         for (id, machine, restored) in machines {
-            self.begin(id, machine, Some(restored));
+            self.begin(id, machine, Begin::Restored(restored));
         }
     }
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use songline_model::Str;
 
 use crate::driver::Process;
-use crate::stats::TaskUsage;
+use crate::stats::{Detail, TaskUsage};
 
 /// Running processes by task name.
 #[derive(Default)]
@@ -29,15 +29,15 @@ impl Processes {
     pub(super) async fn remove(&self, task: &str) {
         let removed = self.running.lock().remove(task);
         let Some(process) = removed else { return };
-        if let Some(usage) = process.usage().await {
+        if let Some(usage) = process.usage(Detail::Sums).await {
             self.ended.lock().insert(task.into(), usage);
         }
     }
 
-    pub(super) async fn usage(&self, task: &str) -> Option<TaskUsage> {
+    pub(super) async fn usage(&self, task: &str, detail: Detail) -> Option<TaskUsage> {
         match self.get(task) {
-            Some(process) => process.usage().await,
-            None => self.ended.lock().get(task).copied(),
+            Some(process) => process.usage(detail).await,
+            None => self.ended.lock().get(task).cloned(),
         }
     }
 }

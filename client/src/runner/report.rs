@@ -33,8 +33,8 @@ impl Shell {
         let update = self.machine.update();
         self.count(&update);
         self.show_alloc();
-        self.show.send_modify(|view| view.update = update.clone());
-        let _ = self.shared.news.send(News::Update(Box::new(update)));
+        self.show.send_modify(|view| view.update = update);
+        let _ = self.shared.news.send(News::Update(self.id()));
     }
 
     /// Counts what has happened to the tasks since the last report.

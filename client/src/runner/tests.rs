@@ -3,8 +3,8 @@
 mod hooks;
 
 use songline_model::{
-    AllocatedResources, AllocatedTaskResources, CsiVolumeClaim, CsiVolumeKey, Job, JobType, NamespaceName, NodeId,
-    RestartPolicy, Service, ServiceRegistration, Task, TaskGroup,
+    AllocDesiredStatus, AllocatedResources, AllocatedTaskResources, CsiVolumeClaim, CsiVolumeKey, Job, JobType,
+    NamespaceName, NodeId, RestartPolicy, Service, ServiceRegistration, Task, TaskGroup,
 };
 use songline_rpc::world::Machine;
 use songline_rpc::{ClaimedVolume, RpcError};
@@ -151,6 +151,36 @@ async fn runner_dropped_before_its_first_step_still_destroys_its_alloc() {
     assert!(view.wait_for(|view| view.destroyed).await.is_ok(), "it ended without having heard the order");
     assert!(!left.root().exists());
     agent.end();
+}
+
+#[tokio::test]
+async fn newest_copy_that_came_while_a_runner_waited_for_an_earlier_one_is_started_and_stored() {
+    let (agent, first) = (Agent::new(), alloc(vec![task("web", "1h")]));
+    let earlier = Runner::spawn(Arc::clone(&agent.shared), machine(&agent.shared, &first), Begin::Start);
+    earlier.wait_for(|view| view.status() == AllocClientStatus::Running).await;
+    let begin = Begin::After(Arc::clone(&earlier));
+    let later = Runner::spawn(Arc::clone(&agent.shared), machine(&agent.shared, &first), begin);
+    for (index, desired_status) in [(6, AllocDesiredStatus::Run), (7, AllocDesiredStatus::Stop)] {
+        let copy = Allocation { alloc_modify_index: index, desired_status, ..Allocation::clone(&first) };
+        later.tell(Input::Update(Arc::new(copy)));
+    }
+    // The view shows the copy during the wait, so that it is not fetched again.
+    later.wait_for(|view| view.alloc.alloc_modify_index == 7).await;
+    assert!(!earlier.view().destroyed && later.view().done_at.is_none());
+
+    earlier.tell(Input::Destroy);
+    later.wait_for(|view| view.done_at.is_some()).await;
+    let view = later.view();
+    assert!(earlier.view().destroyed && !view.was_started("web"), "{:?}", view.update);
+    agent.shared.cancel.cancel();
+    agent.shared.tracker.close();
+    agent.shared.tracker.wait().await;
+    let dir = agent.end();
+    let (state, contents, thread) = StateDb::open(&dir.path().join("state")).expect("it opens");
+    let stored: Vec<u64> = contents.allocs.values().map(|left| left.alloc.alloc_modify_index).collect();
+    assert_eq!(stored, [7]);
+    state.close();
+    thread.join().expect("it ends");
 }
 
 /// Waits for the end of the allocation and removes it. Returns its status and the events of its task `web`.

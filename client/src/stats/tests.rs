@@ -9,7 +9,10 @@ use super::*;
 
 /// Shows the measured values of each part, and their sums.
 fn check(tasks: &[(&str, TaskUsage)], expected: Expect) {
-    let tasks = tasks.iter().map(|(name, usage)| ((*name).to_owned(), (*usage, *usage))).collect::<BTreeMap<_, _>>();
+    let tasks = tasks
+        .iter()
+        .map(|(name, usage)| ((*name).to_owned(), (usage.clone(), usage.clone())))
+        .collect::<BTreeMap<_, _>>();
     let bytes = alloc_usage(&tasks, Interval { secs: 0.2, mhz_per_core: 1000.0 }, 7);
     let json: Value = serde_json::from_slice(&bytes).expect("it is JSON");
     let line = |name: &str, part: &Value| {
@@ -39,9 +42,9 @@ fn task_without_a_process_reports_only_memory() {
 
 #[test]
 fn alloc_stats_cover_every_measure_of_its_tasks() {
-    // No process group has the highest number.
+    let processes = Some(Arc::default());
     check(
-        &[("a", TaskUsage::pretended(5)), ("b", TaskUsage { rss_bytes: 1, group: i32::MAX, ..TaskUsage::default() })],
+        &[("a", TaskUsage::pretended(5)), ("b", TaskUsage { rss_bytes: 1, processes, ..TaskUsage::default() })],
         expect![[r#"
             all: rss 6 of ["RSS","Swap"], cpu ["System Mode","User Mode","Percent"], devices [], at 7
             a: rss 5 of ["RSS"], cpu none, devices null, at 7
@@ -54,7 +57,7 @@ fn alloc_stats_cover_every_measure_of_its_tasks() {
 fn cgroup_version_1_reports_more_memory_measures() {
     let counted = |per_controller| {
         let counted = CgroupUsage { per_controller, rss_bytes: 3, usage_bytes: 4, ..CgroupUsage::default() };
-        TaskUsage::counted(&counted, i32::MAX)
+        TaskUsage::counted(&counted, BTreeMap::new())
     };
     check(
         &[("a", counted(false)), ("b", counted(true))],
@@ -74,4 +77,26 @@ fn alloc_without_tasks_has_no_measurements_and_time_zero() {
             all: rss 0 of null, cpu null, devices [], at 0
         "#]],
     );
+}
+
+#[test]
+fn usage_of_processes_is_their_sum_and_names_each() {
+    let stat = |user_ticks, rss_pages| ProcessStat {
+        start_ticks: 1,
+        group: 1,
+        session: 1,
+        parent: 1,
+        zombie: false,
+        user_ticks,
+        system_ticks: 2,
+        rss_pages,
+    };
+    let usage = TaskUsage::of_processes(BTreeMap::from([(7, stat(3, 1)), (9, stat(4, 2))]));
+    assert_eq!((usage.rss_bytes, usage.user_ticks, usage.system_ticks), (3 * PAGE_BYTES, 7, 4));
+    let tasks = BTreeMap::from([("a".to_owned(), (usage.clone(), usage))]);
+    let bytes = alloc_usage(&tasks, Interval { secs: 0.2, mhz_per_core: 1000.0 }, 7);
+    let json: Value = serde_json::from_slice(&bytes).expect("it is JSON");
+    let pids = json["Tasks"]["a"]["Pids"].as_object().expect("an object");
+    let shown: Vec<String> = pids.iter().map(|(pid, usage)| format!("{pid} {}", usage["MemoryStats"]["RSS"])).collect();
+    assert_eq!(shown, ["7 4096", "9 8192"]);
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use songline_lang::template::consul::{Functions, Moment, Noted, Question, World};
 use songline_lang::template::{Bounds, MissingKey, Options, Template, TemplateError, Value};
 use songline_model::Time;
@@ -27,6 +28,8 @@ pub(super) struct Known {
     pub namespace: String,
     /// Region of the node.
     pub region: String,
+    /// Seed of random values. The same one gives the same values again.
+    pub seed: [u8; 32],
 }
 
 impl World for Known {
@@ -60,11 +63,22 @@ impl World for Known {
     fn answer(&self, question: &Question) -> Option<Value> {
         self.answers.get(question).cloned()
     }
+
+    fn random(&self, number: u64) -> [u8; 32] {
+        Sha256::new().chain_update(self.seed).chain_update(number.to_be_bytes()).finalize().into()
+    }
 }
 
-/// Renders a template. The error is what the task's event shows after `Template failed: `.
-pub(super) fn render(plan: &Plan, known: &Known, denied: &BTreeSet<String>) -> Result<(Vec<u8>, Noted), String> {
-    let functions = Functions::new(known, &known.namespace, &known.region, denied);
+/// Renders a template, the task's `at`th one. The error is what the task's event shows after `Template failed: `.
+pub(super) fn render(
+    at: usize,
+    plan: &Plan,
+    known: &Known,
+    denied: &BTreeSet<String>,
+) -> Result<(Vec<u8>, Noted), String> {
+    // Each template has random values of its own.
+    let draws = (at as u64) << 32;
+    let functions = Functions::new(known, &known.namespace, &known.region, denied).drawing_from(draws);
     let options = Options {
         left: plan.template.left_delim.to_string(),
         right: plan.template.right_delim.to_string(),

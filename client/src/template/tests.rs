@@ -215,6 +215,20 @@ async fn environment_files_set_variables_and_a_restart_outdoes_signals() {
 }
 
 #[tokio::test]
+async fn random_values_stay_when_another_answer_changes_the_file() {
+    let text = "{{ sprig_uuidv4 }} {{ with nomadVar \"app\" }}{{ .k }}{{ end }}";
+    let templates = vec![template(text, "local/a"), template("{{ sprig_uuidv4 }}", "local/b")];
+    let story = Story::begin(templates, &[("app", "one")]);
+    assert_eq!(story.vars().await, Some(BTreeMap::new()));
+    let (first, other) = (story.file("local/a"), story.file("local/b"));
+    let id = first.strip_suffix(" one").unwrap();
+    assert_ne!(id, other, "each template has its own");
+    story.fake.put("app", "two");
+    story.told(1).await;
+    assert_eq!((story.file("local/a"), story.file("local/b")), (format!("{id} two"), other));
+}
+
+#[tokio::test]
 async fn errors_do_not_show_values_of_variables() {
     let text = "{{ with nomadVar \"app\" }}{{ .none }}{{ end }}";
     let story = Story::begin(vec![Template { err_missing_key: true, ..template(text, "local/a") }], &[("app", "one")]);

@@ -112,6 +112,7 @@ pub(crate) fn start(
     let worker = Worker {
         env: Arc::new(task.env.vars.clone()),
         written: vec![None; task.plans.len()],
+        seed: seed(&clock),
         task,
         settings,
         asker,
@@ -150,6 +151,8 @@ struct Worker {
     secrets: BTreeSet<String>,
     /// Contents of the files that were written, by template.
     written: Vec<Option<Vec<u8>>>,
+    /// Seed of random values, which stay the same as long as the worker lives: another answer does not change them.
+    seed: [u8; 32],
 }
 
 /// Output of each template; `None` while answers are missing.
@@ -266,10 +269,12 @@ impl Worker {
             now: self.clock.now(),
             namespace: self.task.namespace.clone(),
             region: self.task.region.clone(),
+            seed: self.seed,
         };
         let (plans, denied) = (self.task.plans.clone(), self.settings.denied.clone());
         let all = tokio::task::spawn_blocking(move || {
-            plans.iter().map(|plan| render(plan, &known, &denied)).collect::<Result<Vec<(Vec<u8>, Noted)>, String>>()
+            let all = plans.iter().enumerate().map(|(at, plan)| render(at, plan, &known, &denied));
+            all.collect::<Result<Vec<(Vec<u8>, Noted)>, String>>()
         });
         let all = all.await.map_err(|error| error.to_string()).and_then(|all| all);
         let all = all.map_err(|error| format!("Template failed: {error}"))?;
@@ -412,6 +417,15 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// A seed from the machine's random numbers.
+fn seed(clock: &Clock) -> [u8; 32] {
+    let mut seed = [0; 32];
+    for part in seed.chunks_mut(8) {
+        part.copy_from_slice(&clock.world().number().to_le_bytes());
+    }
+    seed
 }
 
 /// The next answer; never if nothing can answer.

@@ -122,6 +122,25 @@ async fn task_whose_executor_was_killed_leaves_no_process_or_cgroup() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn raw_exec_usage_covers_processes_that_left_the_process_group() {
+    if !can_isolate() {
+        return;
+    }
+    let stage = Stage::new().await;
+    let id = stage.run(shell("setsid sleep 1000 & echo $! > local/child; sleep 1000"));
+    let child = stage.number_in(id, "web/local/child").await;
+    stage.until("running", id, is_running).await;
+    let usage: serde_json::Value = serde_json::from_slice(&stage.client.alloc_stats(id, "web").await.unwrap()).unwrap();
+    let task = &usage["Tasks"]["web"];
+    assert!(task["Pids"].as_object().is_some_and(|pids| pids.contains_key(&child.to_string())), "{usage}");
+    // The sum of processes: cgroups of this driver count nothing.
+    let measured = &task["ResourceUsage"]["MemoryStats"]["Measured"];
+    assert_eq!(*measured, json!(["RSS", "Swap"]), "{usage}");
+    stage.servers.stop(id);
+    stage.until("the end", id, |update| update.client_status.is_terminal()).await;
+}
+
 fn parent_of(pid: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)

@@ -120,6 +120,15 @@ impl Fake {
         });
     }
 
+    /// Changes an allocation as the restore of an archive does in which it runs, with these states of its tasks.
+    pub fn want_again(&self, id: AllocId, then: &AllocReport) {
+        self.edit(id, |alloc| {
+            alloc.desired_status = AllocDesiredStatus::Run;
+            alloc.client_status = AllocClientStatus::Running;
+            alloc.task_states.clone_from(&then.task_states);
+        });
+    }
+
     pub fn stop(&self, id: AllocId) {
         self.edit(id, |alloc| alloc.desired_status = AllocDesiredStatus::Stop);
     }

@@ -26,7 +26,8 @@ async fn found(wish: Option<WorkloadIdentity>) -> (String, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn task_gets_its_identity_token_in_env_and_file_as_requested() {
     let (printed, token) = found(Some(WorkloadIdentity { env: true, file: true })).await;
-    assert_eq!(printed, format!("env={token}\nfile=600 {token}\n"));
+    // Nobody but the agent's user may enter the directory: the task names no user.
+    assert_eq!(printed, format!("env={token}\nfile=644 {token}\n"));
     assert_eq!(token.split('.').count(), 3);
 }
 

@@ -21,6 +21,7 @@ mod previous;
 mod qemu;
 mod raw_exec;
 mod reattach;
+mod restored;
 mod services;
 mod session;
 mod storm;

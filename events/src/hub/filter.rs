@@ -204,8 +204,8 @@ impl Expression {
         Ok(Self { text: text.to_owned(), filter, reads_payload })
     }
 
-    /// Whether the event matches. An event without a field of the expression does not match: payloads of other topics
-    /// may have the field.
+    /// Whether the event matches. A comparison with a field that it does not have is neither true nor false: payloads of
+    /// other topics may have the field.
     fn matches(&self, index: u64, event: &EncodedEvent) -> bool {
         let label = &event.label;
         let payload = if self.reads_payload {
@@ -223,6 +223,6 @@ impl Expression {
             filter_keys: &label.filter_keys,
             payload: &payload,
         };
-        self.filter.matches(&row).unwrap_or(false)
+        self.filter.matches_for_certain(&row)
     }
 }

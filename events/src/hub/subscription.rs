@@ -46,6 +46,8 @@ pub const CLOSED: &str = "subscription closed by server, client should resubscri
 pub enum Start {
     /// The position that the reference derives from the parameter `index`.
     Plain(u64),
+    /// The oldest entry in memory.
+    Oldest,
     /// The first entry after this index.
     After(u64),
     /// The next entry that is applied.
@@ -95,6 +97,7 @@ impl EventHub {
         let epoch = news.borrow().epoch;
         let cursor = match start {
             Start::Plain(index) => self.shared.tail.lock().plain_start(index, self.shared.config.backlog_frames),
+            Start::Oldest => self.shared.tail.lock().complete_after(),
             Start::After(index) => index,
             Start::Now => self.settled(),
         };
@@ -170,6 +173,7 @@ impl Subscription {
                 if rounds.is_multiple_of(ROUNDS_BETWEEN_LOOKS) && shutdown.is_cancelled() {
                     break;
                 }
+                let before = self.cursor;
                 match self.next().await {
                     Next::Frames(frames) if frames.is_empty() => tokio::task::yield_now().await,
                     Next::Frames(frames) => {
@@ -177,6 +181,9 @@ impl Subscription {
                         if why.is_none() {
                             checkpoint_at = Instant::now() + CHECKPOINT;
                             yield Ok(frames);
+                        } else {
+                            // The frames are dropped, so the closing mark must not name an index beyond them.
+                            self.cursor = before;
                         }
                     }
                     Next::Ended => break,
@@ -192,12 +199,17 @@ impl Subscription {
                 }
             }
             self.ended = true;
-            let why = why.unwrap_or_else(|| CLOSED.to_owned());
-            if self.rendering.dialect.has_marks() {
-                yield Ok(mark(self.rendering.format, &json!({"Index": self.cursor_of_reader(), "Closed": why})));
-            } else {
-                yield Ok(Bytes::from(why));
-            }
+            yield Ok(self.closing(why.unwrap_or_else(|| CLOSED.to_owned())));
+        }
+    }
+
+    /// The last frame: a mark, or the plain text in the plain dialect. Its msgpack, which the reference does not have,
+    /// also ends with the mark, because a decoder cannot read a text among the maps.
+    fn closing(&self, why: String) -> Bytes {
+        if self.rendering.dialect.has_marks() || self.rendering.format == Format::Msgpack {
+            mark(self.rendering.format, &json!({"Index": self.cursor_of_reader(), "Closed": why}))
+        } else {
+            Bytes::from(why)
         }
     }
 

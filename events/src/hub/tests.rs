@@ -1,6 +1,8 @@
 //! Stories of the event hub: subscribers that come early, late, slowly, or after a restart.
 
 mod broken;
+mod closing;
+mod filters;
 mod readers;
 mod servers;
 mod sweeps;
@@ -164,7 +166,7 @@ fn json_and_msgpack_events_hold_the_same_numbers() {
     let score = -0.388_217_496_636_581_95;
     let metrics = AllocMetric {
         allocation_time: Dur(7),
-        scores: Some([("binpack".into(), score)].into()),
+        scores: Some(Box::new([("binpack".into(), score)].into())),
         ..AllocMetric::default()
     };
     let alloc =

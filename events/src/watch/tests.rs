@@ -41,6 +41,17 @@ async fn restore_wakes_every_watcher() {
 }
 
 #[test]
+fn watchers_know_whether_the_state_was_replaced_since_their_registration() {
+    let watches = Watches::default();
+    let early = watches.register(&[WatchKey::Named(Table::Namespaces, "dev".into())]);
+    watches.wake(&[namespace("dev")]);
+    assert!(!early.is_state_replaced(), "a change of a row replaces no state");
+    watches.wake(&[Change::Restored]);
+    let late = watches.register(&[WatchKey::Named(Table::Namespaces, "dev".into())]);
+    assert_eq!((early.is_state_replaced(), late.is_state_replaced()), (true, false));
+}
+
+#[test]
 fn watch_keys_without_watchers_are_dropped() {
     let watches = Watches::default();
     drop(watches.register(&[WatchKey::Table(Table::Jobs), WatchKey::Named(Table::Namespaces, "dev".into())]));

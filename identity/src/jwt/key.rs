@@ -17,18 +17,10 @@ const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// A text that is not a key.
+/// A text without a usable public key. The reference's text does not name Ed25519, which it cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// The text has no PEM block.
-    #[error("unable to parse public key for JWT auth: data does not contain a PEM block")]
-    NotPem,
-    /// The PEM block has no supported key.
-    #[error(
-        "unable to parse public key for JWT auth: data does not contain any valid RSA, ECDSA or Ed25519 public keys"
-    )]
-    NotAKey,
-}
+#[error("unable to parse public key for JWT auth: data does not contain any valid RSA or ECDSA public keys")]
+pub struct KeyError;
 
 /// A public key with its declared use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +44,9 @@ enum Material {
 impl PublicKey {
     /// Reads the first key of a PEM text: a public key, or a certificate that contains one.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
-        let der = pem_block(text).ok_or(KeyError::NotPem)?;
+        let der = pem_block(text).ok_or(KeyError)?;
         let material = of_key_info(Der(&der)).or_else(|| of_certificate(&der)).or_else(|| of_rsa(Der(&der)));
-        material.map(|material| Self { kid: None, algorithm: None, material }).ok_or(KeyError::NotAKey)
+        material.map(|material| Self { kid: None, algorithm: None, material }).ok_or(KeyError)
     }
 
     /// Reads a key of a key set. `None`: the kind is not supported, or the key is not for signatures.

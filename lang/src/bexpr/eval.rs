@@ -9,7 +9,13 @@ use super::{EvalError, Plain, PlainFields};
 
 /// Whether the row matches.
 pub(super) fn test(expression: &Expression, row: &dyn Datum) -> Result<bool, EvalError> {
-    test_in(expression, Place { row, scope: None })
+    test_in(expression, Place { row, scope: None, unknown: None })
+}
+
+/// Whether the row matches whatever the comparisons are that cannot be made on it.
+pub(super) fn test_known(expression: &Expression, row: &dyn Datum) -> bool {
+    // No error is left: every comparison has a value.
+    test_in(expression, Place { row, scope: None, unknown: Some(false) }).unwrap_or(false)
 }
 
 /// Adapter that makes a row with plain fields a [`Datum`].
@@ -54,6 +60,9 @@ impl<T: Serialize, D: Serialize, F: Fn() -> D> Datum for Beside<'_, T, F> {
 pub(super) struct Place<'a> {
     row: &'a dyn Datum,
     scope: Option<&'a Scope<'a>>,
+    /// Result of a comparison that cannot be made; `None`: the rules of the reference. It is false, and below a `not`
+    /// true: then the whole is true only if it is true whatever these comparisons are.
+    unknown: Option<bool>,
 }
 
 /// One name bound to an element, with the outer bindings.
@@ -83,18 +92,26 @@ fn test_in(expression: &Expression, place: Place<'_>) -> Result<bool, EvalError>
             }
             Ok(false)
         }
-        Expression::Not(inner) => Ok(!test_in(inner, place)?),
+        Expression::Not(inner) => {
+            Ok(!test_in(inner, Place { unknown: place.unknown.map(|unknown| !unknown), ..place })?)
+        }
         Expression::Match { selector, matching, negated } => {
-            let truth = match resolve(selector, Probe::Matching(matching), place)? {
-                Outcome::Is(truth) => truth,
-                Outcome::Missing => matches!(matching, Matching::Empty),
+            let truth = match resolve(selector, Probe::Matching(matching), place) {
+                Ok(Outcome::Is(truth)) => truth,
+                Ok(Outcome::Missing) => match (matching, place.unknown) {
+                    (Matching::Empty, _) => true,
+                    (Matching::Equal(_) | Matching::In(_) | Matching::Regexp(_), None) => false,
+                    (Matching::Equal(_) | Matching::In(_) | Matching::Regexp(_), Some(unknown)) => return Ok(unknown),
+                },
+                Err(error) => return place.unknown.ok_or(error),
             };
             Ok(truth != *negated)
         }
         Expression::Each { any, selector, binding, inner } => {
-            match resolve(selector, Probe::Each { any: *any, binding, inner, place }, place)? {
-                Outcome::Is(truth) => Ok(truth),
-                Outcome::Missing => Ok(!any),
+            match resolve(selector, Probe::Each { any: *any, binding, inner, place }, place) {
+                Ok(Outcome::Is(truth)) => Ok(truth),
+                Ok(Outcome::Missing) => Ok(place.unknown.unwrap_or(!any)),
+                Err(error) => place.unknown.ok_or(error),
             }
         }
     }
@@ -135,7 +152,7 @@ pub(super) fn test_element(
     let outer = first.map(|(name, datum)| Scope { name, datum, base: element.base, outer: place.scope });
     let scope = outer.as_ref().or(place.scope);
     let inmost = second.map(|(name, datum)| Scope { name, datum, base: element.base, outer: scope });
-    test_in(inner, Place { row: place.row, scope: inmost.as_ref().or(scope) })
+    test_in(inner, Place { row: place.row, scope: inmost.as_ref().or(scope), unknown: place.unknown })
 }
 
 /// One element of a collection, with the parts that names can be bound to.

@@ -17,9 +17,15 @@ use selector::{identifier, selector, value};
 /// Deepest nesting of parentheses, `not` and collections.
 const NESTING_DEPTH_MAX: usize = 200;
 
-/// Largest number of regular expressions in a filter: each may take the memory that `regexp` permits, and a list
-/// request keeps them while it runs.
+/// Largest number of regular expressions in a filter. A list request keeps all of them while it runs.
 const PATTERNS_MAX: usize = 32;
+
+/// Size in bytes above which a compiled regular expression is large.
+const LARGE_PATTERN_BYTES: usize = 1 << 20;
+
+/// Largest number of large regular expressions in a filter; further ones are refused as too large. With the bounds of
+/// `regexp` the expressions of a filter take at most about 70 MiB.
+const LARGE_PATTERNS_MAX: usize = 4;
 
 const SPACE: &str = r"[ \t\r\n]";
 const LETTER: &str = "[a-zA-Z]";
@@ -39,6 +45,7 @@ struct Progress {
     length: usize,
     depth: usize,
     patterns: usize,
+    large_patterns: usize,
     farthest: usize,
     expected: Vec<String>,
     /// An error with its own text: byte offset and message.
@@ -341,8 +348,14 @@ fn selector_operator_value(input: &mut Input<'_>) -> Parsed<Expression> {
                 let at = offset(input);
                 return mistake(input, at, "match", "too many regular expressions in one filter");
             }
-            let compiled = regexp::compile(&literal).map_err(|error| error.to_string());
-            Matching::Regexp(Pattern { text: literal, compiled })
+            let compiled = match regexp::compile_within(&literal, LARGE_PATTERN_BYTES) {
+                Err(error) if error.is_too_large() && input.state.large_patterns < LARGE_PATTERNS_MAX => {
+                    input.state.large_patterns += 1;
+                    regexp::compile(&literal)
+                }
+                compiled => compiled,
+            };
+            Matching::Regexp(Pattern { text: literal, compiled: compiled.map_err(|error| error.to_string()) })
         }
     };
     Ok(Expression::Match { selector, matching, negated })

@@ -135,6 +135,42 @@ fn derived_fields_are_read_beside_those_of_the_row() {
 }
 
 #[test]
+fn certain_match_is_true_whatever_the_missing_fields_are() {
+    let row = json!({"Topic": "Node", "Payload": {"Node": {"ID": "n", "Tags": [{"B": 2}]}}});
+    for (text, expected) in [
+        ("Topic == Node or Payload.Job.ID == j", true),
+        ("Payload.Job.ID == j or Topic == Node", true),
+        ("Payload.Job.ID == j", false),
+        ("Payload.Job.ID != j", false),
+        ("not Payload.Job.ID == j", false),
+        ("not (Payload.Job.ID != j)", false),
+        ("Topic == Node and Payload.Job.ID != j", false),
+        // One false term makes the conjunction false.
+        ("not (Topic == Job and Payload.Job.ID == j)", true),
+        ("not (Payload.Job.ID == j and Topic == Job)", true),
+        ("not (Topic == Node and Payload.Job.ID == j)", false),
+        // The same for a key that is missing from a map which is there ..
+        ("Payload.Node.Name == x", false),
+        ("Payload.Node.Name != x", false),
+        ("x not in Payload.Node.Name", false),
+        ("Payload.Node.Name is empty", true),
+        ("Payload.Node.Name is not empty", false),
+        // .. for collections ..
+        ("any Payload.Jobs as job { job == x }", false),
+        ("all Payload.Jobs as job { job == x }", false),
+        ("any Payload.Node.Tags as tag { tag.A == 1 or tag.B == 2 }", true),
+        ("any Payload.Node.Tags as tag { tag.B == 2 or tag.A.C == 1 }", true),
+        ("all Payload.Node.Tags as tag { tag.A != 1 }", false),
+        // .. and for values of another kind.
+        ("Payload.Node == n or Topic == Node", true),
+        ("Payload.Node != n", false),
+    ] {
+        let filter = Filter::parse(text).expect("the filter is right");
+        assert_eq!(filter.matches_for_certain(&row), expected, "{text}");
+    }
+}
+
+#[test]
 fn scalars_are_compared_as_their_own_type() {
     check(
         r#"Priority == 70
@@ -483,6 +519,15 @@ fn nesting_is_bounded() {
     assert!(Filter::parse(&deep).expect_err("too deep").message.contains("nests too deeply"));
     let long = vec!["Stop == true"; 20_000].join(" or ");
     assert_eq!(Filter::parse(&long).expect("chains may be long").matches(&job()), Ok(false));
+}
+
+#[test]
+fn filter_has_few_large_regular_expressions() {
+    let filter = |count| (0..count).map(|_| "ID matches `^(\\pL{80}|x)`").collect::<Vec<_>>().join(" or ");
+    assert_eq!(Filter::parse(&filter(4)).expect("fine").matches(&job()), Ok(false));
+    let error = Filter::parse(&filter(5)).expect("fine").matches(&job()).expect_err("one is refused");
+    assert!(error.to_string().contains("expression too large"), "{error}");
+    assert!(Filter::parse(&filter(33)).expect_err("too many").message.contains("too many regular expressions"));
 }
 
 proptest! {

@@ -5,7 +5,7 @@ mod compound;
 
 use serde::Serialize;
 use serde::ser::{self, Impossible, Serializer};
-use songline_model::Blob;
+use songline_model::{Blob, form};
 
 use super::EvalError;
 use super::eval::{Place, Scalar};
@@ -351,10 +351,14 @@ impl<'a> Serializer for Walker<'a> {
     }
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
-        _name: &'static str,
+        name: &'static str,
         value: &T,
     ) -> Result<Outcome, EvalError> {
-        self.into_value(value)
+        match name {
+            // The inner value is the text of the outer one, whose type counts.
+            form::TIME | form::BLOB => value.serialize(self),
+            _ => self.into_value(value),
+        }
     }
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,

@@ -34,7 +34,7 @@ pub(super) fn call(name: &str, args: &[Value]) -> Result<Value, String> {
         ("not", [value]) => Ok(Value::Bool(!value.is_true())),
         ("index", [of, indexes @ ..]) => index(of, indexes),
         ("slice", [of, indexes @ ..]) => slice(of, indexes),
-        ("call", [Value::Nil, ..]) => Err("call of nil".to_owned()),
+        ("call", [Value::Missing | Value::Nil, ..]) => Err("call of nil".to_owned()),
         ("call", [value, ..]) => Err(format!("non-function {} of type {}", format::plain(value), value.type_name())),
         ("eq", [_]) => Err("missing argument for comparison".to_owned()),
         ("eq", [first, others @ ..]) => {
@@ -70,7 +70,9 @@ fn len(value: &Value) -> Result<Value, String> {
         Value::Text(text) => bytes_of_text(&text).len(),
         Value::List(list) => list.items.len(),
         Value::Map(map) => map.items.len(),
-        Value::Missing | Value::Nil => return Err("len of nil pointer".to_owned()),
+        // The text of Go's panic, which its call of the function turns into an error.
+        Value::Missing => return Err("reflect: call of reflect.Value.Type on zero Value".to_owned()),
+        Value::Nil => return Err("len of nil pointer".to_owned()),
         _ => return Err(format!("len of type {}", value.type_name())),
     };
     Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
@@ -141,10 +143,7 @@ fn slice(of: &Value, indexes: &[Value]) -> Result<Value, String> {
         return Err(format!("invalid slice index: {to} > {most}"));
     }
     Ok(match plain {
-        Value::List(list) => {
-            let items = list.items[from..to].to_vec();
-            Value::List(std::sync::Arc::new(super::List { of: list.of, items }))
-        }
+        Value::List(list) => Value::List(std::sync::Arc::new(super::List::new(list.of, list.items[from..to].to_vec()))),
         Value::Text(text) => Value::text(text_of_bytes(&bytes_of_text(&text)[from..to])),
         other => other,
     })

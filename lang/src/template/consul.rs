@@ -7,6 +7,7 @@ mod ask;
 pub mod catalog;
 mod collection;
 mod encode;
+mod identity;
 mod json;
 mod moment;
 pub mod nomad;
@@ -19,10 +20,12 @@ mod toml;
 pub mod vault;
 mod yaml;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
 
 pub use self::query::{ConsulQuestion, Place};
 use self::scratch::Scratch;
@@ -53,6 +56,14 @@ pub trait World {
 
     /// The answer to a question, if it is known.
     fn answer(&self, question: &Question) -> Option<Value>;
+
+    /// Random bytes, the same for the same number, so that a template that is rendered again draws what it has drawn
+    /// before. Unless a world has a source of its own they follow from its time, and are no secret.
+    fn random(&self, number: u64) -> [u8; 32] {
+        let Moment { seconds, nanos } = self.now();
+        let seed = Sha256::new().chain_update(seconds.to_be_bytes()).chain_update(nanos.to_be_bytes());
+        seed.chain_update(number.to_be_bytes()).finalize().into()
+    }
 }
 
 /// A question to the servers, to Consul or to Vault. Displays as the reference names it in `Missing: ..`.
@@ -137,6 +148,8 @@ pub struct Functions<'w> {
     denied: &'w BTreeSet<String>,
     scratch: Arc<Scratch>,
     noted: RefCell<Noted>,
+    /// Number of the next random bytes.
+    draws: Cell<u64>,
 }
 
 /// Questions of one rendering.
@@ -151,12 +164,26 @@ pub struct Noted {
 impl<'w> Functions<'w> {
     /// Functions for a task of this namespace and region. Calls of `denied` ones fail.
     pub fn new(world: &'w dyn World, namespace: &'w str, region: &'w str, denied: &'w BTreeSet<String>) -> Self {
-        Self { world, namespace, region, denied, scratch: Arc::default(), noted: RefCell::default() }
+        let (scratch, noted, draws) = Default::default();
+        Self { world, namespace, region, denied, scratch, noted, draws }
+    }
+
+    /// The same functions with other random bytes: those from this number on.
+    #[must_use]
+    pub fn drawing_from(self, number: u64) -> Self {
+        Self { draws: Cell::new(number), ..self }
     }
 
     /// The questions that were asked so far.
     pub fn noted(&self) -> Noted {
         self.noted.borrow().clone()
+    }
+
+    /// The next random bytes.
+    fn draw(&self) -> [u8; 32] {
+        let number = self.draws.get();
+        self.draws.set(number.wrapping_add(1));
+        self.world.random(number)
     }
 
     /// Asks, and notes the question.
@@ -174,15 +201,28 @@ impl<'w> Functions<'w> {
 /// A function of its arguments alone.
 type Plain = (&'static str, &'static [Type], Option<Type>, fn(&[Value]) -> Result<Value, String>);
 
-const PLAIN: &[&[Plain]] = &[collection::PLAIN, encode::PLAIN, number::PLAIN, sprig::PLAIN, text::PLAIN];
+/// A function of its arguments, the time and random bytes.
+type Worldly = (&'static str, &'static [Type], Option<Type>, fn(&Functions<'_>, &[Value]) -> Result<Value, String>);
+
+const PLAIN: &[&[Plain]] = &[collection::PLAIN, encode::PLAIN, number::PLAIN, text::PLAIN];
 
 fn plain(name: &str) -> Option<&'static Plain> {
-    PLAIN.iter().flat_map(|group| group.iter()).find(|(known, ..)| *known == name)
+    let (groups, name) = match name.strip_prefix(sprig::PREFIX) {
+        Some(name) => (sprig::PLAIN, name),
+        None => (PLAIN, name),
+    };
+    groups.iter().flat_map(|group| group.iter()).find(|(known, ..)| *known == name)
+}
+
+fn worldly(name: &str) -> Option<&'static Worldly> {
+    let name = name.strip_prefix(sprig::PREFIX)?;
+    sprig::WORLDLY.iter().flat_map(|group| group.iter()).find(|(known, ..)| *known == name)
 }
 
 impl Library for Functions<'_> {
     fn signature(&self, name: &str) -> Option<Signature> {
         let asking = ask::signature(name);
+        let asking = asking.or_else(|| worldly(name).map(|(_, params, rest, _)| Signature { params, rest: *rest }));
         asking.or_else(|| plain(name).map(|(_, params, rest, _)| Signature { params, rest: *rest }))
     }
 
@@ -199,11 +239,17 @@ impl Library for Functions<'_> {
                 }
             };
         }
-        match plain(name) {
-            Some((_, _, _, run)) => run(args),
-            None => self.asking(name, args),
-        }
-        .map(Called::Value)
+        let value = match (plain(name), worldly(name)) {
+            (Some((_, _, _, run)), _) => run(args),
+            (None, Some((_, _, _, run))) => run(self, args),
+            (None, None) => self.asking(name, args),
+        }?;
+        Ok(match args.first() {
+            Some(Value::Map(was)) if sprig::changes_its_map(name) => {
+                Called::Changed { was: Arc::clone(was), now: value }
+            }
+            Some(_) | None => Called::Value(value),
+        })
     }
 }
 

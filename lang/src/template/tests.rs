@@ -1,7 +1,8 @@
 //! Stories of templates: a text, and its output or its error.
 //!
-//! `tests/go.txt` and `tests/consul.txt` have lines in pairs: a template as a JSON text, and the output (`= "..."`) or
-//! the error (`! "..."`) of Go's own package and of consul-template. They only grow.
+//! `tests/go.txt`, `tests/consul.txt` and `tests/sprig.txt` have lines in pairs: a template as a JSON text, and the
+//! output (`= "..."`) or the error (`! "..."`) of Go's own package, of consul-template and of Sprig 3.2.1. They only
+//! grow.
 
 mod stories;
 
@@ -98,4 +99,9 @@ fn language_does_what_go_does() {
 #[test]
 fn functions_do_what_consul_template_does() {
     pairs(include_str!("tests/consul.txt"), |text| consul(text, &Nobody::default(), MissingKey::Zero));
+}
+
+#[test]
+fn functions_of_sprig_do_what_sprig_does() {
+    pairs(include_str!("tests/sprig.txt"), |text| consul(text, &Nobody::default(), MissingKey::Zero));
 }

@@ -1,5 +1,6 @@
 //! Values of templates, with the names of their types in Go.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub struct List {
     pub of: &'static str,
     /// The elements.
     pub items: Vec<Value>,
+    extent: Extent,
 }
 
 /// A map from texts to values of one type.
@@ -55,6 +57,44 @@ pub struct Map {
     pub zero: Value,
     /// The elements.
     pub items: BTreeMap<Arc<str>, Value>,
+    extent: Extent,
+}
+
+/// Nesting and size of a value, with each part counted as often as it occurs. Lists share their elements, so a value
+/// that takes little memory can be too large to print or to compare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Number of lists, maps and structures around the innermost value.
+    pub depth: usize,
+    /// Approximate number of bytes.
+    pub bytes: usize,
+}
+
+impl Extent {
+    /// The extent of something with these elements.
+    fn around<'v>(items: impl Iterator<Item = &'v Value>) -> Self {
+        let own = Self { depth: 1, bytes: size_of::<Value>() };
+        items.map(Value::extent).fold(own, |all, one| Self {
+            depth: all.depth.max(one.depth + 1),
+            bytes: all.bytes.saturating_add(one.bytes),
+        })
+    }
+}
+
+impl List {
+    /// A list of elements of a type.
+    pub fn new(of: &'static str, items: Vec<Value>) -> Self {
+        Self { of, extent: Extent::around(items.iter()), items }
+    }
+}
+
+impl Map {
+    /// A map to elements of a type with this zero value.
+    pub fn new(of: &'static str, zero: Value, items: BTreeMap<Arc<str>, Value>) -> Self {
+        let mut extent = Extent::around(items.values());
+        extent.bytes = items.keys().fold(extent.bytes, |bytes, key| bytes.saturating_add(key.len()));
+        Self { of, zero, extent, items }
+    }
 }
 
 /// A structure with named fields.
@@ -87,6 +127,11 @@ pub trait Object: fmt::Debug + Send + Sync {
     fn printed(&self) -> Option<String> {
         None
     }
+
+    /// The value itself, for functions that take values of one kind only.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 impl Value {
@@ -97,17 +142,17 @@ impl Value {
 
     /// A list of anything.
     pub fn list(items: Vec<Self>) -> Self {
-        Self::List(Arc::new(List { of: "interface {}", items }))
+        Self::List(Arc::new(List::new("interface {}", items)))
     }
 
     /// A list of texts.
     pub fn texts<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> Self {
-        Self::List(Arc::new(List { of: "string", items: items.into_iter().map(Self::text).collect() }))
+        Self::List(Arc::new(List::new("string", items.into_iter().map(Self::text).collect())))
     }
 
     /// A map from texts to anything.
     pub fn map(items: BTreeMap<Arc<str>, Self>) -> Self {
-        Self::Map(Arc::new(Map { of: "interface {}", zero: Self::Nil, items }))
+        Self::Map(Arc::new(Map::new("interface {}", Self::Nil, items)))
     }
 
     /// A structure.
@@ -182,6 +227,21 @@ impl Value {
             Self::Map(map) => !map.items.is_empty(),
             Self::Record(_) => true,
             Self::Object(object) => object.plain().is_true(),
+        }
+    }
+
+    /// Nesting and size of the value.
+    pub(super) fn extent(&self) -> Extent {
+        let bytes = size_of::<Self>();
+        match self {
+            Self::Missing | Self::Nil | Self::Bool(_) | Self::Int(_) | Self::Uint(_) | Self::Float(_) => {
+                Extent { depth: 0, bytes }
+            }
+            Self::Text(text) => Extent { depth: 0, bytes: bytes + text.len() },
+            Self::List(list) => list.extent,
+            Self::Map(map) => map.extent,
+            Self::Record(record) => Extent::around(record.fields.iter().map(|(_, field)| field)),
+            Self::Object(object) => object.plain().extent(),
         }
     }
 

@@ -115,7 +115,8 @@ impl Job {
         errors.check(self.validate_vault(context.vault_enabled));
         errors.check(self.validate_in_namespace(context.namespace));
         if !(context.node_pool_exists)(&self.node_pool) {
-            errors.push(format!("job \"{}\" is in nonexistent node pool \"{}\"", self.id, self.node_pool));
+            let (job, pool) = (crate::quote(&self.id), crate::quote(&self.node_pool));
+            errors.push(format!("job {job} is in nonexistent node pool {pool}"));
         }
         errors.extend(self.validate(context.languages));
         warnings.extend(self.warnings());
@@ -133,7 +134,8 @@ impl Job {
 
     fn validate_in_namespace(&self, namespace: Option<&Namespace>) -> Result<(), String> {
         let Some(namespace) = namespace else {
-            return Err(format!("job \"{}\" is in nonexistent namespace \"{}\"", self.id, self.namespace));
+            let (job, namespace) = (crate::quote(&self.id), crate::quote(&self.namespace));
+            return Err(format!("job {job} is in nonexistent namespace {namespace}"));
         };
         let drivers = self.groups().flat_map(|group| group.tasks.iter().flatten()).map(|task| task.driver.as_str());
         let refused: Vec<String> =

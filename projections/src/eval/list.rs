@@ -32,7 +32,7 @@ pub struct EvalList<'a> {
     pub reverse: bool,
     /// Create index of the first row. `None`: the list starts at its beginning, or with `reverse` at its end.
     pub from: Option<u64>,
-    /// Whether a row lies before the first row of the page.
+    /// Whether a row lies before the first row of the page. It is not called again after the first row that does not.
     pub is_before: &'a dyn Fn(u64, EvalId) -> bool,
     /// Number of rows requested.
     pub rows_max: usize,
@@ -221,8 +221,8 @@ fn walk_on<'a>(
     rows: impl Iterator<Item = (Key, &'a PackedEval)>,
 ) -> Result<Vec<Arc<Evaluation>>, EvalError> {
     let mut found = Vec::new();
-    for ((created, id), packed) in rows {
-        if (list.is_before)(created, id) || !is_meant(list, packed) {
+    for ((_, id), packed) in rows.skip_while(|((created, id), _)| (list.is_before)(*created, *id)) {
+        if !is_meant(list, packed) {
             continue;
         }
         if let Some(filter) = list.filter

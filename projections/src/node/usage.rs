@@ -17,6 +17,8 @@ pub struct NodeUsage {
     pub live: Amount,
     /// Number of allocations that their node has not ended and that hold ports, reserved cores or devices.
     pub exclusive: u64,
+    /// Number of those that the servers ended, so that another allocation may hold the same ports.
+    pub exclusive_stopping: u64,
 }
 
 impl NodeUsage {
@@ -25,20 +27,24 @@ impl NodeUsage {
             return Self::default();
         }
         let held = alloc.amount();
-        let live = if alloc.server_terminal() { Amount::default() } else { held };
-        Self { held, live, exclusive: u64::from(alloc.has_exclusive()) }
+        let stopping = alloc.server_terminal();
+        let live = if stopping { Amount::default() } else { held };
+        let exclusive = alloc.has_exclusive();
+        Self { held, live, exclusive: u64::from(exclusive), exclusive_stopping: u64::from(exclusive && stopping) }
     }
 
     fn add(&mut self, other: Self) {
         self.held = self.held.plus(other.held);
         self.live = self.live.plus(other.live);
         self.exclusive += other.exclusive;
+        self.exclusive_stopping += other.exclusive_stopping;
     }
 
     fn subtract(&mut self, other: Self) {
         self.held = self.held.minus(other.held);
         self.live = self.live.minus(other.live);
         self.exclusive -= other.exclusive;
+        self.exclusive_stopping -= other.exclusive_stopping;
     }
 }
 

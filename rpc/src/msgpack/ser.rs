@@ -6,7 +6,7 @@ use songline_model::form;
 
 use super::raw::RAW;
 use super::time::{ZERO_TIME, to_go};
-use super::write;
+use super::{texts, write};
 
 /// Error of writing a value: a type without a form in the dialect, or a map whose keys are not texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +20,7 @@ impl ser::Error for EncodeError {
 }
 
 /// Fields that hold a time in Go and not a pointer to one: `None` is written as the zero time and not as nil.
-const ZERO_TIMES: [&str; 13] = [
+const ZERO_TIMES: [&str; 14] = [
     "Timestamp",
     "UpdateTime",
     "LastRestart",
@@ -34,11 +34,22 @@ const ZERO_TIMES: [&str; 13] = [
     "Established",
     "Expiration",
     "CreateTime",
+    "NextPeriodicLaunch",
 ];
 
 /// Encodes a value.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = Writer { out: Vec::with_capacity(256), next: Next::Plain };
+    encode(value, false)
+}
+
+/// Encodes a value as its JSON shows it: the same fields, without secrets. Times, durations and bytes, which are texts
+/// in JSON, have the forms of the dialect.
+pub fn shown<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    encode(value, true)
+}
+
+fn encode<T: Serialize + ?Sized>(value: &T, as_shown: bool) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer { out: Vec::with_capacity(256), next: Next::Plain, as_shown };
     value.serialize(&mut writer)?;
     Ok(writer.out)
 }
@@ -46,6 +57,8 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodeError> 
 struct Writer {
     out: Vec<u8>,
     next: Next,
+    /// Whether types are written as JSON shows them.
+    as_shown: bool,
 }
 
 /// Special form of the next plain value.
@@ -59,6 +72,10 @@ enum Next {
     Raw,
     /// A time field in which `None` is the zero time.
     ZeroTime,
+    /// Bytes, which may come as base64.
+    Bytes,
+    /// A duration in Go's notation.
+    Span,
 }
 
 /// A list or a map being written. Its head is corrected when it gets more or fewer values than announced.
@@ -68,13 +85,15 @@ struct Open<'a> {
     announced: usize,
     head: fn(&mut Vec<u8>, usize),
     len: usize,
+    /// The next value of a map is that of a time field.
+    is_time: bool,
 }
 
 impl Writer {
     fn open(&mut self, announced: Option<usize>, head: fn(&mut Vec<u8>, usize)) -> Open<'_> {
         let at = self.out.len();
         head(&mut self.out, announced.unwrap_or(0));
-        Open { writer: self, at, announced: announced.unwrap_or(0), head, len: 0 }
+        Open { writer: self, at, announced: announced.unwrap_or(0), head, len: 0, is_time: false }
     }
 
     /// Writes the beginning of an enum variant: a map of one entry, the name with its content.
@@ -123,7 +142,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
     type SerializeStructVariant = Open<'a>;
 
     fn is_human_readable(&self) -> bool {
-        false
+        self.as_shown
     }
 
     fn serialize_bool(self, v: bool) -> Result<(), EncodeError> {
@@ -146,7 +165,9 @@ impl<'a> ser::Serializer for &'a mut Writer {
     fn serialize_i64(self, v: i64) -> Result<(), EncodeError> {
         match std::mem::take(&mut self.next) {
             Next::Time => write::raw(&mut self.out, &to_go(v)),
-            Next::Plain | Next::Id | Next::Raw | Next::ZeroTime => write::int(&mut self.out, v),
+            Next::Plain | Next::Id | Next::Raw | Next::ZeroTime | Next::Bytes | Next::Span => {
+                write::int(&mut self.out, v);
+            }
         }
         Ok(())
     }
@@ -182,8 +203,16 @@ impl<'a> ser::Serializer for &'a mut Writer {
     }
 
     fn serialize_str(self, v: &str) -> Result<(), EncodeError> {
-        write::raw(&mut self.out, v.as_bytes());
-        Ok(())
+        let is_valid = match std::mem::take(&mut self.next) {
+            Next::Time => texts::time(&mut self.out, v),
+            Next::Bytes => texts::bytes(&mut self.out, v),
+            Next::Span => texts::span(&mut self.out, v),
+            Next::Plain | Next::Id | Next::Raw | Next::ZeroTime => {
+                write::raw(&mut self.out, v.as_bytes());
+                true
+            }
+        };
+        if is_valid { Ok(()) } else { Err(EncodeError(format!("text {v:?} is not of its type"))) }
     }
 
     fn serialize_bytes(self, v: &[u8]) -> Result<(), EncodeError> {
@@ -194,7 +223,9 @@ impl<'a> ser::Serializer for &'a mut Writer {
                 let text = songline_model::NodeId::from_bytes(digits).to_string();
                 write::raw(&mut self.out, text.as_bytes());
             }
-            (Next::Plain | Next::Id | Next::Time | Next::ZeroTime, _) => write::raw(&mut self.out, v),
+            (Next::Plain | Next::Id | Next::Time | Next::ZeroTime | Next::Bytes | Next::Span, _) => {
+                write::raw(&mut self.out, v);
+            }
         }
         Ok(())
     }
@@ -202,7 +233,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
     fn serialize_none(self) -> Result<(), EncodeError> {
         match std::mem::take(&mut self.next) {
             Next::ZeroTime => write::raw(&mut self.out, &ZERO_TIME),
-            Next::Plain | Next::Time | Next::Id | Next::Raw => write::nil(&mut self.out),
+            Next::Plain | Next::Time | Next::Id | Next::Raw | Next::Bytes | Next::Span => write::nil(&mut self.out),
         }
         Ok(())
     }
@@ -229,6 +260,8 @@ impl<'a> ser::Serializer for &'a mut Writer {
         self.next = match name {
             form::TIME => Next::Time,
             form::ID => Next::Id,
+            form::BLOB => Next::Bytes,
+            form::SPAN => Next::Span,
             RAW => Next::Raw,
             _ => Next::Plain,
         };
@@ -333,11 +366,21 @@ impl ser::SerializeMap for Open<'_> {
     type Error = EncodeError;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), EncodeError> {
-        key.serialize(&mut *self.writer)
+        let at = self.writer.out.len();
+        key.serialize(&mut *self.writer)?;
+        // Views of rows are maps. The names of fields are short, so one byte comes before them.
+        let name = self.writer.out.get(at + 1..).unwrap_or_default();
+        self.is_time = self.writer.as_shown && ZERO_TIMES.iter().any(|field| field.as_bytes() == name);
+        Ok(())
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), EncodeError> {
-        self.value(value)
+        if self.is_time {
+            self.writer.next = Next::ZeroTime;
+        }
+        let written = self.value(value);
+        self.writer.next = Next::Plain;
+        written
     }
 
     fn end(self) -> Result<(), EncodeError> {

@@ -226,3 +226,57 @@ fn msgpack_type_mismatch_is_refused_with_its_position() {
         c1: msgpack decode error [pos 32]: reserved byte 0xc1
         8080: msgpack decode error [pos 33]: bytes after the value"#]].assert_eq(&told.join("\n"));
 }
+
+/// A duration that JSON shows as a text.
+struct Span(&'static str);
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_newtype_struct(songline_model::form::SPAN, self.0)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Inner {
+    update_time: Time,
+    started_at: Option<Time>,
+    pointer: Option<Time>,
+    hash: Blob,
+    secret: Secret,
+    ttl: Span,
+}
+
+/// A view of a row: serde writes its fields as a map.
+#[derive(Serialize)]
+struct View {
+    #[serde(flatten)]
+    row: Inner,
+}
+
+#[test]
+fn shown_values_have_typed_times_durations_and_bytes_but_no_secrets() {
+    let row = || Inner {
+        update_time: Time::from_nanos(1_795_254_137_926_068_538),
+        started_at: None,
+        pointer: None,
+        hash: Blob(vec![0xff, 0x00]),
+        secret: Secret::new("hidden"),
+        ttl: Span("1h0m0.5s"),
+    };
+    let (plain, view) = (shown(&row()).unwrap(), shown(&View { row: row() }).unwrap());
+    let (plain, view) = (Tree::read(&plain).unwrap(), Tree::read(&view).unwrap());
+    assert_eq!(plain, view);
+    let typed = Tree::read(&to_vec(&row().update_time).unwrap()).unwrap();
+    assert_eq!(plain.get("UpdateTime"), Some(&typed));
+    assert_eq!(plain.get("StartedAt"), Some(&Tree::Raw(ZERO_TIME.to_vec())));
+    assert_eq!(plain.get("Pointer"), Some(&Tree::Nil));
+    assert_eq!(plain.get("Hash"), Some(&Tree::Raw(vec![0xff, 0x00])));
+    assert_eq!(plain.get("Secret"), Some(&Tree::text("")));
+    assert_eq!(plain.get("Ttl"), Some(&Tree::Int(3_600_500_000_000)));
+}
+
+#[test]
+fn a_text_that_is_not_of_its_type_is_not_written() {
+    assert!(shown(&Span("soon")).is_err());
+}

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::header::{StreamAnswer, StreamOpening, bytes_of, read};
+use super::hold::Hold;
 use super::values::Values;
 use super::{HEADER_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::RpcError;
@@ -27,8 +28,13 @@ pub struct ChannelWriter(WriteHalf<Conn>);
 impl Channel {
     /// A channel over a connection or a stream whose first byte was sent.
     pub fn new(conn: Conn) -> Self {
+        Self::within(conn, None)
+    }
+
+    /// Same as [`Self::new`], for a stream whose input counts towards its session's budget.
+    pub(super) fn within(conn: Conn, hold: Option<Hold>) -> Self {
         let (reader, writer) = tokio::io::split(conn);
-        Self { reader: ChannelReader(Values::new(reader)), writer: ChannelWriter(writer) }
+        Self { reader: ChannelReader(Values::within(reader, hold)), writer: ChannelWriter(writer) }
     }
 
     /// The next value, of at most 32 MiB; `None` at the end.

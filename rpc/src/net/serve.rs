@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::channel::Channel;
 use super::header::{RequestHeader, ResponseHeader, StreamAnswer, StreamOpening, bytes_of, read};
+use super::hold::Hold;
 use super::values::Values;
 use super::{ANSWER_BYTES_MAX, Caller, Dispatch, HEADER_BYTES_MAX, REQUEST_BYTES_MAX, Refusal};
 use crate::port::{Conn, FirstByte};
@@ -84,7 +85,7 @@ async fn calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) {
 
 async fn answer_calls<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) -> io::Result<()> {
     let (requests, mut answers) = tokio::io::split(conn);
-    let mut requests = Values::new(requests);
+    let mut requests = Values::within(requests, Hold::of(caller));
     // Servers trust each other, and a plan for thousands of nodes is longer than anything that nodes send.
     let bytes_max = if caller.is_server { ANSWER_BYTES_MAX } else { REQUEST_BYTES_MAX };
     loop {
@@ -128,7 +129,7 @@ async fn answer<D: Dispatch>(
 }
 
 async fn streaming<D: Dispatch>(conn: Conn, caller: &Caller, dispatch: &D) {
-    let mut channel = Channel::new(conn);
+    let mut channel = Channel::within(conn, Hold::of(caller));
     let opening = match channel.next().await {
         Ok(Some(opening)) if opening.len() <= HEADER_BYTES_MAX => opening,
         Ok(_) | Err(_) => return,

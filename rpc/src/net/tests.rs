@@ -1,4 +1,6 @@
-//! Captured conversations on connections, and stories of pools.
+//! Captured conversations on connections, and stories of pools. The budget of sessions is in `tests/budget.rs`.
+
+mod budget;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

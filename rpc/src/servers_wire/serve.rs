@@ -107,12 +107,12 @@ async fn get_allocs<S: Servers>(
     request: AllocGetAllocs,
 ) -> Result<AllocGetAllocsAnswer, RpcError> {
     let from = by_secret(context, request.auth_token)?;
-    let allocs = servers.alloc_get_allocs(&from, request.alloc_ids.unwrap_or_default()).await?;
-    // The node accepts an answer only if its index is above the one that the node named.
-    let index = allocs.iter().map(|alloc| alloc.modify_index).max().unwrap_or_default();
+    let query = BlockingQuery { min_index: request.min_query_index, max_wait: request.max_query_time };
+    let ids = request.alloc_ids.unwrap_or_default();
+    let (allocs, index) = servers.alloc_get_newer_allocs(&from, ids, query).await?;
     Ok(AllocGetAllocsAnswer {
         allocs: Some(allocs.into_iter().map(WireAlloc).collect()),
-        index: index.max(request.min_query_index + 1),
+        index,
         known_leader: true,
         ..AllocGetAllocsAnswer::default()
     })

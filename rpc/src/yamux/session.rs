@@ -122,6 +122,23 @@ impl Session {
         self.held.shared().end(Ended::Here);
     }
 
+    /// Counts bytes that a reader has taken from a stream and still holds, `now` instead of `before`. Ends the session
+    /// when unread and held bytes are more than `unread_bytes_max`.
+    pub(crate) fn hold(&self, before: usize, now: usize) -> io::Result<()> {
+        let counted = self.held.shared().state.lock().hold(before, now);
+        counted.map_err(|ended| {
+            let error = ended.io();
+            self.held.shared().end(ended);
+            error
+        })
+    }
+
+    /// Gives back bytes that were counted by `hold`.
+    pub(crate) fn release(&self, bytes: usize) {
+        // Fewer held bytes cannot exceed the budget, unless the session has ended already.
+        let _ = self.held.shared().state.lock().hold(bytes, 0);
+    }
+
     /// Number of streams.
     pub fn streams(&self) -> usize {
         self.held.shared().state.lock().streams()

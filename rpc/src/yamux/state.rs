@@ -28,6 +28,8 @@ pub(super) struct State {
     data: VecDeque<(Header, Bytes)>,
     unsent: usize,
     unread: usize,
+    /// Bytes that readers have taken from streams and still hold, in unfinished requests.
+    held: usize,
     /// Streams whose writers wait for `unsent` to shrink.
     crowded: Vec<u32>,
     /// The data frame being received: its stream, the bytes left, whether the stream ends with it.
@@ -93,6 +95,7 @@ impl State {
             data: VecDeque::new(),
             unsent: 0,
             unread: 0,
+            held: 0,
             crowded: Vec::new(),
             coming: (0, 0, false),
             ping: 0,
@@ -247,9 +250,7 @@ impl State {
             if let Some(reader) = row.reader.take() {
                 reader.wake();
             }
-            if self.unread > self.limits.unread_bytes_max {
-                return Err(Ended::Unread);
-            }
+            self.check_budget()?;
         }
         if left == 0 && fin {
             self.on_fin(id);
@@ -361,6 +362,16 @@ impl State {
             self.control.push_back(Header { kind: Kind::Window, flags: Flags::NONE, stream: id, length: credit });
         }
         (Poll::Ready(Ok(())), due)
+    }
+
+    /// Counts the bytes that a reader holds: `now` instead of `before`.
+    pub(super) fn hold(&mut self, before: usize, now: usize) -> Result<(), Ended> {
+        self.held = self.held.saturating_sub(before) + now;
+        self.check_budget()
+    }
+
+    fn check_budget(&self) -> Result<(), Ended> {
+        if self.unread + self.held > self.limits.unread_bytes_max { Err(Ended::Unread) } else { Ok(()) }
     }
 
     /// Queues bytes of a stream, as many as its window and the queue have room for.

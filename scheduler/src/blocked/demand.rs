@@ -87,8 +87,8 @@ fn wanted(eval: &Evaluation) -> Wanted {
 fn places(eval: &Evaluation) -> BTreeSet<(Str, Str)> {
     let mut places = BTreeSet::new();
     for metric in eval.failed_tg_allocs.iter().flat_map(|groups| groups.values()) {
-        for datacenter in metric.nodes_available.iter().flatten().map(|(datacenter, _)| datacenter) {
-            for class in metric.class_exhausted.iter().flatten().map(|(class, _)| class) {
+        for datacenter in metric.nodes_available.as_deref().into_iter().flatten().map(|(datacenter, _)| datacenter) {
+            for class in metric.class_exhausted.as_deref().into_iter().flatten().map(|(class, _)| class) {
                 places.insert((datacenter.clone(), class.clone()));
             }
         }

@@ -121,9 +121,9 @@ fn demand_is_summed_by_job_and_place_and_leaves_with_the_evaluation() {
     let waiting = |id: &str, job: &str, cpu: i64| {
         let task = Resources { cpu, memory_mb: 2 * cpu, ..Resources::default() };
         let metric = AllocMetric {
-            nodes_available: Some([("dc1".into(), 3)].into()),
-            class_exhausted: Some([("big".into(), 2)].into()),
-            resources_exhausted: Some([("t".into(), task)].into()),
+            nodes_available: Some(Arc::new([("dc1".into(), 3)].into())),
+            class_exhausted: Some(Box::new([("big".into(), 2)].into())),
+            resources_exhausted: Some(Box::new([("t".into(), task)].into())),
             ..AllocMetric::default()
         };
         let failed_tg_allocs = Some(Arc::new([("web".into(), metric)].into()));

@@ -101,6 +101,21 @@ fn healthy_free_devices_of_a_matching_group_are_given() {
 }
 
 #[test]
+fn feasibility_takes_the_first_group_that_fits_each_request() {
+    let node = node();
+    let fits = |texts: &[&str]| {
+        let requests: Vec<Request> = texts.iter().map(|text| request(text)).collect();
+        feasible(&requests, &node)
+    };
+    assert!(fits(&["gpu 1", "nvidia/gpu/2080ti 1"]));
+    assert!(fits(&["gpu 2", "gpu 1"]));
+    assert!(!fits(&["gpu 2", "gpu 2"]));
+    // The second group would leave both devices of the first.
+    assert!(!fits(&["gpu 1", "nvidia/gpu/1080ti 2"]));
+    assert!(!fits(&["gpu 1 ${device.model},=,2080ti,50", "nvidia/gpu/1080ti 2"]));
+}
+
+#[test]
 fn constraints_compare_attributes_with_their_units() {
     check(
         &[

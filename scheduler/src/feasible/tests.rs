@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use songline_model::{Constraint, DriverInfo, Node, NodeId};
+use songline_model::{
+    Constraint, DriverInfo, Job, NetworkResource, Node, NodeId, RequestedDevice, Resources, Task, TaskGroup,
+};
 
-use super::{Eligibility, Rule, has_driver, resolve, satisfied};
+use super::{Demands, Eligibility, Rule, has_driver, resolve, satisfied};
 
 /// `lines`: left, operand, right; `-` is a missing value. Each must hold or not.
 #[track_caller]
@@ -141,6 +143,41 @@ fn constraint_rules_with_compiled_expressions_answer_as_their_operators() {
 fn driver_is_available_when_the_node_reports_it() {
     let has = |driver| has_driver(&node(), driver);
     assert_eq!([has("well"), has("sick"), has("old"), has("none")], [true, false, true, false]);
+}
+
+/// A group that asks for a driver and a rack, and perhaps for a device and a bridge network.
+fn group(driver: &str, rack: &str, more: &[&str]) -> TaskGroup {
+    let device = RequestedDevice { name: "gpu".into(), count: 1, ..RequestedDevice::default() };
+    let resources = Resources { devices: more.contains(&"device").then(|| vec![device]), ..Resources::default() };
+    let bridge = NetworkResource { mode: "bridge".into(), ..NetworkResource::default() };
+    let constraint = Constraint { l_target: "${meta.rack}".into(), operand: "=".into(), r_target: rack.into() };
+    let task = Task { name: "t".into(), driver: driver.into(), resources: Some(resources), ..Task::default() };
+    TaskGroup {
+        name: "g".into(),
+        constraints: Some(vec![constraint]),
+        networks: more.contains(&"bridge").then(|| vec![bridge]),
+        tasks: Some(vec![task]),
+        ..TaskGroup::default()
+    }
+}
+
+#[test]
+fn group_is_checked_for_drivers_constraints_devices_and_networks_in_this_order() {
+    let both = ["device", "bridge"];
+    for (asked, says, class_may) in [
+        (group("none", "r9", &both), Err("missing drivers"), false),
+        (group("sick", "r9", &both), Err("missing drivers"), false),
+        (group("sick", "r1", &[]), Err("missing drivers"), true),
+        (group("well", "r9", &both), Err("${meta.rack} = r9"), false),
+        (group("well", "r1", &both), Err("missing devices"), false),
+        (group("well", "r1", &["bridge"]), Err("missing network"), false),
+        (group("well", "r1", &[]), Ok(()), true),
+    ] {
+        let demands = Demands::of(&Job::default(), &asked);
+        let checked = demands.check_group(&node());
+        assert_eq!(checked.as_ref().err().map(|why| why.as_str()), says.err());
+        assert_eq!(demands.may_meet_in_class(&node()), class_may, "{says:?}");
+    }
 }
 
 #[test]

@@ -61,8 +61,8 @@ fn check_claims(job: &Job, seen: &DenormalizedVolume, request: &VolumeRequest) -
         );
     }
     if request.read_only {
-        let free = || volume.has_free_read_claim() || volume.holders().all(|(alloc, _)| is_of(job, seen, alloc));
-        if volume.read_schedulable(&seen.health) && free() {
+        // As in Nomad, a free read claim is left to the claim itself, which the node repeats while there is none.
+        if volume.read_schedulable(&seen.health) {
             return Ok(());
         }
         return Err(format!("CSI volume {id} is unschedulable or has exhausted its available reader claims").into());

@@ -23,13 +23,11 @@ use crate::seed::Seed;
 pub(super) enum Lack {
     /// A port is taken.
     Ports(String),
-    /// A port is taken, while a stopping allocation shares its port with the one that took over.
-    DisputedPorts,
     /// Devices are taken, or there are none.
     Devices(&'static str),
     /// CPU, memory or disk ran out; `asked` is the whole amount for the allocation.
     Room { dimension: &'static str, asked: Amount },
-    /// Nothing gives way for this: reserved cores ran out, or ports in use cannot be counted.
+    /// Nothing gives way for this: reserved cores ran out, a port is held twice, or ports in use cannot be counted.
     Fixed(String),
 }
 
@@ -38,7 +36,6 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ports(why) => write!(f, "network: {why}"),
-            Self::DisputedPorts => f.write_str(network::COLLISION),
             Self::Devices(why) => write!(f, "devices: {why}"),
             Self::Room { dimension, .. } => f.write_str(dimension),
             Self::Fixed(why) => f.write_str(why),
@@ -76,11 +73,9 @@ impl Grant {
         seed: &mut Seed,
     ) -> Result<Self, Lack> {
         let mut grant = Self { amount: ask.amount, ..Self::default() };
-        if ask.has_ports() {
+        if ask.has_ports() || usage.has_doubtful_ports {
             let ports = usage.ports(view, node, stopped).map_err(Lack::Fixed)?;
-            grant
-                .find_ports(ask, node, ports, seed)
-                .map_err(|why| if ports.disputed { Lack::DisputedPorts } else { Lack::Ports(why) })?;
+            grant.find_ports(ask, node, ports, seed).map_err(Lack::Ports)?;
         }
         if ask.tasks.iter().any(|task| !task.devices.is_empty()) {
             let held = usage.devices(view, node, stopped).clone();

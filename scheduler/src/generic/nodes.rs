@@ -25,7 +25,7 @@ pub(super) struct Nodes<'a> {
     /// Position of the node that is examined next.
     next: usize,
     /// Number of nodes by datacenter.
-    available: FlatMap<Str, i64>,
+    available: Arc<FlatMap<Str, i64>>,
 }
 
 /// The nodes of one pool and datacenter.
@@ -46,7 +46,7 @@ impl<'a> Nodes<'a> {
             len += nodes.len();
             *available.or_default(nodes.datacenter) += nodes.len() as i64;
         }
-        Self { view, parts, order: Order::new(len, seed.branch(SHUFFLE)), next: 0, available }
+        Self { view, parts, order: Order::new(len, seed.branch(SHUFFLE)), next: 0, available: Arc::new(available) }
     }
 
     /// Number of nodes.

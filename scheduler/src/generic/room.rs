@@ -1,7 +1,6 @@
 //! Search for room on a node whose resources ran out: allocations of lower priority give way until the new one fits,
 //! and those without which it fits as well are spared.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -12,9 +11,10 @@ use songline_projections::State;
 use super::ask::Ask;
 use super::grant::{Grant, Lack};
 use super::usage::Usage;
+use crate::devices::victims;
+use crate::network;
 use crate::preempt::{self, Candidate};
 use crate::seed::Seed;
-use crate::{devices, network};
 
 /// Resources of a node for one allocation, and the allocations that give way to it.
 pub(super) struct Room {
@@ -52,10 +52,15 @@ impl Search<'_> {
                 Some(first) if discriminant(first) == discriminant(&lack) => first,
                 Some(_) | None => first.insert(lack.clone()),
             };
-            let Some(next) = self.next(&lack) else { return Err(first.clone()) };
-            let mut next = self.staying.remove(next);
-            next.for_room = matches!(lack, Lack::Room { .. });
-            self.evict(next);
+            let next = self.next(&lack);
+            if next.is_empty() {
+                return Err(first.clone());
+            }
+            for position in next.into_iter().rev() {
+                let mut victim = self.staying.remove(position);
+                victim.for_room = matches!(lack, Lack::Room { .. });
+                self.evict(victim);
+            }
         }
         self.spare(seed);
         let grant = self.attempt(seed)?;
@@ -70,33 +75,27 @@ impl Search<'_> {
         Grant::find(self.ask, self.node, &mut self.usage, (self.view, &self.stopped), seed)
     }
 
-    /// Position of the allocation that gives way next for what is missing; `None`: none can help.
-    fn next(&self, lack: &Lack) -> Option<usize> {
+    /// Positions of the allocations that give way next for what is missing, in ascending order. Empty: none can help.
+    fn next(&mut self, lack: &Lack) -> Vec<usize> {
         match lack {
-            Lack::Fixed(_) => None,
-            Lack::Ports(_) | Lack::DisputedPorts => {
+            Lack::Fixed(_) => Vec::new(),
+            Lack::Ports(_) => {
                 let wanted = self.ask.static_ports();
                 let holds = |candidate: &Candidate| network::holds(&candidate.alloc, |port| wanted.contains(&port));
                 let dynamic = |candidate: &Candidate| network::has_ports(&candidate.alloc);
-                self.staying.iter().position(holds).or_else(|| self.staying.iter().position(dynamic))
+                let holder = self.staying.iter().position(holds);
+                holder.or_else(|| self.staying.iter().position(dynamic)).into_iter().collect()
             }
             Lack::Devices(_) => {
-                let helps = self.staying.iter().enumerate().filter(|(_, candidate)| self.devices_of(candidate) > 0);
-                // Of the lowest priority, the one with the most devices.
-                let next = helps.min_by_key(|(_, candidate)| (candidate.priority, Reverse(self.devices_of(candidate))));
-                next.map(|(at, _)| at)
+                let held = self.usage.devices(self.view, self.node, &self.stopped).clone();
+                let requests = self.ask.tasks.iter().flat_map(|task| &task.devices);
+                victims::find(requests, self.node, held, &self.staying)
             }
             Lack::Room { asked, .. } => {
                 let freed = self.leaving.iter().fold(*asked, |needed, victim| needed.minus(victim.uses));
-                preempt::closest(&self.staying, freed)
+                preempt::closest(&self.staying, freed).into_iter().collect()
             }
         }
-    }
-
-    /// Number of devices of an allocation that the group could use.
-    fn devices_of(&self, candidate: &Candidate) -> usize {
-        let Some(resources) = candidate.alloc.allocated_resources.as_deref() else { return 0 };
-        self.ask.tasks.iter().map(|task| devices::wanted(&task.devices, self.node, resources)).sum()
     }
 
     /// Takes back each allocation without which the others leave enough room, those of the highest priority first: none

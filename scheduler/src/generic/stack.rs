@@ -383,33 +383,8 @@ impl<'a> Stack<'a> {
                 checked?;
             }
         }
-        // Driver health is not part of a node's class, so drivers are checked on each node.
-        if let Err(why) = ask.demands.check_drivers(node) {
-            // A driver that is absent is: it has no attribute.
-            if ask.demands.lacks_driver(node) {
-                self.eligibility.record_group(&ask.name, class, false);
-            }
-            return Err(why);
-        }
-        match self.eligibility.group_status(&ask.name, class) {
-            ClassStatus::Ineligible => return Err(CLASS_INELIGIBLE),
-            ClassStatus::Eligible => {}
-            status @ (ClassStatus::Unknown | ClassStatus::Escaped) => {
-                let checked = ask.demands.check_group(node);
-                if status == ClassStatus::Unknown {
-                    self.eligibility.record_group(&ask.name, class, checked.is_ok());
-                }
-                checked?;
-            }
-        }
-        // Nor are the number and health of devices.
-        if let Err(why) = ask.demands.check_devices(node) {
-            if ask.demands.lacks_devices(node) {
-                self.eligibility.record_group(&ask.name, class, false);
-            }
-            return Err(why);
-        }
-        // Volumes come and go without a change of class, too.
+        self.check_group(ask, node)?;
+        // Volumes come and go without a change of class.
         volumes::check(self.view, self.job, &ask.volumes, options.name, node)?;
         // Last, because nodes of the reference's agents never fail here: the texts before are theirs.
         if let Err(why) = ask.demands.check_abilities(node) {
@@ -417,6 +392,23 @@ impl<'a> Stack<'a> {
             return Err(why);
         }
         self.check_distinct(ask, node, position)
+    }
+
+    /// Checks the group's demands, as far as the node's class does not tell the result; `Err` is the filter text.
+    fn check_group(&mut self, ask: &Ask, node: &Node) -> Result<(), Str> {
+        let (class, demands) = (&node.computed_class, &ask.demands);
+        match self.eligibility.group_status(&ask.name, class) {
+            ClassStatus::Ineligible => Err(CLASS_INELIGIBLE),
+            ClassStatus::Eligible => demands.check_group_in_class(node),
+            ClassStatus::Unknown => {
+                let checked = demands.check_group(node);
+                // A sick driver or too few devices say nothing about other nodes of the class.
+                let eligible = checked.is_ok() || demands.may_meet_in_class(node);
+                self.eligibility.record_group(&ask.name, class, eligible);
+                checked
+            }
+            ClassStatus::Escaped => demands.check_group(node),
+        }
     }
 
     fn check_distinct(&mut self, ask: &mut Ask, node: &Arc<Node>, position: Option<usize>) -> Result<(), Str> {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use songline_model::{Job, NetworkResource, Port, Resources, Str, Task, TaskGroup};
+use songline_model::{ConsulConnect, Job, NetworkResource, Port, Resources, Service, Str, Task, TaskGroup};
 
 /// Whether allocations of group `name` that run `old` have to be replaced to run `new`. Changes of constraints, counts,
-/// policies, affinities and spreads need no replacement: they matter at the next placement.
+/// policies, affinities and spreads need no replacement: they matter at the next placement. Services need one only for
+/// Connect.
 pub fn tasks_updated(old: &Job, new: &Job, name: &str) -> bool {
     let (Some(was), Some(is)) = (old.group(name), new.group(name)) else { return true };
     group_differs(was, is) || {
@@ -24,6 +25,27 @@ fn group_differs(was: &TaskGroup, is: &TaskGroup) -> bool {
         || was.consul.as_ref().map(|consul| &consul.namespace) != is.consul.as_ref().map(|consul| &consul.namespace)
         || maps_differ(&was.volumes, &is.volumes)
         || renders_templates(&was.restart_policy) != renders_templates(&is.restart_policy)
+        || connect_differs(&was.services, &is.services)
+}
+
+/// Whether a service with Connect is gone, has no Connect any more, or has other settings of it. Connect that is added
+/// to a service needs no replacement for itself; a proxy that comes with it is a new task.
+fn connect_differs(was: &Option<Vec<Service>>, is: &Option<Vec<Service>>) -> bool {
+    was.iter().flatten().any(|service| {
+        let Some(connect) = &service.connect else { return false };
+        let Some(same) = is.iter().flatten().find(|other| other.name == service.name) else { return true };
+        let Some(other) = &same.connect else { return true };
+        service.port_label != same.port_label
+            || connect.native != other.native
+            || connect.gateway != other.gateway
+            || connect.sidecar_task != other.sidecar_task
+            || sidecar_port(connect) != sidecar_port(other)
+    })
+}
+
+/// Port label of the sidecar; `None`: there is no sidecar.
+fn sidecar_port(connect: &ConsulConnect) -> Option<&Str> {
+    connect.sidecar_service.as_ref().map(|sidecar| &sidecar.port)
 }
 
 fn task_differs(was: &Task, is: &Task) -> bool {

@@ -41,7 +41,10 @@ pub(super) struct Usage {
     pub of_job: u64,
     /// The same number per group.
     of_groups: GroupCounts,
-    /// Ports in use, counted when a group first asks for ports.
+    /// Whether ports are counted for groups that ask for none, too: two allocations may hold the same port, or the
+    /// node's own ports cannot be read. Both rule the node out for every group.
+    pub has_doubtful_ports: bool,
+    /// Ports in use, counted when a group first asks for ports. `Err` says why they cannot be.
     ports: Option<Result<Ports, String>>,
     /// Reserved cores, counted when a group first asks for cores.
     cores: Option<Holders<u64>>,
@@ -53,11 +56,15 @@ impl Usage {
     /// Usage of a node before the plan. The caller removes what the plan stops.
     pub fn of(view: &State, node: &Node, own: &OwnCounts) -> Self {
         let of_groups = own.0.get(&node.id).cloned().unwrap_or_default();
+        let known = view.usage_of_node(node.id);
+        // Live allocations never hold the same port: the plan applier sees to that.
+        let may_clash = known.exclusive_stopping > 0 && known.exclusive > 1;
         Self {
             capacity: node.capacity(),
-            used: view.usage_of_node(node.id).held,
+            used: known.held,
             of_job: of_groups.values().sum(),
             of_groups,
+            has_doubtful_ports: may_clash || !network::is_valid(node),
             ports: None,
             cores: None,
             devices: None,
@@ -82,8 +89,7 @@ impl Usage {
             }
         }
         if let Some(Ok(ports)) = &mut self.ports {
-            // A collision is ignored: a port that two allocations hold is taken, and only that matters for the next
-            // placement.
+            // `ports` tells of a collision.
             let _ = ports.take(alloc);
         }
         if let Some(resources) = alloc.allocated_resources.as_deref() {
@@ -160,20 +166,21 @@ impl Usage {
         })
     }
 
-    /// Ports in use on the node; `Err` says why they cannot be counted.
+    /// Ports in use on the node; `Err` is the dimension for which the node is ruled out. As in Nomad, a port that two
+    /// allocations hold rules it out, also if one of them is stopping and the other took over.
     pub fn ports(&mut self, view: &State, node: &Node, stopped: &BTreeSet<AllocId>) -> Result<&Ports, String> {
-        let ports = self.ports.get_or_insert_with(|| {
-            let mut ports = Ports::of_node(node).map_err(|_| "network: invalid node".to_owned())?;
-            for alloc in there(view, node, stopped).filter(|alloc| !alloc.server_terminal()) {
-                ports.take(alloc).map_err(|_| network::COLLISION.to_owned())?;
-            }
-            // A stopping allocation may share ports with its replacement, so such a collision does not rule the node out.
-            for alloc in there(view, node, stopped).filter(|alloc| alloc.server_terminal()) {
-                ports.disputed |= ports.take(alloc).is_err();
+        let counted: &Result<Ports, String> = self.ports.get_or_insert_with(|| {
+            let mut ports = Ports::of_node(node).map_err(|_| network::INVALID_NODE.to_owned())?;
+            for alloc in there(view, node, stopped) {
+                let _ = ports.take(alloc);
             }
             Ok(ports)
         });
-        ports.as_ref().map_err(Clone::clone)
+        match counted {
+            Ok(ports) if ports.has_clash() => Err(network::COLLISION.to_owned()),
+            Ok(ports) => Ok(ports),
+            Err(why) => Err(why.clone()),
+        }
     }
 }
 

@@ -185,23 +185,6 @@ pub fn evaluation(view: &State, deployment: &Deployment, id: EvalId, now: Time) 
     })
 }
 
-/// The newest stable version of the deployment's job, unless the job already has its specification; and the status
-/// description, which starts with `base`.
-pub fn rollback(view: &State, deployment: &Deployment, base: &str) -> (Option<Arc<Job>>, String) {
-    let versions = view.job_versions(&deployment.namespace, &deployment.job_id);
-    let Some(stable) = versions.iter().find(|job| job.stable) else {
-        return (None, format!("{base} - no stable job version to auto revert to"));
-    };
-    let current = view.job(&deployment.namespace, &deployment.job_id);
-    let version = stable.version;
-    if current.is_some_and(|current| !current.spec_changed(stable)) {
-        let text =
-            format!("{base} - not rolling back to stable job version {version} as current job has same specification");
-        return (None, text);
-    }
-    (Some(Arc::clone(stable)), format!("{base} - rolling back to job version {version}"))
-}
-
 fn step(view: &State, deployment: &Arc<Deployment>, now: Time) -> Vec<Effect> {
     let Some(groups) = deployment.task_groups.as_ref().filter(|_| deployment.status != DeploymentStatus::Paused) else {
         return Vec::new();
@@ -258,7 +241,8 @@ impl Failure {
     }
 }
 
-/// The groups that have missed their deadlines. The job's groups of today say whether they revert.
+/// The groups that lack health once a progress deadline has passed. The earliest deadline of the groups that are not
+/// done counts for all groups. The job's groups of today say whether they revert.
 fn missed_deadlines(
     view: &State,
     deployment: &Deployment,
@@ -266,7 +250,8 @@ fn missed_deadlines(
     now: Time,
 ) -> Option<Failure> {
     let job = view.job(&deployment.namespace, &deployment.job_id)?;
-    let missed = groups.iter().filter(|(_, group)| deadline_missed(group, now));
+    let passed = progress_deadlines(deployment).min().filter(|by| *by <= now)?;
+    let missed = groups.iter().filter(|(_, group)| lacks_health(group) && is_out_of_time(group, passed, now));
     Failure::of("Failed due to progress deadline", missed.map(|(name, _)| job.group(name).is_some_and(auto_revert)))
 }
 
@@ -295,7 +280,13 @@ fn promotes_itself(view: &State, deployment: &Deployment) -> bool {
 
 /// Fails a deployment with the description `base`; with `revert` the job goes back to its stable version.
 pub(super) fn fail(view: &State, deployment: &Arc<Deployment>, base: &str, revert: bool) -> Effect {
-    let (rollback, description) = if revert { rollback(view, deployment, base) } else { (None, base.to_owned()) };
+    let (rollback, description) = if revert {
+        let rollback = view.rollback(deployment);
+        let description = rollback.describe(base);
+        (rollback.job(), description)
+    } else {
+        (None, base.to_owned())
+    };
     let update = DeploymentStatusUpdate {
         deployment_id: deployment.id,
         status: DeploymentStatus::Failed,
@@ -313,18 +304,31 @@ fn is_done(group: &DeploymentState) -> bool {
     (group.desired_canaries == 0 || group.promoted) && group.healthy_allocs >= group.desired_total
 }
 
-fn deadline_missed(group: &DeploymentState, now: Time) -> bool {
-    let due = group.require_progress_by.is_some_and(|by| by <= now);
+/// Whether a group has fewer healthy allocations than it needs by its progress deadline. A group that waits for its
+/// promotion needs its canaries only.
+fn lacks_health(group: &DeploymentState) -> bool {
     let waits_for_promotion = group.desired_canaries > 0 && !group.promoted;
     let wanted = if waits_for_promotion { group.desired_canaries } else { group.desired_total };
-    due && group.healthy_allocs < wanted
+    group.healthy_allocs < wanted
+}
+
+/// Whether the deadline `passed`, of this or of another group, ends the time of this group. A group that was promoted
+/// or had a newly healthy allocation after `passed` has time until its own deadline. Otherwise the deadline of a group
+/// that waits for its promotion, which stays in the past, would fail a group that is promoted first.
+fn is_out_of_time(group: &DeploymentState, passed: Time, now: Time) -> bool {
+    group.require_progress_by.is_none_or(|by| by <= now || by.since(passed) <= group.progress_deadline)
+}
+
+/// The progress deadlines of the groups that are not done.
+fn progress_deadlines(deployment: &Deployment) -> impl Iterator<Item = Time> {
+    let groups = deployment.task_groups.iter().flatten().map(|(_, group)| group);
+    groups.filter(|group| !is_done(group)).filter_map(|group| group.require_progress_by)
 }
 
 /// The next time at which a group that is not done may miss its deadline. Groups whose deadline has passed are left
 /// out: they wait for their promotion.
 fn next_progress_deadline(deployment: &Deployment, now: Time) -> Option<Time> {
-    let groups = deployment.task_groups.iter().flatten().map(|(_, group)| group);
-    groups.filter(|group| !is_done(group)).filter_map(|group| group.require_progress_by).filter(|by| *by > now).min()
+    progress_deadlines(deployment).filter(|by| *by > now).min()
 }
 
 /// Latest snapshot index (or else create index) of the job's evaluations that were not canceled: an evaluation has seen

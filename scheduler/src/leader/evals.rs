@@ -60,47 +60,18 @@ impl EvalQueues {
         }
     }
 
-    /// Takes the changes of the entry at `index`; `view` is the state after the entry.
+    /// Takes the changes of the entry at `index`; `view` is the state after the entry. The entry's own evaluations are
+    /// queued before the blocked ones that it wakes, so that of one job's evaluations the entry's own runs first.
     pub fn on_changes(&mut self, view: &State, index: u64, changes: &[Change], now: Time) {
         for change in changes {
             match change {
                 Change::Eval { after: Some(eval), .. } => self.on_eval(eval, now),
                 Change::Eval { before: Some(eval), after: None } => self.blocked.forget(eval.id),
-                Change::Node { before, after: Some(node) } => self.on_node(before.as_deref(), node, index, now),
-                Change::Alloc { before: Some(before), after: Some(after) } => {
-                    // A node may be back when its lost allocation is written, so `lost` counts, too.
-                    if after.client_terminal()
-                        && !before.client_terminal()
-                        && let Some(node) = after.node_id.and_then(|id| view.node(id))
-                    {
-                        self.unblock(node, index, now);
-                    }
-                }
-                Change::QuotaUsage { before: Some(before), after: Some(after) }
-                    if after.used.is_less_than(&before.used) =>
-                {
-                    self.unblock_quota(&after.name, index, now);
-                }
-                Change::QuotaSpec { before: Some(before), after }
-                    if after.as_ref().is_none_or(|after| after.allows_more_than(before)) =>
-                {
-                    self.unblock_quota(&before.name, index, now);
-                }
-                Change::Namespace { before: Some(before), after }
-                    if after.as_ref().is_none_or(|after| after.quota != before.quota) =>
-                {
-                    self.unblock_quota(&before.quota, index, now);
-                }
-                Change::CsiVolume { before, after: Some(volume) } if volumes::gained(before.as_deref(), volume) => {
-                    self.unblock_volume(view, &volume.key(), index, now);
-                }
-                Change::CsiPlugin { before, after: Some(plugin) } if volumes::recovered(before.as_deref(), plugin) => {
-                    for volume in view.csi_volumes_of_plugin(&plugin.id) {
-                        self.unblock_volume(view, &volume.key(), index, now);
-                    }
-                }
                 _ => {}
             }
+        }
+        for change in changes {
+            self.on_gain(view, index, change, now);
         }
     }
 
@@ -144,6 +115,46 @@ impl EvalQueues {
                 }
             }
             EvalStatus::Failed | EvalStatus::Canceled => self.blocked.forget(eval.id),
+        }
+    }
+
+    /// Wakes the blocked evaluations that a change may have given room, quota or a volume.
+    fn on_gain(&mut self, view: &State, index: u64, change: &Change, now: Time) {
+        match change {
+            Change::Node { before, after: Some(node) } => self.on_node(before.as_deref(), node, index, now),
+            Change::Alloc { before: Some(before), after: Some(after) } => {
+                // A node may be back when its lost allocation is written, so `lost` counts, too.
+                if after.client_terminal()
+                    && !before.client_terminal()
+                    && let Some(node) = after.node_id.and_then(|id| view.node(id))
+                {
+                    self.unblock(node, index, now);
+                }
+            }
+            Change::QuotaUsage { before: Some(before), after: Some(after) }
+                if after.used.is_less_than(&before.used) =>
+            {
+                self.unblock_quota(&after.name, index, now);
+            }
+            Change::QuotaSpec { before: Some(before), after }
+                if after.as_ref().is_none_or(|after| after.allows_more_than(before)) =>
+            {
+                self.unblock_quota(&before.name, index, now);
+            }
+            Change::Namespace { before: Some(before), after }
+                if after.as_ref().is_none_or(|after| after.quota != before.quota) =>
+            {
+                self.unblock_quota(&before.quota, index, now);
+            }
+            Change::CsiVolume { before, after: Some(volume) } if volumes::gained(before.as_deref(), volume) => {
+                self.unblock_volume(view, &volume.key(), index, now);
+            }
+            Change::CsiPlugin { before, after: Some(plugin) } if volumes::recovered(before.as_deref(), plugin) => {
+                for volume in view.csi_volumes_of_plugin(&plugin.id) {
+                    self.unblock_volume(view, &volume.key(), index, now);
+                }
+            }
+            _ => {}
         }
     }
 

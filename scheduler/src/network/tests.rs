@@ -135,8 +135,11 @@ fn released_port_stays_taken_while_another_alloc_or_the_node_holds_it() {
     let free = |ports: &Ports, value: i64| {
         ports.assign(&node, &ask(&[("p", value, 0, "")]), &mut Vec::new(), &mut Seed::new(3)).is_ok()
     };
+    assert!(ports.has_clash());
     ports.release(&replacement);
+    assert!(ports.has_clash(), "the node itself holds port 22");
     ports.release(&careless);
+    assert!(!ports.has_clash());
     assert_eq!((free(&ports, 80), free(&ports, 22)), (false, false));
     ports.release(&stopping);
     assert_eq!((free(&ports, 80), free(&ports, 22)), (true, false));

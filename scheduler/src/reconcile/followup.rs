@@ -15,8 +15,10 @@ use super::{Run, unknown};
 const BATCH_WINDOW: Dur = Dur(5_000_000_000);
 /// Least time that a task is given to end when its node stops it.
 const KILL_TIMEOUT_MIN: Dur = Dur(5_000_000_000);
-const DELAYED_RESCHEDULING: &str = "created for delayed rescheduling";
-const DISCONNECT_TIMEOUT: &str = "created for delayed disconnect timeout";
+/// Descriptions of the evaluations of one list: that of the first, and that of all others.
+type Descriptions = [&'static str; 2];
+const DELAYED_RESCHEDULING: Descriptions = ["created for delayed rescheduling", ""];
+const DISCONNECT_TIMEOUT: Descriptions = ["created for delayed disconnect timeout"; 2];
 
 impl Run<'_, '_> {
     /// Creates evaluations for when these allocations may be rescheduled. Each row gets the id of its evaluation.
@@ -79,7 +81,7 @@ impl Run<'_, '_> {
         &mut self,
         mut later: Vec<Later>,
         trigger: EvalTrigger,
-        description: &'static str,
+        descriptions: Descriptions,
     ) -> BTreeMap<AllocId, EvalId> {
         later.sort_by_key(|later| (later.at, later.alloc.id));
         let mut followups = BTreeMap::new();
@@ -88,7 +90,7 @@ impl Run<'_, '_> {
             let id = match open {
                 Some((first, id)) if at.since(first) < BATCH_WINDOW => id,
                 Some(_) | None => {
-                    let eval = self.followup(at, trigger, description);
+                    let eval = self.followup(at, trigger, descriptions[usize::from(open.is_some())]);
                     let id = eval.id;
                     self.out.followups.push(eval);
                     open = Some((at, id));

@@ -65,13 +65,13 @@ impl Attempt<'_> {
 
 /// Adds the counts of filtered nodes. The numbers of nodes in the pool and in the datacenters stay out.
 fn add_filtered(sum: &mut AllocMetric, metric: &AllocMetric) {
-    let add = |into: &mut Option<FlatMap<Str, i64>>, from: &Option<FlatMap<Str, i64>>| {
-        for (key, count) in from.iter().flatten() {
+    let add = |into: &mut Option<Box<FlatMap<Str, i64>>>, from: Option<&FlatMap<Str, i64>>| {
+        for (key, count) in from.into_iter().flatten() {
             *into.get_or_insert_default().or_default(key) += count;
         }
     };
     sum.nodes_evaluated += metric.nodes_evaluated;
     sum.nodes_filtered += metric.nodes_filtered;
-    add(&mut sum.class_filtered, &metric.class_filtered);
-    add(&mut sum.constraint_filtered, &metric.constraint_filtered);
+    add(&mut sum.class_filtered, metric.class_filtered.as_deref());
+    add(&mut sum.constraint_filtered, metric.constraint_filtered.as_deref());
 }

@@ -67,8 +67,14 @@ fn check(story: &str, question: &str, expected: Expect) {
             }
         }
         for (group, blocked) in &job.blocked {
-            let dimensions: Vec<_> =
-                blocked.metric.dimension_exhausted.iter().flatten().map(|(d, n)| format!("{d}: {n}")).collect();
+            let dimensions: Vec<_> = blocked
+                .metric
+                .dimension_exhausted
+                .as_deref()
+                .into_iter()
+                .flatten()
+                .map(|(d, n)| format!("{d}: {n}"))
+                .collect();
             writeln!(told, "blocked {}.{group}: {} wait, {}", job.id, blocked.queued, dimensions.join(", ")).unwrap();
         }
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use songline_api::ProposeError;
 
 use super::super::Core;
+use super::super::archives::touch;
 use super::peers::Topic;
 use super::{decode, encode};
 
@@ -63,10 +64,11 @@ impl Core {
 
     async fn fetch_archive(&self, digest: &str, from: &str) -> Result<(), String> {
         let path = self.archive_path(digest).ok_or("no archive has such a name")?;
-        if path.exists() {
-            return Ok(());
-        }
         let text = |error: io::Error| format!("keeping an archive: {error}");
+        self.stores.named_archives.expect(digest);
+        if path.exists() {
+            return touch(&path, self.world().wall()).map_err(text);
+        }
         let dir = path.parent().ok_or("an archive lies in a directory")?.to_owned();
         std::fs::create_dir_all(&dir).map_err(text)?;
         let mut file = tempfile::Builder::new().suffix(".tmp").tempfile_in(&dir).map_err(text)?;

@@ -51,12 +51,15 @@ impl Core {
     ) -> Result<BTreeMap<Kind, List>, String> {
         let deadline = Instant::now() + wait;
         let keys: Vec<WatchKey> = after.keys().map(|kind| WatchKey::Table(kind.table())).collect();
+        // Registered before the view is taken: a change between the two wakes the question.
+        let watch = self.watches().register(&keys);
         loop {
-            // Registered before the view is taken: a change between the two wakes the question.
-            let watch = self.watches().register(&keys);
+            // Asked before the view is taken: the new state is published before its watchers are told of it. Indexes of
+            // an imported state may be lower than before.
+            let is_state_replaced = watch.is_state_replaced();
             let view = self.view();
             self.permit(&view, token, after.keys().copied())?;
-            let is_late = Instant::now() >= deadline;
+            let is_late = is_state_replaced || Instant::now() >= deadline;
             let index = |kind: Kind| view.table_index(kind.table()).max(1);
             let news = after.iter().filter(|(kind, after)| is_late || index(**kind) > **after);
             let lists: BTreeMap<Kind, List> =

@@ -21,6 +21,7 @@ use super::super::Core;
 use super::methods::{self, By, Right, STREAMS};
 use super::more;
 use super::route::{ForNode, Path, with_fields};
+use super::routes::{self, Route};
 
 /// Longest wait of a call for a leader.
 const HOLD: Duration = Duration::from_secs(5);
@@ -55,7 +56,7 @@ impl NodeRpc {
         caller: &Caller,
     ) -> Result<Bytes, Refusal> {
         self.check_names(method, caller)?;
-        let passed_on = match meta.allow_stale {
+        let passed_on = match meta.allow_stale && may_be_stale(method) {
             true => None,
             false => self.leaders_answer(method, &body, meta).await?,
         };
@@ -123,6 +124,9 @@ impl NodeRpc {
     }
 
     async fn here(&self, method: &str, body: &Bytes, meta: &RequestMeta, caller: &Caller) -> Result<Bytes, Refusal> {
+        if let Some(route) = routes::find(method) {
+            return self.forwarded(route, body, meta, caller).await;
+        }
         if more::WRITES.contains(&method) {
             return self.write(method, body, meta).await;
         }
@@ -334,8 +338,17 @@ impl ServerContext for NodeRpc {
     }
 }
 
+/// Whether a server that does not lead may answer from its own state. Other methods go to the leader, whatever the
+/// request says.
+fn may_be_stale(method: &str) -> bool {
+    routes::find(method).is_none_or(Route::is_get)
+}
+
 /// Whether a method changes nothing.
 fn is_read(method: &str) -> bool {
+    if let Some(route) = routes::find(method) {
+        return route.is_read();
+    }
     !more::WRITES.contains(&method)
         && !matches!(
             method,

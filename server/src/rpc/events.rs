@@ -6,7 +6,8 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use bytes::BytesMut;
 use futures_util::StreamExt;
-use songline_api::Counted;
+use songline_api::{Counted, OnlyNew};
+use songline_events::hub::CLOSED;
 use songline_model::{Blob, DEFAULT_NAMESPACE};
 use songline_rpc::RpcError;
 use songline_rpc::message::{EventJson, EventStream, EventStreamWrapper, StreamCall as _, StreamError};
@@ -36,9 +37,7 @@ impl NodeRpc {
         self.check_region(&ask.region)?;
         self.count_stream(EventStream::METHOD, &ask.auth_token, caller).await;
         let failed = |error: &dyn std::fmt::Display| RpcError::remote(error.to_string());
-        let request =
-            Request::builder().uri(uri(&ask)).header("x-nomad-token", ask.auth_token.reveal()).extension(Counted);
-        let response = self.api.answer(request.body(Body::empty()).map_err(|error| failed(&error))?).await;
+        let response = self.api.answer(request_of(&ask).map_err(|error| failed(&error))?).await;
         let status = response.status();
         if status != StatusCode::OK {
             let body =
@@ -53,7 +52,7 @@ impl NodeRpc {
                 // Clients send nothing on an event stream, so any message ends it.
                 _ = channel.next() => return Ok(()),
             };
-            let Some(piece) = piece else { return Ok(()) };
+            let Some(piece) = piece else { return Err(reason(&line)) };
             line.extend_from_slice(&piece.map_err(|error| failed(&error))?);
             // A frame is one line.
             while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
@@ -68,9 +67,23 @@ impl NodeRpc {
     }
 }
 
+/// The error that ends the stream: HTTP ends a plain stream with a text without a line feed.
+fn reason(rest: &[u8]) -> RpcError {
+    let text = if rest.is_empty() { CLOSED.to_owned() } else { String::from_utf8_lossy(rest).into_owned() };
+    RpcError::Coded { code: StatusCode::INTERNAL_SERVER_ERROR.as_u16(), text }
+}
+
+/// The request over HTTP. A negative index, which asks for new events only, is no index there: HTTP answers one with an
+/// error before the frames.
+fn request_of(ask: &EventStream) -> Result<Request, axum::http::Error> {
+    let request = Request::builder().uri(uri(ask)).header("x-nomad-token", ask.auth_token.reveal()).extension(Counted);
+    let request = if ask.index < 0 { request.extension(OnlyNew) } else { request };
+    request.body(Body::empty())
+}
+
 fn uri(ask: &EventStream) -> String {
     let namespace = if ask.namespace.is_empty() { DEFAULT_NAMESPACE } else { ask.namespace.as_str() };
-    let mut uri = format!("/v1/event/stream?namespace={}&index={}", escape(namespace), ask.index);
+    let mut uri = format!("/v1/event/stream?namespace={}&index={}", escape(namespace), ask.index.max(0));
     for (topic, keys) in ask.topics.iter().flatten() {
         let keys = keys.as_deref().filter(|keys| !keys.is_empty());
         match keys {
@@ -86,3 +99,6 @@ fn uri(ask: &EventStream) -> String {
 async fn say(channel: &mut Channel, message: &EventStreamWrapper) -> std::io::Result<()> {
     channel.send(&to_vec(message).map_err(std::io::Error::other)?).await
 }
+
+#[cfg(test)]
+mod tests;

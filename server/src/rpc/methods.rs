@@ -5,6 +5,8 @@ use songline_lang::acl::NamespaceCapability::{
     self, AllocExec, AllocLifecycle, AllocNodeExec, ReadFs, ReadJob, ReadLogs, SubmitJob,
 };
 
+use super::routes::{self, ROUTES};
+
 /// The party that answers a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
@@ -35,7 +37,7 @@ pub(super) enum Right {
     ServerToNode,
 }
 
-/// Methods with one answer.
+/// Methods with one answer, beside those of `routes`, which the leader answers.
 pub(super) const CALLS: &[(&str, By)] = &[
     ("Status.Ping", By::Asked),
     ("Status.Leader", By::Asked),
@@ -49,7 +51,6 @@ pub(super) const CALLS: &[(&str, By)] = &[
     ("Node.UpdateAlloc", By::Leader),
     ("Node.EmitEvents", By::Leader),
     ("Node.GetNode", By::Leader),
-    ("Node.List", By::Leader),
     ("Alloc.GetAllocs", By::Leader),
     ("Alloc.GetAlloc", By::Leader),
     ("ServiceRegistration.Upsert", By::Leader),
@@ -127,11 +128,14 @@ pub(super) fn on_nodes(method: &str) -> std::borrow::Cow<'_, str> {
 /// The party that answers a method. `None` for an unknown method.
 pub(super) fn by(method: &str) -> Option<By> {
     let method = on_nodes(method);
-    CALLS.iter().find(|(name, _)| *name == method).map(|(_, by)| *by)
+    let own = CALLS.iter().find(|(name, _)| *name == method).map(|(_, by)| *by);
+    own.or_else(|| routes::find(&method).map(|_| By::Leader))
 }
 
 /// Whether a service of this name exists.
 pub(super) fn is_service(name: &str) -> bool {
     let of = |method: &str| method.split_once('.').is_some_and(|(service, _)| service == name);
-    CALLS.iter().any(|(method, _)| of(method)) || STREAMS.iter().any(|(method, _)| of(method))
+    CALLS.iter().any(|(method, _)| of(method))
+        || STREAMS.iter().any(|(method, _)| of(method))
+        || ROUTES.iter().any(|route| of(route.method))
 }

@@ -13,7 +13,7 @@ use songline_api::Counted;
 use songline_api::caller::Identity;
 use songline_commands::{Actor, Cause, Kind};
 use songline_lang::acl::{Access, NamespaceCapability};
-use songline_model::{DEFAULT_NAMESPACE, Job, UpdateStrategy};
+use songline_model::{DEFAULT_NAMESPACE, Job};
 use songline_rpc::RpcError;
 use songline_rpc::message::{
     Call, CsiVolumeClaimRequest, CsiVolumeUnpublish, JobEvaluations, JobEvaluationsAnswer, JobGetJob, JobGetJobAnswer,
@@ -25,6 +25,7 @@ use songline_rpc::net::Refusal;
 
 use super::super::services;
 use super::dispatch::NodeRpc;
+use super::forwarded::job_body;
 use super::reads::{encode, escape, read};
 
 /// Methods that write.
@@ -146,13 +147,8 @@ impl NodeRpc {
 
     async fn register_job(&self, ask: JobRegister, meta: &RequestMeta) -> Result<Bytes, Refusal> {
         let job = ask.job.as_ref().ok_or_else(|| RpcError::remote("missing job for registration"))?;
-        let mut shown = serde_json::to_value(job).map_err(|error| RpcError::remote(error.to_string()))?;
-        if job.update == UpdateStrategy::default() {
-            // Nodes always send an update strategy. HTTP would take it as the default of all groups.
-            shown["Update"] = serde_json::Value::Null;
-        }
         let body = Registration {
-            job: shown,
+            job: job_body(job)?,
             enforce_index: ask.enforce_index,
             job_modify_index: ask.job_modify_index,
             preserve_counts: ask.preserve_counts,

@@ -1,5 +1,6 @@
 //! Rates and timers of the node RPC's methods. A call counts at the server that serves it, not at one that forwards
-//! it. A call to a node counts at the server that was asked first.
+//! it. A call to a node counts at the server that was asked first. Methods of `routes` count as requests of their
+//! routes.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -33,7 +34,6 @@ const RATES: &[(&str, &str, RateOp, &str)] = &[
     ("Node.UpdateAlloc", "node", Write, "client.update_alloc"),
     ("Node.EmitEvents", "node", Write, "client.emit_events"),
     ("Node.GetNode", "node", Read, "client.get_node"),
-    ("Node.List", "node", List, "client.list"),
     ("Node.UpdateDrain", "node", Write, "client.update_drain"),
     ("Node.DeriveVaultToken", "node", Write, "client.derive_vault_token"),
     ("Alloc.GetAllocs", "alloc", List, "alloc.get_allocs"),

@@ -131,13 +131,6 @@ impl NodeRpc {
                     ..NodeGetNodeAnswer::default()
                 })
             }
-            "Node.List" => {
-                let found = self.ask("/v1/nodes", &[], meta).await?;
-                let nodes: serde_json::Value = read(&found)?;
-                encode(&serde_json::json!({
-                    "Index": found.index, "KnownLeader": true, "LastContact": 0, "NextToken": found.next, "Nodes": nodes,
-                }))
-            }
             "Alloc.GetAlloc" => {
                 let ask: AllocGetAlloc = from_slice(body)?;
                 let found = self.ask(&format!("/v1/allocation/{}", ask.alloc_id), &[], meta).await?;

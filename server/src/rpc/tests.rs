@@ -2,6 +2,7 @@
 
 mod defects;
 mod matrix;
+mod pulls;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub(crate) fn pool() -> Pool {
 }
 
 /// Calls with a body written as JSON, and shows the answer as JSON.
-async fn call(pool: &Pool, address: &str, method: &str, body: Value) -> String {
+pub(super) async fn call(pool: &Pool, address: &str, method: &str, body: Value) -> String {
     match pool.call(address, method, &to_vec(&body).unwrap()).await {
         Ok(answer) => match from_slice::<Value>(&answer) {
             Ok(answer) => answer.to_string(),
@@ -94,14 +95,14 @@ async fn invalid_rpc_requests_are_refused_with_the_errors_that_agents_know() {
         Status.Ping: {}
         Node.GetNode: error: rpc error: missing region for target RPC
         Node.List: error: rpc error: No path to region
-        Node.List: {"Index":0,"KnownLeader":true,"LastContact":0,"NextToken":"","Nodes":[]}
+        Node.List: {"Nodes":[],"Index":0,"KnownLeader":true,"LastContact":0,"NextToken":""}
         Node.Nope: error: rpc error: rpc: can't find method Node.Nope
         Nope.Ping: error: rpc error: rpc: can't find service Nope.Ping
         Node.Register: error: rpc error: missing node for client registration
         Node.Register: error: rpc error: missing datacenter for client registration
         Node.UpdateStatus: error: rpc error: node not found
         Node.UpdateStatus: error: rpc error: invalid status for node
-        Node.UpdateAlloc: error: rpc error: node not found
+        Node.UpdateAlloc: error: rpc error: node 5d1e0000-0000-0000-0000-000000000001 not found
         Node.UpdateAlloc: error: rpc error: must update at least one allocation
         ClientStats.Stats: error: rpc error: Unknown node 5d1e0000-0000-0000-0000-000000000001
         ClientAllocations.Restart: error: Unknown allocation "5d1e0000-0000-0000-0000-000000000001"

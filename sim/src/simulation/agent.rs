@@ -156,8 +156,8 @@ impl NodeMachine {
         loops.restore(stored.into_values().map(Stored::left));
         loops.all_loops().into_iter().for_each(|work| life.spawn(work));
         life.spawn(async move {
-            while let Some(report) = inbox.recv().await {
-                loops.report(report);
+            while let Some(alloc) = inbox.recv().await {
+                loops.report(&alloc);
             }
         });
         life.spawn(async move { servers.rebalance().await });

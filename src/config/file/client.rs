@@ -5,7 +5,7 @@ use serde_json::Value;
 use songline_client::{ArtifactSettings, ClientConfig, DrainOnShutdown};
 use songline_model::{ClientHostVolumeConfig, Str};
 
-use super::{Seen, count, each, each_named, flag, network, number, pairs, size, span, template, text};
+use super::{NotOfType, Seen, count, each, each_named, flag, network, number, pairs, size, span, template, text};
 use crate::config::AgentConfig;
 
 /// Above the number of every core.
@@ -155,7 +155,7 @@ fn path(key: &str, value: &Value) -> anyhow::Result<Option<std::path::PathBuf>> 
 
 fn percent(key: &str, value: &Value) -> anyhow::Result<f64> {
     let told = text(key, value)?;
-    told.parse().with_context(|| format!("client.{key}: expected a number, got {told:?}"))
+    told.parse().with_context(|| NotOfType(format!("client.{key}: expected a number, got {told:?}")))
 }
 
 /// A set of processor cores such as `0-3,7`; an empty text is none.

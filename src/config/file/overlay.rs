@@ -1,7 +1,7 @@
 //! Empty values of a document: false, 0 and the empty text. As with the reference, they do not replace an earlier value,
 //! except those of the keys below. Lists and blocks are never left out, however empty.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Settings and blocks in which an empty value replaces an earlier one. Some distinguish `absent` from `given` in the
 /// reference; some are true by default, and a false could not be told otherwise; some are names of the user's own. Unlike
@@ -47,29 +47,46 @@ const REPLACED: &[&str] = &[
     "vault.tls_skip_verify",
 ];
 
-/// A copy of the document without the empty values that replace nothing.
-pub(super) fn without_empty(document: &Value) -> Value {
-    kept("", document)
+/// The document without the empty values that replace nothing, and a document of these alone if there are any.
+pub(super) fn parted(document: &Value) -> (Value, Option<Value>) {
+    part(&mut Vec::new(), document)
 }
 
-fn kept(path: &str, value: &Value) -> Value {
+fn part(path: &mut Vec<String>, value: &Value) -> (Value, Option<Value>) {
     match value {
         Value::Object(members) => {
-            let kept = members.iter().filter_map(|(key, value)| {
-                let path = if path.is_empty() { key.to_lowercase() } else { format!("{path}.{}", key.to_lowercase()) };
-                if REPLACED.contains(&path.as_str()) {
-                    return Some((key.clone(), value.clone()));
+            let (mut kept, mut empty) = (Map::new(), Map::new());
+            for (key, value) in members {
+                path.push(key.to_lowercase());
+                if REPLACED.contains(&path.join(".").as_str()) {
+                    kept.insert(key.clone(), value.clone());
+                } else if is_empty(path, value) {
+                    empty.insert(key.clone(), value.clone());
+                } else {
+                    let (more, less) = part(path, value);
+                    kept.insert(key.clone(), more);
+                    empty.extend(less.map(|less| (key.clone(), less)));
                 }
-                (!is_empty(value)).then(|| (key.clone(), kept(&path, value)))
-            });
-            Value::Object(kept.collect())
+                path.pop();
+            }
+            (Value::Object(kept), (!empty.is_empty()).then_some(Value::Object(empty)))
         }
         // Several blocks of one kind.
-        Value::Array(items) => items.iter().map(|item| kept(path, item)).collect(),
-        other => other.clone(),
+        Value::Array(items) => {
+            let (kept, empty): (Vec<Value>, Vec<Option<Value>>) = items.iter().map(|item| part(path, item)).unzip();
+            let empty: Vec<Value> = empty.into_iter().flatten().collect();
+            (Value::Array(kept), (!empty.is_empty()).then_some(Value::Array(empty)))
+        }
+        other => (other.clone(), None),
     }
 }
 
-fn is_empty(value: &Value) -> bool {
-    !value.is_array() && !value.is_object() && super::is_empty(value)
+/// Whether a value is empty. Numbers and booleans may be quoted, so that `"0"` is empty where a number is expected, and
+/// a text elsewhere.
+fn is_empty(path: &[String], value: &Value) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) => false,
+        Value::String(text) if text == "false" || text.parse::<f64>() == Ok(0.0) => super::is_number_or_flag(path),
+        other => super::is_empty(other),
+    }
 }

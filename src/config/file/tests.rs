@@ -192,6 +192,47 @@ fn empty_value_replaces_no_earlier_one_unless_absent_and_given_differ() {
 }
 
 #[test]
+fn quoted_zero_replaces_no_earlier_number_and_is_a_text_elsewhere() {
+    let mut config = AgentConfig::default();
+    let told = json!({
+        "client": {
+            "enabled": true, "cpu_total_compute": 4000, "gc_max_allocs": 7, "disable_remote_exec": true,
+            "node_class": "big", "gc_disk_usage_threshold": 70, "reserved": { "memory": 512 }, "no_host_uuid": true,
+        },
+        "telemetry": { "publish_node_metrics": "true" },
+    });
+    let quoted = json!({
+        "client": [{
+            "cpu_total_compute": "0", "gc_max_allocs": "00", "disable_remote_exec": "false", "node_class": "0",
+            "gc_disk_usage_threshold": "0.0", "reserved": { "memory": "0" }, "no_host_uuid": "false",
+            "reservable_cores": "0", "meta": { "rack": "0" },
+        }],
+        "telemetry": { "publish_node_metrics": "0" },
+    });
+    for document in [told, quoted] {
+        assert!(apply(&document, &mut config).expect("is a configuration").is_empty());
+    }
+    let client = config.client.expect("a node");
+    assert_eq!((client.cpu_total_compute, client.gc_allocs_max, client.disable_remote_exec), (Some(4000), 7, true));
+    assert_eq!((client.gc_disk_usage_percent, client.reserved.memory.memory_mb), (70.0, 512));
+    assert!(config.publish.node);
+    // Absent and given are distinct, or the setting is a text.
+    assert!(!client.no_host_uuid);
+    assert_eq!((client.node_class.as_str(), client.meta["rack"].as_str()), ("0", "0"));
+    assert_eq!(client.reservable_cores, Some(vec![0]));
+}
+
+#[test]
+fn refused_document_changes_nothing() {
+    let mut config = AgentConfig::default();
+    let empty = json!({ "region": "eu", "client": { "node_class": "", "nope": "" } });
+    for document in [json!({ "region": "eu", "nope": 1 }), empty] {
+        apply(&document, &mut config).expect_err("is refused");
+        assert_eq!(config.region, AgentConfig::default().region);
+    }
+}
+
+#[test]
 fn empty_value_of_an_unknown_key_is_refused() {
     let error = agent(json!({ "client": { "nope": 0 } })).expect_err("is refused");
     assert_eq!(error.to_string(), "client unexpected keys nope");

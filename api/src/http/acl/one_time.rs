@@ -35,6 +35,7 @@ struct OneTimeTokenExchangeRequest {
 
 async fn create<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.with_acls()?;
+    call.write_namespace()?;
     let token = shown(&call)?.ok_or_else(denied)?;
     let row = OneTimeToken {
         one_time_secret_id: call.server.fresh_uuid().into(),
@@ -57,6 +58,7 @@ async fn create<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
 async fn exchange<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: OneTimeTokenExchangeRequest = json(&mut call).await?;
     call.with_acls()?;
+    call.write_namespace()?;
     let failed = |why: String| ApiError::internal(format!("one-time token lookup failed: {why}"));
     if request.one_time_secret_id.is_empty() {
         return Err(failed("missing secret".to_owned()));

@@ -28,8 +28,9 @@ const KEYS: [WatchKey; 3] =
 pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/policies", "", Capability::Filtered, |call| Box::pin(list(call)));
     mux.add(Methods::Get, "/v1/acl/policy/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/acl/policy/", "{}", Capability::Management, |call| Box::pin(write(call)));
-    mux.add(Methods::Delete, "/v1/acl/policy/", "{}", Capability::Management, |call| Box::pin(delete(call)));
+    let management = Capability::Late(&Capability::Management);
+    mux.add(Methods::Write, "/v1/acl/policy/", "{}", management, |call| Box::pin(write(call)));
+    mux.add(Methods::Delete, "/v1/acl/policy/", "{}", management, |call| Box::pin(delete(call)));
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
@@ -71,6 +72,7 @@ async fn write<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("ACL policy name does not match request path"));
     }
     call.with_acls()?;
+    call.write_namespace()?;
     let rules = acl::parse(&policy.rules).map(drop).map_err(|error| error.to_string());
     policy.validate(rules).map_err(|errors| ApiError::bad_request(format!("policy 0 invalid: {errors}")))?;
     policy.hash = Some(policy.compute_hash());
@@ -81,6 +83,7 @@ async fn write<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
 async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let name = required_name(&call)?;
     call.with_acls()?;
+    call.write_namespace()?;
     let written = call.propose(DeleteAclPolicies { names: vec![name] }).await?;
     Ok(empty_written(written.index))
 }

@@ -24,11 +24,12 @@ const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclRoles), WatchKey::Table(T
 
 pub(super) fn routes<S: Writes>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/roles", "", Capability::Filtered, |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/acl/role", "", Capability::Management, |call| Box::pin(create(call)));
+    let management = Capability::Late(&Capability::Management);
+    mux.add(Methods::Write, "/v1/acl/role", "", management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/acl/role/", "name/{}", Capability::Filtered, |call| Box::pin(read_named(call)));
     mux.add(Methods::Get, "/v1/acl/role/", "{}", Capability::Filtered, |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/acl/role/", "{}", Capability::Management, |call| Box::pin(update(call)));
-    mux.add(Methods::Delete, "/v1/acl/role/", "{}", Capability::Management, |call| Box::pin(delete(call)));
+    mux.add(Methods::Write, "/v1/acl/role/", "{}", management, |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/acl/role/", "{}", management, |call| Box::pin(delete(call)));
 }
 
 async fn list<S: Reads>(call: Call<S>) -> Result<Response, ApiError> {
@@ -102,6 +103,7 @@ async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
 }
 
 async fn write<S: Writes>(call: &Call<S>, body: &bodies::AclRole) -> Result<Response, ApiError> {
+    call.write_namespace()?;
     let view = call.view();
     let mut policies: Vec<AclRolePolicyLink> = Vec::new();
     for link in bodies::entries("role policy", body.policies.as_ref())? {
@@ -140,6 +142,7 @@ async fn write<S: Writes>(call: &Call<S>, body: &bodies::AclRole) -> Result<Resp
 async fn delete<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     let id = id_in(id_of(&call)?);
     call.with_acls()?;
+    call.write_namespace()?;
     let id = id.ok_or(Rejected::AclRoleNotFound)?;
     let written = call.propose(DeleteAclRoles { ids: vec![id] }).await?;
     Ok(empty_written(written.index))

@@ -30,11 +30,12 @@ const KEYS: [WatchKey; 2] = [WatchKey::Table(Table::AclToken), WatchKey::Table(T
 
 pub(super) fn routes<S: Writes + Regions>(mux: &mut Mux<S>) {
     mux.add(Methods::Get, "/v1/acl/tokens", "", Capability::Management, |call| Box::pin(list(call)));
-    mux.add(Methods::Write, "/v1/acl/token", "", Capability::Management, |call| Box::pin(create(call)));
+    let management = Capability::Late(&Capability::Management);
+    mux.add(Methods::Write, "/v1/acl/token", "", management, |call| Box::pin(create(call)));
     mux.add(Methods::Get, "/v1/acl/token/self", "", Capability::Possession, |call| Box::pin(read_own(call)));
     mux.add(Methods::Get, "/v1/acl/token/", "{}", Capability::Possession, |call| Box::pin(read(call)));
-    mux.add(Methods::Write, "/v1/acl/token/", "{}", Capability::Management, |call| Box::pin(update(call)));
-    mux.add(Methods::Delete, "/v1/acl/token/", "{}", Capability::Management, |call| Box::pin(delete(call)));
+    mux.add(Methods::Write, "/v1/acl/token/", "{}", management, |call| Box::pin(update(call)));
+    mux.add(Methods::Delete, "/v1/acl/token/", "{}", management, |call| Box::pin(delete(call)));
 }
 
 /// A row of the list as filters see it: the whole stored token, including its secret.
@@ -144,7 +145,7 @@ async fn update<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
 
 /// Parses a token's body. The reference reads it through an unnamed type, which its error texts show.
 async fn token_body<S>(call: &mut Call<S>) -> Result<bodies::AclToken, ApiError> {
-    json(call).await.map_err(|error: ApiError| {
+    let body: bodies::AclToken = json(call).await.map_err(|error: ApiError| {
         let text = error.text.replace("struct field ACLToken.", "struct field .Alias.");
         let text = text.replace("struct field ACLTokenRoleLink.", "struct field ACLTokenRoleLink.Alias.");
         let text = text.replace(
@@ -152,10 +153,19 @@ async fn token_body<S>(call: &mut Call<S>) -> Result<bodies::AclToken, ApiError>
             "Go value of type struct { ExpirationTTL interface {}; *structs.Alias }",
         );
         ApiError { text: text.into(), ..error }
-    })
+    })?;
+    // The lifetime is part of the body's form.
+    body.ttl()?;
+    Ok(body)
 }
 
 async fn write<S: Writes>(call: &Call<S>, body: &bodies::AclToken) -> Result<Response, ApiError> {
+    // A global token is written in the authoritative region, whatever region the request names.
+    if body.global {
+        call.demand()?;
+    } else {
+        call.write_namespace()?;
+    }
     let view = call.view();
     let (ttl, ends) = (body.ttl()?, body.expiration());
     let links = bodies::entries("role link", body.roles.as_ref())?;
@@ -224,6 +234,7 @@ async fn delete<S: Writes + Regions>(call: Call<S>) -> Result<Response, ApiError
         return Err(ApiError::bad_request("Missing Token Accessor"));
     }
     call.with_acls()?;
+    call.write_namespace()?;
     let failed =
         |error| ApiError::bad_request(format!("token lookup failed: acl token lookup failed: index error: {error}"));
     let Some(token) = find(&call.view(), accessor).map_err(failed)? else {

@@ -9,7 +9,7 @@ use songline_wire::csi::{CsiSnapshotCreateRequest, CsiSnapshotRequest, CsiSnapsh
 use songline_wire::responses::QueryMeta;
 
 use super::provider::{Page, ask, check, next_page, secrets};
-use super::{require_write, write_namespace};
+use super::require_write;
 use crate::error::ApiError;
 use crate::http::call::{Call, Meta, empty_written};
 use crate::http::namespace::multi_error;
@@ -19,7 +19,7 @@ use crate::server::{Nodes, Reads, Status};
 
 pub(super) async fn create<S: Reads + Nodes + Status>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: CsiSnapshotCreateRequest = call.json().await?;
-    let namespace = write_namespace(&call, &request.namespace)?;
+    let namespace = call.write_namespace_or(&request.namespace)?;
     require_write(&call, &namespace)?;
     let view = call.server.view();
     let (mut made, mut errors) = (Vec::new(), Vec::new());

@@ -30,15 +30,6 @@ pub(super) fn key<S>(call: &Call<S>, params: &ReadParams) -> JobKey {
     JobKey::new(params.namespace.as_str(), call.id())
 }
 
-/// Namespace of a write to a job: that of the query, else of the body, else of the job, else `default`.
-pub(super) fn write_namespace<S>(call: &Call<S>, in_body: &str, in_job: Option<&Str>) -> Str {
-    let asked = call.query().text("namespace");
-    [&*asked, in_body, in_job.map_or("", Str::as_str)]
-        .into_iter()
-        .find(|name| !name.is_empty())
-        .map_or(Str::new_static(songline_model::DEFAULT_NAMESPACE), Str::new)
-}
-
 /// Fields of a write's body that the query may hold, too.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

@@ -10,7 +10,7 @@ use songline_wire::alloc::{AllocFields, AllocStub};
 use songline_wire::job::{JobPlanRequest, JobValidateRequest, JobsParseRequest};
 use songline_wire::responses::{JobPlanResponse, JobValidateResponse, PlanAnnotationsView};
 
-use super::asked::{API, write_namespace};
+use super::asked::API;
 use super::{admission, regions};
 use crate::error::ApiError;
 use crate::http::call::Call;
@@ -28,10 +28,11 @@ pub(super) async fn plan<S: Reads + Schedules + Regions>(mut call: Call<S>) -> R
     if id != call.id() {
         return Err(ApiError::bad_request("Job ID does not match"));
     }
-    let namespace = write_namespace(&call, &request.namespace, spec.namespace.as_ref());
+    let namespace = call.namespace_or(&[&request.namespace, spec.namespace.as_deref().unwrap_or_default()]);
     if let Some(region) = admission::other_region(&call, &spec, &request.region) {
         return regions::pass(&call, &region, body).await;
     }
+    call.demand()?;
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     let view = call.server.view();
     let admitted = admission::admit(&*call.server, &view, job).map_err(|error| admission::refusal(&error))?;
@@ -83,6 +84,7 @@ pub(super) async fn validate<S: Reads + Regions>(mut call: Call<S>) -> Result<Re
     if let Some(region) = admission::other_region(&call, &spec, &request.region) {
         return regions::pass(&call, &region, body).await;
     }
+    call.demand()?;
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     let answer = match admission::admit(&*call.server, &call.server.view(), job) {
         Ok(admitted) => JobValidateResponse {

@@ -73,6 +73,8 @@ fn others<S: Regions>(server: &S, job: &Job) -> Result<Vec<Str>, ApiError> {
 /// Passes a request with this body on to another region, which answers it as a whole.
 pub(super) async fn pass<S: Regions>(call: &Call<S>, region: &str, body: Bytes) -> Result<Response, ApiError> {
     let found = ask(call, region, None, body).await?;
+    // The other region has checked the caller.
+    call.credentials.set_admitted();
     let mut response = Response::new(found.body.into());
     *response.status_mut() = found.status;
     let json = if found.status.is_success() { "application/json" } else { "text/plain; charset=utf-8" };

@@ -16,7 +16,7 @@ use songline_wire::job::{JobEvaluateRequest, JobPart, JobRegisterRequest, JobRev
 use songline_wire::responses::{JobRegisterResponse, QueryMeta, WriteMeta};
 
 use super::admission;
-use super::asked::{API, check_priority, eval, write_namespace};
+use super::asked::{API, check_priority, eval};
 use super::regions::{self, Part};
 use crate::caller::{Identity, token_not_found};
 use crate::error::ApiError;
@@ -63,10 +63,11 @@ async fn submit<S: Writes + Regions>(mut call: Call<S>, path_id: Option<Str>) ->
         // The region and the index of the body are those of the region that asks.
         (spec.region, request.region, request.enforce_index) = (None, Str::default(), false);
     }
-    let namespace = write_namespace(&call, &request.namespace, spec.namespace.as_ref());
+    let namespace = call.namespace_or(&[&request.namespace, spec.namespace.as_deref().unwrap_or_default()]);
     if let Some(region) = admission::other_region(&call, &spec, &request.region) {
         return regions::pass(&call, &region, body).await;
     }
+    call.demand()?;
     let job = admission::stored_form(&call, spec, &namespace, &request.region)?;
     let options = Options {
         submission: request.submission,

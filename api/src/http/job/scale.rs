@@ -58,12 +58,12 @@ pub(super) async fn status<S: Reads>(call: Call<S>) -> Result<Response, ApiError
 
 pub(super) async fn scale<S: Writes>(mut call: Call<S>) -> Result<Response, ApiError> {
     let request: ScalingRequest = call.json_named(NAMES).await?;
-    let namespace = call.write_namespace()?;
     let target = request.target.unwrap_or_default();
     let asked_job = target.get("Job").map_or("", Str::as_str);
     if !asked_job.is_empty() && asked_job != call.id() {
         return Err(ApiError::bad_request("job ID in payload did not match URL"));
     }
+    let namespace = call.write_namespace()?;
     let group = target.get("Group").cloned().unwrap_or_default();
     check(&request.namespace, &namespace, &group, request.count, request.error)?;
     let view = call.view();

@@ -2,12 +2,14 @@
 
 use clap::Args;
 use serde_json::{Value, json};
+use songline_model::quote;
 
 use super::{field, listed, must_change};
-use crate::client::escape;
+use crate::client::{escape, text};
 use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::layout::block;
+use crate::values::time_of;
 use crate::{Context, General, Run};
 
 /// Settings of a binding rule.
@@ -181,12 +183,32 @@ fn words(rule: &Value) -> String {
         ("ID", field(rule, "ID")),
         ("Description", field(rule, "Description")),
         ("Auth Method", field(rule, "AuthMethod")),
-        ("Selector", format!("{:?}", field(rule, "Selector"))),
+        ("Selector", quote(&field(rule, "Selector"))),
         ("Bind Type", field(rule, "BindType")),
         ("Bind Name", field(rule, "BindName")),
-        ("Create Time", field(rule, "CreateTime")),
-        ("Modify Time", field(rule, "ModifyTime")),
+        ("Create Time", time_of(text(&rule["CreateTime"]))),
+        ("Modify Time", time_of(text(&rule["ModifyTime"]))),
         ("Create Index", field(rule, "CreateIndex")),
         ("Modify Index", field(rule, "ModifyIndex")),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_seconds_of_the_local_zone() {
+        let written = "2026-11-29T01:44:36.801833977Z";
+        let shown = words(&json!({ "Selector": "a == \"b\"", "CreateTime": written, "ModifyTime": written }));
+        let expected = time_of(written);
+        assert!(expected.len() > 10 && !expected.contains('.'), "{expected}");
+        for line in [
+            format!("Create Time  = {expected}"),
+            format!("Modify Time  = {expected}"),
+            "Selector     = \"a == \\\"b\\\"\"".to_owned(),
+        ] {
+            assert!(shown.lines().any(|shown| shown == line), "no {line} in {shown}");
+        }
+    }
 }

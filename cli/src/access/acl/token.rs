@@ -9,7 +9,7 @@ use crate::exit::{Failure, Outcome, Tried};
 use crate::format::Format;
 use crate::jobs::lists::items;
 use crate::layout::{block, heading, list};
-use crate::values::{nanos_of, now};
+use crate::values::{nanos_of, now, time_of};
 use crate::{Context, General, Run};
 
 /// Arguments of `acl token create`.
@@ -200,8 +200,8 @@ pub(crate) fn words(token: &Value) -> String {
         ("Name", field(token, "Name")),
         ("Type", field(token, "Type")),
         ("Global", field(token, "Global")),
-        ("Create Time", field(token, "CreateTime")),
-        ("Expiry Time", field(token, "ExpirationTime")),
+        ("Create Time", time_of(text(&token["CreateTime"]))),
+        ("Expiry Time", time_of(text(&token["ExpirationTime"]))),
         ("Create Index", field(token, "CreateIndex")),
         ("Modify Index", field(token, "ModifyIndex")),
     ];
@@ -219,4 +219,18 @@ pub(crate) fn words(token: &Value) -> String {
         }
     };
     format!("{}\n\n{}\n{roles}", block(&pairs), heading("Roles"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_seconds_of_the_local_zone() {
+        let written = "2026-11-29T01:44:36.801833977Z";
+        let shown = words(&json!({ "Type": "management", "CreateTime": written, "ExpirationTime": null }));
+        let expected = crate::values::time(nanos_of(written).expect("it is a time"));
+        assert!(shown.contains(&format!("Create Time  = {expected}\n")) && !expected.contains('.'), "{shown}");
+        assert!(shown.contains("Expiry Time  = <none>\n"), "{shown}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use songline_model::quote;
 
 use crate::client::text;
 use crate::exit::Failure;
@@ -86,16 +87,16 @@ fn format_of<'f>(file: &str, asked: &'f str) -> &'f str {
 fn file_text(file: &str) -> Result<String, Failure> {
     std::fs::read_to_string(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Failure::new(format!("Error reading {file:?}: open {file}: no such file or directory"))
+            Failure::new(format!("Error reading {}: open {file}: no such file or directory", quote(file)))
         }
-        _ => Failure::new(format!("Error reading {file:?}: {error}")),
+        _ => Failure::new(format!("Error reading {}: {error}", quote(file))),
     })
 }
 
 /// An item `key=value`, whose value may be `@FILE` or `-`.
 fn pair(word: &str) -> Result<(String, String), Failure> {
     let Some((key, value)) = word.split_once('=') else {
-        return Err(Failure::new(format!("Failed to parse K=V data: {word:?} is not key=value")));
+        return Err(Failure::new(format!("Failed to parse K=V data: {} is not key=value", quote(word))));
     };
     let value = match value {
         "-" => input::read("-")?,

@@ -1,6 +1,7 @@
 //! Output of the commands about variables.
 
 use serde_json::{Value, json};
+use songline_model::quote;
 
 use crate::client::text;
 use crate::exit::Failure;
@@ -77,8 +78,8 @@ fn sorted(variable: &Value) -> Vec<(&str, &str)> {
 
 fn as_hcl(variable: &Value) -> String {
     let rows = [
-        ("namespace", format!("{:?}", text(&variable["Namespace"])), ""),
-        ("path", format!("{:?}", text(&variable["Path"])), ""),
+        ("namespace", hcl_text(text(&variable["Namespace"])), ""),
+        ("path", hcl_text(text(&variable["Path"])), ""),
         ("create_index", variable["CreateIndex"].to_string(), "  # Set by server"),
         ("modify_index", variable["ModifyIndex"].to_string(), "  # Set by server; consulted for check-and-set"),
         ("create_time", variable["CreateTime"].to_string(), "  # Set by server"),
@@ -88,13 +89,39 @@ fn as_hcl(variable: &Value) -> String {
     for (key, value, comment) in rows {
         out.push_str(&format!("{key:<12} = {value}{comment}\n"));
     }
-    let items = sorted(variable);
-    let width = items.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+    let items: Vec<(String, &str)> = sorted(variable).into_iter().map(|(key, value)| (hcl_key(key), value)).collect();
+    let width = items.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
     out.push_str("\nitems = {\n");
     for (key, value) in items {
-        out.push_str(&format!("  {key:<width$} = {value:?}\n"));
+        out.push_str(&format!("  {key:<width$} = {}\n", hcl_text(value)));
     }
     out.push_str("}\n");
+    out
+}
+
+/// A key of an object in HCL, in quotes unless it is an identifier.
+fn hcl_key(key: &str) -> String {
+    let mut letters = key.chars();
+    let begins = letters.next().is_some_and(|letter| letter.is_alphabetic() || letter == '_');
+    let is_identifier = begins && letters.all(|letter| letter.is_alphanumeric() || "_-.".contains(letter));
+    if is_identifier && key != "true" && key != "false" { key.to_owned() } else { hcl_text(key) }
+}
+
+/// A text in HCL's quotes. HCL 2 has no `\xNN`, `\a`, `\b`, `\f` and `\v`. A `${` would begin a template, in which
+/// quotes do not end the text.
+fn hcl_text(text: &str) -> String {
+    let mut out = String::from("\"");
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let begins_template = matches!(letter, '$' | '%') && letters.peek() == Some(&'{');
+        if begins_template || (letter.is_control() && !matches!(letter, '\n' | '\r' | '\t')) {
+            out.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            let quoted = quote(&letter.to_string());
+            out.push_str(&quoted[1..quoted.len() - 1]);
+        }
+    }
+    out.push('"');
     out
 }
 
@@ -122,4 +149,38 @@ pub(super) fn rows(variables: &[Value]) -> String {
         ]
     };
     list(&["Namespace", "Path", "Last Updated"], &variables.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hcl_is_read_back_as_it_was() {
+        let items = json!({
+            "plain": "it's 100% \u{e4}",
+            "dashed-key.x": "",
+            "1st key": "a number begins it",
+            "true": "a word of HCL",
+            "escapes": "\u{1b}[0m \u{0}\u{7}\u{8}\t\n\u{b}\u{c}\r\u{7f}\u{85}\u{feff}\u{e0001}\u{1f600}",
+            "quotes": "\"\\",
+            "template": "${\"a\"} ${open %{ if } $",
+        });
+        let variable = json!({
+            "Namespace": "default", "Path": "a/b", "CreateIndex": 1, "ModifyIndex": 2, "CreateTime": 3, "ModifyTime": 4,
+            "Items": items,
+        });
+        let hcl = as_hcl(&variable);
+        let read = crate::input::hcl(&hcl).expect("it is HCL");
+        assert_eq!((&read["path"], &read["modify_index"]), (&json!("a/b"), &json!(2)), "{hcl}");
+        assert_eq!(read["items"], items, "{hcl}");
+    }
+
+    #[test]
+    fn hcl_escapes_are_those_of_both_versions() {
+        assert_eq!(hcl_text("\u{1b}[0m\u{7}\n"), r#""\u001b[0m\u0007\n""#);
+        assert_eq!(hcl_text("${x} $x %{y}"), r#""\u0024{x} $x \u0025{y}""#);
+        assert_eq!(hcl_key("a-b.c"), "a-b.c");
+        assert_eq!(hcl_key("1a"), r#""1a""#);
+    }
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::flags::Plan;
 use super::targets::Targets;
-use crate::client::{Client, Setup, with_query};
+use crate::client::{Client, Setup, because, with_query};
 use crate::{errln, format, outln};
 
 /// Objects whose lists each interval captures: file and path.
@@ -231,7 +231,7 @@ impl Capture {
             let mut out = tokio::fs::File::create(target).await.map_err(|error| error.to_string())?;
             loop {
                 tokio::select! {
-                    piece = response.chunk() => match piece.map_err(|error| error.to_string())? {
+                    piece = response.chunk() => match piece.map_err(|error| because(&error))? {
                         Some(piece) => out.write_all(&piece).await.map_err(|error| error.to_string())?,
                         None => break,
                     },

@@ -7,7 +7,7 @@ use songline_model::{
     AllocDeploymentStatus, Allocation, DeploymentId, Dur, JobType, Service, ServiceCheck, UpdateStrategy,
 };
 
-use super::stage::{check, group, with_group};
+use super::stage::{check, group, told, with_group};
 
 /// A group with a service that has a check. The plans of a story say which checks there are.
 fn checked(tasks: &str) -> Allocation {
@@ -456,4 +456,38 @@ fn checks_go_on_while_a_restart_waits_for_the_shutdown_delay_of_the_group() {
             wait 2: [kill web#1 in 5s, announce the group] running
         "#]],
     );
+}
+
+/// Events of the task of an allocation whose checks in Consul end like this before the deadline.
+fn late(plans: &str, checked: &str) -> String {
+    let story = format!(
+        "start
+         set-up
+         plan {plans}
+         ready web
+         started web
+         {checked}
+         wait 60
+         events web"
+    );
+    told(deployed(), &story).lines().last().unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn unhealthy_checks_at_consul_are_told_in_the_tasks_event() {
+    let plans = "a/consul b/web/consul c/other/consul";
+    let stories = [
+        late(plans, "checked a failed\nchecked b passed"),
+        late(plans, "checked a passed\nchecked b missing"),
+        late(plans, "checked a missing\nchecked b missing"),
+        late("a/consul/ignore b/web/consul", "checked a failed\nchecked b warned"),
+        late("a b/web", "wait 1\nchecked a failed\nchecked b passed"),
+    ];
+    expect![[r#"
+        Alloc Unhealthy: Services not healthy by deadline: service
+        Alloc Unhealthy: Only 1 out of 2 checks registered and passing
+        Alloc Unhealthy: Service checks not registered
+        Alloc Unhealthy: Services not healthy by deadline: service
+        Alloc Unhealthy: Task not running for min_healthy_time of 10s by healthy_deadline of 1m0s"#]]
+    .assert_eq(&stories.join("\n"));
 }

@@ -1,7 +1,9 @@
-//! Restoring the state that an earlier agent left.
+//! Restoring the state that an earlier agent left, and beginning with a state that only the servers have.
+
+use std::sync::Arc;
 
 use expect_test::expect;
-use songline_model::{AllocDesiredStatus, Allocation, JobType};
+use songline_model::{AllocDesiredStatus, Allocation, JobType, TaskRunState, TaskState};
 
 use super::stage::{check, group};
 
@@ -168,6 +170,79 @@ fn recovered_process_of_a_stopped_alloc_is_killed() {
             exit web 0: [sync, clear web#2, tear down] complete
             events web: 
                 Terminated: Exit Code: 0
+        "#]],
+    );
+}
+
+/// An allocation of whose tasks the servers know these states.
+fn known(mut alloc: Allocation, states: &[(&str, TaskRunState)]) -> Allocation {
+    let states =
+        states.iter().map(|(name, state)| ((*name).into(), TaskState { state: *state, ..TaskState::default() }));
+    alloc.task_states = Some(Arc::new(states.collect()));
+    alloc
+}
+
+#[test]
+fn task_that_runs_only_in_the_servers_copy_is_started() {
+    check(
+        known(group(JobType::Service, "web"), &[("web", TaskRunState::Running)]),
+        "start
+         set-up
+         ready web
+         started web
+         events web",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare web] pending
+            ready web: [sync, start web#1] pending
+            started web: [] running
+            events web: 
+                Received: Task received by client
+                Started: Task started by client
+        "#]],
+    );
+}
+
+#[test]
+fn prestart_task_that_ended_in_the_servers_copy_runs_again_before_a_task_that_ran() {
+    let states = [("init", TaskRunState::Dead), ("main", TaskRunState::Running)];
+    check(
+        known(group(JobType::Batch, "init:prestart main"), &states),
+        "start
+         set-up
+         ready init
+         started init
+         exit init 0
+         ready main",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare init] pending
+            ready init: [sync, start init#1] pending
+            started init: [] running
+            exit init 0: [sync, clear init#1, prepare main] pending
+            ready main: [sync, start main#1] pending
+        "#]],
+    );
+}
+
+#[test]
+fn main_task_that_ended_in_the_servers_copy_does_not_run_again() {
+    let states = [("a", TaskRunState::Dead), ("b", TaskRunState::Running)];
+    check(
+        known(group(JobType::Batch, "a b"), &states),
+        "start
+         set-up
+         ready b
+         started b
+         exit b 0
+         states",
+        expect![[r#"
+            start: [set up] pending
+            set-up: [prepare b] pending
+            ready b: [sync, start b#1] pending
+            started b: [] running
+            exit b 0: [sync, clear b#1, tear down] complete
+            states: a dead, b dead
         "#]],
     );
 }

@@ -6,8 +6,8 @@ use expect_test::expect;
 use songline_model::{AllocId, Allocation, Dur, FlatMap, JobType, RestartPolicy, TaskState, Time};
 
 use crate::core::{
-    Changes, Decision, ExitResult, Heartbeats, Jitter, NextCall, RestartTracker, Stage, StartFailure, changes, event,
-    is_reconnect, wanted,
+    Changes, Decision, ExitResult, Heartbeats, Jitter, NextCall, RestartTracker, Stage, StartFailure, begins_anew,
+    changes, event, is_reconnect, wanted,
 };
 
 const START: Time = Time::from_secs(1000);
@@ -199,6 +199,24 @@ fn reconnect_is_distinguished_from_other_alloc_updates() {
     assert!(!is_reconnect(6, &update(Client::Unknown, Desired::Run, 6)), "known already");
     assert!(!is_reconnect(5, &update(Client::Unknown, Desired::Stop, 6)), "it is to stop");
     assert!(!is_reconnect(5, &update(Client::Running, Desired::Run, 6)), "it was never lost");
+}
+
+#[test]
+fn only_a_stopped_alloc_that_is_to_run_again_begins_anew() {
+    use songline_model::{AllocClientStatus as Client, AllocDesiredStatus as Desired};
+    let copy = |status, desired, index| Allocation {
+        client_status: status,
+        desired_status: desired,
+        alloc_modify_index: index,
+        ..Allocation::default()
+    };
+    let stopped = copy(Client::Complete, Desired::Stop, 5);
+    assert!(begins_anew(&stopped, &copy(Client::Running, Desired::Run, 6)));
+    assert!(!begins_anew(&stopped, &copy(Client::Running, Desired::Run, 5)), "known already");
+    assert!(!begins_anew(&stopped, &copy(Client::Running, Desired::Stop, 6)), "it is to stop");
+    assert!(!begins_anew(&stopped, &copy(Client::Failed, Desired::Run, 6)), "it has ended");
+    let ended = copy(Client::Complete, Desired::Run, 5);
+    assert!(!begins_anew(&ended, &copy(Client::Running, Desired::Run, 6)), "it ended by itself");
 }
 
 #[test]

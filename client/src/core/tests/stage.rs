@@ -18,13 +18,18 @@ use crate::core::{
 
 /// Runs a script and compares its output.
 pub fn check(alloc: Allocation, story: &str, expected: Expect) {
+    expected.assert_eq(&told(alloc, story));
+}
+
+/// Output of a script.
+pub fn told(alloc: Allocation, story: &str) -> String {
     let mut stage = Stage::new(alloc);
     let mut said = String::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let answer = stage.play(line);
         let _ = writeln!(said, "{line}: {answer}");
     }
-    expected.assert_eq(&said);
+    said
 }
 
 /// A group described as `NAME` or `NAME:HOOK`, with `leader`, `sidecar` or a shutdown delay after a slash.

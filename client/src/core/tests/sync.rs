@@ -1,7 +1,7 @@
 //! Times at which updates are sent.
 
 use expect_test::{Expect, expect};
-use songline_model::{AllocClientStatus, AllocId, Dur, Time};
+use songline_model::{AllocClientStatus, AllocId, Allocation, Dur, Time};
 use songline_rpc::AllocReport;
 
 use crate::core::{AllocSync, Jitter, Priority, priority};
@@ -39,6 +39,16 @@ fn check(story: &str, expected: Expect) {
             }
             ["again", id, status] => {
                 sync.say_again(at, [update(id.parse().expect("an id"), status)]);
+                String::new()
+            }
+            ["copy", id, status] => {
+                let known = update(id.parse().expect("an id"), "running.newest");
+                let copy = Allocation {
+                    id: known.id,
+                    client_status: AllocClientStatus::from_word(status).expect("a status"),
+                    ..Allocation::default()
+                };
+                sync.compare(at, &copy, known);
                 String::new()
             }
             ["ok"] => format!("{} acknowledged", sync.on_sent(at, true).len()),
@@ -161,6 +171,28 @@ fn updates_of_a_forgotten_alloc_are_not_sent() {
 }
 
 #[test]
+fn refused_batch_does_not_bring_back_the_update_of_a_forgotten_alloc() {
+    check(
+        "0 contact
+         10 put 1 complete
+         10 put 2 failed
+         200 tick
+         210 forget 1
+         220 refused
+         20000 tick",
+        expect![[r#"
+            0 contact: (next never)
+            10 put 1 complete: (next 200ms)
+            10 put 2 failed: (next 200ms)
+            200 tick: send 1=complete 2=failed (next never)
+            210 forget 1: (next never)
+            220 refused: 0 acknowledged (next 9.420822465s)
+            20000 tick: send 2=failed (next never)
+        "#]],
+    );
+}
+
+#[test]
 fn only_a_client_status_change_is_urgent() {
     let known = update(1, "running");
     let cases = [
@@ -235,6 +267,30 @@ fn refused_update_is_sent_with_the_report_after_a_reconnect() {
             500 again 2 running: (next 600ms)
             6000 tick: send 1=failed 2=running (next never)
             10000 tick: nothing (next never)
+        "#]],
+    );
+}
+
+#[test]
+fn status_that_the_servers_lost_is_sent_again() {
+    check(
+        "0 contact
+         10 put 1 running
+         200 tick
+         210 ok
+         300 copy 1 running
+         400 copy 1 complete
+         500 copy 1 pending
+         600 tick",
+        expect![[r#"
+            0 contact: (next never)
+            10 put 1 running: (next 200ms)
+            200 tick: send 1=running (next never)
+            210 ok: 1 acknowledged (next never)
+            300 copy 1 running: (next never)
+            400 copy 1 complete: (next never)
+            500 copy 1 pending: (next 600ms)
+            600 tick: send 1=running (next never)
         "#]],
     );
 }

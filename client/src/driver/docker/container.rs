@@ -20,7 +20,7 @@ use super::{session, stats};
 use crate::core::ExitResult;
 use crate::driver::{Boxed, Command, CommandEnd, DriverNetwork, Ends, Process};
 use crate::executor::place::LogSpec;
-use crate::stats::TaskUsage;
+use crate::stats::{Detail, TaskUsage};
 
 /// Stop signal of images that name none.
 const STOP_SIGNAL: &str = "SIGTERM";
@@ -277,7 +277,7 @@ impl Process for Container {
 
     /// A failure of the engine leaves the usage at its last known value; the next call asks again. A container that has
     /// ended is not asked for.
-    fn usage(&self) -> Boxed<'_, Option<TaskUsage>> {
+    fn usage(&self, _detail: Detail) -> Boxed<'_, Option<TaskUsage>> {
         Box::pin(async move {
             if self.ended.borrow().is_none() {
                 match self.read_usage().await {
@@ -288,7 +288,7 @@ impl Process for Container {
                     }
                 }
             }
-            *self.usage.lock()
+            self.usage.lock().clone()
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bollard::auth::DockerCredentials;
+use bollard::models::ImageInspect;
 use bollard::query_parameters::{CreateImageOptionsBuilder, ImportImageOptions, RemoveImageOptions};
 use futures_util::StreamExt;
 use parking_lot::Mutex;
@@ -36,6 +37,22 @@ pub(super) struct Images {
     users: Arc<Mutex<Users>>,
 }
 
+/// An image that is here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Image {
+    pub id: String,
+    /// The user that its containers run as unless they are told another one; empty is root.
+    pub user: String,
+}
+
+impl Image {
+    /// The image of the engine's description; `None` if that has no id.
+    fn of(told: ImageInspect) -> Option<Self> {
+        let user = told.config.and_then(|config| config.user).unwrap_or_default();
+        Some(Self { id: told.id?, user })
+    }
+}
+
 /// Users of images by image id, and the removals that are due.
 #[derive(Debug, Default)]
 struct Users {
@@ -53,8 +70,8 @@ struct Pull {
 #[derive(Debug, Clone, Default)]
 struct State {
     progress: Progress,
-    /// The image's id, once the pull has ended.
-    ended: Option<Result<String, Failure>>,
+    /// The image, once the pull has ended.
+    ended: Option<Result<Image, Failure>>,
 }
 
 impl Drop for Pull {
@@ -69,22 +86,16 @@ impl Images {
         Self { engine, activity_timeout, delay, pulls: Mutex::default(), users: Arc::default() }
     }
 
-    /// Id of an image that is here; `None` if it is not.
-    pub async fn find(&self, name: &str) -> Result<Option<String>, Failure> {
+    /// An image that is here; `None` if it is not.
+    pub async fn find(&self, name: &str) -> Result<Option<Image>, Failure> {
         match self.engine.client().await?.inspect_image(name).await.map_err(Failure::from) {
-            Ok(image) => Ok(image.id),
+            Ok(image) => Ok(Image::of(image)),
             Err(failure) if failure.is_not_found() => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    /// The user that an image's containers run as unless they are told another one; empty is root.
-    pub async fn user(&self, image: &str) -> Result<String, Failure> {
-        let found = self.engine.client().await?.inspect_image(image).await.map_err(Failure::from)?;
-        Ok(found.config.and_then(|config| config.user).unwrap_or_default())
-    }
-
-    /// Pulls an image and returns its id. Pulls of one image at the same time are one pull; all that wait for it hear
+    /// Pulls an image. Pulls of one image at the same time are one pull; all that wait for it hear
     /// of its progress.
     pub async fn pull(
         &self,
@@ -92,7 +103,7 @@ impl Images {
         credentials: Option<DockerCredentials>,
         timeout: Duration,
         listener: &Listener,
-    ) -> Result<String, Failure> {
+    ) -> Result<Image, Failure> {
         let name = image.reference();
         listener.tell("Downloading image", [("image".into(), Str::from(name.as_str()))].into());
         let pull = self.joined(image, credentials);
@@ -208,7 +219,7 @@ async fn pull(
     credentials: Option<DockerCredentials>,
     silence: Duration,
     tell: &watch::Sender<State>,
-) -> Result<String, Failure> {
+) -> Result<Image, Failure> {
     // The engine begins its answer when the registry has answered.
     let client = engine.client().await?.with_timeout(silence);
     let options = CreateImageOptionsBuilder::default().from_image(&image.repository).tag(&image.tag).build();
@@ -224,5 +235,5 @@ async fn pull(
         }
     }
     let found = client.inspect_image(&image.reference()).await?;
-    found.id.ok_or_else(|| Failure::new(format!("image {} has no id", image.reference())))
+    Image::of(found).ok_or_else(|| Failure::new(format!("image {} has no id", image.reference())))
 }

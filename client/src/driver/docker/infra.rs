@@ -32,7 +32,7 @@ pub(super) async fn create(inner: &Inner, alloc: &AllocId, hostname: &str) -> Re
     let told = inner.settings.infra_image.as_str();
     let image = inner.image(told, &serde_json::Map::new(), timeout, &Listener::default()).await?;
     let mut body = json!({
-        "Image": image,
+        "Image": image.id,
         "Labels": {ALLOC_LABEL: alloc.to_string(), OWNER_LABEL: inner.alloc_dir.display().to_string()},
         "HostConfig": {"NetworkMode": "none"},
     });

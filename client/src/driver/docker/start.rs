@@ -14,6 +14,7 @@ use songline_model::{Dur, Str};
 use super::container::{self, Container, Handle};
 use super::create::{self, Prepared};
 use super::engine::Failure;
+use super::images::Image;
 use super::resolver::Resolver;
 use super::{HANDLE_FILE, Inner, key, logs, ports};
 use crate::allocdir::give_secrets;
@@ -38,13 +39,13 @@ pub(super) async fn start(inner: &Inner, task: TaskConfig) -> Result<Arc<Contain
     if named.is_empty() {
         return Err(for_good("image name required for docker driver"));
     }
-    let image = image(inner, &task, &named).await?;
+    let Image { id: image, user } = image(inner, &task, &named).await?;
     let is_podman = inner.engine.is_podman().await.map_err(|failure| failed(failure, ""))?;
     let configured = configure(inner, &task, &image, is_podman).await;
     let body = configured.map_err(|error| {
         for_good(format!("Failed to create container configuration for image {named:?} ({image:?}): {error}"))
     })?;
-    own_secrets(inner, &task, &image).await;
+    own_secrets(&task, &user).await;
     let logs = raw_exec::logs(&task).filter(|_| !inner.settings.disable_log_collection);
     let name = create::name(&task);
     let run_dir = inner.run_dir(&task.id);
@@ -61,23 +62,19 @@ pub(super) async fn start(inner: &Inner, task: TaskConfig) -> Result<Arc<Contain
     }
 }
 
-/// Gives the task's secrets to the user of its image, if the image tells the user's number. The agent cannot know which
+/// Gives the task's secrets to the user that its image tells, if that is a number. The agent cannot know which
 /// user an image means by a name; root in the container reads them in any case. A failure is no error of the task.
-async fn own_secrets(inner: &Inner, task: &TaskConfig, image: &str) {
+async fn own_secrets(task: &TaskConfig, user: &str) {
     // The secrets belong to the task's own user already.
     if !task.user.is_empty() || !rustix::process::geteuid().is_root() {
         return;
     }
-    let given = async {
-        let owner = user::numbers(&inner.images.user(image).await?).filter(|(user, _)| *user != 0);
-        let dir = task.task_dir.clone();
-        let give = move || give_secrets(&Dir::open(&dir)?, owner);
-        let given = tokio::task::spawn_blocking(give).await.map_err(|error| Failure::new(error.to_string()))?;
-        given.map_err(|error| Failure::new(error.to_string()))
-    };
-    let given: Result<(), Failure> = given.await;
-    if let Err(failure) = given {
-        tracing::warn!(task = task.id.task.as_str(), %failure, "giving secrets to the user of an image");
+    let owner = user::numbers(user).filter(|(user, _)| *user != 0);
+    let dir = task.task_dir.clone();
+    let give = move || give_secrets(&Dir::open(&dir)?, owner);
+    let given = tokio::task::spawn_blocking(give).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    if let Err(error) = given {
+        tracing::warn!(task = task.id.task.as_str(), %error, "giving secrets to the user of an image");
     }
 }
 
@@ -89,8 +86,8 @@ fn failed(failure: Failure, what: &str) -> StartFailure {
     StartFailure { recoverable: failure.may_pass(), error: format!("{what}{failure}").into() }
 }
 
-/// Loads or pulls the task's image. Returns its id.
-async fn image(inner: &Inner, task: &TaskConfig, named: &str) -> Result<String, StartFailure> {
+/// Loads or pulls the task's image.
+async fn image(inner: &Inner, task: &TaskConfig, named: &str) -> Result<Image, StartFailure> {
     let load = text(&task.config, "load");
     if !load.is_empty() {
         let found = load_archive(inner, &task.task_dir, &load).await;

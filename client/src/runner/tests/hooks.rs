@@ -4,7 +4,6 @@
 use std::fmt::Write;
 
 use expect_test::{Expect, expect};
-use songline_model::AllocDesiredStatus;
 
 use super::*;
 use crate::core::LocalState;

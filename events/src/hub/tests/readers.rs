@@ -134,6 +134,30 @@ async fn plain_backlog_counts_only_entries_with_plain_events() {
 }
 
 #[tokio::test]
+async fn stream_from_the_oldest_entry_in_memory_begins_before_the_backlog_of_plain_streams() {
+    let hub = EventHub::start(HubConfig { backlog_frames: 1, ..HubConfig::default() }, None, 2).expect("starts");
+    hub.publish(2, Kind::NamespaceUpsert, namespace("n", false));
+    hub.publish(3, Kind::NodePoolUpsert, pool("a"));
+    hub.publish(4, Kind::NodePoolUpsert, pool("b"));
+    settled(&hub, 4).await;
+    check(
+        hub.subscribe(everything(), Format::Json, Dialect::Full, Start::Oldest),
+        expect![[r#"
+            {}
+            2: Namespace NamespaceUpserted n
+            3: NodePool NodePoolUpserted a
+            4: NodePool NodePoolUpserted b
+            {"Index":4,"CaughtUp":true}
+        "#]],
+    )
+    .await;
+    let subscription = hub.subscribe(everything(), Format::Json, Dialect::Plain, Start::Plain(0));
+    let mut stream = std::pin::pin!(subscription.into_stream(CancellationToken::new()));
+    assert_eq!(next_text(&mut stream).await, "{}\n");
+    assert_eq!(lines(next_text(&mut stream).await.as_bytes()), "4: NodePool NodePoolUpserted b\n");
+}
+
+#[tokio::test]
 async fn history_gives_the_same_frames_as_the_tail() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = HubConfig { tail_batches_max: 1, ..HubConfig::default() };

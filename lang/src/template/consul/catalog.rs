@@ -220,7 +220,7 @@ impl Instance {
             let fields = vec![("Address", Value::text(&at.address)), ("Port", Value::Int(at.port))];
             (name.as_str().into(), Value::record("api.ServiceAddress", fields))
         });
-        let addresses = Map { of: "api.ServiceAddress", zero: Value::Nil, items: addresses.collect() };
+        let addresses = Map::new("api.ServiceAddress", Value::Nil, addresses.collect());
         let weights = &service.weights;
         Value::record(
             "*dependency.HealthService",
@@ -287,7 +287,7 @@ fn sorted_tags(of: &[String]) -> Value {
 
 fn texts(of: &Texts) -> Value {
     let items = of.iter().map(|(key, text)| (key.as_str().into(), Value::text(text))).collect();
-    Value::Map(Arc::new(Map { of: "string", zero: Value::text(""), items }))
+    Value::Map(Arc::new(Map::new("string", Value::text(""), items)))
 }
 
 /// A value that may be `null`.

@@ -1,14 +1,18 @@
 //! Lists and maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::identity::identity;
 use super::{Plain, arg};
 use crate::template::builtin::equal;
-use crate::template::{Map, Type, Value, format};
+use crate::template::{Type, Value, format};
 
 /// Largest count of `loop`.
 const LOOP_MAX: i64 = 1_000_000;
+
+/// Largest product of a text's length and the number of texts that are looked for in it.
+const SEARCHED_BYTES_MAX: usize = 1 << 28;
 
 pub(super) const PLAIN: &[Plain] = &[
     ("byKey", &[Type::Any], None, |args| grouped(args, |item| vec![field_text(item, "Key")])),
@@ -39,11 +43,29 @@ fn has(of: &Value, wanted: &Value) -> Result<bool, String> {
 
 fn counted(args: &[Value], decide: fn(usize, usize) -> bool) -> Result<Value, String> {
     let wanted = args[0].items().unwrap_or_default();
-    let mut found = 0;
-    for item in &wanted.items {
-        found += usize::from(has(&args[1], item)?);
-    }
+    let found = match args[1].plain() {
+        Value::List(list) => {
+            let known: BTreeSet<String> = list.items.iter().filter_map(scalar_identity).collect();
+            let is_known = |item: &&Value| scalar_identity(item).is_some_and(|item| known.contains(&item));
+            wanted.items.iter().filter(is_known).count()
+        }
+        Value::Text(text) if text.len().saturating_mul(wanted.items.len()) > SEARCHED_BYTES_MAX => {
+            return Err("the template takes too many steps".to_owned());
+        }
+        _ => {
+            let found: Result<Vec<bool>, String> = wanted.items.iter().map(|item| has(&args[1], item)).collect();
+            found?.into_iter().filter(|found| *found).count()
+        }
+    };
     Ok(Value::Bool(decide(found, wanted.items.len())))
+}
+
+/// The identity of a value that can be compared; lists, maps and structures cannot.
+fn scalar_identity(value: &Value) -> Option<String> {
+    match value.plain() {
+        Value::List(_) | Value::Map(_) | Value::Record(_) => None,
+        scalar => identity(&scalar),
+    }
 }
 
 /// Field of a structure as text.
@@ -126,7 +148,7 @@ fn merged(args: &[Value], last_wins: bool) -> Value {
             }
         }
     }
-    Value::Map(Arc::new(Map { of: "interface {}", zero: Value::Nil, items }))
+    Value::map(items)
 }
 
 /// `loop TO` and `loop FROM TO`.

@@ -55,32 +55,54 @@ const PARTS: &[&str] = &[
 
 /// A time in UTC by a layout.
 pub(super) fn format(moment: Moment, layout: &str) -> String {
-    let Some(time) = DateTime::<Utc>::from_timestamp(moment.seconds, moment.nanos) else { return String::new() };
+    format_at(moment, 0, "UTC", layout)
+}
+
+/// A time by a layout, in a zone that is so many seconds ahead of UTC. An empty name of the zone is its offset.
+pub(super) fn format_at(moment: Moment, ahead: i64, zone: &str, layout: &str) -> String {
+    let seconds = moment.seconds.saturating_add(ahead);
+    let Some(time) = DateTime::<Utc>::from_timestamp(seconds, moment.nanos) else { return String::new() };
     let mut out = String::new();
     let mut rest = layout;
-    while let Some(letter) = rest.chars().next() {
-        if let Some(length) = fraction(rest) {
-            out.push_str(&fraction_text(&rest[..length], time.nanosecond()));
-            rest = &rest[length..];
-            continue;
+    while let Some((piece, after)) = next_piece(rest) {
+        match piece {
+            Piece::Fraction(part) => out.push_str(&fraction_text(part, time.nanosecond())),
+            Piece::Part("MST") if !zone.is_empty() => out.push_str(zone),
+            Piece::Part("MST") => out.push_str(&offset("-0700", ahead)),
+            Piece::Part(part) if part.starts_with(['-', 'Z']) => out.push_str(&offset(part, ahead)),
+            Piece::Part(part) => out.push_str(&shown(part, &time)),
+            Piece::Letter(letter) => out.push(letter),
         }
-        // `Jan` does not begin a word like `January`; a word such as `Janet` is none of the parts.
-        let found = PARTS.iter().find(|part| {
-            rest.starts_with(**part)
-                && !(**part == "Jan" && rest[3..].starts_with(|next: char| next.is_ascii_lowercase()))
-        });
-        match found {
-            Some(part) => {
-                out.push_str(&shown(part, &time));
-                rest = &rest[part.len()..];
-            }
-            None => {
-                out.push(letter);
-                rest = &rest[letter.len_utf8()..];
-            }
-        }
+        rest = after;
     }
     out
+}
+
+/// Piece of a layout.
+pub(super) enum Piece<'l> {
+    /// `.000` or `,999`.
+    Fraction(&'l str),
+    /// One of [`PARTS`].
+    Part(&'static str),
+    /// A character that stands for itself.
+    Letter(char),
+}
+
+/// The first piece of a layout, and the rest.
+pub(super) fn next_piece(layout: &str) -> Option<(Piece<'_>, &str)> {
+    let letter = layout.chars().next()?;
+    if let Some(length) = fraction(layout) {
+        return Some((Piece::Fraction(&layout[..length]), &layout[length..]));
+    }
+    // `Jan` does not begin a word like `January`; a word such as `Janet` is none of the parts.
+    let found = PARTS.iter().find(|part| {
+        layout.starts_with(**part)
+            && !(**part == "Jan" && layout[3..].starts_with(|next: char| next.is_ascii_lowercase()))
+    });
+    Some(match found {
+        Some(part) => (Piece::Part(part), &layout[part.len()..]),
+        None => (Piece::Letter(letter), &layout[letter.len_utf8()..]),
+    })
 }
 
 /// Length of `.000` or `,999` at the start of a layout.
@@ -110,7 +132,6 @@ fn shown(part: &str, time: &DateTime<Utc>) -> String {
         "Jan" => time.format("%b").to_string(),
         "Monday" => time.format("%A").to_string(),
         "Mon" => time.format("%a").to_string(),
-        "MST" => "UTC".to_owned(),
         "2006" => format!("{:04}", time.year()),
         "_2006" => format!("_{:04}", time.year()),
         "06" => format!("{:02}", time.year().rem_euclid(100)),
@@ -130,11 +151,22 @@ fn shown(part: &str, time: &DateTime<Utc>) -> String {
         "5" => time.second().to_string(),
         "PM" => if time.hour() < 12 { "AM" } else { "PM" }.to_owned(),
         "pm" => if time.hour() < 12 { "am" } else { "pm" }.to_owned(),
-        _ if part.starts_with('Z') => "Z".to_owned(),
-        "-07:00:00" => "+00:00:00".to_owned(),
-        "-070000" => "+000000".to_owned(),
-        "-07:00" => "+00:00".to_owned(),
-        "-0700" => "+0000".to_owned(),
-        _ => "+00".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The offset of a zone. A part that begins with `Z` is that letter for UTC.
+fn offset(part: &str, ahead: i64) -> String {
+    if part.starts_with('Z') && ahead == 0 {
+        return "Z".to_owned();
+    }
+    let sign = if ahead < 0 { '-' } else { '+' };
+    let (hours, minutes, seconds) = (ahead.abs() / 3600, ahead.abs() / 60 % 60, ahead.abs() % 60);
+    match &part[1..] {
+        "07:00:00" => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+        "070000" => format!("{sign}{hours:02}{minutes:02}{seconds:02}"),
+        "07:00" => format!("{sign}{hours:02}:{minutes:02}"),
+        "0700" => format!("{sign}{hours:02}{minutes:02}"),
+        _ => format!("{sign}{hours:02}"),
     }
 }

@@ -78,7 +78,7 @@ impl Object for Items {
 
     fn plain(&self) -> Value {
         let items = self.0.items.iter().map(|(key, text)| (key.as_str().into(), self.item(key, text))).collect();
-        Value::Map(Arc::new(Map { of: "dependency.NomadVarItem", zero: self.item("", ""), items }))
+        Value::Map(Arc::new(Map::new("dependency.NomadVarItem", self.item("", ""), items)))
     }
 
     fn method(&self, name: &str) -> Option<&'static [Type]> {

@@ -1,8 +1,10 @@
 //! Calls of functions and their arguments.
 
+use std::sync::Arc;
+
 use super::{At, DEPTH_MAX, Done, Run, State};
 use crate::template::node::{Kind, Operand};
-use crate::template::value::Value;
+use crate::template::value::{List, Map, Value};
 use crate::template::{Called, Signature, Type, builtin, literal};
 
 impl<'t> Run<'t> {
@@ -26,20 +28,25 @@ impl<'t> Run<'t> {
         if own.is_none() && (name == "and" || name == "or") {
             return self.short_circuit(state, dot, name, args, last);
         }
-        let values = self.arguments(state, dot, (name, params, rest), args, last)?;
-        let counted = self.bounds.step();
+        let mut values = self.arguments(state, dot, (name, params, rest), args, last)?;
+        let reads = own.is_some() || !matches!(name, "index" | "len");
+        let counted = self.bounds.call(&values, reads);
         self.checked(state, counted)?;
         let called = match own {
-            Some(_) => self.library.call(name, &values),
+            Some(_) => {
+                as_interfaces(&mut values);
+                self.library.call(name, &values)
+            }
             None => builtin::call(name, &values).map(Called::Value),
         };
         let value = match called {
             Ok(Called::Value(value)) => Ok(value),
+            Ok(Called::Changed { was, now }) => self.change(state, &was, now),
             Ok(Called::Template { name: other, dot }) => self.execute(&other, &dot),
             Err(error) => Err(error),
         };
         let made = value.map_err(|error| format!("error calling {name}: {error}")).and_then(|value| {
-            self.bounds.make(value.made())?;
+            self.bounds.made(&value)?;
             Ok(value)
         });
         if made.is_err() {
@@ -58,6 +65,54 @@ impl<'t> Run<'t> {
             return Err(format!("exceeded maximum template depth ({DEPTH_MAX})"));
         }
         self.enter(name, dot).map(Value::text)
+    }
+
+    /// Gives the variables that hold a map, or something around it, the changed map in its place. Returns that.
+    fn change(&mut self, state: &mut State<'t>, was: &Arc<Map>, now: Value) -> Result<Value, String> {
+        self.bounds.made(&now)?;
+        for at in 0..state.vars.len() {
+            let value = state.vars[at].1.clone();
+            if let Some(changed) = self.with_changed(&value, was, &now)? {
+                self.bounds.made(&changed)?;
+                state.vars[at].1 = changed;
+            }
+        }
+        Ok(now)
+    }
+
+    /// A value with one map in it exchanged; `None` if the value does not have the map.
+    fn with_changed(&mut self, value: &Value, was: &Arc<Map>, now: &Value) -> Result<Option<Value>, String> {
+        self.bounds.step()?;
+        match value {
+            Value::Map(map) if Arc::ptr_eq(map, was) => Ok(Some(now.clone())),
+            Value::Map(map) => {
+                let mut changed = None;
+                for (key, item) in &map.items {
+                    if let Some(item) = self.with_changed(item, was, now)? {
+                        changed.get_or_insert_with(|| map.items.clone()).insert(Arc::clone(key), item);
+                    }
+                }
+                Ok(changed.map(|items| Value::Map(Arc::new(Map::new(map.of, map.zero.clone(), items)))))
+            }
+            Value::List(list) => {
+                let mut changed = None;
+                for (at, item) in list.items.iter().enumerate() {
+                    if let Some(item) = self.with_changed(item, was, now)? {
+                        changed.get_or_insert_with(|| list.items.clone())[at] = item;
+                    }
+                }
+                Ok(changed.map(|items| Value::List(Arc::new(List::new(list.of, items)))))
+            }
+            Value::Missing
+            | Value::Nil
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Uint(_)
+            | Value::Float(_)
+            | Value::Text(_)
+            | Value::Record(_)
+            | Value::Object(_) => Ok(None),
+        }
     }
 
     /// `and` and `or` evaluate arguments until one decides.
@@ -116,6 +171,7 @@ impl<'t> Run<'t> {
     fn argument(&mut self, state: &mut State<'t>, dot: &Value, wanted: Type, arg: &'t Operand) -> Done<Value> {
         state.at = At::Operand(arg);
         match &arg.kind {
+            Kind::Nil if wanted == Type::Any => Ok(Value::Missing),
             Kind::Nil if wanted.takes_nil() => Ok(Value::Nil),
             Kind::Nil => self.fail(state, &format!("cannot assign nil to {}", wanted.name())),
             Kind::Bool(_) | Kind::Number(_) | Kind::Text { .. } => self.literal(state, dot, wanted, arg),
@@ -166,9 +222,10 @@ impl<'t> Run<'t> {
         self.fail(state, &format!("expected {what}; found {arg}"))
     }
 
-    /// A value as one of a type.
+    /// A value as one of a type. No value at all stays what it is for functions of the language that take anything.
     fn validated(&self, state: &State<'t>, value: Value, wanted: Type) -> Done<Value> {
         match value {
+            Value::Missing if wanted == Type::Any => Ok(Value::Missing),
             Value::Missing | Value::Nil if wanted.takes_nil() => Ok(Value::Nil),
             Value::Missing | Value::Nil => self.fail(state, &format!("invalid value; expected {}", wanted.name())),
             value if wanted.takes(&value) => Ok(value),
@@ -179,5 +236,12 @@ impl<'t> Run<'t> {
                 self.fail(state, &format!("wrong type for value; expected {wanted}; got {got}"))
             }
         }
+    }
+}
+
+/// Arguments for functions of a library, which take an empty interface where there is no value.
+pub(super) fn as_interfaces(values: &mut [Value]) {
+    for value in values.iter_mut().filter(|value| matches!(value, Value::Missing)) {
+        *value = Value::Nil;
     }
 }

@@ -1,5 +1,6 @@
 //! Fields, keys and methods of values.
 
+use super::call::as_interfaces;
 use super::{At, Done, Run, State, element};
 use crate::template::node::Operand;
 use crate::template::value::Value;
@@ -49,11 +50,14 @@ impl<'t> Run<'t> {
         if let Value::Object(object) = receiver
             && let Some(params) = object.method(name)
         {
-            let values = self.arguments(state, dot, (name, params, None), args, last)?;
-            return object.call(name, &values).or_else(|error| {
+            let mut values = self.arguments(state, dot, (name, params, None), args, last)?;
+            as_interfaces(&mut values);
+            let called = object.call(name, &values).map_err(|error| format!("error calling {name}: {error}"));
+            let made = called.and_then(|value| self.bounds.made(&value).map(|()| value));
+            if made.is_err() {
                 state.at = At::Operand(whole);
-                self.fail(state, &format!("error calling {name}: {error}"))
-            });
+            }
+            return self.checked(state, made);
         }
         let has_args = !args.is_empty() || last.is_some();
         match receiver.plain() {

@@ -1,13 +1,13 @@
 //! Stories that need answers or bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use expect_test::{Expect, expect};
 use songline_model::ServiceRegistration;
 
 use super::{Nobody, consul};
 use crate::template::consul::nomad::{self, Variable};
-use crate::template::consul::{Question, VariableName};
+use crate::template::consul::{Functions, Question, VariableName};
 use crate::template::{Bounds, MissingKey, NoLibrary, Options, Template, Value};
 
 fn web() -> VariableName {
@@ -216,4 +216,93 @@ fn questions_to_consul_are_named_as_the_reference_names_them() {
             ! "template: :1:3: executing \"\" at <datacenters true false>: error calling datacenters: datacenters: wrong number of arguments, expected 0 or 1, but got 2"
             ! "template: :1:11: executing \"\" at <1>: expected string; found 1""#]],
     );
+}
+
+#[test]
+fn random_values_are_the_same_when_a_template_is_rendered_again() {
+    let text =
+        "{{ sprig_uuidv4 }} {{ sprig_randAlphaNum 20 }} {{ sprig_randInt 0 1000000 }} {{ sprig_shuffle \"abcdefgh\" }}";
+    let once = consul(text, &known(), MissingKey::Zero);
+    assert_eq!(once, consul(text, &known(), MissingKey::Zero));
+    let twice = consul("{{ sprig_randAlpha 20 }} {{ sprig_randAlpha 20 }}", &known(), MissingKey::Zero);
+    let words: Vec<&str> = twice.trim_matches(['=', ' ', '"']).split(' ').collect();
+    assert!(words.len() == 2 && words[0] != words[1], "{twice}");
+}
+
+#[test]
+fn sprig_times_are_those_of_the_world_in_utc() {
+    story(
+        &[
+            "{{ sprig_now }} {{ sprig_now | sprig_date \"2006-01-02\" }} {{ sprig_now | sprig_unixEpoch }}",
+            "{{ sprig_ago (sprig_toDate \"2006-01-02\" \"2006-01-02\") }} {{ sprig_date \"15:04\" nil }}",
+            "{{ sprig_dateInZone \"2006-01-02 15:04:05 -0700 MST\" sprig_now \"America/New_York\" }}",
+        ],
+        MissingKey::Zero,
+        expect![[r#"
+            = "2006-01-02 15:04:05.123 +0000 UTC 2006-01-02 1136214245"
+            = "15h4m5s 15:04"
+            = "2006-01-02 10:04:05 -0500 EST""#]],
+    );
+}
+
+#[test]
+fn values_that_grow_by_sharing_are_refused() {
+    let error = |text: &str| consul(text, &known(), MissingKey::Zero);
+    let deep = error("{{ $x := sprig_list }}{{ range loop 1000000 }}{{ $x = sprig_list $x }}{{ end }}");
+    assert!(deep.contains("the value is nested too deeply"), "{deep}");
+    let kept =
+        "{{ scratch.Set \"x\" 1 }}{{ range loop 1000 }}{{ scratch.MapSet \"m\" \"k\" (scratch.Get \"m\") }}{{ end }}";
+    let deep = error(kept);
+    assert!(deep.contains("the value is nested too deeply"), "{deep}");
+    let large = error("{{ $x := sprig_list 1 }}{{ range loop 100 }}{{ $x = sprig_list $x $x }}{{ end }}{{ $x }}");
+    assert!(large.contains("the value is too large"), "{large}");
+}
+
+#[test]
+fn text_longer_than_the_bound_is_refused_before_it_is_made() {
+    let mebibyte = "{{ $a := sprig_repeat 1048576 \"a\" }}{{ $l := sprig_until 1000000 }}";
+    let calls = [
+        "sprig_replace \"\" $a $a",
+        "replaceAll \"\" $a $a",
+        "sprig_regexReplaceAll \"a\" $a $a",
+        "sprig_regexReplaceAll \".+\" $a (sprig_repeat 100 \"${0}\")",
+        "sprig_mustRegexReplaceAllLiteral \"a\" $a $a",
+        "regexReplaceAll \"\" $a $a",
+        "sprig_wrapWith 1 $a $a",
+        "sprig_join $a $l",
+        "join $a (sprig_splitList \"\" $a)",
+        "sprig_repeat 1000 $a",
+        "sprig_indent 1000 (sprig_repeat 100000 \"\\n\")",
+        "indent 10000 (sprig_repeat 100000 \"a\\n\")",
+    ];
+    for call in calls {
+        let said = consul(&format!("{mebibyte}{{{{ {call} }}}}"), &known(), MissingKey::Zero);
+        assert!(said.contains("the text is longer than 67108864 bytes"), "{call}: {}", said.len());
+    }
+    let many = format!("{mebibyte}{{{{ sprig_cat {} }}}}", "$a ".repeat(200));
+    assert!(consul(&many, &known(), MissingKey::Zero).contains("the value is too large"));
+}
+
+#[test]
+fn functions_of_long_lists_and_texts_end_soon() {
+    let before = "{{ $a := sprig_repeat 1048576 \"a\" }}{{ $l := sprig_until 1000000 }}{{ $m := sprig_until 300000 }}";
+    let calls = [
+        ("len (sprig_uniq $l)", "= \"1000000\""),
+        ("len (sprig_wrapWith 1 \"\" $a)", "= \"2097151\""),
+        ("len (sprig_trimAll $a (sprig_repeat 1048576 \"b\"))", "= \"1048576\""),
+        ("sprig_first (sprig_without $l 0 2)", "= \"1\""),
+        ("containsAll (sprig_concat $m) $m", "= \"true\""),
+    ];
+    for (call, expected) in calls {
+        let said = consul(&format!("{before}{{{{ {call} }}}}"), &known(), MissingKey::Zero);
+        assert_eq!(said, expected, "{call}");
+    }
+    let (world, denied) = (known(), BTreeSet::new());
+    let functions = Functions::new(&world, "default", "global", &denied);
+    let text = "{{ $l := sprig_until 1000 }}{{ range $l }}{{ sprig_has -1 $l }}{{ end }}";
+    let template = Template::parse("", text, &Options::default(), &functions).unwrap();
+    let render = |steps| template.render(Value::Nil, &functions, Bounds { steps, ..Bounds::default() });
+    assert!(render(100_000).is_ok());
+    let error = render(10_000).unwrap_err().to_string();
+    assert!(error.contains("the template takes too many steps"), "{error}");
 }

@@ -38,7 +38,7 @@ fn names<'a>(evals: impl IntoIterator<Item = &'a Arc<Evaluation>>) -> String {
 /// `g=quota` failed for the quota alone, `g=room` for want of room too.
 fn failed(group: &str) -> (Str, AllocMetric) {
     let (name, why) = group.split_once('=').unwrap();
-    let quota_exhausted = Some(vec!["cpu".into()]);
+    let quota_exhausted = Some(vec!["cpu".into()].into());
     let nodes_exhausted = i64::from(why == "room");
     (name.into(), AllocMetric { quota_exhausted, nodes_exhausted, ..AllocMetric::default() })
 }

@@ -192,13 +192,25 @@ fn writers_wait_for_each_other_but_not_for_their_own_job() {
     let mut cluster = Cluster::new(|_| ()).volume(WRITE, |_| ()).held();
     cluster.says("j", &csi("v", WRITE), expect!["CSI volume v has exhausted its available writer claims"]);
     cluster.says("holder", &csi("v", WRITE), expect!["feasible"]);
-    let read = VolumeRequest { read_only: true, ..csi("v", WRITE) };
-    cluster.says("j", &read, expect!["CSI volume v is unschedulable or has exhausted its available reader claims"]);
-    cluster.says("holder", &read, expect!["feasible"]);
     cluster.run(ReapEvals { allocs: vec![WRITER], ..ReapEvals::default() });
     cluster.says("holder", &csi("v", WRITE), expect!["CSI volume v has exhausted its available writer claims and is claimed by a garbage collected allocation 02020202-0202-0202-0202-020202020202; waiting for claim to be released"]);
     let read_only = Cluster::new(|_| ()).volume("multi-node-reader-only", |_| ());
     read_only.says("j", &csi("v", "multi-node-reader-only"), expect!["CSI volume v is unschedulable or is read-only"]);
+}
+
+#[test]
+fn readers_need_a_schedulable_volume_and_wait_for_no_claim() {
+    let read = VolumeRequest { read_only: true, ..csi("v", WRITE) };
+    let cluster = Cluster::new(|_| ()).volume(WRITE, |_| ()).held();
+    cluster.says("j", &read, expect!["feasible"]);
+    cluster.says("holder", &read, expect!["feasible"]);
+    // A plugin without a report about its node part counts for none.
+    let unschedulable = Cluster::new(|info| info.node_info = None).volume(WRITE, |_| ());
+    unschedulable.says(
+        "j",
+        &read,
+        expect!["CSI volume v is unschedulable or has exhausted its available reader claims"],
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Changes of a group that restart its tasks, and changes that do not.
 
 use songline_model::{
-    Affinity, Constraint, Dur, EphemeralDisk, Job, LogConfig, NetworkResource, Port, Resources, RestartPolicy, Task,
-    TaskGroup, UpdateStrategy,
+    Affinity, Constraint, ConsulConnect, ConsulGateway, ConsulSidecarService, Dur, EphemeralDisk, Job, LogConfig,
+    NetworkResource, Port, Resources, RestartPolicy, Service, SidecarTask, Task, TaskGroup, UpdateStrategy,
 };
 
 use super::tasks_updated;
@@ -27,6 +27,21 @@ fn restarts(expected: bool, change: impl FnOnce(&mut Job, &mut TaskGroup, &mut T
 
 fn port(group: &mut TaskGroup) -> &mut Port {
     &mut group.networks.as_mut().unwrap()[0].dynamic_ports.as_mut().unwrap()[0]
+}
+
+/// Whether a change of the group's only service, which has a sidecar, restarts the tasks.
+#[track_caller]
+fn connect_restarts(expected: bool, change: impl FnOnce(&mut Service, &mut ConsulConnect)) {
+    let sidecar = ConsulSidecarService { port: "proxy".into(), ..ConsulSidecarService::default() };
+    let mut connect = ConsulConnect { sidecar_service: Some(sidecar), ..ConsulConnect::default() };
+    let mut service = Service { name: "web".into(), port_label: "http".into(), ..Service::default() };
+    let with = |service: &Service, connect: &ConsulConnect| {
+        let service = Service { connect: Some(connect.clone()), ..service.clone() };
+        job(|_, group, _| group.services = Some(vec![service]))
+    };
+    let old = with(&service, &connect);
+    change(&mut service, &mut connect);
+    assert_eq!(tasks_updated(&old, &with(&service, &connect), "g"), expected);
 }
 
 #[test]
@@ -65,4 +80,37 @@ fn change_that_only_servers_see_does_not_restart_the_task() {
 fn fixed_affinity_and_spread_changes_do_not_restart_the_task() {
     restarts(false, |job, _, _| job.affinities = Some(vec![Affinity::default()]));
     restarts(false, |_, group, _| group.spreads = Some(vec![songline_model::Spread::default()]));
+}
+
+#[test]
+fn change_of_connect_restarts_the_tasks() {
+    connect_restarts(false, |_, _| {});
+    connect_restarts(true, |service, _| service.port_label = "admin".into());
+    connect_restarts(true, |service, _| service.name = "other".into());
+    connect_restarts(true, |_, connect| connect.native = true);
+    connect_restarts(true, |_, connect| connect.gateway = Some(ConsulGateway::default()));
+    connect_restarts(true, |_, connect| connect.sidecar_task = Some(SidecarTask::default()));
+    connect_restarts(true, |_, connect| connect.sidecar_service.as_mut().unwrap().port = "other".into());
+    connect_restarts(true, |_, connect| connect.sidecar_service = None);
+}
+
+#[test]
+fn change_of_what_consul_alone_sees_does_not_restart_the_tasks() {
+    connect_restarts(false, |service, _| service.tags = Some(vec!["blue".into()]));
+    connect_restarts(false, |_, connect| connect.sidecar_service.as_mut().unwrap().tags = Some(vec!["blue".into()]));
+    connect_restarts(false, |_, connect| connect.sidecar_service.as_mut().unwrap().disable_default_tcp_check = true);
+}
+
+#[test]
+fn connect_that_a_service_loses_restarts_the_tasks_and_one_that_it_gains_does_not() {
+    let with = |connect: Option<ConsulConnect>| {
+        let service = Service { name: "web".into(), connect, ..Service::default() };
+        job(|_, group, _| group.services = Some(vec![service]))
+    };
+    let native = || with(Some(ConsulConnect { native: true, ..ConsulConnect::default() }));
+    let without_service = || job(|_, _, _| {});
+    assert!(tasks_updated(&native(), &with(None), "g"));
+    assert!(tasks_updated(&native(), &without_service(), "g"));
+    assert!(!tasks_updated(&with(None), &native(), "g"));
+    assert!(!tasks_updated(&without_service(), &native(), "g"));
 }

@@ -18,9 +18,9 @@ use songline_commands::{
 use songline_model::{
     AllocClientStatus, AllocMetric, Allocation, Constraint, DesiredTransition, DrainStrategy, DriverInfo, Dur,
     Eligibility, EphemeralDisk, EvalId, EvalStatus, EvalTrigger, Evaluation, FlatMap, Job, JobKey, JobType,
-    MigrateStrategy, NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeResources, NodeStatus,
-    Plan, PlanResult, Port, ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState, TaskState, Template, Time,
-    UpdateStrategy, Vault,
+    MigrateStrategy, NetworkResource, Node, NodeId, NodeNetworkAddress, NodeNetworkResource, NodeReservedResources,
+    NodeResources, NodeStatus, Plan, PlanResult, Port, ReschedulePolicy, Resources, Str, Task, TaskGroup, TaskRunState,
+    TaskState, Template, Time, UpdateStrategy, Vault,
 };
 use songline_projections::{State, apply};
 
@@ -140,6 +140,8 @@ impl Cluster {
             ..NodeNetworkResource::default()
         };
         resources.node_networks = Some(vec![network]);
+        let mut reserved = NodeReservedResources::default();
+        reserved.networks.reserved_host_ports = words.get("reserved_ports").copied().unwrap_or_default().into();
         let driver = DriverInfo { detected: true, healthy: !words.contains_key("sick"), ..DriverInfo::default() };
         let drivers =
             if words.contains_key("driverless") { BTreeMap::new() } else { [("mock_driver".into(), driver)].into() };
@@ -152,6 +154,7 @@ impl Cluster {
             attributes: Some(Arc::new(attributes)),
             meta: Some(meta),
             node_resources: Some(Arc::new(resources)),
+            reserved_resources: Some(reserved),
             drivers: Some(drivers),
             status: NodeStatus::Ready,
             ..Node::default()
@@ -484,7 +487,7 @@ fn is_called(alloc: &Allocation, name: &str) -> bool {
 }
 
 fn brief(metric: &AllocMetric) -> String {
-    let map = |name: &str, counts: &Option<FlatMap<Str, i64>>| match counts {
+    let map = |name: &str, counts: Option<&FlatMap<Str, i64>>| match counts {
         Some(counts) if !counts.is_empty() => {
             let counts: Vec<String> = counts.iter().map(|(key, n)| format!("{key}: {n}")).collect();
             format!("; {name} {{{}}}", counts.join(", "))
@@ -493,11 +496,18 @@ fn brief(metric: &AllocMetric) -> String {
     };
     let resources: String = metric
         .resources_exhausted
-        .iter()
+        .as_deref()
+        .into_iter()
         .flatten()
         .map(|(task, sum)| format!("; task {task} cpu {} memory {}", sum.cpu, sum.memory_mb))
         .collect();
-    let quota = metric.quota_exhausted.iter().flatten().map(|why| format!("; quota: {why}")).collect::<String>();
+    let quota = metric
+        .quota_exhausted
+        .as_deref()
+        .into_iter()
+        .flatten()
+        .map(|why| format!("; quota: {why}"))
+        .collect::<String>();
     format!(
         "evaluated {} filtered {} exhausted {} coalesced {} in pool {}{}{}{}{}{resources}{quota}",
         metric.nodes_evaluated,
@@ -505,9 +515,9 @@ fn brief(metric: &AllocMetric) -> String {
         metric.nodes_exhausted,
         metric.coalesced_failures,
         metric.nodes_in_pool,
-        map("available", &metric.nodes_available),
-        map("constraints", &metric.constraint_filtered),
-        map("dimensions", &metric.dimension_exhausted),
-        map("classes", &metric.class_filtered),
+        map("available", metric.nodes_available.as_deref()),
+        map("constraints", metric.constraint_filtered.as_deref()),
+        map("dimensions", metric.dimension_exhausted.as_deref()),
+        map("classes", metric.class_filtered.as_deref()),
     )
 }

@@ -24,6 +24,40 @@ fn class_of_a_node_without_the_driver_is_ineligible() {
 }
 
 #[test]
+fn driver_that_a_node_lacks_rules_out_the_other_nodes_of_its_class() {
+    check(
+        "node a driverless
+         node b driverless
+         node c driverless
+         job j count=1
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 0 yes 1 no
+              failed web: evaluated 3 filtered 3 exhausted 0 coalesced 0 in pool 3; available {dc1: 3}; constraints {computed class ineligible: 2, missing drivers: 1}
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn sick_driver_leaves_the_class_to_the_group_that_needs_it() {
+    check(
+        "node a sick
+         node b sick
+         job j count=1 second_constraint=${meta.rack},=,r1
+         run j",
+        expect![[r#"
+            run j:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed second: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {computed class ineligible: 1, missing drivers: 1}
+              failed web: evaluated 2 filtered 2 exhausted 0 coalesced 0 in pool 2; available {dc1: 2}; constraints {missing drivers: 2}
+              eval complete, queued second 1 web 1
+        "#]],
+    );
+}
+
+#[test]
 fn constraint_on_a_unique_attribute_escapes_node_classes() {
     check(
         "node a
@@ -106,6 +140,35 @@ fn constraint_of_a_group_that_needs_nothing_escapes_node_classes_too() {
               update j.second[0] on a
               failed web: evaluated 1 filtered 1 exhausted 0 coalesced 0 in pool 1; available {dc1: 1}; constraints {${meta.rack} = none: 1}
               eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
+fn first_follow_up_evaluation_alone_has_a_description() {
+    check(
+        "node a
+         job j count=2 delay=60
+         run j
+         client j.web[0] failed
+         wait 8
+         client j.web[1] failed
+         run j
+         evals j",
+        expect![[r#"
+            run j:
+              place j.web[0] on a
+              place j.web[1] on a
+              eval complete, queued web 0
+            run j:
+              new eval alloc-failure pending in 52s
+              new eval alloc-failure pending in 60s
+              update j.web[0] on a
+              update j.web[1] on a
+              eval complete, queued web 0
+            evals j:
+              alloc-failure pending in 52s: created for delayed rescheduling
+              alloc-failure pending in 60s: 
         "#]],
     );
 }

@@ -117,6 +117,103 @@ fn ports_of_group_and_task_do_not_collide() {
 }
 
 #[test]
+fn port_held_by_two_allocs_rules_the_node_out_for_every_group() {
+    check(
+        "settings service_preempts
+         node a
+         job holder priority=20 port=8080
+         run holder
+         job high priority=80 port=8080
+         run high
+         job plain
+         run plain
+         job other port=9999
+         run other
+         job random dynamic
+         run random
+         client holder.web[0] complete
+         run plain blocked",
+        expect![[r#"
+            run holder:
+              place holder.web[0] on a http=8080
+              eval complete, queued web 0
+            run high:
+              place high.web[0] on a http=8080
+              preempt holder.web[0] on a for high.web[0]
+              new eval preemption for holder pending
+              eval complete, queued web 0
+            run plain:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: port collision: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+            run other:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: port collision: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+            run random:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: port collision: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+            run plain:
+              place plain.web[0] on a
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn port_of_a_stopping_alloc_rules_nothing_out_unless_another_holds_it_too() {
+    check(
+        "settings
+         node a
+         job stopping port=8080
+         run stopping
+         job other port=8081
+         run other
+         stop stopping
+         run stopping
+         job plain
+         run plain",
+        expect![[r#"
+            run stopping:
+              place stopping.web[0] on a http=8080
+              eval complete, queued web 0
+            run other:
+              place other.web[0] on a http=8081
+              eval complete, queued web 0
+            run stopping:
+              stop stopping.web[0]: alloc not needed due to job update
+              eval complete, queued web 0
+            run plain:
+              place plain.web[0] on a
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn node_whose_reserved_ports_cannot_be_read_is_ruled_out_for_every_group() {
+    check(
+        "settings
+         node a reserved_ports=22,abc
+         job plain
+         run plain
+         job random dynamic
+         run random",
+        expect![[r#"
+            run plain:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: invalid node: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+            run random:
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: invalid node: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
 fn hostname_of_a_network_is_handed_on_to_the_alloc() {
     let mut cluster = cluster::Cluster::new();
     for line in ["node a", "job j port=8080 hostname=db", "run j"] {

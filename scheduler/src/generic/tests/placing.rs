@@ -95,8 +95,9 @@ fn a_static_port_passes_to_the_next_version() {
               stop j.web[0]: alloc is being updated due to job update
               eval complete, queued web 0
             run k:
-              place k.web[0] on a rpc=-1
-              eval complete, queued web 0
+              new eval queued-allocs blocked, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: port collision: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
         "#]],
     );
 }

@@ -214,6 +214,67 @@ fn devices_are_taken_from_the_lowest_priority() {
 }
 
 #[test]
+fn devices_are_taken_from_the_group_with_the_lowest_sum_of_priorities() {
+    check(
+        "node n1 devices=nvidia/gpu/a:a1,a2;nvidia/gpu/b:b1,b2
+         settings service_preempts
+         job lowest priority=10 device=nvidia/gpu/a,1
+         run lowest
+         job low priority=35 device=nvidia/gpu/a,1
+         run low
+         job middle priority=40 device=nvidia/gpu/b,2
+         run middle
+         job high priority=80 device=gpu,2
+         run high",
+        expect![[r#"
+            run lowest:
+              place lowest.web[0] on n1 t nvidia/gpu/a:a1
+              eval complete, queued web 0
+            run low:
+              place low.web[0] on n1 t nvidia/gpu/a:a2
+              eval complete, queued web 0
+            run middle:
+              place middle.web[0] on n1 t nvidia/gpu/b:b1,b2
+              eval complete, queued web 0
+            run high:
+              place high.web[0] on n1 t nvidia/gpu/b:b1,b2
+              preempt middle.web[0] on n1 for high.web[0]
+              new eval preemption for middle pending
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
+fn equal_priorities_of_the_holders_of_devices_count_once() {
+    check(
+        "node n1 devices=nvidia/gpu/a:a1,a2;nvidia/gpu/b:b1,b2
+         settings service_preempts
+         job low priority=30 count=2 device=nvidia/gpu/a,1
+         run low
+         job middle priority=40 device=nvidia/gpu/b,2
+         run middle
+         job high priority=80 device=gpu,2
+         run high",
+        expect![[r#"
+            run low:
+              place low.web[0] on n1 t nvidia/gpu/a:a1
+              place low.web[1] on n1 t nvidia/gpu/a:a2
+              eval complete, queued web 0
+            run middle:
+              place middle.web[0] on n1 t nvidia/gpu/b:b1,b2
+              eval complete, queued web 0
+            run high:
+              place high.web[0] on n1 t nvidia/gpu/a:a1,a2
+              preempt low.web[0] on n1 for high.web[0]
+              preempt low.web[1] on n1 for high.web[0]
+              new eval preemption for low pending
+              eval complete, queued web 0
+        "#]],
+    );
+}
+
+#[test]
 fn cores_are_not_preempted() {
     check(
         "node n1 cpu=4000 cores=2

@@ -1,4 +1,4 @@
-//! Automatic promotion of canaries, and failures of several groups.
+//! Automatic promotion of canaries, progress deadlines, and failures of several groups.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use songline_commands::{
 };
 use songline_model::{
     AllocDeploymentStatus, AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus,
-    DeploymentStatusUpdate, Job, JobType, NodeId, Str, TaskGroup, Time,
+    DeploymentStatusUpdate, Dur, Job, JobType, NodeId, Str, TaskGroup, Time, UpdateStrategy,
 };
 use songline_projections::{State, apply};
 
@@ -16,7 +16,7 @@ use super::{Deployments, Effect};
 
 const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([4; 16]);
 
-fn canary(n: u8) -> AllocId {
+fn id(n: u8) -> AllocId {
     AllocId::from_bytes([n; 16])
 }
 
@@ -26,17 +26,6 @@ impl Rollout {
     /// A job with two groups: `a` wants two canaries, `b` `canaries_of_b` and reverts the job when it fails. All
     /// canaries are placed.
     fn new(auto_promote: [bool; 2], canaries_of_b: i64) -> Self {
-        let groups = ["a", "b"].map(|name| TaskGroup { name: name.into(), count: 3, ..TaskGroup::default() });
-        let job = Arc::new(Job {
-            namespace: "default".into(),
-            id: "web".into(),
-            kind: JobType::Service,
-            task_groups: Some(groups.into()),
-            create_index: 1,
-            ..Job::default()
-        });
-        let mut rollout = Self(State::new());
-        rollout.apply(RegisterJob { job: Arc::clone(&job), ..RegisterJob::default() });
         let state = |auto_promote, desired_canaries| DeploymentState {
             auto_promote,
             desired_canaries,
@@ -44,30 +33,51 @@ impl Rollout {
             ..DeploymentState::default()
         };
         let b = DeploymentState { auto_revert: true, ..state(auto_promote[1], canaries_of_b) };
-        let states = [(Str::new("a"), state(auto_promote[0], 2)), (Str::new("b"), b)];
-        let placed = |(n, group): (u8, &str)| {
+        Self::of([state(auto_promote[0], 2), b])
+    }
+
+    /// A job with the groups `a` and `b`, whose deployment begins with these states. All canaries are placed, and one
+    /// allocation of a group without canaries. Allocations are numbered from 1.
+    fn of(states: [DeploymentState; 2]) -> Self {
+        let groups = ["a", "b"].into_iter().zip(&states).map(|(name, state)| TaskGroup {
+            name: name.into(),
+            count: state.desired_total,
+            update: Some(UpdateStrategy { auto_revert: state.auto_revert, ..UpdateStrategy::default() }),
+            ..TaskGroup::default()
+        });
+        let job = Arc::new(Job {
+            namespace: "default".into(),
+            id: "web".into(),
+            kind: JobType::Service,
+            task_groups: Some(groups.collect()),
+            create_index: 1,
+            ..Job::default()
+        });
+        let mut rollout = Self(State::new());
+        rollout.apply(RegisterJob { job: Arc::clone(&job), ..RegisterJob::default() });
+        let placed = |(n, (group, canary)): (u8, (&str, bool))| {
             Arc::new(Allocation {
-                id: canary(n),
+                id: id(n),
                 namespace: "default".into(),
                 job_id: "web".into(),
                 task_group: group.into(),
                 node_id: Some(NodeId::from_bytes([1; 16])),
                 deployment_id: Some(DEPLOYMENT),
-                deployment_status: Some(Arc::new(AllocDeploymentStatus {
-                    canary: true,
-                    ..AllocDeploymentStatus::default()
-                })),
+                deployment_status: Some(Arc::new(AllocDeploymentStatus { canary, ..AllocDeploymentStatus::default() })),
                 ..Allocation::default()
             })
         };
-        let count_of_b = u8::try_from(canaries_of_b).expect("few canaries");
-        let updated =
-            [(1, "a"), (2, "a")].into_iter().chain((3..3 + count_of_b).map(|n| (n, "b"))).map(placed).collect();
+        let allocs_of = |(name, state): (&'static str, &DeploymentState)| {
+            let canaries = usize::try_from(state.desired_canaries).expect("few canaries");
+            std::iter::repeat_n((name, canaries > 0), canaries.max(1))
+        };
+        let updated = (1..).zip(["a", "b"].into_iter().zip(&states).flat_map(allocs_of)).map(placed).collect();
+        let [a, b] = states;
         let deployment = Deployment {
             id: DEPLOYMENT,
             namespace: "default".into(),
             job_id: "web".into(),
-            task_groups: Some(states.into()),
+            task_groups: Some([(Str::new("a"), a), (Str::new("b"), b)].into()),
             ..Deployment::default()
         };
         let job = rollout.0.job("default", "web").cloned();
@@ -76,13 +86,17 @@ impl Rollout {
     }
 
     fn apply(&mut self, command: impl Into<Command>) {
+        self.apply_at(1, command);
+    }
+
+    fn apply_at(&mut self, secs: i64, command: impl Into<Command>) {
         let index = self.0.raft_index() + 1;
-        let applied = apply(&mut self.0, index, &Envelope::new(Time::from_secs(1), Actor::Anonymous, command));
+        let applied = apply(&mut self.0, index, &Envelope::new(Time::from_secs(secs), Actor::Anonymous, command));
         applied.result.expect("is not refused");
     }
 
     fn healthy(mut self, canaries: &[u8]) -> Self {
-        let healthy = canaries.iter().map(|n| canary(*n)).collect();
+        let healthy = canaries.iter().map(|n| id(*n)).collect();
         self.apply(SetDeploymentAllocHealth {
             deployment_id: DEPLOYMENT,
             healthy,
@@ -93,7 +107,7 @@ impl Rollout {
     }
 
     fn unhealthy(mut self, canaries: &[u8]) -> Self {
-        let unhealthy = canaries.iter().map(|n| canary(*n)).collect();
+        let unhealthy = canaries.iter().map(|n| id(*n)).collect();
         self.apply(SetDeploymentAllocHealth {
             deployment_id: DEPLOYMENT,
             unhealthy,
@@ -103,10 +117,15 @@ impl Rollout {
         self
     }
 
+    /// Effects of a new leader, nine seconds after the start.
     fn effects(&self) -> Vec<Effect> {
+        self.effects_at(9)
+    }
+
+    fn effects_at(&self, secs: i64) -> Vec<Effect> {
         let mut machine = Deployments::new();
-        machine.restore(&self.0, Time::from_secs(9));
-        machine.on_time(&self.0, Time::from_secs(9))
+        machine.restore(&self.0, Time::from_secs(secs));
+        machine.on_time(&self.0, Time::from_secs(secs))
     }
 
     fn promotes(&self) -> bool {
@@ -114,7 +133,11 @@ impl Rollout {
     }
 
     fn failure(&self) -> Option<String> {
-        self.effects().iter().find_map(|effect| match effect {
+        self.failure_at(9)
+    }
+
+    fn failure_at(&self, secs: i64) -> Option<String> {
+        self.effects_at(secs).iter().find_map(|effect| match effect {
             Effect::Fail { update, .. } => Some(update.status_description.to_string()),
             Effect::Promote { .. } | Effect::Advance { .. } | Effect::Move { .. } => None,
         })
@@ -157,4 +180,44 @@ fn one_failing_group_with_auto_revert_reverts_the_job() {
     let reverted = format!("{base} - no stable job version to auto revert to");
     assert_eq!(Rollout::new([true, true], 1).unhealthy(&[3]).failure(), Some(reverted.clone()));
     assert_eq!(Rollout::new([true, true], 1).unhealthy(&[1, 3]).failure(), Some(reverted), "of two failing groups");
+}
+
+/// A group of one allocation, or of two if it has a canary, with this progress deadline.
+fn due_after(secs: i64, desired_canaries: i64, auto_revert: bool) -> DeploymentState {
+    DeploymentState {
+        progress_deadline: Dur::from_secs(secs),
+        desired_canaries,
+        desired_total: 1 + desired_canaries,
+        auto_revert,
+        ..DeploymentState::default()
+    }
+}
+
+const MISSED: &str = "Failed due to progress deadline";
+
+#[test]
+fn passed_progress_deadline_of_one_group_fails_all_groups_that_lack_health() {
+    let rollout = || Rollout::of([due_after(8, 0, false), due_after(600, 0, true)]);
+    let reverted = format!("{MISSED} - no stable job version to auto revert to");
+    assert_eq!(rollout().failure_at(7), None);
+    assert_eq!(rollout().failure(), Some(reverted), "the group whose own deadline is later reverts the job");
+    assert_eq!(rollout().healthy(&[2]).failure().as_deref(), Some(MISSED), "a healthy group reverts nothing");
+    assert_eq!(rollout().healthy(&[1]).failure(), None, "the deadline of a group that is done does not count");
+}
+
+#[test]
+fn passed_progress_deadline_of_a_group_that_waits_for_promotion_counts_for_the_others() {
+    let rollout = || Rollout::of([due_after(8, 1, false), due_after(600, 0, false)]);
+    assert_eq!(rollout().healthy(&[1]).failure().as_deref(), Some(MISSED));
+    assert_eq!(rollout().healthy(&[1, 2]).failure(), None, "the promotion itself has no deadline");
+}
+
+#[test]
+fn promoted_group_has_until_its_own_progress_deadline() {
+    let mut rollout = Rollout::of([due_after(8, 1, false), due_after(8, 1, false)]).healthy(&[1, 2]);
+    assert_eq!(rollout.failure_at(20), None);
+    let groups = vec!["b".into()];
+    rollout.apply_at(20, PromoteDeployment { deployment_id: DEPLOYMENT, groups, ..PromoteDeployment::default() });
+    assert_eq!(rollout.failure_at(27), None);
+    assert_eq!(rollout.failure_at(28).as_deref(), Some(MISSED));
 }

@@ -1,15 +1,16 @@
 //! No wake-up of an evaluation over a quota is lost, whatever gives the room and whenever the evaluation is blocked.
+//! One entry queues its own evaluations before those that it wakes.
 
 use std::sync::Arc;
 
 use songline_commands::{
-    Actor, ApplyPlan, ClientAlloc, Command, Envelope, RegisterJob, UpdateAllocsFromClient, UpsertNamespaces,
-    UpsertQuotaSpecs,
+    Actor, ApplyPlan, ClientAlloc, Command, Envelope, RegisterJob, RegisterNode, UpdateAllocsFromClient, UpdateEvals,
+    UpsertNamespaces, UpsertQuotaSpecs,
 };
 use songline_model::{
     AllocClientStatus, AllocId, AllocMetric, AllocatedResources, AllocatedTaskResources, Allocation, EvalId,
-    EvalStatus, Evaluation, Job, Namespace, NodeId, QuotaLimit, QuotaSpec, QuotaUsed, Resources, StopAlloc, TaskGroup,
-    Time,
+    EvalStatus, Evaluation, Job, JobType, Namespace, Node, NodeId, QuotaLimit, QuotaSpec, QuotaUsed, Resources,
+    StopAlloc, TaskGroup, Time,
 };
 use songline_projections::{State, apply};
 
@@ -146,7 +147,7 @@ impl World {
             return;
         }
         self.evals += 1;
-        let over = AllocMetric { quota_exhausted: Some(vec!["cpu".into()]), ..AllocMetric::default() };
+        let over = AllocMetric { quota_exhausted: Some(vec!["cpu".into()].into()), ..AllocMetric::default() };
         let eval = Evaluation {
             id: EvalId::from_bytes(self.evals.to_be_bytes()),
             namespace: namespace.into(),
@@ -214,4 +215,40 @@ fn no_evaluation_waits_for_a_quota_that_has_room() {
         }
     }
     assert!(woken > 500 && waited > 500, "quotas fill and empty: {woken} woken, {waited} waits");
+}
+
+#[test]
+fn evaluation_of_an_entry_is_queued_before_the_blocked_one_that_the_entry_wakes() {
+    let mut world = World::new(1);
+    let (id, now) = (AllocId::from_bytes([1; 16]), Time::default());
+    let eval = |n: u8, status, snapshot_index| Evaluation {
+        id: EvalId::from_bytes([n; 16]),
+        namespace: "default".into(),
+        job_id: "web".into(),
+        kind: JobType::Service,
+        status,
+        snapshot_index,
+        escaped_computed_class: true,
+        ..Evaluation::default()
+    };
+    world.commit(RegisterNode { node: Node { id: NODE, ..Node::default() }, create_node_pool: true });
+    let alloc = Allocation {
+        id,
+        namespace: "default".into(),
+        job_id: "web".into(),
+        node_id: Some(NODE),
+        task_group: "g".into(),
+        ..Allocation::default()
+    };
+    let job = world.state.job("default", "web").cloned();
+    world.commit(ApplyPlan { job, updated: vec![Arc::new(alloc)], ..ApplyPlan::default() });
+    let blocked = eval(1, EvalStatus::Blocked, world.state.applied_index());
+    world.commit(UpdateEvals { evals: vec![blocked] });
+    let said = ClientAlloc { id, node_id: NODE, client_status: AllocClientStatus::Failed, ..ClientAlloc::default() };
+    world.commit(UpdateAllocsFromClient { allocs: vec![said], evals: vec![eval(2, EvalStatus::Pending, 0)] });
+    for expected in [2, 1] {
+        let delivery = world.queues.broker.dequeue(&[JobType::Service], now).expect("two are queued");
+        assert_eq!(delivery.eval.id, EvalId::from_bytes([expected; 16]));
+        world.queues.broker.ack(delivery.eval.id, delivery.token, now).expect("it was delivered");
+    }
 }

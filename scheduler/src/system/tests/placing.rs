@@ -170,6 +170,34 @@ fn static_port_is_held_once_per_node() {
 }
 
 #[test]
+fn node_on_which_two_allocs_hold_the_same_port_is_full() {
+    check(
+        "settings service_preempts system_preempts
+         node a
+         job holder priority=20 port=8080
+         run holder
+         job high priority=80 port=8080
+         run high
+         job j system
+         run j",
+        expect![[r#"
+            run holder:
+              place holder.web[0] on a http=8080
+              eval complete, queued web 0
+            run high:
+              place high.web[0] on a http=8080
+              preempt holder.web[0] on a for high.web[0]
+              new eval preemption for holder pending
+              eval complete, queued web 0
+            run j:
+              new eval queued-allocs blocked for a, classes 1 yes 0 no
+              failed web: evaluated 1 filtered 0 exhausted 1 coalesced 0 in pool 1; available {dc1: 1}; dimensions {network: port collision: 1}; task t cpu 0 memory 0
+              eval complete, queued web 1
+        "#]],
+    );
+}
+
+#[test]
 fn refused_plans_end_the_evaluation_after_five_attempts_without_a_blocked_one() {
     check(
         "node a

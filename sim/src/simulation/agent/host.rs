@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use songline_client::Clock;
 use songline_client::core::{AllocRunner, TaskRecord};
-use songline_client::loops::{Host, Left, Runners};
+use songline_client::loops::{Begin, Host, Left, Runners};
 use songline_model::{AllocDeploymentStatus, AllocId, Allocation, Dur, Str};
 use songline_rpc::AllocReport;
 use tokio::sync::mpsc;
@@ -34,6 +34,11 @@ pub struct StoredRunner {
 }
 
 impl Stored {
+    /// State of an allocation that is new to the machine.
+    pub fn new(alloc: &Arc<Allocation>) -> Self {
+        Self { alloc: Arc::clone(alloc), runner: StoredRunner::default(), acknowledged: None }
+    }
+
     /// The state as the next agent restores it.
     pub fn left(self) -> Left<StoredRunner> {
         let Self { alloc, runner, acknowledged } = self;
@@ -49,8 +54,8 @@ pub struct Site {
     /// The agent's clock, set when it started.
     pub clock: Clock,
     pub runners: Runners<Runner>,
-    /// Receives the runners' reports.
-    pub news: mpsc::UnboundedSender<AllocReport>,
+    /// Receives the allocations whose runners have something to report.
+    pub news: mpsc::UnboundedSender<AllocId>,
 }
 
 impl Site {
@@ -81,8 +86,8 @@ impl Host for SimHost {
         KILL_TIMEOUT_MAX
     }
 
-    fn start(&self, machine: AllocRunner, restored: Option<StoredRunner>) -> Arc<Runner> {
-        Runner::spawn(&self.0, machine, restored)
+    fn start(&self, machine: AllocRunner, begin: Begin<Runner, StoredRunner>) -> Arc<Runner> {
+        Runner::spawn(&self.0, machine, begin)
     }
 
     fn put_registered(&self) {
@@ -91,8 +96,7 @@ impl Host for SimHost {
 
     fn put_alloc(&self, alloc: &Arc<Allocation>) {
         let mut stored = self.0.machine.stored.lock();
-        let fresh = || Stored { alloc: Arc::clone(alloc), runner: StoredRunner::default(), acknowledged: None };
-        stored.entry(alloc.id).or_insert_with(fresh).alloc = Arc::clone(alloc);
+        stored.entry(alloc.id).or_insert_with(|| Stored::new(alloc)).alloc = Arc::clone(alloc);
     }
 
     fn put_acknowledged(&self, report: &AllocReport) {

@@ -1,13 +1,13 @@
 //! The shell of one allocation on a simulated node: feeds its state machine (`AllocRunner`) and carries its effects
 //! out with simulated processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use songline_client::core::{AllocRunner, Effect, Input};
-use songline_client::loops;
+use songline_client::loops::{self, Begin};
 use songline_model::{AllocId, Allocation, Blob, Str};
 use songline_rpc::AllocReport;
 use tokio::sync::mpsc;
@@ -69,8 +69,8 @@ impl loops::Runner for Runner {
 }
 
 impl Runner {
-    /// Spawns a runner for a state machine: a new one, or one restored from an earlier agent's state.
-    pub fn spawn(site: &Arc<Site>, machine: AllocRunner, restored: Option<StoredRunner>) -> Arc<Self> {
+    /// Spawns a runner for a state machine.
+    pub fn spawn(site: &Arc<Site>, machine: AllocRunner, begin: Begin<Runner, StoredRunner>) -> Arc<Self> {
         let (orders, queue) = mpsc::unbounded_channel();
         let view = View { alloc: Arc::clone(machine.alloc()), report: machine.update(), destroyed: false };
         let view = Arc::new(Mutex::new(view));
@@ -80,9 +80,9 @@ impl Runner {
             view: Arc::clone(&view),
             machine,
             setup: None,
-            restored: restored.is_some(),
+            restored: matches!(begin, Begin::Restored(_)),
         };
-        site.life.spawn(shell.run(restored, queue));
+        site.life.spawn(shell.run(begin, queue));
         Arc::new(Self { orders, view })
     }
 
@@ -102,23 +102,52 @@ struct Shell {
 }
 
 impl Shell {
-    async fn run(mut self, restored: Option<StoredRunner>, mut queue: mpsc::UnboundedReceiver<Order>) {
+    async fn run(mut self, begin: Begin<Runner, StoredRunner>, mut queue: mpsc::UnboundedReceiver<Order>) {
         let now = self.site.clock.now();
-        let effects = match restored {
-            None => self.machine.start(now),
-            Some(StoredRunner { tasks, health }) => self.machine.restore(tasks, health, BTreeMap::new(), now),
+        let mut held = VecDeque::new();
+        let effects = match begin {
+            Begin::Anew => self.machine.start(now),
+            Begin::After(earlier) => {
+                loop {
+                    // The order matters: what comes until the earlier one is destroyed is taken.
+                    let destroyed = loops::Runner::is_destroyed(&*earlier);
+                    while let Ok(order) = queue.try_recv() {
+                        held.extend(self.take_copy(order));
+                    }
+                    if destroyed {
+                        break;
+                    }
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                let stored = Stored::new(self.machine.alloc());
+                self.site.machine.stored.lock().insert(self.id(), stored);
+                self.machine.start(self.site.clock.now())
+            }
+            Begin::Restored(StoredRunner { tasks, health }) => {
+                self.machine.restore(tasks, health, BTreeMap::new(), now)
+            }
         };
         self.perform(effects);
         loop {
-            let order = tokio::select! {
-                biased;
-                order = queue.recv() => order,
-                () = self.site.clock.until(self.machine.next_deadline()) => Some(Order::Input(Input::Tick)),
+            let order = match held.pop_front() {
+                Some(order) => Some(order),
+                None => tokio::select! {
+                    biased;
+                    order = queue.recv() => order,
+                    () = self.site.clock.until(self.machine.next_deadline()) => Some(Order::Input(Input::Tick)),
+                },
             };
             let Some(order) = order else { return };
             let now = self.site.clock.now();
             let effects = match order {
-                Order::Input(input) => self.machine.on(input, now),
+                Order::Input(input) => {
+                    let is_update = matches!(input, Input::Update(_));
+                    let effects = self.machine.on(input, now);
+                    if is_update {
+                        self.keep(|stored, machine| stored.alloc = Arc::clone(machine.alloc()));
+                    }
+                    effects
+                }
                 Order::Reconnect(update) => {
                     let effects = self.machine.reconnect(&update, now);
                     self.keep(|stored, machine| stored.alloc = Arc::clone(machine.alloc()));
@@ -131,6 +160,21 @@ impl Shell {
                 return;
             }
         }
+    }
+
+    /// Takes the copy of an order before the start. Returns an order that has none, or whose copy cannot be taken.
+    fn take_copy(&mut self, order: Order) -> Option<Order> {
+        let copy = match &order {
+            Order::Input(Input::Update(copy)) | Order::Reconnect(copy) => Arc::clone(copy),
+            Order::Input(_) => return Some(order),
+        };
+        if self.machine.replace_copy(copy, self.site.clock.now()).is_err() {
+            return Some(order);
+        }
+        let mut view = self.view.lock();
+        view.alloc = Arc::clone(self.machine.alloc());
+        view.report = self.machine.update();
+        None
     }
 
     fn id(&self) -> AllocId {
@@ -179,9 +223,9 @@ impl Shell {
                     {
                         let mut view = self.view.lock();
                         view.alloc = Arc::clone(self.machine.alloc());
-                        view.report = report.clone();
+                        view.report = report;
                     }
-                    let _ = self.site.news.send(report);
+                    let _ = self.site.news.send(self.id());
                 }
                 Effect::TearDown => {}
                 Effect::Destroy => {

@@ -23,7 +23,7 @@ impl TaskHook for Identity {
             }
             let Some(token) = alloc.identity_token(&task.name) else { return Ok(()) };
             let (dir, task, owner) = (context.dir.clone(), task.name.clone(), made.owner());
-            let write = move || dir.write_secret(&task, TOKEN_FILE, token.reveal().as_bytes(), owner);
+            let write = move || dir.write_identity(&task, TOKEN_FILE, token.reveal().as_bytes(), owner);
             Ok(blocking(write).await?)
         })
     }

@@ -1,112 +1,153 @@
-//! Texts.
+//! Texts: parts of them, space around them, and lists of them. Places in texts count bytes, as in Go.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use super::{Called, Plain, arg, is_nil, math, texts};
+use crate::template::bounds::fits;
+use crate::template::consul::text as plain_text;
+use crate::template::value::{Map, bytes_of_text, text_of_bytes};
+use crate::template::{Type, Value, format, literal};
 
-use super::arg;
-use crate::regexp;
-use crate::template::consul::json::{self as notation, Style};
-use crate::template::consul::{encode, text as plain_text};
-use crate::template::{Value, bytes_of_text, format, literal};
+pub(super) const PLAIN: &[Plain] = &[
+    ("cat", &[], Some(Type::Any), |args| {
+        let all: Vec<String> = args.iter().filter(|value| !is_nil(value)).map(format::plain).collect();
+        Ok(Value::text(all.join(" ")))
+    }),
+    ("contains", &[Type::Text, Type::Text], None, |args| Ok(Value::Bool(arg(args, 1).contains(arg(args, 0))))),
+    ("hasPrefix", &[Type::Text, Type::Text], None, |args| Ok(Value::Bool(arg(args, 1).starts_with(arg(args, 0))))),
+    ("hasSuffix", &[Type::Text, Type::Text], None, |args| Ok(Value::Bool(arg(args, 1).ends_with(arg(args, 0))))),
+    ("indent", &[Type::Int, Type::Text], None, |args| indent(args, "")),
+    ("join", &[Type::Text, Type::Any], None, |args| plain_text::joined(&texts(&args[1]), arg(args, 0))),
+    ("lower", &[Type::Text], None, |args| Ok(Value::text(arg(args, 0).to_lowercase()))),
+    ("nindent", &[Type::Int, Type::Text], None, |args| indent(args, "\n")),
+    ("nospace", &[Type::Text], None, |args| Ok(Value::text(arg(args, 0).replace(char::is_whitespace, "")))),
+    ("plural", &[Type::Text, Type::Text, Type::Int], None, |args| {
+        Ok(args[usize::from(!matches!(args[2], Value::Int(1)))].clone())
+    }),
+    ("quote", &[], Some(Type::Any), |args| Ok(quoted(args, literal::quoted))),
+    ("repeat", &[Type::Int, Type::Text], None, repeat),
+    ("replace", &[Type::Text, Type::Text, Type::Text], None, |args| {
+        plain_text::replaced(arg(args, 2), arg(args, 0), arg(args, 1))
+    }),
+    ("sortAlpha", &[Type::Any], None, |args| {
+        let mut texts = texts(&args[0]);
+        texts.sort();
+        Ok(Value::texts(texts))
+    }),
+    ("split", &[Type::Text, Type::Text], None, |args| Ok(numbered(parts(arg(args, 0), arg(args, 1), usize::MAX)))),
+    ("splitList", &[Type::Text, Type::Text], None, |args| {
+        Ok(Value::texts(parts(arg(args, 0), arg(args, 1), usize::MAX)))
+    }),
+    ("splitn", &[Type::Text, Type::Int, Type::Text], None, |args| {
+        let count = usize::try_from(math::whole(&args[1])).unwrap_or(usize::MAX);
+        Ok(numbered(parts(arg(args, 0), arg(args, 2), count)))
+    }),
+    ("squote", &[], Some(Type::Any), |args| Ok(quoted(args, |text| format!("'{text}'")))),
+    ("substr", &[Type::Int, Type::Int, Type::Text], None, substr),
+    ("title", &[Type::Text], None, |args| Ok(Value::text(title(arg(args, 0))))),
+    ("toStrings", &[Type::Any], None, |args| Ok(Value::texts(texts(&args[0])))),
+    ("trim", &[Type::Text], None, |args| Ok(Value::text(arg(args, 0).trim()))),
+    ("trimAll", &[Type::Text, Type::Text], None, trim_all),
+    ("trimPrefix", &[Type::Text, Type::Text], None, |args| {
+        Ok(Value::text(arg(args, 1).strip_prefix(arg(args, 0)).unwrap_or(arg(args, 1))))
+    }),
+    ("trimSuffix", &[Type::Text, Type::Text], None, |args| {
+        Ok(Value::text(arg(args, 1).strip_suffix(arg(args, 0)).unwrap_or(arg(args, 1))))
+    }),
+    ("trimall", &[Type::Text, Type::Text], None, trim_all),
+    ("trunc", &[Type::Int, Type::Text], None, trunc),
+    ("upper", &[Type::Text], None, |args| Ok(Value::text(arg(args, 0).to_uppercase()))),
+];
 
-/// Largest text that `repeat` and `indent` make, in bytes.
-const BYTES_MAX: usize = 1 << 20;
-
-type Called = Result<Value, String>;
-
-pub(super) fn trim_all(args: &[Value]) -> Called {
-    Ok(Value::text(arg(args, 1).trim_matches(|letter| arg(args, 0).contains(letter))))
+fn trim_all(args: &[Value]) -> Called {
+    Ok(Value::text(plain_text::trimmed(arg(args, 1), arg(args, 0))))
 }
 
-pub(super) fn trim_prefix(args: &[Value]) -> Called {
-    Ok(Value::text(arg(args, 1).strip_prefix(arg(args, 0)).unwrap_or(arg(args, 1))))
+/// The first bytes, or the last ones for a negative count.
+fn trunc(args: &[Value]) -> Called {
+    let bytes = bytes_of_text(arg(args, 1));
+    let count = math::whole(&args[0]);
+    let kept = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(bytes.len());
+    let kept = if count < 0 { &bytes[bytes.len() - kept..] } else { &bytes[..kept] };
+    Ok(Value::text(text_of_bytes(kept)))
 }
 
-pub(super) fn trim_suffix(args: &[Value]) -> Called {
-    Ok(Value::text(arg(args, 1).strip_suffix(arg(args, 0)).unwrap_or(arg(args, 1))))
-}
-
-fn count(args: &[Value], place: usize) -> Option<usize> {
-    usize::try_from(super::whole(&args[place])).ok()
-}
-
-/// The first characters, or the last ones for a negative count.
-pub(super) fn trunc(args: &[Value]) -> Called {
-    let text = arg(args, 1);
-    Ok(Value::text(match count(args, 0) {
-        Some(count) => text.chars().take(count).collect::<String>(),
-        None => {
-            let kept = usize::try_from(super::whole(&args[0]).unsigned_abs()).unwrap_or(usize::MAX);
-            let skipped = text.chars().count().saturating_sub(kept);
-            text.chars().skip(skipped).collect()
-        }
-    }))
-}
-
-pub(super) fn substr(args: &[Value]) -> Called {
-    let from = count(args, 0).unwrap_or_default();
-    let to = count(args, 1).unwrap_or(usize::MAX);
-    Ok(Value::text(arg(args, 2).chars().take(to).skip(from).collect::<String>()))
-}
-
-pub(super) fn repeat(args: &[Value]) -> Called {
-    let times = count(args, 0).unwrap_or_default();
-    if arg(args, 1).len().saturating_mul(times) > BYTES_MAX {
-        return Err(format!("the text is longer than {BYTES_MAX} bytes"));
+fn substr(args: &[Value]) -> Called {
+    let bytes = bytes_of_text(arg(args, 2));
+    let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+    let (from, to) = match (math::whole(&args[0]), math::whole(&args[1])) {
+        (from, to) if from < 0 => (0, to),
+        (from, to) if to < 0 || to > length => (from, length),
+        both => both,
+    };
+    let refused = |range: String| Err(format!("runtime error: slice bounds out of range {range}"));
+    match (usize::try_from(from), usize::try_from(to)) {
+        (_, Ok(end)) if end > bytes.len() => refused(format!("[:{to}] with length {length}")),
+        (Ok(start), Ok(end)) if start <= end => Ok(Value::text(text_of_bytes(&bytes[start..end]))),
+        (_, Ok(_)) => refused(format!("[{from}:{to}]")),
+        (_, Err(_)) => refused(format!("[:{to}]")),
     }
+}
+
+fn repeat(args: &[Value]) -> Called {
+    let Ok(times) = usize::try_from(math::whole(&args[0])) else {
+        return Err("strings: negative Repeat count".to_owned());
+    };
+    fits(arg(args, 1).len().saturating_mul(times))?;
     Ok(Value::text(arg(args, 1).repeat(times)))
 }
 
-pub(super) fn indent(args: &[Value], before: &str) -> Called {
-    let spaces = count(args, 0).unwrap_or_default();
-    let lines = arg(args, 1).matches('\n').count() + 1;
-    if lines.saturating_mul(spaces) > BYTES_MAX {
-        return Err(format!("the text is longer than {BYTES_MAX} bytes"));
-    }
-    Ok(Value::text(format!("{before}{}", plain_text::indented(arg(args, 1), &" ".repeat(spaces), true))))
+fn indent(args: &[Value], before: &str) -> Called {
+    let Ok(spaces) = usize::try_from(math::whole(&args[0])) else {
+        return Err("strings: negative Repeat count".to_owned());
+    };
+    Ok(Value::text(format!("{before}{}", plain_text::indented(arg(args, 1), spaces, true)?)))
 }
 
 /// Values in quotes, without those that are nothing.
-pub(super) fn quoted(args: &[Value], mark: char) -> String {
-    let all = args.iter().filter(|value| !matches!(value, Value::Missing | Value::Nil)).map(format::plain);
-    let all: Vec<String> =
-        all.map(|text| if mark == '"' { literal::quoted(&text) } else { format!("{mark}{text}{mark}") }).collect();
-    all.join(" ")
+fn quoted(args: &[Value], quote: impl Fn(&str) -> String) -> Value {
+    let all = args.iter().filter(|value| !is_nil(value)).map(|value| quote(&format::plain(value)));
+    Value::text(all.collect::<Vec<String>>().join(" "))
 }
 
-pub(super) fn joined(args: &[Value], separator: &str) -> String {
-    let all: Vec<String> =
-        args.iter().filter(|value| !matches!(value, Value::Missing | Value::Nil)).map(format::plain).collect();
-    all.join(separator)
-}
-
-pub(super) fn regex_match(args: &[Value]) -> Called {
-    // An expression that is none matches nothing.
-    Ok(Value::Bool(regexp::compile(arg(args, 0)).is_ok_and(|expression| expression.is_match(arg(args, 1)))))
-}
-
-pub(super) fn regex_replace(args: &[Value]) -> Called {
-    let expression = regexp::compile(arg(args, 0)).map_err(|error| error.to_string())?;
-    Ok(Value::text(expression.replace_all(arg(args, 1), arg(args, 2))))
-}
-
-pub(super) fn b64enc(args: &[Value]) -> Called {
-    Ok(Value::text(STANDARD.encode(bytes_of_text(arg(args, 0)))))
-}
-
-/// The decoded text, or the error as text.
-pub(super) fn b64dec(args: &[Value]) -> Called {
-    match encode::decoded("", &STANDARD, arg(args, 0)) {
-        Ok(value) => Ok(value),
-        Err(error) => Ok(Value::text(error.trim_start_matches(": "))),
+/// At most so many parts of a text; the characters for an empty separator.
+fn parts<'t>(separator: &str, text: &'t str, count_max: usize) -> Vec<&'t str> {
+    if !separator.is_empty() {
+        return text.splitn(count_max, separator).collect();
     }
+    let ends = text.char_indices().skip(1).map(|(at, _)| at).take(count_max.saturating_sub(1));
+    let mut parts = Vec::new();
+    let mut from = 0;
+    for end in ends {
+        parts.push(&text[from..end]);
+        from = end;
+    }
+    if from < text.len() && count_max > 0 {
+        parts.push(&text[from..]);
+    }
+    parts
 }
 
-pub(super) fn json(value: &Value, pretty: bool) -> String {
-    notation::text(value, Style { escape: true, pretty })
+/// Texts as `_0`, `_1` and so on.
+fn numbered(parts: Vec<&str>) -> Value {
+    let items = parts.into_iter().enumerate().map(|(at, part)| (format!("_{at}").into(), Value::text(part))).collect();
+    Value::Map(std::sync::Arc::new(Map::new("string", Value::text(""), items)))
 }
 
-/// The value, or nothing for what is no JSON.
-pub(super) fn from_json(args: &[Value]) -> Called {
-    Ok(serde_json::from_str(arg(args, 0)).map_or(Value::Nil, |json| Value::of_json(&json)))
+/// A text with a capital at each letter that follows something else than a letter, a digit or an underscore.
+fn title(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    for letter in text.chars() {
+        let is_separator = |letter: char| match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => false,
+            letter if letter.is_ascii() => true,
+            letter => letter.is_whitespace(),
+        };
+        if is_separator(before) {
+            out.extend(letter.to_uppercase())
+        } else {
+            out.push(letter)
+        }
+        before = letter;
+    }
+    out
 }
