@@ -28,7 +28,7 @@ pub struct TaskUsage {
     pub of_engine: bool,
 }
 
-/// What a reading of a task's usage has to contain.
+/// Content of a reading of a task's usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The sums. The processes of a task whose cgroups count it are not read.

@@ -1,4 +1,4 @@
-//! What a node runs after the restore of an archive: the allocations of the archive, and no others.
+//! A node runs the allocations of a restored archive, and no others.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

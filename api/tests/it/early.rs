@@ -1,5 +1,5 @@
-//! What is told before the rights of a caller are checked: errors of path, own parameters and body, then those of the
-//! standard parameters, then an unknown region.
+//! Errors that come before the rights of a caller are checked: those of path, own parameters and body, then those of
+//! the standard parameters, then an unknown region.
 
 use std::sync::Arc;
 

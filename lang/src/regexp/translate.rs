@@ -55,7 +55,7 @@ struct Group {
     flags: Flags,
     /// `Translation::written_flags` outside of the group.
     outer_written_flags: Flags,
-    /// What a repetition operator would apply to.
+    /// Operand of a repetition operator that comes next.
     operand: Option<Operand>,
     /// The largest of each measure among the operands before that one.
     count: u32,
@@ -64,7 +64,7 @@ struct Group {
 
 /// The last element of a sequence.
 struct Operand {
-    /// Where its text begins in `out`. It ends at the end of `out`.
+    /// Start of its text in `out`. The text ends at the end of `out`.
     start: usize,
     /// Whether it ends with a repetition operator.
     repeated: bool,
