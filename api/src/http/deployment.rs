@@ -110,14 +110,8 @@ async fn fail<S: Writes>(call: Call<S>) -> Result<Response, ApiError> {
     call.write_namespace()?;
     let view = call.view();
     let deployment = active(&call, &view, deployment_id(call.id())?, "can't fail terminal deployment")?;
-    let base = "Deployment marked as failed";
-    let (job, description) = if reverts(deployment, |_| true) {
-        let rollback = view.rollback(deployment);
-        let description = rollback.describe(base);
-        (rollback.job(), description)
-    } else {
-        (None, base.to_owned())
-    };
+    let rollback = reverts(deployment, |_| true).then(|| view.rollback(deployment));
+    let (job, description) = Rollback::outcome(rollback, "Deployment marked as failed");
     let reverted_job_version = job.as_ref().map(|job| job.version);
     let eval = eval_of(&call, &view, deployment);
     let eval_id = eval.id;
@@ -184,19 +178,10 @@ async fn allocation_health<S: Writes>(mut call: Call<S>) -> Result<Response, Api
     let deployment = active(&call, &view, deployment_id(call.id())?, refusal)?;
     let (healthy, unhealthy) = (alloc_ids(&healthy)?, alloc_ids(&unhealthy)?);
     let groups: Vec<Str> = unhealthy.iter().filter_map(|id| Some(view.alloc(*id)?.task_group.clone())).collect();
-    let base = "Failed due to unhealthy allocations";
-    let (job, description) = if reverts(deployment, |group| groups.contains(group)) {
-        match view.rollback(deployment) {
-            // As in Nomad, a failure by reported health does not say that there is no stable version.
-            Rollback::NoStable => (None, base.to_owned()),
-            rollback => {
-                let description = rollback.describe(base);
-                (rollback.job(), description)
-            }
-        }
-    } else {
-        (None, base.to_owned())
-    };
+    let rollback = reverts(deployment, |group| groups.contains(group)).then(|| view.rollback(deployment));
+    // As in Nomad, a failure by reported health does not say that there is no stable version.
+    let rollback = rollback.filter(|rollback| !matches!(rollback, Rollback::NoStable));
+    let (job, description) = Rollback::outcome(rollback, "Failed due to unhealthy allocations");
     let reverted_job_version = job.as_ref().map(|job| job.version);
     let update = (!unhealthy.is_empty()).then(|| status(deployment.id, DeploymentStatus::Failed, description));
     let eval = eval_of(&call, &view, deployment);

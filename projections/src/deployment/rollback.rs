@@ -19,16 +19,17 @@ pub enum Rollback {
 }
 
 impl Rollback {
-    /// The job version to go back to, if any.
-    pub fn job(self) -> Option<Arc<Job>> {
-        match self {
-            Self::To(job) => Some(job),
-            Self::Same(_) | Self::NoStable => None,
+    /// The job version to go back to, if any, and the status description of the failed deployment. `base` says why it
+    /// failed, and is the whole description where no rollback was wanted.
+    pub fn outcome(wanted: Option<Self>, base: &str) -> (Option<Arc<Job>>, String) {
+        let description = wanted.as_ref().map_or_else(|| base.to_owned(), |rollback| rollback.describe(base));
+        match wanted {
+            Some(Self::To(job)) => (Some(job), description),
+            Some(Self::Same(_) | Self::NoStable) | None => (None, description),
         }
     }
 
-    /// Status description of the failed deployment; `base` says why it failed.
-    pub fn describe(&self, base: &str) -> String {
+    fn describe(&self, base: &str) -> String {
         match self {
             Self::To(job) => format!("{base} - rolling back to job version {}", job.version),
             Self::Same(version) => format!(

@@ -10,7 +10,7 @@ use songline_model::{
     AllocId, Allocation, Deployment, DeploymentId, DeploymentState, DeploymentStatus, DeploymentStatusUpdate,
     DesiredTransition, Dur, EvalId, EvalStatus, EvalTrigger, Evaluation, Job, Str, Time,
 };
-use songline_projections::{Change, State};
+use songline_projections::{Change, Rollback, State};
 use std::sync::Arc;
 
 /// Time for which changes of one deployment are gathered before it is checked. Longer saves log entries and slows
@@ -280,13 +280,7 @@ fn promotes_itself(view: &State, deployment: &Deployment) -> bool {
 
 /// Fails a deployment with the description `base`; with `revert` the job goes back to its stable version.
 pub(super) fn fail(view: &State, deployment: &Arc<Deployment>, base: &str, revert: bool) -> Effect {
-    let (rollback, description) = if revert {
-        let rollback = view.rollback(deployment);
-        let description = rollback.describe(base);
-        (rollback.job(), description)
-    } else {
-        (None, base.to_owned())
-    };
+    let (rollback, description) = Rollback::outcome(revert.then(|| view.rollback(deployment)), base);
     let update = DeploymentStatusUpdate {
         deployment_id: deployment.id,
         status: DeploymentStatus::Failed,
